@@ -1,0 +1,101 @@
+"""The text of one OpenCL C function while it grows: names, values, lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, VectorType
+from xdsl.ir import Operation, SSAValue
+
+from codegen.fragments import Coordinate, Fragment, empty
+from xegpu.dialect.attributes import SourceLocation
+from xegpu.dtypes import of_mlir
+from xegpu.errors import XeError
+from xegpu.targets import Target
+
+Rule = Callable[["Emitter", Any], None]
+
+_RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto half if inline int long "
+    "register return short signed sizeof static struct switch typedef union unsigned void volatile while kernel global "
+    "local constant private uchar ushort uint ulong bool read_only write_only read_write generic pipe event_t main "
+    "floor_divide lane row column base out".split()
+)
+
+
+class Emitter:
+    """The text of one function as it grows; rules read values and append lines."""
+
+    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int) -> None:
+        self.rules, self.target, self.subgroup = rules, target, subgroup
+        self.values: dict[SSAValue, Any] = {}
+        self.lines: list[str] = []
+        self.functions: dict[str, str] = {}
+        self.depth = 1
+        self._names: set[str] = set(_RESERVED)
+
+    def line(self, text: str) -> None:
+        """Append a line."""
+        self.lines.append("  " * self.depth + text)
+
+    def name(self, hint: str | None) -> str:
+        """A new variable name, like ``hint``."""
+        stem = re.sub(r"\W", "_", hint or "v").strip("_") or "v"
+        candidate, number = stem, 0
+        while candidate in self._names:
+            number += 1
+            candidate = f"{stem}{number}" if not stem[-1].isdigit() else f"{stem}_{number}"
+        self._names.add(candidate)
+        return candidate
+
+    def define(self, value: SSAValue, c_type: str, expression: str) -> str:
+        """Declare a variable for a scalar."""
+        name = self.name(value.name_hint)
+        self.line(f"const {c_type} {name} = {expression};")
+        self.values[value] = name
+        return name
+
+    def assign(self, value: SSAValue, fragment: Fragment, expressions: Sequence[str]) -> None:
+        """Declare the variables of a fragment."""
+        for name, expression in zip(fragment.names, expressions, strict=True):
+            self.line(f"{fragment.c_type} {name} = {expression};")
+        self.values[value] = fragment
+
+    def fresh(self, value: SSAValue) -> Fragment:
+        """A fragment of new names for a vector value."""
+        type_ = value.type
+        assert isinstance(type_, VectorType)
+        *array, units, per_lane = type_.get_shape()
+        total = units * (array[0] if array else 1)
+        return empty(of_mlir(type_.element_type), total, per_lane, self.name(value.name_hint))
+
+    def fragment(self, value: SSAValue) -> Fragment:
+        """The fragment that a vector value is."""
+        fragment = self.values[value]
+        assert isinstance(fragment, Fragment)
+        return fragment
+
+    def coordinate(self, value: SSAValue) -> Coordinate:
+        """An index value as a coordinate."""
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+            return Coordinate("", owner.value.value.data)
+        return Coordinate(self.values[value])
+
+    def function(self, text: str) -> None:
+        """A function that the kernel calls; it is written once."""
+        self.functions[text.partition("(")[0]] = text
+
+    def emit(self, operation: Operation) -> None:
+        """Emit one operation by its rule."""
+        rule = self.rules.get(type(operation))
+        if rule is None:
+            raise XeError(f"{operation.name} cannot be emitted as OpenCL C")
+        try:
+            rule(self, operation)
+        except XeError as error:
+            place = operation.location
+            raise error.at(place.data if isinstance(place, SourceLocation) else None) from None  # type: ignore

@@ -1,0 +1,181 @@
+"""Runs a kernel's operations in NumPy, for many program instances at once.
+
+The instances of a launch lie along five leading *batch axes*: three of the grid, two of the subgroups. A value that
+does not depend on an axis has size 1 there, and a number that is the same for all instances is a Python number. A
+distributed kernel has a sixth batch axis, the lanes. Instances run in lock step, so a barrier has nothing to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from xegpu.dtypes import of_mlir
+from xegpu.errors import XeError
+
+Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
+Meanings = Mapping[type[Operation], Meaning]
+BATCH = 5
+_CHUNK_BYTES = 24 << 20
+
+
+@dataclass(frozen=True)
+class Window:
+    """A tile or a block descriptor at run time: an array and where on it the window stands."""
+
+    array: np.ndarray[Any, Any]
+    row: Any
+    column: Any
+
+    def moved(self, rows: Any, columns: Any) -> Window:
+        """The window moved by two offsets."""
+        return Window(self.array, self.row + rows, self.column + columns)
+
+
+@dataclass
+class Machine:
+    """What the meanings of operations may ask about the instances that are running.
+
+    Attributes:
+        meanings: operation to its NumPy meaning.
+        groups: for each grid axis, the first group and the number of groups that run now.
+        grid: groups of the whole launch.
+        subgroups: subgroups of a work-group along two axes.
+        lanes: lanes of a subgroup in a distributed kernel, else None.
+        active: instances that take part in a loop whose bounds differ, None for all.
+    """
+
+    meanings: Meanings
+    groups: tuple[tuple[int, int], ...]
+    grid: tuple[int, int, int]
+    subgroups: tuple[int, int]
+    lanes: int | None = None
+    active: np.ndarray[Any, Any] | None = None
+    values: dict[SSAValue, Any] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> int:
+        """Batch axes of a vector."""
+        return BATCH + (self.lanes is not None)
+
+    def along(self, axis: int, first: int, count: int) -> Any:
+        """``first ... first + count - 1`` along a batch axis."""
+        if count == 1:
+            return first
+        shape = [1] * BATCH
+        shape[axis] = count
+        return np.arange(first, first + count, dtype=np.int64).reshape(shape)
+
+    def as_vector(self, number: Any, rank: int) -> Any:
+        """A number with axes for the lanes and for the ``rank`` dimensions of a vector behind its batch axes."""
+        if not isinstance(number, np.ndarray) or number.ndim == 0:
+            return number
+        return number.reshape(*number.shape, *[1] * (self.batch - BATCH + rank))
+
+    def run(self, block: Block) -> list[Any]:
+        """Run a block's operations; the values of its terminator."""
+        values = self.values
+        for operation in block.ops:
+            if isinstance(operation, (scf.YieldOp, func.ReturnOp)):
+                return [values[operand] for operand in operation.operands]
+            operands = [values[operand] for operand in operation.operands]
+            results = self.evaluate(operation, operands)
+            if len(operation.results) == 1:
+                values[operation.results[0]] = results
+            elif operation.results:
+                values.update(zip(operation.results, results, strict=True))
+        return []
+
+    def evaluate(self, operation: Operation, operands: Sequence[Any]) -> Any:
+        """The results of one operation: one value, or a list where it has several."""
+        if isinstance(operation, scf.ForOp):
+            carried = self._loop(operation, operands)
+            return carried[0] if len(carried) == 1 else carried
+        meaning = self.meanings.get(type(operation))
+        if meaning is None:
+            raise XeError(f"NumPy has no meaning for {operation.name}")
+        return meaning(self, operation, operands)
+
+    def _loop(self, loop: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
+        start, stop, step, *carried = operands
+        block = loop.body.block
+        if any(isinstance(bound, np.ndarray) for bound in (start, stop, step)):
+            return self._uneven_loop(block, start, stop, step, carried)
+        for position in range(start, stop, step):
+            self.values.update(zip(block.args, [position, *carried], strict=True))
+            carried = self.run(block)
+        return carried
+
+    def _uneven_loop(self, block: Block, start: Any, stop: Any, step: Any, carried: list[Any]) -> list[Any]:
+        outer, position = self.active, start
+        while True:
+            running = np.asarray(position < stop) if outer is None else outer & (position < stop)
+            if not running.any():
+                break
+            self.active = running = running.reshape(running.shape or (1,) * BATCH)
+            self.values.update(zip(block.args, [position, *carried], strict=True))
+            carried = [self._select(running, new, old) for new, old in zip(self.run(block), carried, strict=True)]
+            position = position + step
+        self.active = outer
+        return carried
+
+    def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
+        if isinstance(new, Window):
+            return Window(new.array, self._select(running, new.row, old.row), self._select(running, new.column, old.column))
+        axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
+        return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
+
+
+def run(
+    function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, int], subgroups: tuple[int, int],
+    meanings: Meanings, lanes: int | None = None,
+) -> None:
+    """Run a kernel on NumPy arrays; outputs are written in place.
+
+    Args:
+        function: the kernel, at any stage.
+        arguments: one value for each of its arguments: NumPy arrays (as the element type of the memref) and numbers.
+        grid: groups along three axes.
+        subgroups: subgroups of a work-group along two axes.
+        meanings: operation to its NumPy meaning.
+        lanes: lanes of a subgroup if the kernel is distributed.
+    """
+    block = function.body.block
+    instance_bytes = _bytes_of(block) * subgroups[0] * subgroups[1] * (lanes or 1)
+    with np.errstate(all="ignore"):
+        for groups in _chunks(grid, max(_CHUNK_BYTES // max(instance_bytes, 1), 1)):
+            machine = Machine(meanings, groups, grid, subgroups, lanes)
+            machine.values.update(zip(block.args, arguments, strict=True))
+            machine.run(block)
+
+
+def _bytes_of(block: Block) -> int:
+    """About the bytes of vectors that one instance keeps alive: the largest, and what feeds it."""
+    sizes = [0]
+    for operation in block.walk():
+        for result in operation.results:
+            if isinstance(result.type, VectorType):
+                itemsize = of_mlir(result.type.element_type).compute.itemsize
+                sizes.append(math.prod(result.type.get_shape()) * itemsize)
+    return max(sizes)
+
+
+def _chunks(grid: tuple[int, int, int], most: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The grid in boxes of at most ``most`` groups, as near to cubes as it goes."""
+    sizes = list(grid)
+    while math.prod(sizes) > most:
+        axis = sizes.index(max(sizes))
+        sizes[axis] = -(-sizes[axis] // 2)
+    starts = [range(0, count, size) for count, size in zip(grid, sizes, strict=True) if size or not count]
+    if len(starts) < 3 or not math.prod(grid):
+        return
+    for origin in product(*starts):
+        yield tuple((first, min(size, count - first)) for first, size, count in zip(origin, sizes, grid, strict=True))

@@ -1,0 +1,165 @@
+"""Building programs and launching kernels through dpctl. All of it is asynchronous, in queue order."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from codegen.build_log import build_log
+from codegen.devices import Queue, import_dpctl, needs_spirv
+from codegen.usm import UsmArray
+from xegpu.errors import DeviceError, ToolError
+
+Program: TypeAlias = Any
+Kernel: TypeAlias = Any
+Event: TypeAlias = Any
+Argument: TypeAlias = Any
+"""A ctypes scalar, a :class:`UsmArray`, or a dpctl memory object. A half travels as ``c_uint16`` with its bits."""
+
+# dpctl takes a signed byte under the name c_char only, and no c_bool.
+_SPELLINGS: dict[type, Callable[[Any], Any]] = {
+    ctypes.c_int8: lambda value: ctypes.c_char(value.value & 0xFF),
+    ctypes.c_bool: lambda value: ctypes.c_uint8(value.value),
+    UsmArray: UsmArray.argument,
+}
+
+_SPIRV_MAGIC = 0x07230203
+
+_in_flight: deque[tuple[Event, list[Argument]]] = deque()
+
+
+def build_program(queue: Queue, source: str | bytes, options: str = "") -> Program:
+    """A dpctl program from OpenCL C (``str``) or SPIR-V (``bytes``), built for the queue's device.
+
+    Raises:
+        DeviceError: OpenCL C on a Level Zero queue, which takes SPIR-V only.
+        ToolError: bytes that are no SPIR-V, or the driver's compiler failed; ``log`` is what it printed.
+    """
+    if needs_spirv(queue) and isinstance(source, str):
+        raise DeviceError("a Level Zero queue takes SPIR-V, not OpenCL C", "use an OpenCL queue, or compile with ocloc")
+    # Drivers do not check this themselves: Intel's CPU driver loops forever over what is no SPIR-V.
+    if isinstance(source, bytes) and int.from_bytes(source[:4], "little") != _SPIRV_MAGIC:
+        raise ToolError("these bytes are no SPIR-V", "make them with codegen.offline.compile_spirv")
+    programs = import_dpctl("dpctl.program")
+    create = programs.create_program_from_source if isinstance(source, str) else programs.create_program_from_spirv
+    try:
+        return create(queue, source, options)
+    except programs.SyclProgramCompilationError as error:
+        log = "" if needs_spirv(queue) else build_log(queue, source, options)
+        where = queue.sycl_device.name.strip()
+        raise ToolError(f"{where} refused the program: {first_error(log)}", log=log) from error
+
+
+def first_error(log: str) -> str:
+    """The line of a compiler's log that says what is wrong: the first with "error" in it, else the first at all."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = (line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE))
+    return next(errors, lines[0] if lines else "its compiler printed nothing")
+
+
+def find_kernel(program: Program, name: str) -> Kernel:
+    """The kernel called ``name``.
+
+    Raises:
+        DeviceError: there is none of that name.
+    """
+    if not program.has_sycl_kernel(name):
+        raise DeviceError(f"the program has no kernel {name!r}")
+    return program.get_sycl_kernel(name)
+
+
+def launch(
+    queue: Queue,
+    kernel: Kernel,
+    args: Sequence[Argument],
+    groups: Sequence[int],
+    local_size: int,
+    waits: Sequence[Event] = (),
+) -> Event:
+    """Starts ``groups`` work-groups, in OpenCL's order of dimensions, of ``local_size`` work-items in dimension 0.
+
+    Args:
+        groups: one to three counts; ``get_group_id(0)`` runs over the first. Any of them zero: nothing is started.
+        waits: events that must come first, besides what the queue's own order says.
+
+    Raises:
+        DeviceError: a negative count, or a launch that the driver refused.
+    """
+    counts = (*groups, 1, 1)[:3]
+    if len(groups) not in (1, 2, 3) or min(counts) < 0 or local_size < 1:
+        raise DeviceError(f"cannot launch {tuple(groups)} work-groups of {local_size} work-items")
+    if 0 in counts:
+        return import_dpctl().SyclEvent()
+    global_size = (counts[0] * local_size, counts[1], counts[2])
+    return submit(queue, kernel, args, global_size, (local_size, 1, 1), waits)
+
+
+def submit(
+    queue: Queue,
+    kernel: Kernel,
+    args: Sequence[Argument],
+    global_size: Sequence[int],
+    local_size: Sequence[int],
+    waits: Sequence[Event] = (),
+) -> Event:
+    """Starts a kernel; sizes are work-items in OpenCL's order of dimensions. Returns at once, with the event.
+
+    Arguments stay alive until the kernel has run. On an out-of-order queue, as dpnp's are, the kernel takes its place
+    in the order that dpctl and dpnp keep there.
+
+    Raises:
+        DeviceError: the driver refused it.
+    """
+    spelled = [_SPELLINGS[type(arg)](arg) if type(arg) in _SPELLINGS else arg for arg in args]
+    order = None if queue.is_in_order else import_dpctl("dpctl.utils").SequentialOrderManager[queue]
+    before = [*waits, *(order.submitted_events if order else ())]
+    try:
+        # SYCL counts dimensions from the slowest: OpenCL's dimension 0 is its last.
+        event = queue.submit_async(kernel, spelled, list(reversed(global_size)), list(reversed(local_size)), before)
+    except _refusals() as error:
+        raise _refusal(queue, kernel, args, global_size, local_size) from error
+    if order:
+        order.add_event_pair(event, event)
+    _keep(event, spelled)
+    return event
+
+
+def _keep(event: Event, args: list[Argument]) -> None:
+    """Holds arguments until their kernel has run; dpctl's own way to do so costs milliseconds on an in-order queue."""
+    _in_flight.append((event, args))
+    release_finished(2)  # faster than it can grow, whatever queue lags behind
+
+
+def release_finished(looks: int | None = None) -> None:
+    """Lets go of the arguments of kernels that have run: of all of them, or of the first ``looks`` that are held."""
+    for _ in range(min(len(_in_flight), len(_in_flight) if looks is None else looks)):
+        entry = _in_flight.popleft()
+        if not _is_done(entry[0]):
+            _in_flight.append(entry)
+
+
+def _is_done(event: Event) -> bool:
+    return bool(event.execution_status.name == "complete")
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    dpctl = import_dpctl()
+    return dpctl.SyclKernelSubmitError, dpctl.SyclKernelInvalidRangeError, TypeError, ValueError
+
+
+def _refusal(
+    queue: Queue, kernel: Kernel, args: Sequence[Argument], global_size: Sequence[int], local_size: Sequence[int]
+) -> DeviceError:
+    """Why a launch failed, as far as it can be told: the driver itself gives no reason."""
+    name, limit = kernel.get_function_name(), queue.sycl_device.max_work_group_size
+    if len(args) != kernel.num_args:
+        return DeviceError(f"kernel {name} takes {kernel.num_args} arguments, not {len(args)}")
+    size = local_size[0] * local_size[1] * local_size[2]
+    if size > limit:
+        return DeviceError(f"a work-group of {size} work-items is over the device's limit of {limit}")
+    kinds = ", ".join(type(arg).__name__ for arg in args)
+    sizes = f"{tuple(global_size)} work-items in groups of {tuple(local_size)}"
+    return DeviceError(f"{queue.sycl_device.name.strip()} refused kernel {name}: {sizes}, arguments {kinds}")

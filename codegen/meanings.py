@@ -1,0 +1,182 @@
+"""What the operations of arith, vector, memref and gpu mean, in NumPy (see :mod:`codegen.interpreter`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects import vector as xvector
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
+from xdsl.ir import Attribute, Operation
+
+from codegen.interpreter import BATCH, Machine, Meaning, Meanings
+from xegpu import dtypes
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, values_of
+from xegpu.dtypes import DType, of_mlir, round_to
+
+
+def element_type(type_: Attribute) -> DType:
+    """The element type of a scalar or vector type."""
+    return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
+
+
+def _rounded(value: Any, dtype: DType) -> Any:
+    if dtype.kind == "x" or (isinstance(value, (int, float)) and not dtype.is_float):
+        return _narrow(value)
+    if dtype is dtypes.tf32:  # arithmetic on tf32 is float32 arithmetic; only a conversion rounds
+        return np.asarray(value, np.float32)
+    return round_to(value, dtype)
+
+
+def _narrow(index: Any) -> Any:
+    """An index array without the axes along which it does not vary, so that lattices stay lattices."""
+    if not isinstance(index, np.ndarray) or index.ndim != BATCH:
+        return index
+    for axis, size in enumerate(index.shape):
+        first = index.take([0], axis)
+        if size > 1 and (index == first).all():
+            index = first
+    return index if index.size > 1 else int(index.reshape(-1)[0])
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Meaning:
+    def meaning(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+        dtype = element_type(operation.results[0].type)
+        if dtype.kind in "iu" and dtype.numpy != np.bool_:
+            operands = [np.asarray(value, dtype.compute) for value in operands]
+        return _rounded(function(*operands), dtype)
+
+    return meaning
+
+
+def _divide_toward_zero(a: Any, b: Any) -> Any:
+    quotient = abs(a) // abs(b)
+    return np.where((a < 0) != (b < 0), -quotient, quotient) if isinstance(quotient, np.ndarray) else \
+        (-quotient if (a < 0) != (b < 0) else quotient)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a - b * _divide_toward_zero(a, b)
+
+
+def _unsigned(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def on_unsigned(a: Any, b: Any) -> Any:
+        kind = np.dtype(f"u{np.asarray(a).dtype.itemsize}")
+        return function(np.asarray(a).view(kind), np.asarray(b).view(kind)).view(np.asarray(a).dtype)
+
+    return on_unsigned
+
+
+BINARY: dict[type[Operation], Callable[[Any, Any], Any]] = {
+    arith.AddfOp: lambda a, b: a + b, arith.SubfOp: lambda a, b: a - b, arith.MulfOp: lambda a, b: a * b,
+    arith.DivfOp: lambda a, b: a / b, arith.MaximumfOp: np.maximum, arith.MinimumfOp: np.minimum,
+    arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
+    arith.FloorDivSIOp: lambda a, b: a // b, arith.DivSIOp: _divide_toward_zero, arith.RemSIOp: _remainder,
+    arith.DivUIOp: _unsigned(lambda a, b: a // b), arith.RemUIOp: _unsigned(lambda a, b: a % b),
+    arith.MaxSIOp: np.maximum, arith.MinSIOp: np.minimum,
+    arith.MaxUIOp: _unsigned(np.maximum), arith.MinUIOp: _unsigned(np.minimum),
+    arith.AndIOp: lambda a, b: a & b, arith.OrIOp: lambda a, b: a | b, arith.XOrIOp: lambda a, b: a ^ b,
+    arith.ShLIOp: lambda a, b: a << b, arith.ShRSIOp: lambda a, b: a >> b,
+    arith.ShRUIOp: _unsigned(lambda a, b: a >> b),
+}
+
+
+def _convert(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+    source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
+    value = operands[0]
+    if "x" in (source.kind, target.kind):
+        return _narrow(value)
+    if source.is_float and not target.is_float:
+        value = np.trunc(value)
+        low, high = np.iinfo(target.compute).min, np.iinfo(target.compute).max
+        return np.nan_to_num(np.clip(value.astype(np.float64), low, high)).astype(target.compute)
+    return round_to(np.asarray(value), target)
+
+
+def _bitcast(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+    source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
+    if source.numpy == target.numpy:
+        return operands[0]
+    return np.asarray(operands[0]).astype(source.numpy).view(target.numpy).astype(target.compute)
+
+
+def _constant(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    dtype = element_type(operation.result.type)
+    if isinstance(operation.result.type, VectorType):
+        values = np.array(list(operation.value.get_values()), dtype.compute)
+        shape = operation.result.type.get_shape()
+        return np.broadcast_to(values, shape).reshape(*[1] * machine.batch, *shape)
+    number = operation.value.value.data
+    return int(number) if dtype.kind == "x" else round_to(np.asarray(number), dtype)
+
+
+def _spread(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    type_ = operation.vector.type
+    shape = type_.get_shape()
+    value = np.asarray(machine.as_vector(operands[0], len(shape)), element_type(type_).compute)
+    leading = value.shape[:machine.batch] if value.ndim > len(shape) else (1,) * machine.batch
+    return np.broadcast_to(value, (*leading, *shape))
+
+
+def _slice(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    slices = tuple(slice(o, o + s) for o, s in zip(values_of(operation.offsets), values_of(operation.sizes), strict=True))
+    return operands[0][(..., *slices)]
+
+
+def _insert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    source, dest = operands
+    shape = source.shape[len(source.shape) - len(values_of(operation.offsets)):]
+    leading = np.broadcast_shapes(source.shape[:-len(shape)], dest.shape[:-len(shape)])
+    result = np.broadcast_to(dest, (*leading, *dest.shape[-len(shape):])).copy()
+    slices = tuple(slice(o, o + s) for o, s in zip(values_of(operation.offsets), shape, strict=True))
+    result[(..., *slices)] = source
+    return result
+
+
+def _extract(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    position = tuple(operation.static_position.get_values())
+    rank = len(operation.vector.type.get_shape())
+    return operands[0][(..., *position, *[slice(None)] * (rank - len(position)))]
+
+
+def _metadata(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    array = operands[0]
+    strides = [stride // array.itemsize for stride in array.strides]
+    return [array, 0, *array.shape, *strides]
+
+
+def _cast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    target = operation.results[0].type
+    if isinstance(target, MemRefType):
+        return operands[0].view(of_mlir(target.element_type).numpy)
+    dtype = element_type(target)
+    return np.asarray(operands[0]).astype(dtype.compute)
+
+
+def _axis(operation: Any) -> int:
+    return "xyz".index(operation.dimension.data.value)
+
+
+def _subgroup(machine: Machine) -> Any:
+    rows, columns = machine.subgroups
+    return machine.along(3, 0, rows) * columns + machine.along(4, 0, columns)
+
+
+MEANINGS: Meanings = {
+    **{kind: _binary(function) for kind, function in BINARY.items()},
+    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,
+                     arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, arith.IndexCastOp), _convert),
+    arith.BitcastOp: _bitcast,
+    arith.ConstantOp: _constant,
+    xvector.BroadcastOp: _spread,
+    xvector.ExtractOp: _extract,
+    ExtractStridedSliceOp: _slice,
+    InsertStridedSliceOp: _insert,
+    memref.ExtractStridedMetaDataOp: _metadata,
+    UnrealizedConversionCastOp: _cast,
+    gpu.BlockIdOp: lambda machine, op, _: machine.along(_axis(op), *machine.groups[_axis(op)]),
+    gpu.GridDimOp: lambda machine, op, _: machine.grid[_axis(op)],
+    gpu.SubgroupIdOp: lambda machine, op, _: _subgroup(machine),
+}

@@ -1,0 +1,197 @@
+"""Intel's offline compiler, ocloc: device binaries, SPIR-V, and what the disassembly says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from xegpu.errors import TargetError, ToolError
+
+OCLOC_DEVICES: Mapping[str, str] = {
+    "pvc": "pvc",
+    "bmg": "bmg",
+    "lnl": "lnl-m",
+    "ptl": "ptl-h",
+    "cri": "cri",
+    "dg2": "dg2",
+    "arl": "arl-h",
+}
+"""Our targets under the names that ocloc's ``-device`` takes."""
+
+_SECONDS = 600  # a compiler that takes longer hangs
+_HINT = "install Debian's or Ubuntu's package intel-ocloc, or set XETILE_OCLOC to the program"
+
+
+@dataclass(frozen=True)
+class DeviceBinary:
+    """A device binary (zebin, ELF) and what the compiler printed while it made it."""
+
+    target: str
+    data: bytes = field(repr=False)
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """One kernel of a binary: its assembly, and what the compiler wrote about it.
+
+    Attributes:
+        spill_size, private_size: bytes a work-item's thread keeps in memory for lack of registers. Both matter:
+            arrays that do not fit go to private memory with a spill size of zero.
+        slm_size: bytes of shared local memory a work-group.
+        grf_count: registers a thread.
+        simd_size: work-items a subgroup.
+    """
+
+    name: str
+    asm: str = field(repr=False)
+    spill_size: int = 0
+    private_size: int = 0
+    slm_size: int = 0
+    grf_count: int = 0
+    simd_size: int = 0
+
+
+@dataclass(frozen=True)
+class Disassembly:
+    """The kernels of a binary by name, in the binary's order."""
+
+    target: str
+    kernels: Mapping[str, KernelFacts]
+
+    def __str__(self) -> str:
+        return "\n".join(f"// {name}\n{kernel.asm}" for name, kernel in self.kernels.items())
+
+
+def find_ocloc() -> str:
+    """The path of ocloc: XETILE_OCLOC, else from PATH.
+
+    Raises:
+        ToolError: it is in neither.
+    """
+    named = os.environ.get("XETILE_OCLOC")
+    if named and not shutil.which(named):
+        raise ToolError(f"XETILE_OCLOC is {named!r}, which is no program", _HINT)
+    found = named or shutil.which("ocloc")
+    if not found:
+        raise ToolError("ocloc, Intel's offline compiler, is not installed", _HINT)
+    return found
+
+
+def compile_device(source: str | bytes, target: str, options: str = "", spirv: bool = False) -> DeviceBinary:
+    """Compiles OpenCL C, or with ``spirv`` SPIR-V, for a target. The same input is compiled once a process.
+
+    Raises:
+        TargetError: a target that ocloc has no device for.
+        ToolError: ocloc is missing or failed; ``log`` is all that it printed.
+    """
+    return _compiled(find_ocloc(), source, target, options, "-spirv_input" if spirv else "", ".bin")
+
+
+def compile_spirv(source: str, target: str, options: str = "") -> bytes:
+    """Compiles OpenCL C to SPIR-V, with the extensions that the target has. The same input is compiled once a process.
+
+    Raises:
+        TargetError: a target that ocloc has no device for.
+        ToolError: ocloc is missing or failed; ``log`` is all that it printed.
+    """
+    return _compiled(find_ocloc(), source, target, options, "-spv_only", ".spv").data
+
+
+@cache
+def _compiled(ocloc: str, source: str | bytes, target: str, options: str, mode: str, suffix: str) -> DeviceBinary:
+    device = _device_name(target)
+    with tempfile.TemporaryDirectory(prefix="xetile-") as name:
+        folder = Path(name)
+        file = folder / "kernel.cl"
+        file.write_bytes(source.encode() if isinstance(source, str) else source)
+        command = [ocloc, "compile", "-file", file.name, "-device", device, "-out_dir", "out"]
+        command += ["-options", _with_standard(options), *([mode] if mode else [])]
+        log = _run(command, folder, f"ocloc failed for {target}")
+        return DeviceBinary(target, _only_file(folder / "out", suffix, log), log)
+
+
+@cache
+def disassemble(binary: DeviceBinary) -> Disassembly:
+    """The assembly of every kernel in a binary and what the compiler wrote about it. Done once a process.
+
+    Raises:
+        ToolError: ocloc is missing or failed, or cannot decode this device.
+    """
+    with tempfile.TemporaryDirectory(prefix="xetile-") as name:
+        folder = Path(name)
+        (folder / "kernel.bin").write_bytes(binary.data)
+        device = _device_name(binary.target)
+        command = [find_ocloc(), "disasm", "-file", "kernel.bin", "-device", device, "-dump", "dump"]
+        log = _run(command, folder, f"ocloc cannot disassemble for {binary.target}")
+        return _read_dump(folder / "dump", binary.target, log)
+
+
+def _read_dump(dump: Path, target: str, log: str) -> Disassembly:
+    information = dump / ".ze_info"
+    if not information.exists():
+        raise ToolError("ocloc's disassembly holds no .ze_info", log=log)
+    kernels = {}
+    for name, facts in read_ze_info(information.read_text()).items():
+        text = dump / f".text.{name}.asm"
+        if not text.exists():
+            raise ToolError(f"ocloc could not decode kernel {name}", "is libiga64 installed beside ocloc?", log=log)
+        kernels[name] = KernelFacts(name, text.read_text(), **facts)
+    return Disassembly(target, kernels)
+
+
+def read_ze_info(text: str) -> dict[str, dict[str, int]]:
+    """The sizes that a binary's ``.ze_info`` gives for each kernel; zero ones are left out."""
+    kernels: dict[str, dict[str, int]] = {}
+    facts: dict[str, int] = {}
+    for line in text.split("kernels_misc_info:")[0].splitlines():
+        if match := re.match(r"  - name: +'?([^\s']+)", line):
+            facts = kernels.setdefault(match[1], {})
+        elif match := re.match(r"      (spill_size|private_size|slm_size|grf_count|simd_size): +(\d+)", line):
+            facts[match[1]] = int(match[2])
+    # The compiler adds an empty kernel of this name to binaries with global symbols.
+    kernels.pop("Intel_Symbol_Table_Void_Program", None)
+    return kernels
+
+
+def _device_name(target: str) -> str:
+    if target not in OCLOC_DEVICES:
+        raise TargetError(f"ocloc compiles nothing for target {target!r}", f"use one of {', '.join(OCLOC_DEVICES)}")
+    return OCLOC_DEVICES[target]
+
+
+def _with_standard(options: str) -> str:
+    """ocloc's default is CL1.2, in which the Intel extensions that we use do not exist."""
+    return options if "-cl-std=" in options else f"-cl-std=CL3.0 {options}".rstrip()
+
+
+def _run(command: list[str], folder: Path, failure: str) -> str:
+    """What a program printed. A compiler's output is text with the odd byte that is not."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolError(f"{failure}: {error}", _HINT) from error
+    log = (done.stdout + done.stderr).decode(errors="replace").replace("\0", "")
+    if done.returncode != 0:
+        raise ToolError(f"{failure}: {_first_error(log)}", log=log)
+    return log
+
+
+def _first_error(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = (line for line in lines if re.search(r"\berror:", line))
+    return next(errors, lines[0] if lines else "it printed nothing")
+
+
+def _only_file(folder: Path, suffix: str, log: str) -> bytes:
+    found = sorted(folder.glob(f"*{suffix}"))
+    if len(found) != 1:
+        raise ToolError(f"ocloc said it succeeded, but left {len(found)} {suffix} files", log=log)
+    return found[0].read_bytes()

@@ -1,0 +1,459 @@
+"""XeGPU to OpenCL C: one small rule an operation.
+
+The text uses the official Intel extension builtins only, and it is the same for every device: what a device lacks, a
+prelude supplies (:mod:`codegen.prelude`). Fragments are named vector variables in straight-line code, since arrays of
+accumulators may end up in memory.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import arith, func, gpu, memref, scf, ub
+from xdsl.dialects import vector as xvector
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, UnrealizedConversionCastOp, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from codegen import elementwise, lanes
+from codegen.emitter import Emitter, Rule
+from codegen.fragments import Array, Coordinate, Descriptor, Fragment, empty, vector_type, width_of
+from xegpu.dialect import ops
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, values_of
+from xegpu.dtypes import of_mlir, tf32, u4, u8
+from xegpu.errors import TargetError
+from xegpu.targets import Target
+
+GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
+"""Grid axis to OpenCL dimension: the last axis of a grid runs fastest."""
+_LARGE = "-cl-intel-256-GRF-per-thread"
+_SMALL_BUDGET = 0.7
+
+
+@dataclass(frozen=True)
+class Source:
+    """OpenCL C with what its launch needs.
+
+    Attributes:
+        name: the kernel's name in the text.
+        text: the whole program.
+        options: build options on the device that it was made for.
+        subgroups: subgroups of a work-group.
+        lanes: work-items of a subgroup.
+        arguments: for each argument of the kernel its dimensions, None for a number: an array passes its pointer,
+            then its sizes, then its strides, as 32-bit integers.
+    """
+
+    name: str
+    text: str
+    options: str
+    subgroups: int
+    lanes: int
+    arguments: tuple[int | None, ...]
+
+    @property
+    def local_size(self) -> int:
+        """Work-items of a work-group."""
+        return self.subgroups * self.lanes
+
+
+def emit(function: func.FuncOp, target: Target) -> Source:
+    """A fully lowered kernel as OpenCL C.
+
+    Args:
+        function: the last stage of the pipeline.
+        target: the device that build options are chosen for.
+
+    Raises:
+        TargetError: the work-group has more subgroups than the target allows in the register mode that it needs.
+    """
+    subgroup = function.attributes["xegpu.subgroup_size"].value.data  # type: ignore[attr-defined]
+    counts = function.attributes.get("xegpu.subgroups")
+    sizes = [size.value.data for size in counts] if isinstance(counts, ArrayAttr) else [1]
+    subgroups = sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
+    emitter = Emitter(RULES, target, subgroup)
+    name = emitter.name(function.sym_name.data)
+    parameters = _parameters(emitter, function)
+    for operation in function.body.block.ops:
+        if not isinstance(operation, func.ReturnOp):
+            emitter.emit(operation)
+    head = f"__attribute__((intel_reqd_sub_group_size({subgroup})))\n" \
+           f"__attribute__((reqd_work_group_size({subgroups * subgroup}, 1, 1)))\n" \
+           f"kernel void {name}({', '.join(parameters)})\n{{\n"
+    body = "\n".join(emitter.lines) + "\n}\n"
+    text = "".join(_pragmas(head + body)) + "".join(f"{f}\n" for f in emitter.functions.values()) + head + body
+    ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
+                  for a in function.body.block.args)
+    return Source(name, text, _options(function, target, subgroup, subgroups), subgroups, subgroup, ranks)
+
+
+def _pragmas(text: str) -> list[str]:
+    return ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if "half" in text else []
+
+
+def _parameters(emitter: Emitter, function: func.FuncOp) -> list[str]:
+    parameters = []
+    for argument in function.body.block.args:
+        type_, name = argument.type, emitter.name(argument.name_hint or "arg")
+        if not isinstance(type_, MemRefType):
+            emitter.values[argument] = name
+            parameters.append(f"{of_mlir(type_).opencl} {name}")
+            continue
+        rank, dtype = len(type_.get_shape()), of_mlir(type_.element_type)
+        sizes = tuple(emitter.name(f"{name}_size{axis}") for axis in range(rank))
+        strides = tuple(emitter.name(f"{name}_stride{axis}") for axis in range(rank))
+        emitter.values[argument] = Array(name, dtype, sizes, strides)
+        parameters += [f"global {dtype.opencl} *{name}", *(f"int {size}" for size in (*sizes, *strides))]
+    return parameters
+
+
+def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: int) -> str:
+    small, large = target.registers
+    if not large:
+        return ""
+    needed = registers_needed(function) * subgroup / target.register_bytes
+    if needed <= small * _SMALL_BUDGET:
+        return ""
+    if subgroups > target.subgroups[1]:
+        raise TargetError(
+            f"a work-group of {subgroups} subgroups that need about {needed:.0f} registers each: with more than "
+            f"{small} registers a thread, {target.name} has at most {target.subgroups[1]} subgroups",
+            f"lower sg_layout to {target.subgroups[1]} subgroups, or make the subgroup's tile smaller")
+    return _LARGE
+
+
+def registers_needed(function: func.FuncOp) -> int:
+    """About the bytes of fragments that a lane keeps alive at once: what loops carry and what their bodies load."""
+    totals = [0]
+    for operation in function.walk():
+        if isinstance(operation, scf.ForOp):
+            loaded = [op.results[0] for op in operation.body.block.ops if isinstance(op, ops.LoadNdOp)]
+            totals.append(sum(_bytes(value.type) for value in (*operation.iter_args, *loaded)))
+    return max(totals)
+
+
+def _bytes(type_: Attribute) -> int:
+    if not isinstance(type_, VectorType):
+        return 0
+    count = of_mlir(type_.element_type).bytes
+    for size in type_.get_shape():
+        count *= size
+    return count
+
+
+def _constant(emitter: Emitter, operation: arith.ConstantOp) -> None:
+    dtype = of_mlir(operation.result.type)
+    number = operation.value.value.data  # type: ignore[union-attr]
+    emitter.values[operation.result] = elementwise.literal(number, dtype)
+
+
+def _index(symbol: str) -> Rule:
+    def rule(emitter: Emitter, operation: Any) -> None:
+        if isinstance(operation.results[0].type, VectorType):
+            elementwise.binary(emitter, operation)
+            return
+        left, right = (_atom(emitter.values[operand]) for operand in operation.operands)
+        dtype = of_mlir(operation.results[0].type)
+        emitter.define(operation.results[0], dtype.opencl, f"{left} {symbol} {right}")
+
+    return rule
+
+
+def _atom(expression: str) -> str:
+    return expression if re.fullmatch(r"[\w.]+", expression) else f"({expression})"
+
+
+def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
+    if isinstance(operation.result.type, VectorType):
+        elementwise.binary(emitter, operation)
+        return
+    divisor = operation.rhs.owner
+    size = divisor.value.value.data if isinstance(divisor, arith.ConstantOp) else 0  # type: ignore[union-attr]
+    left, right = (_atom(emitter.values[operand]) for operand in operation.operands)
+    if size > 0 and size & (size - 1) == 0:
+        emitter.define(operation.result, "int", f"{left} >> {size.bit_length() - 1}")
+        return
+    emitter.function("static int floor_divide(int a, int b)\n{\n  const int q = a / b;\n"
+                     "  return q - ((a % b != 0) & ((a < 0) != (b < 0)));\n}\n")
+    emitter.define(operation.result, "int", f"floor_divide({left}, {right})")
+
+
+def _position(function: str) -> Rule:
+    def rule(emitter: Emitter, operation: Any) -> None:
+        dimension = GRID_DIMENSION[operation.dimension.data.value]
+        emitter.define(operation.result, "int", f"{function}({dimension})")
+
+    return rule
+
+
+def _metadata(emitter: Emitter, operation: memref.ExtractStridedMetaDataOp) -> None:
+    array: Array = emitter.values[operation.source]
+    emitter.values[operation.base_buffer], emitter.values[operation.offset] = array, "0"
+    for value, name in zip((*operation.sizes, *operation.strides), (*array.sizes, *array.strides), strict=True):
+        emitter.values[value] = name
+
+
+def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
+    (source,), (result,) = operation.operands, operation.results
+    value = emitter.values[source]
+    if isinstance(value, Array):
+        dtype = of_mlir(result.type.element_type)  # type: ignore[attr-defined]
+        value = Array(f"((global {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides)
+    emitter.values[result] = value
+
+
+def _create(emitter: Emitter, operation: ops.CreateNdTdescOp) -> None:
+    array: Array = emitter.values[operation.source]
+    height, width = (_atom(emitter.values[size]) for size in operation.shape)
+    pitch, step = (_atom(emitter.values[stride]) for stride in operation.strides)
+    row, column = (emitter.coordinate(offset) for offset in operation.offsets)
+    step = "1" if ops.desc_of(operation.result).block.access == "rows" else step
+    emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
+
+
+def _update(emitter: Emitter, operation: ops.UpdateNdOffsetOp) -> None:
+    row, column = (emitter.coordinate(offset) for offset in operation.offsets)
+    emitter.values[operation.result] = emitter.values[operation.desc].moved(row, column)
+
+
+def block_builtin(kind: str, desc: ops.TensorDesc) -> str:
+    """The name of a 2D block builtin."""
+    rows, columns = desc.shape
+    return f"intel_sub_group_2d_block_{kind}_{desc.dtype.bits}b_{rows}r{columns}x{desc.block.array_length}c"
+
+
+def _block_arguments(emitter: Emitter, operand: SSAValue) -> str:
+    desc: Descriptor = emitter.values[operand]
+    size = ops.desc_of(operand).dtype.bytes
+    scale = f" * {size}" if size > 1 else ""
+    return (f"{desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
+            f"(int2)({desc.column}, {desc.row})")
+
+
+def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
+    desc = ops.desc_of(operation.desc)
+    if desc.block.access != "block":
+        lanes.load(emitter, operation)
+        return
+    fragment = emitter.fresh(operation.result)
+    kind = "read_transform" if operation.packed is not None else "read"
+    pointer = _pointer_type(kind, desc)
+    array = emitter.name(operation.result.name_hint)
+    count = len(fragment.names)
+    emitter.line(f"{fragment.c_type} {array}[{count}];")
+    emitter.line(f"{block_builtin(kind, desc)}({_block_arguments(emitter, operation.desc)}, (private {pointer} *){array});")
+    emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
+
+
+def _pointer_type(kind: str, desc: ops.TensorDesc) -> str:
+    if kind == "read_transform" or desc.dtype.bits == 32:
+        return "uint"
+    return "uchar" if desc.dtype.bits == 8 and desc.shape[1] == 16 else "ushort"
+
+
+def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
+    desc = ops.desc_of(operation.desc)
+    if desc.block.access != "block":
+        lanes.store(emitter, operation)
+        return
+    fragment = emitter.fragment(operation.value)
+    array = emitter.name("stored")
+    values = ", ".join(fragment.names)
+    emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")
+    pointer = _pointer_type("write", desc)
+    emitter.line(f"{block_builtin('write', desc)}({_block_arguments(emitter, operation.desc)}, (private {pointer} *){array});")
+
+
+def _prefetch(emitter: Emitter, operation: ops.PrefetchNdOp) -> None:
+    name = block_builtin("prefetch", ops.desc_of(operation.desc))
+    emitter.line(f"{name}({_block_arguments(emitter, operation.desc)});")
+
+
+_ACCUMULATOR = {"f32": "float", "f16": "half", "bf16": "short", "i32": "int"}
+
+
+def _dpas(emitter: Emitter, operation: ops.DpasOp) -> None:
+    a, b = emitter.fragment(operation.a), emitter.fragment(operation.b)
+    a_type, b_type = a.dtype, b.dtype
+    depth = operation.sizes()[2]
+    name = f"intel_sub_group_{a_type}_{b_type}_matrix_mad_k{depth}"
+    result = emitter.fresh(operation.result)
+    c_type = vector_type(_ACCUMULATOR[str(result.dtype)], result.width)
+    acc = f"({c_type})(0)" if operation.acc is None else _as(c_type, emitter.fragment(operation.acc))
+    call = f"{name}({_operand_a(emitter, a)}, {_operand_b(b)}, {acc})"
+    emitter.assign(operation.result, result, [call if c_type == result.c_type else f"as_{result.c_type}({call})"])
+
+
+def _as(c_type: str, fragment: Fragment) -> str:
+    (name,) = fragment.names
+    return name if fragment.c_type == c_type else f"as_{c_type}({name})"
+
+
+def _operand_a(emitter: Emitter, fragment: Fragment) -> str:
+    if fragment.dtype is tf32:
+        return _as(vector_type("float", fragment.width), fragment)
+    word = "short" if emitter.subgroup == 16 else "int"
+    return _as(vector_type(f"u{word}" if fragment.dtype in (u8, u4) else word, fragment.width), fragment)
+
+
+def _operand_b(fragment: Fragment) -> str:
+    if fragment.dtype is tf32:
+        return _as("float8", fragment)
+    return _as("uint8" if fragment.dtype in (u8, u4) else "int8", fragment)
+
+
+def _mad(emitter: Emitter, operation: ops.MadOp) -> None:
+    a, b = emitter.fragment(operation.a), emitter.fragment(operation.b)
+    result = emitter.fresh(operation.result)
+    name = lanes.mad_function(emitter, a, b, result)
+    if operation.acc is None:
+        acc = [f"({result.c_type})(0)"] * len(result.names)
+    else:
+        acc = list(emitter.fragment(operation.acc).names)
+    emitter.assign(operation.result, result, [f"{name}({', '.join((*a.names, *b.names, *acc))})"])
+
+
+def _extract(emitter: Emitter, operation: xvector.ExtractOp) -> None:
+    fragment = emitter.fragment(operation.vector)
+    (position,) = operation.static_position.get_values()
+    units = fragment.units // operation.vector.type.get_shape()[0]  # type: ignore[attr-defined]
+    emitter.values[operation.result] = fragment.slice(position * units, units)
+
+
+def _slice(emitter: Emitter, operation: ExtractStridedSliceOp) -> None:
+    fragment = emitter.fragment(operation.source)
+    emitter.values[operation.result] = fragment.slice(values_of(operation.offsets)[0], values_of(operation.sizes)[0])
+
+
+def _insert(emitter: Emitter, operation: InsertStridedSliceOp) -> None:
+    source, dest = emitter.fragment(operation.source), emitter.fragment(operation.dest)
+    start = values_of(operation.offsets)[0]
+    words = dest.words()
+    words[start:start + source.units] = source.words()
+    width = width_of(dest.units)
+    result = emitter.fresh(operation.result)
+    groups = [words[i:i + width] for i in range(0, dest.units, width)]
+    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+
+
+def _poison(emitter: Emitter, operation: ub.PoisonOp) -> None:
+    fragment = emitter.fresh(operation.result)
+    emitter.values[operation.result] = fragment.renamed((f"(({fragment.c_type})(0))",) * len(fragment.names))
+
+
+def _spread(emitter: Emitter, operation: xvector.BroadcastOp) -> None:
+    fragment = emitter.fresh(operation.vector)
+    expression = f"({fragment.c_type})({elementwise.stored(emitter.values[operation.source], fragment.dtype)})"
+    emitter.assign(operation.vector, fragment, [expression] * len(fragment.names))
+
+
+def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
+    """The elements of a column next to each other: a lane's own registers, read as wider words."""
+    source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
+    bits = source.dtype.bits * source.width
+    if bits < 32:
+        raise TargetError(f"a fragment of {source.units} {source.dtype} does not pack into 32-bit words")
+    pieces = [f"as_{vector_type('uint', bits // 32)}({name})" for name in source.names]
+    each = len(pieces) // len(result.names)
+    groups = [pieces[i:i + each] for i in range(0, len(pieces), each)]
+    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+
+
+def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
+    start, stop, step = (_atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
+    block = loop.body.block
+    variables: list[str] = []
+    for argument, initial in zip(block.args[1:], loop.iter_args, strict=True):
+        emitter.values[argument], names = _carried(emitter, argument, emitter.values[initial])
+        variables += names
+    counter = emitter.name(block.args[0].name_hint or "i")
+    emitter.values[block.args[0]] = counter
+    emitter.line(f"for (int {counter} = {start}; {counter} < {stop}; {counter} += {step}) {{")
+    emitter.depth += 1
+    for operation in block.ops:
+        if isinstance(operation, scf.YieldOp):
+            new = [part for value in operation.operands for part in _parts(emitter.values[value])]
+            _rebind(emitter, variables, new, [t for a in block.args[1:] for t in _types(emitter.values[a])])
+        else:
+            emitter.emit(operation)
+    emitter.depth -= 1
+    emitter.line("}")
+    for result, argument in zip(loop.results, block.args[1:], strict=True):
+        emitter.values[result] = emitter.values[argument]
+
+
+def _carried(emitter: Emitter, argument: SSAValue, initial: Any) -> tuple[Any, list[str]]:
+    """Variables that a loop changes, declared with their first values."""
+    stem = emitter.name(argument.name_hint)
+    if isinstance(initial, Fragment):
+        fragment = initial.renamed(empty(initial.dtype, initial.units, initial.per_lane, stem).names)
+        for name, value in zip(fragment.names, initial.names, strict=True):
+            emitter.line(f"{fragment.c_type} {name} = {value};")
+        return fragment, list(fragment.names)
+    if isinstance(initial, Descriptor):
+        row, column = emitter.name(f"{stem}_row"), emitter.name(f"{stem}_column")
+        emitter.line(f"int {row} = {initial.row}, {column} = {initial.column};")
+        moved = Descriptor(initial.array, initial.height, initial.width, initial.pitch, initial.step,
+                           Coordinate(row), Coordinate(column))
+        return moved, [row, column]
+    emitter.line(f"{of_mlir(argument.type).opencl} {stem} = {initial};")
+    return stem, [stem]
+
+
+def _parts(value: Any) -> list[str]:
+    if isinstance(value, Fragment):
+        return list(value.names)
+    return [str(value.row), str(value.column)] if isinstance(value, Descriptor) else [value]
+
+
+def _types(value: Any) -> list[str]:
+    if isinstance(value, Fragment):
+        return [value.c_type] * len(value.names)
+    return ["int", "int"] if isinstance(value, Descriptor) else [""]
+
+
+def _rebind(emitter: Emitter, variables: list[str], new: list[str], types: list[str]) -> None:
+    """Give the carried variables their next values, all at once where one needs another's old value."""
+    changes = [(v, n, t) for v, n, t in zip(variables, new, types, strict=True) if v != n]
+    changed = {variable for variable, _, _ in changes}
+    tangled = any(set(re.findall(r"[A-Za-z_]\w*", value)) & (changed - {variable}) for variable, value, _ in changes)
+    if tangled:
+        kept = []
+        for variable, value, type_ in changes:
+            name = emitter.name(f"{variable}_next")
+            emitter.line(f"const {type_ or f'__typeof__({variable})'} {name} = {value};")
+            kept.append((variable, name, type_))
+        changes = kept
+    for variable, value, _ in changes:
+        emitter.line(f"{variable} = {value};")
+
+
+RULES: dict[type[Operation], Rule] = {
+    **elementwise.RULES,
+    arith.ConstantOp: _constant,
+    arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
+    arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),
+    arith.ShLIOp: _index("<<"), arith.ShRSIOp: _index(">>"),
+    arith.FloorDivSIOp: _floor_divide,
+    gpu.BlockIdOp: _position("get_group_id"),
+    gpu.GridDimOp: _position("get_num_groups"),
+    gpu.SubgroupIdOp: lambda emitter, op: emitter.define(op.result, "int", "get_sub_group_id()") and None,
+    memref.ExtractStridedMetaDataOp: _metadata,
+    UnrealizedConversionCastOp: _cast,
+    ops.CreateNdTdescOp: _create,
+    ops.UpdateNdOffsetOp: _update,
+    ops.LoadNdOp: _load,
+    ops.StoreNdOp: _store,
+    ops.PrefetchNdOp: _prefetch,
+    ops.DpasOp: _dpas,
+    ops.MadOp: _mad,
+    ops.PackOp: _pack,
+    ops.ConvertLayoutOp: lanes.convert_layout,
+    xvector.BroadcastOp: _spread,
+    xvector.ExtractOp: _extract,
+    ExtractStridedSliceOp: _slice,
+    InsertStridedSliceOp: _insert,
+    ub.PoisonOp: _poison,
+    scf.ForOp: _loop,
+}

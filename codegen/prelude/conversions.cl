@@ -1,0 +1,25 @@
+// Conversions between float and the two formats that OpenCL C has no type for: bf16 in a ushort, tf32 in a float.
+//
+// All round to nearest even. A NaN stays a NaN of its sign, made quiet. Some devices declare part of these names, so
+// each is a macro for a function of ours, and the device's own is never called.
+
+#define PRELUDE_INLINE static inline __attribute__((overloadable, always_inline))
+
+#define PRELUDE_CONVERSIONS(n)                                                                                         \
+  PRELUDE_INLINE ushort##n prelude_to_bf16(float##n value) {                                                           \
+    uint##n bits = as_uint##n(value);                                                                                  \
+    uint##n rounded = bits + 0x7fffu + ((bits >> 16) & 1u), quiet = bits | 0x400000u;                                  \
+    return convert_ushort##n(select(rounded, quiet, isnan(value)) >> 16);                                              \
+  }                                                                                                                    \
+  PRELUDE_INLINE float##n prelude_from_bf16(ushort##n bits) { return as_float##n(convert_uint##n(bits) << 16); }       \
+  PRELUDE_INLINE float##n prelude_to_tf32(float##n value) {                                                            \
+    uint##n bits = as_uint##n(value);                                                                                  \
+    uint##n rounded = bits + 0xfffu + ((bits >> 13) & 1u), quiet = bits | 0x400000u;                                   \
+    return as_float##n(select(rounded, quiet, isnan(value)) & 0xffffe000u);                                            \
+  }
+PRELUDE_CONVERSIONS()
+PRELUDE_CONVERSIONS(2)
+PRELUDE_CONVERSIONS(3)
+PRELUDE_CONVERSIONS(4)
+PRELUDE_CONVERSIONS(8)
+PRELUDE_CONVERSIONS(16)

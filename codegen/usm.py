@@ -1,0 +1,196 @@
+"""Arrays in USM: what they look like to a kernel, and NumPy arrays copied there and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from codegen.devices import Queue, import_dpctl
+from xegpu.errors import DeviceError
+
+LINE = 64
+"""Bytes. Copies keep their address modulo this: a 2D block load wants a base aligned to it, so it decides the code."""
+
+
+@dataclass(frozen=True)
+class UsmArray:
+    """An array in USM as a kernel sees it.
+
+    Attributes:
+        pointer: the address of element (0, 0, ...).
+        shape: in elements.
+        strides: in elements; may be negative or zero.
+        typestr: NumPy's type string, ``"<f4"``.
+        queue: the queue it belongs to.
+        read_only: the owner forbids writing.
+        owner: keeps the memory alive.
+    """
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    typestr: str
+    queue: Queue
+    read_only: bool
+    owner: Any = field(repr=False, compare=False)
+
+    def argument(self) -> Any:
+        """A dpctl memory object that starts exactly at :attr:`pointer`: what a kernel takes for a ``global`` pointer.
+
+        It refers to existing memory and keeps its owner alive. dpctl takes no bare addresses as arguments.
+        """
+        return import_dpctl("dpctl.memory").as_usm_memory(_Span(self.pointer, 1, self.queue, self.owner))
+
+
+class _Span:
+    """Some bytes of USM at an exact address, in the form that dpctl accepts."""
+
+    __slots__ = ("__sycl_usm_array_interface__", "owner")
+
+    def __init__(self, pointer: int, size: int, queue: Queue, owner: Any) -> None:
+        self.owner = owner
+        self.__sycl_usm_array_interface__ = {
+            "data": (pointer, False),
+            "shape": (size,),
+            "strides": None,
+            "typestr": "|u1",
+            "version": 1,
+            "syclobj": queue,
+        }
+
+
+def usm_interface(array: Any) -> UsmArray:
+    """What ``__sycl_usm_array_interface__`` says about an array, without copying: dpnp arrays, dpctl memory objects.
+
+    Raises:
+        DeviceError: it is no USM array.
+    """
+    interface = getattr(array, "__sycl_usm_array_interface__", None)
+    if interface is None:
+        raise DeviceError(f"a {type(array).__name__} is not in USM", "give a NumPy array, or one of dpnp's")
+    base, flag = interface["data"]
+    typestr, shape = interface["typestr"], tuple(interface["shape"])
+    pointer = base + interface.get("offset", 0) * np.dtype(typestr).itemsize
+    strides = interface.get("strides")
+    whole = row_major(shape) if strides is None else tuple(strides)
+    memory = import_dpctl("dpctl.memory")
+    queue = interface["syclobj"]
+    if not isinstance(queue, import_dpctl().SyclQueue):
+        queue = memory.as_usm_memory(array).sycl_queue
+    # dpctl's own memory objects set the flag that means "read-only" everywhere else, and can be written.
+    is_memory = isinstance(array, (memory.MemoryUSMDevice, memory.MemoryUSMShared, memory.MemoryUSMHost))
+    return UsmArray(pointer, shape, whole, typestr, queue, bool(flag) and not is_memory, array)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of a contiguous array whose last dimension runs fastest."""
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def copy_in(arrays: Sequence[np.ndarray], queue: Queue) -> list[UsmArray]:
+    """NumPy arrays copied to the queue's device, each with its strides and its address modulo 64 bytes.
+
+    Of a view, everything from its first byte to its last is copied, gaps included, so that a kernel sees the same
+    strides. Arrays that overlap on the host overlap on the device in the same way.
+
+    Raises:
+        DeviceError: strides are not a whole number of elements, or the device has no memory left.
+    """
+    found: dict[int, UsmArray] = {}
+    for low, high, members in _merged(arrays):
+        memory, start = _allocate(low, high, queue)
+        for index in members:
+            array = arrays[index]
+            pointer = start + array.ctypes.data - low
+            readonly = not array.flags.writeable
+            strides = _element_strides(array)
+            found[index] = UsmArray(pointer, array.shape, strides, array.dtype.str, queue, readonly, memory)
+    return [found[index] for index in range(len(arrays))]
+
+
+def copy_out(source: UsmArray, target: np.ndarray) -> None:
+    """Copies a device array back into the host array that :func:`copy_in` made it from, once the queue is done.
+
+    Only the view's own elements are written; what lies between them on the host stays as it is.
+
+    Raises:
+        DeviceError: ``target`` has another shape or other strides, or cannot be written.
+    """
+    if source.shape != target.shape or source.strides != _element_strides(target):
+        raise DeviceError(f"shape {source.shape}, strides {source.strides} do not fit {target.shape} on the host")
+    if not target.flags.writeable:
+        raise DeviceError("a read-only NumPy array cannot receive results", "give a writable copy: array.copy()")
+    low, high = _bounds(target)
+    if low == high:
+        return
+    gapless = target.flags.c_contiguous or target.flags.f_contiguous
+    landed = _host_bytes(low, high) if gapless else np.empty(high - low, np.uint8)
+    first = target.ctypes.data - low
+    source.queue.wait()
+    source.queue.memcpy(landed, _memory_at(source.pointer - first, high - low, source.queue, source.owner), high - low)
+    if not gapless:
+        target[...] = np.ndarray(target.shape, target.dtype, landed, first, target.strides)
+
+
+def _element_strides(array: np.ndarray) -> tuple[int, ...]:
+    if any(stride % array.itemsize for stride in array.strides):
+        reason = f"strides of {array.strides} bytes are not a whole number of {array.itemsize}-byte elements"
+        raise DeviceError(reason, "give a copy: numpy.ascontiguousarray(array)")
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+def _bounds(array: np.ndarray) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one after its last; equal if it is empty."""
+    low = high = array.ctypes.data
+    if array.size == 0:
+        return low, high
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        low += min(0, stride * (size - 1))
+        high += max(0, stride * (size - 1))
+    return low, high + array.itemsize
+
+
+def _merged(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[int]]]:
+    """Spans of host memory, (first byte, byte after the last, which arrays): arrays that overlap share one."""
+    order = sorted((*_bounds(array), index) for index, array in enumerate(arrays))
+    spans: list[tuple[int, int, list[int]]] = []
+    for low, high, index in order:
+        if spans and low < spans[-1][1]:
+            first, last, members = spans[-1]
+            spans[-1] = (first, max(last, high), [*members, index])
+        else:
+            spans.append((low, high, [index]))
+    yield from spans
+
+
+def _allocate(low: int, high: int, queue: Queue) -> tuple[Any, int]:
+    """Device memory that holds the host's bytes from ``low`` to ``high``, and the address where they start."""
+    dpctl_memory = import_dpctl("dpctl.memory")
+    try:
+        memory = dpctl_memory.MemoryUSMDevice(high - low + 2 * LINE, alignment=LINE, queue=queue)
+    except (dpctl_memory.USMAllocationError, MemoryError, ValueError) as error:
+        raise DeviceError(f"{queue.sycl_device.name.strip()} has no room for {high - low} bytes") from error
+    base = usm_interface(memory).pointer
+    start = base + (low - base) % LINE
+    if high > low:
+        queue.memcpy(_memory_at(start, high - low, queue, memory), _host_bytes(low, high), high - low)
+    return memory, start
+
+
+def _memory_at(pointer: int, size: int, queue: Queue, owner: Any) -> Any:
+    return import_dpctl("dpctl.memory").as_usm_memory(_Span(pointer, size, queue, owner))
+
+
+class _HostSpan:
+    """Some bytes of host memory, in the form that NumPy accepts."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.__array_interface__ = {"data": (low, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
+
+
+def _host_bytes(low: int, high: int) -> np.ndarray:
+    return np.asarray(_HostSpan(low, high))

@@ -1,0 +1,44 @@
+"""Whether an array may be read by 2D block messages (hardware.md, "2D block IO")."""
+
+from __future__ import annotations
+
+from xegpu.targets import Target
+
+_LIMIT = 1 << 24
+
+
+def fault(pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int) -> str:
+    """Why 2D block IO may not touch a 2D array, empty if it may.
+
+    Args:
+        pointer: address of the first element, None if it is not known yet (then it counts as aligned).
+        shape, strides: in elements; None where not known yet (then they count as legal).
+        itemsize: bytes of an element.
+    """
+    if len(shape) != 2:
+        return f"it has {len(shape)} dimensions"
+    if pointer is not None and pointer % 64:
+        return f"its base is {pointer % 64} bytes off a 64-byte boundary"
+    (height, width), (pitch, step) = shape, strides
+    if step not in (1, None):
+        return f"its elements are {step} apart along a row"
+    if height is not None and not 0 < height <= _LIMIT:
+        return f"it has {height} rows"
+    if width is not None and not 64 <= width * itemsize <= _LIMIT:
+        return f"a row of {width * itemsize} bytes is not between 64 bytes and 16 MB"
+    if width is not None and width * itemsize % 4:
+        return f"a row of {width * itemsize} bytes is not a multiple of 4"
+    if pitch is not None and (pitch * itemsize % 16 or not 0 < pitch * itemsize <= _LIMIT):
+        return f"a pitch of {pitch * itemsize} bytes is not a multiple of 16, up to 16 MB"
+    if pitch is not None and width is not None and pitch < width:
+        return f"a pitch of {pitch} elements is less than the width of {width}"
+    return ""
+
+
+def access(
+    target: Target, pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int
+) -> str:
+    """The fastest legal way to reach an array on ``target``: ``"block"``, ``"rows"`` or ``"strided"``."""
+    if target.block_io and not fault(pointer, shape, strides, itemsize):
+        return "block"
+    return "rows" if not strides or strides[-1] in (1, None) else "strided"

@@ -1,0 +1,32 @@
+"""The XeGPU dialect, declared with xDSL, and the context that reads and prints it."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects import arith, builtin, func, gpu, math, memref, scf, ub
+from xdsl.dialects import vector as xdsl_vector
+from xdsl.ir import Dialect
+
+from xegpu.dialect import attributes, ops, vectors
+
+XeGPU = Dialect(
+    "xegpu",
+    [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
+     ops.PackOp, ops.ConvertLayoutOp],
+    [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.TensorDescType],
+)
+
+Vector = Dialect(
+    "vector",
+    [*xdsl_vector.Vector.operations, vectors.ExtractStridedSliceOp, vectors.InsertStridedSliceOp],
+    list(xdsl_vector.Vector.attributes),
+)
+
+
+def context(*more: Dialect) -> Context:
+    """A context with the XeGPU dialect, the dialects around it, and ``more``."""
+    result = Context()
+    for dialect in (builtin.Builtin, arith.Arith, func.Func, gpu.GPU, math.Math, memref.MemRef, scf.Scf, ub.UB, Vector, XeGPU,
+                    *more):
+        result.load_dialect(dialect)
+    return result

@@ -1,0 +1,190 @@
+"""Attributes and types of the XeGPU dialect (XeGPU.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from xegpu.dtypes import DType, of_mlir
+from xegpu.errors import Location
+from xegpu.layouts import LaneMap
+
+ACCESS = ("block", "rows", "strided")
+"""How an array may be reached: 2D block IO, elements of unit stride along a row, or elements of any stride."""
+
+
+def parse_integers(parser: AttrParser) -> tuple[int, ...]:
+    """``[1, 16]`` or ``array<i64: 1, 16>``."""
+    if parser.parse_optional_keyword("array"):
+        with parser.in_angle_brackets():
+            parser.parse_type()
+            parser.parse_punctuation(":")
+            return tuple(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_integer))
+    return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer))
+
+
+def parse_fields(parser: AttrParser) -> dict[str, object]:
+    """``<name = value, ...>`` with integers, integer lists, booleans, keywords and attributes as values."""
+    fields: dict[str, object] = {}
+
+    def field() -> None:
+        name = parser.parse_identifier()
+        parser.parse_punctuation("=")
+        fields[name] = _parse_value(parser)
+
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+    return fields
+
+
+def _parse_value(parser: AttrParser) -> object:
+    boolean = parser.parse_optional_boolean()
+    if boolean is not None:
+        return boolean
+    integer = parser.parse_optional_integer()
+    if integer is not None:
+        return integer
+    attribute = parser.parse_optional_attribute() if parser._current_token.text[0] == "#" else None  # noqa: SLF001
+    if attribute is not None:
+        return attribute
+    if parser._current_token.text in ("[", "array"):  # noqa: SLF001
+        return parse_integers(parser)
+    return parser.parse_identifier()
+
+
+def print_fields(printer: Printer, fields: dict[str, object]) -> None:
+    """The inverse of :func:`parse_fields`."""
+    with printer.in_angle_brackets():
+        for position, (name, value) in enumerate(fields.items()):
+            printer.print_string(f"{', ' if position else ''}{name} = ")
+            if isinstance(value, Attribute):
+                printer.print_attribute(value)
+            elif isinstance(value, bool):
+                printer.print_string(str(value).lower())
+            else:
+                printer.print_string(str(list(value)) if isinstance(value, tuple) else str(value))
+
+
+@irdl_attr_definition
+class SourceLocation(Data[Location]):
+    """The author's line, carried by an operation as its location."""
+
+    name = "xegpu.source"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Location:
+        with parser.in_angle_brackets():
+            file = parser.parse_str_literal()
+            parser.parse_punctuation(":")
+            return Location.at(file, parser.parse_integer())
+
+    def print_parameter(self, printer: Printer) -> None:
+        positions = self.data.positions
+        with printer.in_angle_brackets():
+            printer.print_string_literal(positions[0].file if positions else "")
+            printer.print_string(f" : {self.data.line}")
+
+
+@irdl_attr_definition
+class SgMapAttr(Data[LaneMap]):
+    """``#xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>``."""
+
+    name = "xegpu.sg_map"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> LaneMap:
+        fields = parse_fields(parser)
+        return LaneMap(fields["wi_layout"], fields.get("wi_data", (1, 1)))  # type: ignore[arg-type]
+
+    def print_parameter(self, printer: Printer) -> None:
+        print_fields(printer, {"wi_layout": self.data.wi_layout, "wi_data": self.data.wi_data})
+
+
+@dataclass(frozen=True)
+class BlockTdesc:
+    """What a block descriptor says beyond its shape.
+
+    Attributes:
+        memory_scope: ``"global"`` or ``"slm"``.
+        array_length: blocks side by side.
+        boundary_check: whether elements outside the base read as zero and are not written.
+        access: how memory is reached, one of :data:`ACCESS`. It goes beyond the seed, which leaves to the lowering
+            what happens on memory that 2D block IO may not touch.
+    """
+
+    memory_scope: str = "global"
+    array_length: int = 1
+    boundary_check: bool = True
+    access: str = "block"
+
+
+@irdl_attr_definition
+class BlockTdescAttr(Data[BlockTdesc]):
+    """``#xegpu.block_tdesc_attr<array_length = 2>``; fields at their default are not printed."""
+
+    name = "xegpu.block_tdesc_attr"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> BlockTdesc:
+        return BlockTdesc(**parse_fields(parser))  # type: ignore[arg-type]
+
+    def print_parameter(self, printer: Printer) -> None:
+        default = BlockTdesc()
+        print_fields(printer, {k: v for k, v in vars(self.data).items() if v != getattr(default, k)})
+
+
+@dataclass(frozen=True)
+class TensorDesc:
+    """The parameters of a :class:`TensorDescType`: shape of one block, element type, block attributes, lane map."""
+
+    shape: tuple[int, ...]
+    element_type: Attribute
+    block: BlockTdesc = BlockTdesc()
+    sg_map: LaneMap | None = None
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return of_mlir(self.element_type)
+
+
+@irdl_attr_definition
+class TensorDescType(Data[TensorDesc], TypeAttribute):
+    """``!xegpu.tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<array_length = 2>, #xegpu.sg_map<...>>``."""
+
+    name = "xegpu.tensor_desc"
+
+    def with_(self, **changes: object) -> TensorDescType:
+        """This type with some parameters changed: those of :class:`TensorDesc` or of its block attributes."""
+        block = {name: value for name, value in changes.items() if hasattr(self.data.block, name)}
+        rest = {name: value for name, value in changes.items() if name not in block}
+        return TensorDescType(replace(self.data, block=replace(self.data.block, **block), **rest))  # type: ignore
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> TensorDesc:
+        block, sg_map = BlockTdesc(), None
+        with parser.in_angle_brackets():
+            shape, element_type = parser.parse_shape()
+            while parser.parse_optional_punctuation(","):
+                attribute = parser.parse_attribute()
+                if isinstance(attribute, BlockTdescAttr):
+                    block = attribute.data
+                elif isinstance(attribute, SgMapAttr):
+                    sg_map = attribute.data
+                else:
+                    parser.raise_error(f"{attribute} is not an attribute of a tensor_desc")
+        return TensorDesc(tuple(d if isinstance(d, int) else -1 for d in shape), element_type, block, sg_map)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("".join(f"{size}x" for size in self.data.shape))
+            printer.print_attribute(self.data.element_type)
+            if self.data.block != BlockTdesc():
+                printer.print_string(", ")
+                printer.print_attribute(BlockTdescAttr(self.data.block))
+            if self.data.sg_map is not None:
+                printer.print_string(", ")
+                printer.print_attribute(SgMapAttr(self.data.sg_map))

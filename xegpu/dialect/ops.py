@@ -1,0 +1,315 @@
+"""Operations of the XeGPU dialect (XeGPU.md), with the two that it leaves to the lowering.
+
+Vectors are whole blocks before ``distribute`` and fragments of one lane after it; an operation is in the second form
+when its descriptor, or it itself, carries an ``sg_map``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IndexType, MemRefType, UnitAttr, VectorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dialect.attributes import SgMapAttr, TensorDesc, TensorDescType
+from xegpu.dtypes import of_mlir
+from xegpu.layouts import LaneMap, operand_b
+
+DESC = base(TensorDescType)
+VECTOR = base(VectorType)
+
+
+def vector(shape: Sequence[int], element_type: Attribute) -> VectorType[Attribute]:
+    """The vector type of a shape and an element type."""
+    return VectorType(element_type, shape)
+
+
+def desc_of(value: SSAValue) -> TensorDesc:
+    """The parameters of the descriptor that ``value`` is."""
+    assert isinstance(value.type, TensorDescType)
+    return value.type.data
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of the vector that ``value`` is."""
+    assert isinstance(value.type, VectorType)
+    return value.type.get_shape()
+
+
+def loaded_shape(desc: TensorDesc, packed: bool) -> tuple[int, ...]:
+    """The shape that ``load_nd`` gives for a descriptor.
+
+    A whole block is ``[array_length,] rows, columns``, packed ``[array_length,] rows / v, columns, v`` with ``v``
+    elements a 32-bit word; a lane's fragment is ``[array_length,] units, elements a unit``.
+    """
+    rows, columns = desc.shape
+    array = (desc.block.array_length,) if desc.block.array_length > 1 else ()
+    if desc.sg_map is not None:
+        return (*array, *desc.sg_map.fragment((rows, columns)))
+    factor = 32 // desc.dtype.bits
+    return (*array, rows // factor, columns, factor) if packed else (*array, rows, columns)
+
+
+@irdl_op_definition
+class CreateNdTdescOp(IRDLOperation):
+    """A descriptor of a block of a 2D array: offsets, shape and strides in elements."""
+
+    name = "xegpu.create_nd_tdesc"
+    source = operand_def(MemRefType)
+    offsets = var_operand_def(IndexType)
+    shape = var_operand_def(IndexType)
+    strides = var_operand_def(IndexType)
+    result = result_def(DESC)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `,` `[` $offsets `]` `,` `[` $shape `]` `,` `[` $strides `]` attr-dict "
+        "`:` type($source) `->` type($result)"
+    )
+
+    def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], shape: Sequence[SSAValue],
+                 strides: Sequence[SSAValue], result: TensorDescType) -> None:
+        super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
+
+    def verify_(self) -> None:
+        desc = desc_of(self.result)
+        if len(self.offsets) != 2 or len(self.shape) != 2 or len(self.strides) != 2 or len(desc.shape) != 2:
+            raise VerifyException("a 2D descriptor takes two offsets, two sizes and two strides")
+        assert isinstance(self.source.type, MemRefType)
+        if self.source.type.element_type != desc.element_type:
+            raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {self.source.type}")
+
+
+@irdl_op_definition
+class UpdateNdOffsetOp(IRDLOperation):
+    """The descriptor moved by two offsets, in elements."""
+
+    name = "xegpu.update_nd_offset"
+    desc = operand_def(DESC)
+    offsets = var_operand_def(IndexType)
+    result = result_def(DESC)
+    traits = traits_def(Pure())
+    assembly_format = "$desc `,` `[` $offsets `]` attr-dict `:` type($desc) `->` type($result)"
+
+    def __init__(self, desc: SSAValue, offsets: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[desc, offsets], result_types=[desc.type])
+
+    def verify_(self) -> None:
+        if len(self.offsets) != len(desc_of(self.desc).shape):
+            raise VerifyException("a descriptor takes as many offsets as it has dimensions")
+        if self.desc.type != self.result.type:
+            raise VerifyException("moving a descriptor does not change its type")
+
+
+@irdl_op_definition
+class LoadNdOp(IRDLOperation):
+    """A block from memory; ``packed`` gives it in VNNI form."""
+
+    name = "xegpu.load_nd"
+    desc = operand_def(DESC)
+    packed = opt_prop_def(UnitAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$desc attr-dict `:` type($desc) `->` type($result)"
+
+    def __init__(self, desc: SSAValue, *, packed: bool = False) -> None:
+        parameters = desc_of(desc)
+        result = vector(loaded_shape(parameters, packed), parameters.element_type)
+        super().__init__(operands=[desc], result_types=[result], properties={"packed": UnitAttr() if packed else None})
+
+    def verify_(self) -> None:
+        desc = desc_of(self.desc)
+        packed = self.packed is not None
+        if packed and desc.dtype.bits >= 32:
+            raise VerifyException(f"{desc.element_type} fills a 32-bit word, so it cannot be packed")
+        if packed and desc.sg_map is not None and desc.sg_map != operand_b(desc.sg_map.lanes, desc.dtype.bits):
+            raise VerifyException(f"a packed load needs wi_data = [{32 // desc.dtype.bits}, 1]")
+        expected = loaded_shape(desc, packed)
+        if shape_of(self.result) != expected:
+            raise VerifyException(f"this load gives {expected}, not {shape_of(self.result)}")
+
+
+@irdl_op_definition
+class StoreNdOp(IRDLOperation):
+    """A block to memory; elements outside the base are dropped."""
+
+    name = "xegpu.store_nd"
+    value = operand_def(VECTOR)
+    desc = operand_def(DESC)
+    assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
+
+    def __init__(self, value: SSAValue, desc: SSAValue) -> None:
+        super().__init__(operands=[value, desc])
+
+    def verify_(self) -> None:
+        desc = desc_of(self.desc)
+        expected = loaded_shape(desc, False)
+        if shape_of(self.value) != expected or self.value.type.element_type != desc.element_type:  # type: ignore
+            raise VerifyException(f"this descriptor stores {expected} of {desc.element_type}, not {self.value.type}")
+
+
+@irdl_op_definition
+class PrefetchNdOp(IRDLOperation):
+    """A block to the caches."""
+
+    name = "xegpu.prefetch_nd"
+    desc = operand_def(DESC)
+    assembly_format = "$desc attr-dict `:` type($desc)"
+
+    def __init__(self, desc: SSAValue) -> None:
+        super().__init__(operands=[desc])
+
+
+class ProductOp(IRDLOperation):
+    """D = C + A x B over one block."""
+
+    a = operand_def(VECTOR)
+    b = operand_def(VECTOR)
+    acc = opt_operand_def(VECTOR)
+    sg_map_a = opt_prop_def(SgMapAttr)
+    sg_map_b = opt_prop_def(SgMapAttr)
+    sg_map_c = opt_prop_def(SgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
+    )
+    traits = traits_def(Pure())
+
+    def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute | None = None,
+                 maps: tuple[LaneMap, LaneMap, LaneMap] | None = None) -> None:
+        assert result is not None or acc is not None
+        attributes = [None, None, None] if maps is None else [SgMapAttr(lanes) for lanes in maps]
+        super().__init__(
+            operands=[a, b, [acc] if acc is not None else []],
+            result_types=[result if result is not None else acc.type],  # type: ignore[union-attr]
+            properties=dict(zip(("sg_map_a", "sg_map_b", "sg_map_c"), attributes, strict=True)),
+        )
+
+    @property
+    def maps(self) -> tuple[LaneMap, LaneMap, LaneMap] | None:
+        """Lane maps of A, B and C, None on whole blocks."""
+        if self.sg_map_a is None or self.sg_map_b is None or self.sg_map_c is None:
+            return None
+        return self.sg_map_a.data, self.sg_map_b.data, self.sg_map_c.data
+
+    def sizes(self) -> tuple[int, int, int]:
+        """M, N and K of the product."""
+        maps = self.maps
+        if maps is None:
+            a, b = shape_of(self.a), shape_of(self.b)
+            depth = a[1] * (a[2] if len(a) == 3 else 1)
+            return a[0], b[1], depth
+        # A lane map says nothing of the columns of a block; one unit across is what the engines read.
+        a_map, _, c_map = maps
+        rows, columns = c_map.block(_pair(shape_of(self.result)), c_map.unit[1])
+        return rows, columns, a_map.block(_pair(shape_of(self.a)), a_map.unit[1])[1]
+
+    def verify_(self) -> None:
+        if self.acc is not None and self.acc.type != self.result.type:
+            raise VerifyException(f"the accumulator is {self.acc.type} and the result {self.result.type}")
+        m, n, k = self.sizes()
+        maps = self.maps
+        if maps is None:
+            b = shape_of(self.b)
+            rows = b[0] * (b[2] if len(b) == 3 else 1)
+            if rows != k or shape_of(self.result) != (m, n):
+                raise VerifyException(f"{self.a.type} x {self.b.type} does not give {self.result.type}")
+            return
+        if maps[0].fragment((m, k)) != shape_of(self.a) or maps[1].fragment((k, n)) != shape_of(self.b):
+            raise VerifyException(f"fragments {self.a.type} and {self.b.type} are not those of an {m}x{n}x{k} product")
+
+
+def _pair(shape: tuple[int, ...]) -> tuple[int, int]:
+    if len(shape) != 2:
+        raise VerifyException(f"a fragment has two dimensions, not {len(shape)}")
+    return shape[0], shape[1]
+
+
+@irdl_op_definition
+class DpasOp(ProductOp):
+    """The matrix engine's product; B in VNNI form (3D) once packed."""
+
+    name = "xegpu.dpas"
+
+
+@irdl_op_definition
+class MadOp(ProductOp):
+    """The same product in plain multiply-adds, where no matrix engine takes the types. It goes beyond the seed."""
+
+    name = "xegpu.mad"
+
+
+@irdl_op_definition
+class PackOp(IRDLOperation):
+    """A whole block ``[k, n]`` in registers to VNNI form ``[k / v, n, v]``. It goes beyond the seed.
+
+    After ``distribute`` both are fragments: ``[k, 1]`` to ``[k / v, v]``, the same elements of the same lane.
+    """
+
+    name = "xegpu.pack"
+    source = operand_def(VECTOR)
+    sg_map = opt_prop_def(SgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, sg_map: LaneMap | None = None) -> None:
+        shape, element = shape_of(source), source.type.element_type  # type: ignore[attr-defined]
+        factor = 32 // of_mlir(element).bits
+        result = (shape[0] // factor, factor) if sg_map else (shape[0] // factor, shape[1], factor)
+        super().__init__(operands=[source], result_types=[vector(result, element)],
+                         properties={"sg_map": SgMapAttr(sg_map) if sg_map else None})
+
+    def verify_(self) -> None:
+        shape = shape_of(self.source)
+        factor = 32 // of_mlir(self.source.type.element_type).bits  # type: ignore[attr-defined]
+        if factor == 1 or shape[0] % factor:
+            raise VerifyException(f"{self.source.type} does not pack into 32-bit words along its rows")
+
+
+@irdl_op_definition
+class ConvertLayoutOp(IRDLOperation):
+    """A lane's fragment under one map to its fragment under another; elements move between lanes.
+
+    It goes beyond the seed, which gives one map to each memory operation and says nothing of values that need two.
+    """
+
+    name = "xegpu.convert_layout"
+    source = operand_def(VECTOR)
+    source_map = opt_prop_def(SgMapAttr)
+    target_map = opt_prop_def(SgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, source_map: LaneMap, target_map: LaneMap, shape: tuple[int, int]) -> None:
+        element = source.type.element_type  # type: ignore[attr-defined]
+        super().__init__(
+            operands=[source], result_types=[vector(target_map.fragment(shape), element)],
+            properties={"source_map": SgMapAttr(source_map), "target_map": SgMapAttr(target_map)},
+        )
+
+    def block_shape(self) -> tuple[int, int]:
+        """Rows and columns of the block; a block that changes maps is one unit wide in the wider of the two."""
+        source, target = self.source_map, self.target_map
+        assert source is not None and target is not None
+        columns = max(source.data.unit[1], target.data.unit[1])
+        return target.data.block(_pair(shape_of(self.result)), columns)

@@ -1,0 +1,78 @@
+"""Operations of MLIR's vector dialect that xDSL does not define."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+VECTOR = base(VectorType)
+IntegersAttr = ArrayAttr[IntegerAttr]
+
+
+def integers(values: Sequence[int]) -> IntegersAttr:
+    """``[8, 0]`` as MLIR writes it: an array of 64-bit integer attributes."""
+    return ArrayAttr([IntegerAttr(value, i64) for value in values])
+
+
+def values_of(attribute: IntegersAttr) -> tuple[int, ...]:
+    """The inverse of :func:`integers`."""
+    return tuple(value.value.data for value in attribute)
+
+
+@irdl_op_definition
+class ExtractStridedSliceOp(IRDLOperation):
+    """``vector.extract_strided_slice``: a contiguous part of a vector, of the same rank."""
+
+    name = "vector.extract_strided_slice"
+    source = operand_def(VECTOR)
+    offsets = prop_def(IntegersAttr)
+    sizes = prop_def(IntegersAttr)
+    strides = prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def __init__(self, source: SSAValue, offsets: Sequence[int], sizes: Sequence[int]) -> None:
+        element: Attribute = source.type.element_type  # type: ignore[attr-defined]
+        super().__init__(
+            operands=[source], result_types=[VectorType(element, sizes)],
+            properties={"offsets": integers(offsets), "sizes": integers(sizes), "strides": integers([1] * len(sizes))},
+        )
+
+    def verify_(self) -> None:
+        offsets, sizes = values_of(self.offsets), values_of(self.sizes)
+        shape = self.source.type.get_shape()  # type: ignore[attr-defined]
+        if any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, shape, strict=True)):
+            raise VerifyException(f"offsets {offsets} with sizes {sizes} leave the vector {shape}")
+        if any(stride != 1 for stride in values_of(self.strides)):
+            raise VerifyException("strides must be 1")
+
+
+@irdl_op_definition
+class InsertStridedSliceOp(IRDLOperation):
+    """``vector.insert_strided_slice``: ``dest`` with a contiguous part replaced by ``source``, of the same rank."""
+
+    name = "vector.insert_strided_slice"
+    source = operand_def(VECTOR)
+    dest = operand_def(VECTOR)
+    offsets = prop_def(IntegersAttr)
+    strides = prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source `,` $dest attr-dict `:` type($source) `into` type($dest) `to` type($result)"
+
+    def __init__(self, source: SSAValue, dest: SSAValue, offsets: Sequence[int]) -> None:
+        super().__init__(operands=[source, dest], result_types=[dest.type],
+                         properties={"offsets": integers(offsets), "strides": integers([1] * len(offsets))})
+
+    def verify_(self) -> None:
+        source, dest = self.source.type.get_shape(), self.dest.type.get_shape()  # type: ignore[attr-defined]
+        if any(o + s > n for o, s, n in zip(values_of(self.offsets), source, dest, strict=True)):
+            raise VerifyException(f"{source} at {values_of(self.offsets)} leaves the vector {dest}")

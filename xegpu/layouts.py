@@ -1,0 +1,121 @@
+"""Which lane holds which element: the arithmetic of ``sg_map`` (XeGPU.md, "Work Item Level semantics").
+
+A subgroup of ``wi_layout[0] * wi_layout[1]`` lanes shares a block. One *distribution unit* covers
+``wi_layout * wi_data`` elements, ``wi_data`` of them a lane; units follow each other in row-major order. A lane's
+fragment is therefore ``[number of units, wi_data[0] * wi_data[1]]``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from xegpu.errors import ShapeError
+
+
+@dataclass(frozen=True)
+class LaneMap:
+    """How a block is spread over the lanes of a subgroup.
+
+    Attributes:
+        wi_layout: lanes along rows and columns.
+        wi_data: adjacent elements that one lane holds along rows and columns.
+    """
+
+    wi_layout: tuple[int, int]
+    wi_data: tuple[int, int] = (1, 1)
+
+    @property
+    def lanes(self) -> int:
+        """Lanes in the subgroup."""
+        return self.wi_layout[0] * self.wi_layout[1]
+
+    @property
+    def unit(self) -> tuple[int, int]:
+        """Rows and columns of one distribution unit."""
+        return self.wi_layout[0] * self.wi_data[0], self.wi_layout[1] * self.wi_data[1]
+
+    @property
+    def per_lane(self) -> int:
+        """Elements that one lane holds of one unit."""
+        return self.wi_data[0] * self.wi_data[1]
+
+    def fragment(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """The shape of a lane's fragment of a block of ``shape``: units, elements a unit.
+
+        Raises:
+            ShapeError: the block is not a whole number of units.
+        """
+        rows, columns = self.unit
+        if shape[0] % rows or shape[1] % columns:
+            raise ShapeError(
+                f"a {shape[0]}x{shape[1]} block does not divide into units of {rows}x{columns} "
+                f"(wi_layout {list(self.wi_layout)}, wi_data {list(self.wi_data)})",
+                f"rows must be a multiple of {rows} and columns a multiple of {columns}",
+            )
+        return shape[0] * shape[1] // (self.lanes * self.per_lane), self.per_lane
+
+    def block(self, fragment: tuple[int, int], columns: int) -> tuple[int, int]:
+        """The shape of the block of ``columns`` columns whose fragment is ``fragment``."""
+        elements = fragment[0] * fragment[1] * self.lanes
+        return elements // columns, columns
+
+
+@cache
+def positions(shape: tuple[int, int], lanes: LaneMap) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Row and column of every element of a fragment, each as ``[lanes, units, elements a unit]``."""
+    units, per_lane = lanes.fragment(shape)
+    unit_rows, unit_columns = lanes.unit
+    across = shape[1] // unit_columns
+    lane = np.arange(lanes.lanes)[:, None, None]
+    unit = np.arange(units)[None, :, None]
+    element = np.arange(per_lane)[None, None, :]
+    row = (unit // across) * unit_rows + (lane // lanes.wi_layout[1]) * lanes.wi_data[0] + element // lanes.wi_data[1]
+    column = (unit % across) * unit_columns + (lane % lanes.wi_layout[1]) * lanes.wi_data[1] + element % lanes.wi_data[1]
+    return row, column
+
+
+def gather(fragments: np.ndarray[Any, Any], shape: tuple[int, int], lanes: LaneMap) -> np.ndarray[Any, Any]:
+    """The whole block ``[..., rows, columns]`` from fragments ``[..., lanes, units, elements a unit]``."""
+    row, column = positions(shape, lanes)
+    block = np.empty((*fragments.shape[:-3], *shape), fragments.dtype)
+    block[..., row, column] = fragments
+    return block
+
+
+def scatter(block: np.ndarray[Any, Any], lanes: LaneMap) -> np.ndarray[Any, Any]:
+    """The fragments ``[..., lanes, units, elements a unit]`` of a block ``[..., rows, columns]``."""
+    row, column = positions((block.shape[-2], block.shape[-1]), lanes)
+    return block[..., row, column]
+
+
+def plain(subgroup: int, columns: int) -> LaneMap:
+    """One element a lane along a row; where a row is shorter than the subgroup, several rows a unit.
+
+    It is the layout of accumulators and of everything that computes element by element.
+    """
+    if columns % subgroup == 0:
+        return LaneMap((1, subgroup))
+    if columns < subgroup and subgroup % columns == 0:
+        return LaneMap((subgroup // columns, columns))
+    raise ShapeError(
+        f"a row of {columns} elements does not spread over {subgroup} lanes",
+        f"use a multiple of {subgroup} columns",
+    )
+
+
+def operand_a(subgroup: int, bits: int) -> LaneMap:
+    """A operand of DPAS: a row of 8 words over the lanes (XeGPU.md, "Rules of sg_map", matrix A)."""
+    if subgroup == 8:
+        return LaneMap((1, 8), (1, 32 // bits))
+    if bits == 32:
+        return LaneMap((2, 8))
+    return LaneMap((1, 16), (1, 16 // bits))
+
+
+def operand_b(subgroup: int, bits: int) -> LaneMap:
+    """B operand of DPAS in VNNI form: a lane's word holds ``32 / bits`` rows of one column (matrix B)."""
+    return LaneMap((1, subgroup), (32 // bits, 1))

@@ -1,0 +1,252 @@
+"""Whole vectors to the fragments of one lane (XeGPU.md, "Attributes to support Work Item Level semantics").
+
+    %d = create_nd_tdesc ... -> tensor_desc<32x16xbf16, array_length = 2>
+    %v = load_nd %d -> vector<2x32x16xbf16>
+    %a = vector.extract_strided_slice (%v[0]) {offsets = [8, 0], sizes = [8, 16]}
+becomes
+    %d = create_nd_tdesc ... -> tensor_desc<32x16xbf16, array_length = 2, sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>
+    %v = load_nd %d -> vector<2x32x1xbf16>
+    %a = vector.extract_strided_slice (%v[0]) {offsets = [8, 0], sizes = [8, 1]}
+
+Operands that come straight from memory are loaded in the layout that DPAS reads. Everything else lies one element a
+lane along its rows; ``convert_layout`` goes from there to a layout of A that differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func, ub
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, VectorType, i64
+from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.ir import Attribute, SSAValue
+
+from xegpu import layouts
+from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.ops import (
+    ConvertLayoutOp,
+    CreateNdTdescOp,
+    DpasOp,
+    LoadNdOp,
+    MadOp,
+    PackOp,
+    ProductOp,
+    StoreNdOp,
+    UpdateNdOffsetOp,
+    desc_of,
+    shape_of,
+)
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, values_of
+from xegpu.dtypes import of_mlir
+from xegpu.errors import XeError
+from xegpu.layouts import LaneMap
+from xegpu.passes.operands import descriptor_webs, sides
+from xegpu.rewriting import Parts, Rebuilder, rewrite
+from xegpu.targets import Target
+from xegpu.webs import Webs
+
+Shape = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """The form of a value that became a fragment: the block's shape and its lane map."""
+
+    shape: Shape
+    lanes: LaneMap
+    packed: bool = False
+
+
+@dataclass(frozen=True)
+class Distribute:
+    """The pass.
+
+    Attributes:
+        target: its subgroup size is the number of lanes.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with a lane's fragments in the place of whole blocks."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        if "xegpu.subgroup_size" in function.attributes:
+            return _Distributor(self.target, Webs(function, lambda _: ())).copied(function)
+        new = _Distributor(self.target, descriptor_webs(function)).function(function)
+        new.attributes["xegpu.subgroup_size"] = IntegerAttr(self.target.subgroup, i64)
+        return new
+
+
+class _Distributor(Rebuilder):
+    """One function's rewrite."""
+
+    def __init__(self, target: Target, webs: Webs) -> None:
+        super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: _update, LoadNdOp: _load, StoreNdOp: _store,
+                          ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
+                          DpasOp: _product, MadOp: _product, PackOp: _pack, BroadcastOp: _spread,
+                          ub.PoisonOp: _poison})
+        self.target, self.webs = target, webs
+
+    def copied(self, function: func.FuncOp) -> func.FuncOp:
+        """A copy of a function that is distributed already."""
+        return Rebuilder({}).function(function)
+
+    def plain(self, shape: Shape) -> LaneMap:
+        """The lane map of what is computed with."""
+        try:
+            return layouts.plain(self.target.subgroup, shape[1])
+        except XeError as error:
+            raise error.at(self.where()) from None
+
+    def lanes_of(self, desc: SSAValue) -> LaneMap:
+        """The lane map of a descriptor, from what is loaded through it."""
+        parameters, used = desc_of(desc), sides(self.webs, desc)
+        if used == {"a"}:
+            return layouts.operand_a(self.target.subgroup, parameters.dtype.bits)
+        if used == {"b"} and parameters.dtype.bits < 32:
+            return layouts.operand_b(self.target.subgroup, parameters.dtype.bits)
+        return self.plain((parameters.shape[0], parameters.shape[1]))
+
+    def fragment(self, shape: Shape, lanes: LaneMap, element: Attribute) -> VectorType[Attribute]:
+        """The vector type of a lane's share of a block."""
+        try:
+            return VectorType(element, lanes.fragment(shape))
+        except XeError as error:
+            raise error.at(self.where()) from None
+
+    def match(self, parts: Parts, like: Parts) -> Parts:
+        """A yielded fragment in the layout that the loop carries."""
+        if parts.form == like.form or not isinstance(like.form, Distributed):
+            return parts
+        return Parts((self.converted(parts, like.form.lanes),), like.form)
+
+    def converted(self, parts: Parts, lanes: LaneMap) -> SSAValue:
+        """A fragment in another layout."""
+        form: Distributed = parts.form
+        (value,) = parts.values
+        if form.lanes == lanes:
+            return value
+        return self.shared(("convert", value, lanes),
+                           lambda: self.emit(ConvertLayoutOp(value, form.lanes, lanes, form.shape)))
+
+    def copy(self, operation) -> None:  # type: ignore[no-untyped-def]
+        """A copy; a vector result has the form of the vector operands."""
+        form = next((self.get(o).form for o in operation.operands if isinstance(self.get(o).form, Distributed)), None)
+        if form is None or not operation.results:
+            super().copy(operation)
+            return
+        operands = [self.one(operand) for operand in operation.operands]
+        like = next(o.type for o in operands if isinstance(o.type, VectorType))
+        types = [self.part_type(result.type, like) for result in operation.results]
+        copied = self._like(operation, operands, types)
+        for before, after in zip(operation.results, copied.results, strict=True):
+            self.set(before, after, form)
+
+
+def _create(build: _Distributor, operation: CreateNdTdescOp) -> None:
+    result = operation.result.type
+    assert isinstance(result, TensorDescType)
+    typed = result if result.data.sg_map else result.with_(sg_map=build.lanes_of(operation.result))
+    groups = [[build.one(value) for value in group] for group in (operation.offsets, operation.shape, operation.strides)]
+    build.set(operation.result, build.emit(CreateNdTdescOp(build.one(operation.source), *groups, typed)))
+
+
+def _update(build: _Distributor, operation: UpdateNdOffsetOp) -> None:
+    offsets = [build.one(offset) for offset in operation.offsets]
+    build.set(operation.result, build.emit(UpdateNdOffsetOp(build.one(operation.desc), offsets)))
+
+
+def _load(build: _Distributor, operation: LoadNdOp) -> None:
+    desc, packed = build.one(operation.desc), operation.packed is not None
+    parameters = desc_of(desc)
+    assert parameters.sg_map is not None
+    value = build.emit(LoadNdOp(desc, packed=packed))
+    shape = (parameters.shape[0], parameters.shape[1])
+    build.set(operation.result, value, Distributed(shape, parameters.sg_map, packed))
+
+
+def _store(build: _Distributor, operation: StoreNdOp) -> None:
+    desc = build.one(operation.desc)
+    lanes = desc_of(desc).sg_map
+    assert lanes is not None
+    build.emit(StoreNdOp(build.converted(build.get(operation.value), lanes), desc))
+
+
+def _extract(build: _Distributor, operation: ExtractOp) -> None:
+    """One of the blocks that lie side by side in a message."""
+    source = build.get(operation.vector)
+    position = list(operation.static_position.get_values())
+    form: Distributed = source.form
+    element = operation.vector.type.element_type  # type: ignore[attr-defined]
+    part = build.fragment(form.shape, form.lanes, element)
+    build.set(operation.result, build.emit(ExtractOp(source.values[0], position, part)), form)  # type: ignore
+
+
+def _slice(build: _Distributor, operation: ExtractStridedSliceOp) -> None:
+    source = build.get(operation.source)
+    form: Distributed = source.form
+    factor = form.lanes.wi_data[0] if form.packed else 1
+    row, rows = values_of(operation.offsets)[0] * factor, values_of(operation.sizes)[0] * factor
+    columns = values_of(operation.sizes)[1]
+    unit_rows, unit_columns = form.lanes.unit
+    if unit_columns != columns or form.shape[1] != columns or row % unit_rows or rows % unit_rows:
+        build.fail(f"a slice of {rows}x{columns} of a {form.shape[0]}x{form.shape[1]} block does not fall on whole "
+                   f"registers ({unit_rows}x{unit_columns} elements each)")
+    offsets, sizes = (row // unit_rows, 0), (rows // unit_rows, form.lanes.per_lane)
+    build.set(operation.result, build.emit(ExtractStridedSliceOp(source.values[0], offsets, sizes)),
+              Distributed((rows, columns), form.lanes, form.packed))
+
+
+def _insert(build: _Distributor, operation: InsertStridedSliceOp) -> None:
+    source, dest = build.get(operation.source), build.get(operation.dest)
+    form: Distributed = dest.form
+    (row, column), across = values_of(operation.offsets), form.shape[1] // form.lanes.unit[1]
+    aligned = source.form.lanes == form.lanes and row % form.lanes.unit[0] == 0 and column % form.lanes.unit[1] == 0
+    if not aligned or (across > 1 and source.form.shape[1] != form.lanes.unit[1]) or across > 1 < source.form.shape[0]:
+        build.fail(f"blocks of {source.form.shape} do not assemble into {form.shape} on whole registers")
+    position = row // form.lanes.unit[0] * across + column // form.lanes.unit[1]
+    build.set(operation.result, build.emit(InsertStridedSliceOp(source.values[0], dest.values[0], (position, 0))), form)
+
+
+def _poison(build: _Distributor, operation: ub.PoisonOp) -> None:
+    shape, element = shape_of(operation.result), operation.result.type.element_type  # type: ignore[attr-defined]
+    form = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
+    fragment = build.fragment(form.shape, form.lanes, element)
+    made = ub.PoisonOp.create(result_types=[fragment], properties=dict(operation.properties))
+    build.set(operation.result, build.emit(made), form)
+
+
+def _spread(build: _Distributor, operation: BroadcastOp) -> None:
+    shape = operation.vector.type.get_shape()
+    form = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
+    fragment = build.fragment(form.shape, form.lanes, operation.vector.type.element_type)
+    build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), fragment)), form)
+
+
+def _pack(build: _Distributor, operation: PackOp) -> None:
+    source = build.get(operation.source)
+    form: Distributed = source.form
+    bits = of_mlir(operation.source.type.element_type).bits  # type: ignore[attr-defined]
+    value = build.converted(source, build.plain(form.shape))
+    lanes = layouts.operand_b(build.target.subgroup, bits)
+    build.set(operation.result, build.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
+
+
+def _product(build: _Distributor, operation: ProductOp) -> None:
+    a, b = build.get(operation.a), build.get(operation.b)
+    form: Distributed = a.form
+    bits = of_mlir(operation.a.type.element_type).bits  # type: ignore[attr-defined]
+    engine = isinstance(operation, DpasOp)
+    a_map = layouts.operand_a(build.target.subgroup, bits) if engine else build.plain(form.shape)
+    shape = shape_of(operation.result)
+    c = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
+    acc = None if operation.acc is None else build.converted(build.get(operation.acc), c.lanes)
+    b_map = b.form.lanes if b.form.packed else build.plain(b.form.shape)
+    b_value = b.values[0] if b.form.packed else build.converted(b, b_map)
+    result = build.fragment(c.shape, c.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
+    made = type(operation)(build.converted(a, a_map), b_value, acc, result, (a_map, b_map, c.lanes))
+    build.set(operation.result, build.emit(made), c)
+
+

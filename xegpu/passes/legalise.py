@@ -1,0 +1,108 @@
+"""Chooses how each descriptor reaches memory, for a target and for the arrays of a launch.
+
+    %d = create_nd_tdesc %A, ... -> tensor_desc<32x16xbf16, #xegpu.sg_map<...>>
+becomes, where %A or the target does not allow 2D block IO,
+    %d = create_nd_tdesc %A, ... -> tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<access = rows>, #xegpu.sg_map<...>>
+
+A descriptor of which any load or store has no block message on the target is reached element by element too, and what
+prefetches it is dropped: a prefetch has no effect on results, and no message there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr, StridedLayoutAttr
+from xdsl.ir import Attribute, SSAValue
+
+from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.origins import array_of
+from xegpu.passes.operands import descriptor_webs
+from xegpu.rewriting import Rebuilder, rewrite
+from xegpu.targets import Target
+
+
+@dataclass(frozen=True)
+class Legalise:
+    """The pass.
+
+    Attributes:
+        target: whose block messages there are.
+        access: for each argument of the kernel, how it may be reached (:data:`xegpu.dialect.attributes.ACCESS`),
+            empty for numbers.
+    """
+
+    target: Target
+    access: tuple[str, ...]
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with an access in every descriptor."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        webs = descriptor_webs(function)
+        arguments = function.body.block.args
+        ways = dict(zip(arguments, self.access, strict=True))
+
+        def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
+            way = ways[array_of(operation.source)]  # type: ignore[index]
+            if way == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
+                way = "rows"
+            result = operation.result.type
+            assert isinstance(result, TensorDescType)
+            groups = [[build.one(value) for value in group]
+                      for group in (operation.offsets, operation.shape, operation.strides)]
+            typed = result.with_(access=way)
+            build.set(operation.result, build.emit(CreateNdTdescOp(build.one(operation.source), *groups, typed)))
+
+        rules = {CreateNdTdescOp: create, UpdateNdOffsetOp: _update, PrefetchNdOp: self._prefetch}
+        new = Rebuilder(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
+        new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
+        new.attributes["xegpu.target"] = StringAttr(self.target.name)
+        return new
+
+    def _has_message(self, operation: object) -> bool:
+        if isinstance(operation, LoadNdOp):
+            return self._message("read_transform" if operation.packed is not None else "read", operation.desc)
+        return self._message("write", operation.desc) if isinstance(operation, StoreNdOp) else True
+
+    def _message(self, kind: str, desc: SSAValue) -> bool:
+        parameters = desc_of(desc)
+        (rows, columns), bits = parameters.shape, parameters.dtype.bits
+        if kind != "read_transform" and parameters.sg_map is not None and not _matches(kind, bits, columns, desc):
+            return False
+        return self.target.has_block(kind, bits, rows, columns, parameters.block.array_length)
+
+    def _prefetch(self, build: Rebuilder, operation: PrefetchNdOp) -> None:
+        desc = build.one(operation.desc)
+        if desc_of(desc).block.access == "block" and self._message("prefetch", operation.desc):
+            build.emit(PrefetchNdOp(desc))
+
+
+def _matches(kind: str, bits: int, columns: int, desc: SSAValue) -> bool:
+    """Whether a message spreads its elements over the lanes as the descriptor's map says."""
+    lanes = desc_of(desc).sg_map
+    assert lanes is not None
+    if kind == "prefetch":
+        return True
+    per_lane = 2 if bits == 8 and columns == 32 else 1
+    rows = 2 if columns == 8 else 1
+    return lanes.wi_data == (1, per_lane) and lanes.wi_layout == (rows, columns // per_lane)
+
+
+def _update(build: Rebuilder, operation: UpdateNdOffsetOp) -> None:
+    offsets = [build.one(offset) for offset in operation.offsets]
+    build.set(operation.result, build.emit(UpdateNdOffsetOp(build.one(operation.desc), offsets)))
+
+
+def _argument_type(type_: Attribute, way: str) -> Attribute:
+    """An array argument's type; elements next to each other along rows are visible in it."""
+    if not isinstance(type_, MemRefType) or not way:
+        return type_
+    rank = len(type_.get_shape())
+    last = None if way == "strided" else 1
+    return MemRefType(type_.element_type, type_.shape, StridedLayoutAttr([*[None] * (rank - 1), last]), type_.memory_space)
+
+

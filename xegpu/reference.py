@@ -1,0 +1,133 @@
+"""What each XeGPU operation means, in NumPy: on whole blocks, and on the fragments of all lanes.
+
+An operation works on fragments when its descriptor, or it itself, carries a lane map; a value then has the lanes as
+its last batch axis. ``machine`` is what runs the operations; it tells the number of batch axes and who is active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xegpu import layouts, memory
+from xegpu.dialect import ops
+from xegpu.dialect.ops import desc_of, shape_of
+from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
+
+Array = np.ndarray[Any, Any]
+
+
+class Machine(Protocol):
+    """What runs the operations."""
+
+    @property
+    def batch(self) -> int:
+        """Batch axes of a vector, the lanes included."""
+
+    @property
+    def active(self) -> Array | None:
+        """Instances that take part, None for all."""
+
+
+class Window(Protocol):
+    """A descriptor at run time."""
+
+    array: Array
+    row: Any
+    column: Any
+
+    def moved(self, rows: Any, columns: Any) -> Window:
+        """The descriptor moved by two offsets."""
+
+
+def vnni(block: Array, factor: int) -> Array:
+    """``[..., k, n]`` to ``[..., k / v, n, v]``: ``v`` rows of a column become one word."""
+    *batch, rows, columns = block.shape
+    return np.swapaxes(block.reshape(*batch, rows // factor, factor, columns), -1, -2)
+
+
+def from_vnni(packed: Array) -> Array:
+    """The inverse of :func:`vnni`."""
+    *batch, words, columns, factor = packed.shape
+    return np.swapaxes(packed, -1, -2).reshape(*batch, words * factor, columns)
+
+
+def product(a: Array, b: Array, acc: Array | None, a_type: DType, c_type: DType) -> Array:
+    """``a @ b + acc`` rounded as the engine rounds: sums in float32, once to the accumulator's type."""
+    if a_type is tf32:
+        a, b = truncate_tf32(a), truncate_tf32(b)
+    if not c_type.is_float:
+        whole = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
+        return (whole if acc is None else whole + acc).astype(c_type.compute)
+    result = np.matmul(a, b)
+    return round_to(result if acc is None else result + acc, c_type)
+
+
+def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    desc, window = desc_of(operation.desc), operands[0]
+    rows, columns = desc.shape
+    length, packed = desc.block.array_length, operation.packed is not None
+    batch = machine.batch - (desc.sg_map is not None)
+    whole = memory.read(window.array, window.row, window.column, (rows, columns * length), batch)
+    blocks = np.stack(np.split(whole.astype(desc.dtype.compute), length, axis=-1), axis=-3)
+    if desc.sg_map is not None:
+        fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map), -3, -4)
+        return fragments if length > 1 else fragments[..., 0, :, :]
+    blocks = vnni(blocks, 32 // desc.dtype.bits) if packed else blocks
+    return blocks if length > 1 else blocks.reshape(*whole.shape[:-2], *shape_of(operation.result))
+
+
+def _store(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    desc, (value, window) = desc_of(operation.desc), operands
+    if desc.sg_map is not None:
+        value = layouts.gather(value, (desc.shape[0], desc.shape[1]), desc.sg_map)
+    memory.write(window.array, window.row, window.column, value, machine.active)
+
+
+def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    a, b, *acc = operands
+    a_type = of_mlir(operation.a.type.element_type)
+    c_type = of_mlir(operation.result.type.element_type)
+    maps = operation.maps
+    if maps is None:
+        b = from_vnni(b) if len(shape_of(operation.b)) == 3 else b
+        return product(a, b, acc[0] if acc else None, a_type, c_type)
+    m, n, k = operation.sizes()
+    a, b = layouts.gather(a, (m, k), maps[0]), layouts.gather(b, (k, n), maps[1])
+    whole = [layouts.gather(c, (m, n), maps[2]) for c in acc]
+    return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2])
+
+
+def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    source: Array = operands[0]
+    words, *_, factor = shape_of(operation.result)
+    if operation.sg_map is None:
+        return vnni(source, factor)
+    return source.reshape(*source.shape[:-2], words, factor)
+
+
+def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    whole = layouts.gather(operands[0], operation.block_shape(), operation.source_map.data)
+    return layouts.scatter(whole, operation.target_map.data)
+
+
+def meanings(window: Callable[[Array, Any, Any], Window]) -> Mapping[type[Operation], Callable[..., Any]]:
+    """The table from operation to meaning.
+
+    Args:
+        window: makes a descriptor of an array, a row and a column.
+    """
+    return {
+        ops.CreateNdTdescOp: lambda machine, operation, operands: window(*operands[:3]),
+        ops.UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
+        ops.LoadNdOp: _load,
+        ops.StoreNdOp: _store,
+        ops.PrefetchNdOp: lambda machine, operation, operands: None,
+        ops.DpasOp: _product,
+        ops.MadOp: _product,
+        ops.PackOp: _pack,
+        ops.ConvertLayoutOp: _convert,
+    }

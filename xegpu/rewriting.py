@@ -1,0 +1,291 @@
+"""Builds a new kernel from an old one, operation by operation; one old value may become several new ones.
+
+A pass is a table from operation to rule. A rule reads what the operands became, emits new operations, and says what
+the results become. Whatever has no rule is copied; loops are rebuilt with everything that their carried values became.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dialect.attributes import SourceLocation
+from xegpu.errors import Location, ShapeError, XeError
+
+_INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
+    arith.FloorDivSIOp: lambda a, b: a // b, arith.AndIOp: lambda a, b: a & b, arith.ShRSIOp: lambda a, b: a >> b,
+}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What one old value became: new values, and a form in which the pass keeps how they make up the old one."""
+
+    values: tuple[SSAValue, ...]
+    form: Any = None
+
+
+Rule = Callable[["Rebuilder", Any], None]
+
+
+class Rebuilder:
+    """The state of one rewrite of one function; rules get it as their first argument."""
+
+    def __init__(self, rules: Mapping[type[Operation], Rule]) -> None:
+        self.rules = rules
+        self.parts: dict[SSAValue, Parts] = {}
+        self.blocks: list[Block] = []
+        self.entry = Block()
+        self.place: Attribute | None = None
+        self._constants: dict[int, SSAValue] = {}
+        self._known: list[dict[Any, SSAValue]] = []
+        self._last_constant: Operation | None = None
+
+    def match(self, parts: Parts, like: Parts) -> Parts:
+        """``parts`` in the form of ``like``: what a loop yields must have the form of what it was given."""
+        if parts.form != like.form:
+            self.fail(f"a loop carries a value as {like.form} and yields it as {parts.form}")
+        return parts
+
+    def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
+        """The rewritten function, its arguments of the given types (by default the old ones)."""
+        self.entry = Block(arg_types=arguments or [argument.type for argument in old.body.block.args])
+        for before, after in zip(old.body.block.args, self.entry.args, strict=True):
+            after.name_hint = before.name_hint
+            self.parts[before] = Parts((after,))
+        self._body(old.body.block, self.entry)
+        new = func.FuncOp(old.sym_name.data, ([a.type for a in self.entry.args], []), Region(self.entry))
+        new.attributes.update(old.attributes)
+        new.location = old.location
+        erase_dead(self.entry)
+        return new
+
+    def _body(self, old: Block, new: Block) -> list[Parts]:
+        self.blocks.append(new)
+        self._known.append({})
+        yielded: list[Parts] = []
+        for operation in old.ops:
+            self.place = operation.location
+            if isinstance(operation, scf.YieldOp):
+                yielded = [self.get(value) for value in operation.operands]
+            else:
+                self.visit(operation)
+        self._known.pop()
+        self.blocks.pop()
+        return yielded
+
+    def visit(self, operation: Operation) -> None:
+        """Rewrite one operation: by its rule, as a loop, or as a copy."""
+        rule = self.rules.get(type(operation))
+        if rule is not None:
+            rule(self, operation)
+        elif isinstance(operation, scf.ForOp):
+            self._loop(operation)
+        elif any(len(self.get(operand).values) != 1 for operand in operation.operands):
+            self.each_part(operation)
+        else:
+            self.copy(operation)
+
+    def copy(self, operation: Operation) -> None:
+        """The operation on what its operands became, one to one; vectors take the shape of theirs."""
+        operands = [self.one(operand) for operand in operation.operands]
+        kind = type(operation)
+        if kind in _INDEX_OPS and isinstance(operation.results[0].type, IndexType):
+            self.set(operation.results[0], self.index(kind, *operands))
+        elif isinstance(operation, arith.ConstantOp) and isinstance(operation.result.type, IndexType):
+            self.set(operation.result, self.constant(operation.value.value.data))  # type: ignore[union-attr]
+        else:
+            copied = self._like(operation, operands, [result.type for result in operation.results])
+            form = next((self.get(o).form for o in operation.operands if self.get(o).form is not None), None)
+            for before, after in zip(operation.results, copied.results, strict=True):
+                after.name_hint = before.name_hint
+                self.set(before, after, form)
+
+    def each_part(self, operation: Operation) -> None:
+        """The operation on each of the parts of its operands; operands of one part take part in every one."""
+        operands = [self.get(operand) for operand in operation.operands]
+        widest = max(operands, key=lambda parts: len(parts.values))
+        if any(len(parts.values) not in (1, len(widest.values)) for parts in operands):
+            self.fail(f"the operands of {operation.name} are cut up differently")
+        results = []
+        for position, part in enumerate(widest.values):
+            chosen = [p.values[position] if len(p.values) > 1 else p.values[0] for p in operands]
+            types = [self.part_type(result.type, part.type) for result in operation.results]
+            results.append(self._like(operation, chosen, types).results[0])
+        self.set(operation.results[0], tuple(results), widest.form)
+
+    @staticmethod
+    def part_type(whole: Attribute, like: Attribute) -> Attribute:
+        """The type of a part of a result: the shape of an operand's part, the element type of the result."""
+        if isinstance(whole, VectorType) and isinstance(like, VectorType):
+            return VectorType(whole.element_type, like.get_shape())
+        return whole
+
+    def _like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
+        copied = type(operation).create(operands=list(operands), result_types=list(types),
+                                        properties=dict(operation.properties), attributes=dict(operation.attributes))
+        self.emit(copied)
+        return copied
+
+    def _loop(self, loop: scf.ForOp) -> None:
+        carried = [self.get(value) for value in loop.iter_args]
+        block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
+        old = loop.body.block
+        self.set(old.args[0], block.args[0])
+        block.args[0].name_hint = old.args[0].name_hint
+        self._regroup(old.args[1:], carried, block.args[1:])
+        place = self.place
+        yielded = [*self._body(old, block)]
+        self.blocks.append(block)
+        self._known.append({})
+        matched = [self.match(parts, like) for parts, like in zip(yielded, carried, strict=True)]
+        self._known.pop()
+        self.blocks.pop()
+        block.add_op(scf.YieldOp(*(value for parts in matched for value in parts.values)))
+        self.place = place
+        bounds = [self.one(value) for value in (loop.lb, loop.ub, loop.step)]
+        new = scf.ForOp(*bounds, [value for parts in carried for value in parts.values], Region(block))
+        new.attributes.update(loop.attributes)
+        self.emit(new)
+        self._regroup(loop.res, carried, new.res)
+
+    def _regroup(self, old: Sequence[SSAValue], like: Sequence[Parts], new: Sequence[SSAValue]) -> None:
+        position = 0
+        for before, parts in zip(old, like, strict=True):
+            values = tuple(new[position:position + len(parts.values)])
+            position += len(values)
+            for value in values:
+                value.name_hint = before.name_hint
+            self.parts[before] = Parts(values, parts.form)
+
+    def get(self, value: SSAValue) -> Parts:
+        """What an old value became."""
+        return self.parts[value]
+
+    def one(self, value: SSAValue) -> SSAValue:
+        """The only new value that an old value became."""
+        (new,) = self.parts[value].values
+        return new
+
+    def set(self, old: SSAValue, new: SSAValue | tuple[SSAValue, ...], form: Any = None) -> None:
+        """Say what an old value becomes."""
+        self.parts[old] = Parts(new if isinstance(new, tuple) else (new,), form)
+
+    def emit(self, operation: Operation) -> SSAValue:
+        """Append an operation; its first result. It takes the place in the author's source that the old one had."""
+        if self.place is not None:
+            operation.location = self.place  # type: ignore[assignment]
+        self.blocks[-1].add_op(operation)
+        return operation.results[0] if operation.results else None  # type: ignore[return-value]
+
+    def constant(self, value: int) -> SSAValue:
+        """An index constant, kept at the head of the kernel."""
+        if value not in self._constants:
+            operation = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            self._at_head(operation)
+            self._constants[value] = operation.result
+        return self._constants[value]
+
+    def _at_head(self, operation: Operation) -> None:
+        if self._last_constant is not None:
+            self.entry.insert_op_after(operation, self._last_constant)
+        elif self.entry.first_op is not None:
+            self.entry.insert_op_before(operation, self.entry.first_op)
+        else:
+            self.entry.add_op(operation)
+        self._last_constant = operation
+
+    def index(self, kind: type[Operation], left: SSAValue, right: SSAValue) -> SSAValue:
+        """An index operation, folded where its operands allow it and shared where it was made before."""
+        a, b = number(left), number(right)
+        if a is not None and b is not None and (b or kind is not arith.FloorDivSIOp):
+            return self.constant(_INDEX_OPS[kind](a, b))
+        if b == 0 and kind in (arith.AddiOp, arith.SubiOp):
+            return left
+        if a == 0 and kind is arith.AddiOp:
+            return right
+        if b == 1 and kind in (arith.MuliOp, arith.FloorDivSIOp):
+            return left
+        key = (kind, left, right)
+        known = next((scope[key] for scope in self._known if key in scope), None)
+        if known is None:
+            known = self._known[-1][key] = self.emit(kind(left, right))  # type: ignore[call-arg]
+        return known
+
+    def add(self, left: SSAValue, right: SSAValue | int) -> SSAValue:
+        """``left + right``, indices."""
+        return self.index(arith.AddiOp, left, self.constant(right) if isinstance(right, int) else right)
+
+    def shared(self, key: Any, make: Callable[[], SSAValue]) -> SSAValue:
+        """What ``make`` gives, made once for each ``key`` that is visible here."""
+        known = next((scope[key] for scope in self._known if key in scope), None)
+        if known is None:
+            known = self._known[-1][key] = make()
+        return known
+
+    def fail(self, message: str, hint: str = "") -> NoReturn:
+        """Raise an error at the author's line of the operation that is being rewritten."""
+        raise ShapeError(message, hint, self.where())
+
+    def where(self) -> Location | None:
+        """The author's line of the operation that is being rewritten."""
+        return self.place.data if isinstance(self.place, SourceLocation) else None
+
+
+def number(value: SSAValue) -> int | None:
+    """The integer that an index value is, if it is a constant."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
+def erase_dead(block: Block) -> None:
+    """Erase pure operations whose results nobody uses, innermost blocks included."""
+    for operation in reversed(list(block.ops)):
+        for region in operation.regions:
+            for inner in region.blocks:
+                erase_dead(inner)
+        unused = all(not result.has_one_use() and not result.has_more_than_one_use() for result in operation.results)
+        if unused and operation.has_trait(Pure) and operation.results:
+            operation.detach()
+            operation.erase()
+
+
+def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> ModuleOp:
+    """A new module with every function rebuilt; each new function is verified.
+
+    Raises:
+        XeError: a rule failed, or the result does not verify; it points at the author's line.
+    """
+    functions = []
+    for function in module.body.block.ops:
+        assert isinstance(function, func.FuncOp)
+        functions.append(rebuild(function))
+        verify(functions[-1])
+    return ModuleOp(functions, dict(module.attributes))
+
+
+def verify(function: func.FuncOp) -> None:
+    """Verify every operation of a function, with an error that points at the author's line."""
+    for operation in function.walk():
+        try:
+            operation.verify_()
+        except VerifyException as error:
+            place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
+            message, _, hint = str(error).partition("\n")
+            raise ShapeError(f"{operation.name}: {message}", hint, place) from error
+
+
+def placed(error: XeError, operation: Operation) -> XeError:
+    """``error``, pointing at the author's line of ``operation``."""
+    place = operation.location
+    return error.at(place.data if isinstance(place, SourceLocation) else None)  # type: ignore[unreachable]

@@ -1,0 +1,55 @@
+"""xetile: tiled matrix kernels for Intel GPUs, written in Python.
+
+An author decorates a function with :func:`kernel`, works on tiles inside it, and launches it with
+``kernel[grid](arrays)``; see ``docs/`` for the tutorial and the reference.
+"""
+
+from codegen.devices import register_cpu_driver
+from xegpu.dtypes import bf16, f16, f32, f64, i1, i4, i8, i16, i32, i64, index, tf32, u4, u8, u16, u32, u64
+from xegpu.errors import (
+    DeviceError,
+    ElementTypeError,
+    RankError,
+    ShapeError,
+    TargetError,
+    TextError,
+    ToolError,
+    TraceError,
+    XeError,
+)
+from xegpu.targets import TARGETS
+from xetile.arguments import Spec
+from xetile.distribution import WgMap
+from xetile.kernel import Kernel, kernel
+from xetile.language import (
+    full,
+    group_id,
+    init_tile,
+    load_tile,
+    maximum,
+    minimum,
+    num_groups,
+    prefetch_tile,
+    store_tile,
+    subgroup_id,
+    tile_mma,
+    update_tile_offset,
+    view,
+    wg_map,
+    zeros,
+)
+from xetile.language import scalar_ as scalar
+from xetile.loops import range
+from xetile.parsing import parse
+
+__version__ = "0.1.0"
+
+register_cpu_driver()  # before dpctl lists devices for the first time; it does not import dpctl
+
+__all__ = [
+    "TARGETS", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TargetError",
+    "TextError", "ToolError", "TraceError", "WgMap", "XeError", "bf16", "f16", "f32", "f64", "full", "group_id", "i1",
+    "i4", "i8", "i16", "i32", "i64", "index", "init_tile", "kernel", "load_tile", "maximum", "minimum", "num_groups",
+    "parse", "prefetch_tile", "range", "scalar", "store_tile", "subgroup_id", "tf32", "tile_mma", "u4", "u8", "u16",
+    "u32", "u64", "update_tile_offset", "view", "wg_map", "zeros",
+]

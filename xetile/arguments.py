@@ -1,0 +1,160 @@
+"""What a kernel is called with: arrays, views, specifications and numbers, in one form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xegpu import dtypes
+from xegpu.dtypes import DType
+from xegpu.errors import DeviceError, ElementTypeError, ShapeError
+
+Sizes = tuple[int | None, ...]
+
+
+class Spec:
+    """An array that is described and not there, for :meth:`Kernel.lower`.
+
+    Args:
+        shape: sizes, None where they are known at run time only.
+        dtype: element type.
+        strides: in elements; None for a row-major array.
+    """
+
+    def __init__(self, shape: Sizes, dtype: Any, strides: Sizes | None = None) -> None:
+        self.shape = tuple(shape)
+        self.dtype = dtypes.of(dtype)
+        self.strides = _row_major(self.shape) if strides is None else tuple(strides)
+        if len(self.strides) != len(self.shape):
+            raise ShapeError(f"{len(self.strides)} strides for {len(self.shape)} dimensions", "give one a dimension")
+
+    def __repr__(self) -> str:
+        return f"Spec({self.shape}, {self.dtype}, {self.strides})"
+
+
+def _row_major(shape: Sizes) -> Sizes:
+    strides: list[int | None] = []
+    step: int | None = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = None if step is None or size is None else step * max(size, 1)
+    return tuple(reversed(strides))
+
+
+class TypedView:
+    """An array with the element type that a kernel shall read it as; :func:`xetile.view` makes it."""
+
+    def __init__(self, array: Any, dtype: DType) -> None:
+        inner = array.array if isinstance(array, TypedView) else array
+        bits = Argument.of("array", inner).dtype.bits
+        if bits != dtype.bits:
+            raise ElementTypeError(f"an array of {bits}-bit elements cannot be viewed as {dtype} of {dtype.bits} bits",
+                                   "view it as a type of the same size")
+        self.array, self.dtype = inner, dtype
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a call.
+
+    Attributes:
+        name: the parameter's name.
+        dtype: the element type, or the type of a number.
+        rank: dimensions of an array, None for a number.
+        shape, strides: in elements; empty for a number.
+        source: the NumPy array, the USM array or the number itself; None for a :class:`Spec`.
+        kind: ``"numpy"``, ``"usm"``, ``"spec"`` or ``"number"``.
+    """
+
+    name: str
+    dtype: DType
+    rank: int | None
+    shape: Sizes
+    strides: Sizes
+    source: Any
+    kind: str
+
+    @classmethod
+    def of(cls, name: str, value: Any) -> Argument:
+        """The argument for what the author passed.
+
+        Raises:
+            ElementTypeError: it is neither an array nor a number, or its element type is not one of ours.
+        """
+        if isinstance(value, Argument):
+            return value
+        if isinstance(value, TypedView):
+            inner = cls.of(name, value.array)
+            return cls(name, value.dtype, inner.rank, inner.shape, inner.strides, inner.source, inner.kind)
+        if isinstance(value, Spec):
+            return cls(name, value.dtype, len(value.shape), value.shape, value.strides, None, "spec")
+        if isinstance(value, np.ndarray):
+            return _of_numpy(name, value)
+        if hasattr(value, "__sycl_usm_array_interface__"):
+            return _of_usm(name, value)
+        return _of_number(name, value)
+
+    @property
+    def key(self) -> tuple[DType, int | None]:
+        """What a recording depends on."""
+        return self.dtype, self.rank
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the array's owner forbids writing."""
+        if self.kind == "numpy":
+            return not self.source.flags.writeable
+        return bool(self.kind == "usm" and self.source.read_only)
+
+    @property
+    def pointer(self) -> int | None:
+        """Address of the first element, None if there is no array yet."""
+        if self.kind == "numpy":
+            return int(self.source.ctypes.data)
+        return self.source.pointer if self.kind == "usm" else None
+
+    def numpy(self) -> Any:
+        """The NumPy array as the element type it is read as, or the number."""
+        if self.kind == "number":
+            return self.source
+        if self.kind != "numpy":
+            raise DeviceError(f"{self.name} is not in host memory, so NumPy cannot run on it",
+                              "pass a NumPy array, or drop .on(\"numpy\")")
+        return self.source.view(self.dtype.numpy) if self.source.dtype != self.dtype.numpy else self.source
+
+
+def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:
+    dtype = _element_type(name, array.dtype)
+    if any(stride % max(array.itemsize, 1) for stride in array.strides):
+        raise ElementTypeError(f"{name} has strides of {array.strides} bytes, not whole elements of {array.itemsize}",
+                               f"pass a copy: numpy.ascontiguousarray({name})")
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    return Argument(name, dtype, array.ndim, array.shape, strides, array, "numpy")
+
+
+def _of_usm(name: str, array: Any) -> Argument:
+    from codegen.usm import usm_interface
+
+    usm = usm_interface(array)
+    return Argument(name, _element_type(name, np.dtype(usm.typestr)), len(usm.shape), usm.shape, usm.strides, usm, "usm")
+
+
+def _of_number(name: str, value: Any) -> Argument:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ElementTypeError(f"{name} is a {type(value).__name__}, which no kernel takes as an argument",
+                               "pass an array or a number; compile-time constants are keyword-only parameters")
+    if isinstance(value, int) and not -(2**31) <= value < 2**31:
+        raise ElementTypeError(f"{name} = {value} does not fit the 32-bit index that devices count with",
+                               "pass a number below 2**31")
+    return Argument(name, dtypes.index if isinstance(value, int) else dtypes.f32, None, (), (), value, "number")
+
+
+def _element_type(name: str, dtype: np.dtype[Any]) -> DType:
+    try:
+        return dtypes.of(dtype)
+    except ElementTypeError as error:
+        raise ElementTypeError(f"{name} holds {dtype}, which is not an element type", error.hint) from None

@@ -1,0 +1,21 @@
+"""The XeTile dialect, declared with xDSL."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.ir import Dialect
+
+import xegpu.dialect
+from xetile.dialect import attributes, ops
+
+XeTile = Dialect(
+    "xetile",
+    [ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp, ops.TileMmaOp,
+     ops.TilePackOp, ops.TileUnpackOp],
+    [attributes.WgMapAttr, attributes.TileAttr, attributes.TileType],
+)
+
+
+def context() -> Context:
+    """A context that reads and prints every stage of the way from XeTile to XeGPU."""
+    return xegpu.dialect.context(XeTile)

@@ -1,0 +1,277 @@
+"""Operations of the XeTile dialect (XeTile.md): those that a GEMM is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, MemRefType, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dtypes import of_mlir
+from xegpu.errors import XeError
+from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
+from xetile.distribution import Pair, WgMap
+
+TILE = base(TileType)
+VECTOR = base(VectorType)
+
+
+def tile_of(value: SSAValue) -> TileParameters:
+    """The parameters of the tile that ``value`` is."""
+    assert isinstance(value.type, TileType)
+    return value.type.data
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of the vector that ``value`` is."""
+    assert isinstance(value.type, VectorType)
+    return value.type.get_shape()
+
+
+def text(shape: Sequence[int]) -> str:
+    """A shape as MLIR writes it: 64x32."""
+    return "x".join(map(str, shape))
+
+
+@irdl_op_definition
+class InitTileOp(IRDLOperation):
+    """A tile of a 2D array: offsets, and for a dynamic array its shape and strides, all in elements."""
+
+    name = "xetile.init_tile"
+    source = operand_def(MemRefType)
+    offsets = var_operand_def(IndexType)
+    shape = var_operand_def(IndexType)
+    strides = var_operand_def(IndexType)
+    result = result_def(TILE)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `,` `[` $offsets `]` `,` `[` $shape `]` `,` `[` $strides `]` attr-dict "
+        "`:` type($source) `->` type($result)"
+    )
+
+    def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], shape: Sequence[SSAValue],
+                 strides: Sequence[SSAValue], result: TileType) -> None:
+        super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
+
+    def verify_(self) -> None:
+        tile, source = tile_of(self.result), self.source.type
+        assert isinstance(source, MemRefType)
+        if len(source.get_shape()) != 2 or len(self.offsets) != 2:
+            raise VerifyException("a tile covers a 2D array at two offsets")
+        if len(self.shape) != 2 or len(self.strides) != 2:
+            raise VerifyException("an array of dynamic shape needs two sizes and two strides")
+        if source.element_type != tile.element_type:
+            raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
+        _verify_encoding(tile)
+
+
+def _verify_encoding(tile: TileParameters) -> None:
+    blocks, order = tile.encoding.inner_blocks, tile.encoding.order
+    if sorted(order) != [0, 1]:
+        raise VerifyException(f"order must be [1, 0] or [0, 1], not {list(order)}")
+    if blocks and (tile.shape[0] % blocks[0] or tile.shape[1] % blocks[1]):
+        raise VerifyException(f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}")
+    if tile.encoding.wg_map:
+        check_map(tile.encoding.wg_map, tile.shape)
+
+
+def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
+    """Raise a verifier's error unless ``wg_map`` deals out ``shape`` evenly."""
+    try:
+        wg_map.check(shape)
+    except XeError as error:
+        raise VerifyException(f"{error.message}\n{error.hint}") from None
+
+
+@irdl_op_definition
+class LoadTileOp(IRDLOperation):
+    """A tile from memory; elements outside the array are ``padding``."""
+
+    name = "xetile.load_tile"
+    tile = operand_def(TILE)
+    padding = opt_prop_def(Attribute)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
+
+    def __init__(self, tile: SSAValue, padding: Attribute | None = None) -> None:
+        parameters = tile_of(tile)
+        result = VectorType(parameters.element_type, parameters.blocked_shape())
+        super().__init__(operands=[tile], result_types=[result], properties={"padding": padding})
+
+    def verify_(self) -> None:
+        tile = tile_of(self.tile)
+        if shape_of(self.result) != tile.blocked_shape() or self.result.type.element_type != tile.element_type:  # type: ignore
+            raise VerifyException(
+                f"loading {self.tile.type} gives a vector<{text(tile.blocked_shape())}x{tile.element_type}>, "
+                f"not {self.result.type}"
+            )
+
+
+@irdl_op_definition
+class StoreTileOp(IRDLOperation):
+    """A vector to the memory of a tile; elements outside the array are dropped."""
+
+    name = "xetile.store_tile"
+    value = operand_def(VECTOR)
+    tile = operand_def(TILE)
+    assembly_format = "$value `,` $tile attr-dict `:` type($value) `,` type($tile)"
+
+    def __init__(self, value: SSAValue, tile: SSAValue) -> None:
+        super().__init__(operands=[value, tile])
+
+    def verify_(self) -> None:
+        tile = tile_of(self.tile)
+        if shape_of(self.value) != tile.blocked_shape():
+            raise VerifyException(f"a vector of {text(shape_of(self.value))} does not fit a tile of {text(tile.shape)}")
+        if self.value.type.element_type != tile.element_type:  # type: ignore[attr-defined]
+            given = of_mlir(self.value.type.element_type)  # type: ignore[attr-defined]
+            raise VerifyException(f"a vector of {given} does not fit a tile of {tile.dtype}\n"
+                                  f"convert it with .to(xt.{tile.dtype})")
+
+
+@irdl_op_definition
+class PrefetchTileOp(IRDLOperation):
+    """A tile to the caches; ``locality`` from 0 (none) to 3 (keep close)."""
+
+    name = "xetile.prefetch_tile"
+    tile = operand_def(TILE)
+    locality = prop_def(IntegerAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$tile attr-dict `:` type($tile)"
+
+    def __init__(self, tile: SSAValue, locality: int = 3) -> None:
+        super().__init__(operands=[tile], properties={"locality": IntegerAttr(locality, i64)})
+
+    def verify_(self) -> None:
+        if not 0 <= self.locality.value.data <= 3:
+            raise VerifyException(f"locality is 0, 1, 2 or 3, not {self.locality.value.data}")
+
+
+@irdl_op_definition
+class UpdateTileOffsetOp(IRDLOperation):
+    """The tile moved by two offsets, in elements."""
+
+    name = "xetile.update_tile_offset"
+    tile = operand_def(TILE)
+    offsets = var_operand_def(IndexType)
+    result = result_def(TILE)
+    traits = traits_def(Pure())
+    assembly_format = "$tile `,` `[` $offsets `]` attr-dict `:` type($tile) `->` type($result)"
+
+    def __init__(self, tile: SSAValue, offsets: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[tile, offsets], result_types=[tile.type])
+
+    def verify_(self) -> None:
+        if len(self.offsets) != 2 or self.tile.type != self.result.type:
+            raise VerifyException("a tile moves by two offsets and keeps its type")
+
+
+@irdl_op_definition
+class TileMmaOp(IRDLOperation):
+    """``a @ b``, plus ``acc`` if it is given, on 2D vectors or on blocked 4D ones."""
+
+    name = "xetile.tile_mma"
+    a = operand_def(VECTOR)
+    b = operand_def(VECTOR)
+    acc = opt_operand_def(VECTOR)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
+    )
+
+    def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute,
+                 wg_map: WgMap | None = None) -> None:
+        super().__init__(operands=[a, b, [acc] if acc is not None else []], result_types=[result],
+                         properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    def verify_(self) -> None:
+        a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
+        if self.acc is not None and self.acc.type != self.result.type:
+            raise VerifyException(f"the accumulator is {self.acc.type}, the result {self.result.type}")
+        if len({len(a), len(b), len(c)}) != 1 or len(a) not in (2, 4):
+            raise VerifyException("A, B and C must all have two dimensions, or all four")
+        pairs = list(zip(a, b, c, strict=True))
+        for (rows, inner), (depth, columns), (m, n) in (tuple(zip(*pairs[i:i + 2], strict=True))
+                                                        for i in range(0, len(a), 2)):
+            if inner != depth:
+                raise VerifyException(f"A is {text(a)} and B is {text(b)}: A has {inner} columns and B {depth} rows\n"
+                                      f"the tile of B must be {inner}x{columns}, or that of A {rows}x{depth}")
+            if (rows, columns) != (m, n):
+                raise VerifyException(f"A {text(a)} times B {text(b)} is not {text(c)}\n"
+                                      f"the accumulator must be {rows}x{columns}")
+
+
+@irdl_op_definition
+class TilePackOp(IRDLOperation):
+    """A 2D vector to the 4D vector of its blocks, row-major in both levels."""
+
+    name = "xetile.tile_pack"
+    source = operand_def(VECTOR)
+    inner_blocks = prop_def(ArrayAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, blocks: Pair) -> None:
+        rows, columns = shape_of(source)
+        result = VectorType(source.type.element_type, (rows // blocks[0], columns // blocks[1], *blocks))  # type: ignore
+        super().__init__(operands=[source], result_types=[result], properties={"inner_blocks": _blocks(blocks)})
+
+    def verify_(self) -> None:
+        _verify_blocking(shape_of(self.source), shape_of(self.result), self.inner_blocks)
+
+
+@irdl_op_definition
+class TileUnpackOp(IRDLOperation):
+    """The 4D vector of blocks back to the 2D vector."""
+
+    name = "xetile.tile_unpack"
+    source = operand_def(VECTOR)
+    inner_blocks = prop_def(ArrayAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue) -> None:
+        rows, columns, *blocks = shape_of(source)
+        result = VectorType(source.type.element_type, (rows * blocks[0], columns * blocks[1]))  # type: ignore
+        super().__init__(operands=[source], result_types=[result],
+                         properties={"inner_blocks": _blocks((blocks[0], blocks[1]))})
+
+    def verify_(self) -> None:
+        _verify_blocking(shape_of(self.result), shape_of(self.source), self.inner_blocks)
+
+
+def _blocks(blocks: Pair) -> ArrayAttr[IntegerAttr]:
+    return ArrayAttr([IntegerAttr(size, i64) for size in blocks])
+
+
+def _verify_blocking(flat: tuple[int, ...], blocked: tuple[int, ...], attribute: ArrayAttr[IntegerAttr]) -> None:
+    blocks = tuple(size.value.data for size in attribute)
+    if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:
+        raise VerifyException(f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them")
+    if (blocked[0] * blocked[2], blocked[1] * blocked[3]) != flat:
+        raise VerifyException(f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}")

@@ -1,0 +1,106 @@
+"""How a work-group's tile is dealt out to its subgroups (XeTile.md, "Workgroup Level XeTile extension")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from xegpu.errors import ShapeError
+
+Pair = tuple[int, int]
+
+
+def _integer_pair(value: object, name: str) -> Pair:
+    try:
+        pair = tuple(value)  # type: ignore[arg-type,var-annotated]
+    except TypeError:
+        pair = ()
+    if len(pair) != 2 or not all(type(v) is int and v > 0 for v in pair):
+        raise ShapeError(f"{name} must be two positive integers, not {value!r}", f"for example {name}=(8, 4)")
+    return pair
+
+
+@dataclass(frozen=True)
+class WgMap:
+    """``#xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>``.
+
+    A tile is dealt to the subgroups in round-robin fashion, one ``sg_data`` block at a time. Where the blocks run out
+    before the subgroups do, the deal wraps around and subgroups share data; where subgroups run out first, further
+    rounds follow and each subgroup owns several blocks.
+
+    Attributes:
+        sg_layout: subgroups along rows and columns; linear ids run row-major.
+        sg_data: rows and columns of one block.
+    """
+
+    sg_layout: Pair
+    sg_data: Pair
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sg_layout", _integer_pair(self.sg_layout, "sg_layout"))
+        object.__setattr__(self, "sg_data", _integer_pair(self.sg_data, "sg_data"))
+
+    def __str__(self) -> str:
+        return f"wg_map(sg_layout={list(self.sg_layout)}, sg_data={list(self.sg_data)})"
+
+    @property
+    def subgroups(self) -> int:
+        """Subgroups in the work-group."""
+        return self.sg_layout[0] * self.sg_layout[1]
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Raise unless a tile of ``shape`` is dealt out evenly.
+
+        Raises:
+            ShapeError: a dimension is neither a multiple nor a divisor of ``sg_layout * sg_data``, or a block does not
+                divide the tile.
+        """
+        if len(shape) != 2:
+            raise ShapeError(f"a wg_map deals out two dimensions, not {len(shape)}")
+        for axis, name in enumerate(("rows", "columns")):
+            size, data, reach = shape[axis], self.sg_data[axis], self.sg_layout[axis] * self.sg_data[axis]
+            if size % data or (size % reach and reach % size):
+                layout = self.sg_layout[axis]
+                even = size // layout if size % layout == 0 else size
+                raise ShapeError(
+                    f"{self} does not deal out a tile of {shape[0]}x{shape[1]}: its {size} {name} are neither a "
+                    f"multiple nor a divisor of sg_layout x sg_data = {layout} x {data} = {reach}"
+                    if not size % data else
+                    f"{self} does not deal out a tile of {shape[0]}x{shape[1]}: blocks of {data} {name} do not "
+                    f"divide {size}",
+                    f"sg_data[{axis}] = {even} gives each of the {layout} subgroups along that dimension "
+                    + ("one block" if even != size else "the same whole dimension"),
+                )
+
+    def rounds(self, shape: Pair) -> Pair:
+        """Blocks that one subgroup owns along rows and columns."""
+        rows, columns = (max(size // (layout * data), 1)
+                         for size, layout, data in zip(shape, self.sg_layout, self.sg_data, strict=True))
+        return rows, columns
+
+    def blocks(self, shape: Pair) -> Iterator[Pair]:
+        """The rounds, row-major."""
+        rows, columns = self.rounds(shape)
+        return product(range(rows), range(columns))
+
+    def offset(self, axis: int, subgroup: int, round_: int, size: int) -> int:
+        """Where along ``axis`` the block of a subgroup's round starts, for a tile of ``size``."""
+        return (round_ * self.sg_layout[axis] + subgroup) * self.sg_data[axis] % size
+
+    def owners(self, shape: Pair) -> dict[Pair, list[int]]:
+        """Origin of each block, with the linear ids of the subgroups that own it (the seed's 128x128 table)."""
+        self.check(shape)
+        table: dict[Pair, list[int]] = {}
+        for round_ in self.blocks(shape):
+            for linear in range(self.subgroups):
+                subgroup = divmod(linear, self.sg_layout[1])
+                origin = tuple(self.offset(axis, subgroup[axis], round_[axis], shape[axis]) for axis in (0, 1))
+                owners = table.setdefault((origin[0], origin[1]), [])
+                if linear not in owners:
+                    owners.append(linear)
+        return dict(sorted(table.items()))
+
+    def whole(self, axis: int, size: int) -> bool:
+        """Whether every subgroup owns the whole of a dimension of ``size``."""
+        return self.sg_data[axis] == size or self.sg_layout[axis] == 1

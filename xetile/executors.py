@@ -1,0 +1,179 @@
+"""Where a launch goes: NumPy at two levels, or a device."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from xdsl.ir import Operation
+
+from codegen import interpreter
+from codegen.devices import Queue, device_target, find_queue, needs_spirv
+from codegen.interpreter import Meaning, Window
+from codegen.launcher import build_program, find_kernel, launch
+from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
+from codegen.offline import compile_spirv
+from codegen.prelude import prelude_for
+from codegen.usm import UsmArray, copy_in, copy_out
+from xegpu.dtypes import DType
+from xegpu.errors import DeviceError, ShapeError, TargetError
+from xegpu.reference import meanings as xegpu_meanings
+from xegpu.targets import TARGETS, Target, find_target
+from xetile.arguments import Argument
+from xetile.lowered import Lowered, only_function
+from xetile.passes.workgroup_to_subgroup import subgroups_of
+from xetile.reference import MEANINGS as XETILE_MEANINGS
+
+MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window), **XETILE_MEANINGS}
+Grid = tuple[int, int, int]
+_INT = 2**31
+
+
+class Executor(Protocol):
+    """A place where kernels run.
+
+    Attributes:
+        target: the device that code is made for there.
+    """
+
+    target: Target
+
+    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+        """Run the kernel; outputs are written in place."""
+
+
+def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:
+    return [argument.numpy() for argument in arguments]
+
+
+class NumPyExecutor:
+    """The recorded XeTile program, all instances at once."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+        function = lowered.function
+        interpreter.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                        lanes_of(function))
+
+
+class NumPyXeGPUExecutor:
+    """The fully lowered program, lane by lane."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+        function = only_function(lowered.modules["xegpu"])
+        interpreter.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                        lanes_of(function))
+
+
+def lanes_of(function: Any) -> int | None:
+    """Lanes of a distributed function, None for one that works on whole blocks."""
+    size = function.attributes.get("xegpu.subgroup_size")
+    return None if size is None else int(size.value.data)
+
+
+class DeviceExecutor:
+    """A device through dpctl.
+
+    Args:
+        where: a dpctl filter string or queue.
+        target: the device that code is made for; None for the one that it runs on. On the CPU device a GPU's own text
+            runs, with the builtins that the CPU lacks emulated.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+
+    def __init__(self, where: str | Queue, target: Target | None) -> None:
+        self.queue = find_queue(where)
+        here = device_target(self.queue) if target is None or not _is_cpu(self.queue) else "cpu"
+        self.target = target or find_target(here)
+        if not _is_cpu(self.queue) and self.target.ocloc is None:
+            raise TargetError(f"code for {self.target.name} does not run on {self.queue.sycl_device.name}",
+                              f"choose a GPU target: {', '.join(t.name for t in TARGETS.values() if t.ocloc)}")
+        self._kernels: dict[Lowered, Any] = {}
+
+    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+        kernel = self._kernel(lowered)
+        arrays = self._on_device(arguments)
+        packed: list[Any] = []
+        for argument in arguments:
+            packed += _passed(argument, arrays.get(argument.name))
+        launch(self.queue, kernel, packed, grid[::-1], lowered.emitted.local_size)
+        for position in lowered.written:
+            argument = arguments[position]
+            if argument.kind == "numpy":
+                copy_out(arrays[argument.name], argument.source)
+
+    def _on_device(self, arguments: Sequence[Argument]) -> dict[str, UsmArray]:
+        arrays = {a.name: a.source for a in arguments if a.kind == "usm"}
+        stranger = next((name for name, array in arrays.items() if array.queue != self.queue), None)
+        if stranger is not None:
+            raise DeviceError(f"{stranger} is on another queue than the kernel runs on",
+                              "make all arrays on one queue, or drop .on(...)")
+        host = [argument for argument in arguments if argument.kind == "numpy"]
+        copies = copy_in([argument.source for argument in host], self.queue)
+        return {**arrays, **{argument.name: copy for argument, copy in zip(host, copies, strict=True)}}
+
+    def _kernel(self, lowered: Lowered) -> Any:
+        if lowered not in self._kernels:
+            emitted = lowered.emitted
+            program = build_program(self.queue, self._program_text(lowered), self._options(emitted.options))
+            self._kernels[lowered] = find_kernel(program, emitted.name)
+        return self._kernels[lowered]
+
+    def _program_text(self, lowered: Lowered) -> str | bytes:
+        text = lowered.emitted.text
+        if needs_spirv(self.queue):
+            return compile_spirv(text, self.target.name, lowered.emitted.options)
+        return prelude_for(text) + text if _is_cpu(self.queue) else text
+
+    def _options(self, options: str) -> str:
+        if needs_spirv(self.queue):
+            return options.replace("-cl-intel-256-GRF-per-thread", "-ze-opt-large-register-file")
+        return "-cl-std=CL3.0" if _is_cpu(self.queue) else f"-cl-std=CL3.0 {options}"
+
+
+def _is_cpu(queue: Queue) -> bool:
+    return bool(queue.sycl_device.is_cpu)
+
+
+def _passed(argument: Argument, array: UsmArray | None) -> list[Any]:
+    """What a kernel gets for one argument: a number, or a pointer with its sizes and strides in elements."""
+    if array is None:
+        return [_number(argument.source, argument.dtype)]
+    for size in (*array.shape, *array.strides):
+        if not -_INT <= size < _INT:
+            raise ShapeError(f"{argument.name} has a size or stride of {size} elements",
+                             "devices count with 32-bit integers: pass a part of the array")
+    return [array, *(ctypes.c_int(value) for value in (*array.shape, *array.strides))]
+
+
+def _number(value: Any, dtype: DType) -> Any:
+    return ctypes.c_float(value) if dtype.is_float else ctypes.c_int(value)
+
+
+_devices: dict[Any, Executor] = {}
+
+
+def executor_for(where: Any, target: Target | None) -> Executor:
+    """The executor for a place: ``"numpy"``, ``"numpy:xegpu"``, a dpctl filter string or a queue.
+
+    Raises:
+        DeviceError: there is no such place.
+    """
+    if where == "numpy":
+        return NumPyExecutor(target or find_target("pvc"))
+    if where == "numpy:xegpu":
+        return NumPyXeGPUExecutor(target or find_target("pvc"))
+    if isinstance(where, str) and where.startswith("numpy"):
+        raise DeviceError(f"there is no execution {where!r}", 'use "numpy" or "numpy:xegpu"')
+    key = (where, target)
+    if key not in _devices:
+        _devices[key] = DeviceExecutor(where, target)
+    return _devices[key]

@@ -1,0 +1,334 @@
+"""The functions that an author calls inside a kernel: one thin function an operation of XeTile.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute
+
+from xegpu import dtypes
+from xegpu.dtypes import DType
+from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
+from xegpu.targets import TARGETS
+from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
+from xetile.dialect.ops import (
+    InitTileOp,
+    LoadTileOp,
+    PrefetchTileOp,
+    StoreTileOp,
+    TileMmaOp,
+    UpdateTileOffsetOp,
+)
+from xetile.distribution import WgMap
+from xetile.tracer import current
+from xetile.values import Array, Scalar, Tile, Value, Vector, binary, check_rank, scalar, scalar_of_element
+from xetile.values import scalar as scalar_value
+
+_DIMENSIONS = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
+
+
+def _placed(make: Callable[[], Any]) -> Any:
+    """The result of ``make``, with an error of it placed at the author's line."""
+    try:
+        return make()
+    except XeError as error:
+        raise error.at(current().location()) from None
+
+
+def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
+    """How a work-group's tile is dealt to its subgroups (``xetile.wg_map``).
+
+    Args:
+        sg_layout: subgroups along rows and columns.
+        sg_data: rows and columns of the block that one subgroup takes at a time.
+
+    Raises:
+        ShapeError: not two positive integers each.
+    """
+    try:
+        return WgMap(sg_layout, sg_data)
+    except XeError as error:
+        raise error.at(current("xt.wg_map").location()) from None
+
+
+def init_tile(
+    base: Array,
+    offsets: tuple[Any, Any],
+    shape: tuple[int, int],
+    *,
+    wg_map: WgMap | None = None,
+) -> Tile:
+    """A tile of ``shape`` at ``offsets`` of a 2D array (``init_tile``).
+
+    Args:
+        base: an array argument of the kernel, or a view of one.
+        offsets: row and column of the tile's first element; integers or run-time indices.
+        shape: rows and columns, compile-time integers.
+        wg_map: how a work-group's tile is dealt to the subgroups.
+
+    Raises:
+        RankError: the array does not have two dimensions.
+        ShapeError: the map does not deal out the shape.
+    """
+    tracer = current("xt.init_tile")
+    if not isinstance(base, Array):
+        raise ElementTypeError(f"init_tile takes an array argument of the kernel, not {_what(base)}",
+                               "pass the array itself", tracer.location())
+    check_rank(base, 2, "init_tile")
+    _check_shape(shape, "a tile's shape")
+    if not isinstance(offsets, (tuple, list)) or len(offsets) != 2:
+        raise RankError(f"init_tile takes two offsets, not {offsets!r}", "give (row, column)", tracer.location())
+    parameters = TileParameters((shape[0], shape[1]), base.dtype.mlir, TileEncoding(wg_map=wg_map))
+    operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], [size.ssa for size in base.shape],
+                           [stride.ssa for stride in base.strides], TileType(parameters))
+    return Tile(tracer.emit(operation))
+
+
+def load_tile(tile: Tile, *, padding: float = 0) -> Vector:
+    """The elements of a tile; those outside the array are ``padding`` (``load_tile``).
+
+    Raises:
+        ElementTypeError: ``tile`` is no tile, or ``padding`` is not zero (no other padding is implemented yet).
+    """
+    _need(tile, Tile, "load_tile")
+    if padding != 0:
+        raise ElementTypeError(f"padding {padding} is not implemented yet", "only padding=0 works so far",
+                               current().location())
+    return Vector(current().emit(LoadTileOp(tile.ssa)), tile.wg_map)
+
+
+def store_tile(value: Vector, tile: Tile) -> None:
+    """Write a vector to a tile; what falls outside the array is dropped (``store_tile``).
+
+    Raises:
+        ShapeError: shape, element type or work-group map of the two differ.
+    """
+    _need(value, Vector, "store_tile")
+    _need(tile, Tile, "store_tile")
+    if value.dtype is not tile.dtype:
+        raise ElementTypeError(f"a {value.describe()} does not go into a {tile.describe()}",
+                               f"convert it with .to(xt.{tile.dtype})", current().location())
+    if value.wg_map != tile.wg_map:
+        raise ShapeError(f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
+                         "give both the same wg_map", current().location())
+    current().emit(StoreTileOp(value.ssa, tile.ssa))
+
+
+def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
+    """Bring a tile to the caches; it changes no result (``prefetch_tile``).
+
+    Args:
+        tile: the tile; a work-group's tile is prefetched cooperatively, as its map deals it out.
+        locality: 0 (none) to 3 (keep close).
+    """
+    _need(tile, Tile, "prefetch_tile")
+    current().emit(PrefetchTileOp(tile.ssa, locality))
+
+
+def update_tile_offset(tile: Tile, d0: Any, d1: Any) -> Tile:
+    """The tile moved by ``d0`` rows and ``d1`` columns (``update_tile_offset``)."""
+    _need(tile, Tile, "update_tile_offset")
+    return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, [scalar(d0), scalar(d1)])))
+
+
+def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap | None = None) -> Vector:
+    """``a @ b``, plus ``acc`` (``tile_mma``).
+
+    Args:
+        a: M x K.
+        b: K x N.
+        acc: M x N; without it the result is float32, or int32 for integers.
+        wg_map: how the result is dealt to subgroups, by default as ``acc`` is, or derived from ``a`` and ``b``.
+
+    Raises:
+        ShapeError: the shapes do not fit, or the maps contradict each other.
+        ElementTypeError: no target multiplies these types.
+    """
+    for operand in (a, b) if acc is None else (a, b, acc):
+        _need(operand, Vector, "tile_mma")
+    dtype = _accumulator(a, b, acc)
+    result_map = wg_map or (acc.wg_map if acc is not None else _derived_map(a, b))
+    _check_maps(a, b, acc, result_map)
+    result = VectorType(dtype.mlir, (a.shape[0], b.shape[-1]))
+    operation = TileMmaOp(a.ssa, b.ssa, None if acc is None else acc.ssa, result, result_map)
+    return Vector(current().emit(operation), result_map)
+
+
+def _accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:
+    location = current().location()
+    forms = [form for target in TARGETS.values() for form in target.forms if (form.a, form.b) == (a.dtype, b.dtype)]
+    if not forms:
+        pairs = sorted({f"{form.a} x {form.b}" for target in TARGETS.values() for form in target.forms})
+        raise ElementTypeError(f"no target multiplies {a.dtype} by {b.dtype}", f"tile_mma takes {', '.join(pairs)}",
+                               location)
+    accumulators = {form_type for form in forms for form_type in form.accumulators}
+    if acc is not None and acc.dtype not in accumulators:
+        names = " or ".join(sorted(map(str, accumulators)))
+        raise ElementTypeError(f"{a.dtype} by {b.dtype} does not accumulate in {acc.dtype}",
+                               f"make the accumulator {names}", location)
+    return acc.dtype if acc is not None else forms[0].accumulators[0]
+
+
+def _derived_map(a: Vector, b: Vector) -> WgMap | None:
+    if a.wg_map is None or b.wg_map is None:
+        return None
+    return WgMap(a.wg_map.sg_layout, (a.wg_map.sg_data[0], b.wg_map.sg_data[1]))
+
+
+def _check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -> None:
+    location = current().location()
+    if result is None:
+        if mapped := next((x for x in (a, b) if x.wg_map is not None), None):
+            raise ShapeError(f"tile_mma has an operand with {mapped.wg_map} and others without a wg_map",
+                             "give the tiles of A, B and the accumulator each a wg_map, or none of them", location)
+        return
+    if acc is not None and acc.wg_map != result:
+        raise ShapeError(f"the accumulator is dealt out as {acc.wg_map}, the result as {result}",
+                         f"make the accumulator with wg_map={result}", location)
+    depth = a.shape[1]
+    needed = {"A": (a, WgMap(result.sg_layout, (result.sg_data[0], depth))),
+              "B": (b, WgMap(result.sg_layout, (depth, result.sg_data[1])))}
+    for name, (operand, map_) in needed.items():
+        axis = 1 if name == "A" else 0
+        given = operand.wg_map
+        fits = given is not None and given.sg_layout == map_.sg_layout \
+            and given.sg_data[1 - axis] == map_.sg_data[1 - axis] and given.whole(axis, depth)
+        if not fits:
+            raise ShapeError(f"{name} is dealt out as {given}, but a result of {result} needs {map_}",
+                             f"give {name}'s tile {map_}", location)
+
+
+def zeros(shape: tuple[int, int], dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
+    """A vector of zeros."""
+    return full(shape, 0, dtype, wg_map=wg_map)
+
+
+def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
+    """A vector of one value.
+
+    Args:
+        shape: rows and columns.
+        value: a Python number, or a run-time scalar of the same element type.
+        dtype: element type.
+        wg_map: how it is dealt to the subgroups.
+
+    Raises:
+        ElementTypeError: ``dtype`` is no element type, or does not hold ``value``.
+        ShapeError: the map does not deal out the shape.
+    """
+    tracer = current("xt.full")
+    _check_shape(shape, "a vector's shape")
+    element = _placed(lambda: dtypes.of(dtype))
+    if wg_map is not None:
+        _placed(lambda: wg_map.check(tuple(shape)))
+    operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, shape))
+    if wg_map is not None:
+        operation.attributes["wg_map"] = WgMapAttr(wg_map)
+    return Vector(tracer.emit(operation), wg_map)
+
+
+def view(array: Any, dtype: Any) -> Any:
+    """An array read as another element type of the same size: bf16 over uint16, tf32 over float32.
+
+    Inside a kernel it takes an array argument; outside it takes an array, and gives what a kernel accepts in its
+    place.
+
+    Raises:
+        ElementTypeError: the sizes differ.
+    """
+    if not isinstance(array, Array):
+        from xetile.arguments import TypedView
+
+        return TypedView(array, dtypes.of(dtype))
+    tracer = current("xt.view")
+    element = _placed(lambda: dtypes.of(dtype))
+    if element.bits != array.dtype.bits:
+        raise ElementTypeError(f"{array.name} holds {array.dtype} of {array.dtype.bits} bits, {element} has "
+                               f"{element.bits}", "view it as a type of the same size", tracer.location())
+    source = array.ssa.type
+    assert isinstance(source, MemRefType)
+    result = MemRefType(element.mlir, source.shape, source.layout, source.memory_space)
+    metadata = array._read()  # noqa: SLF001 - a view shares its array's sizes
+    return Array(tracer.emit(_view_op(array, result)), array.name, array.rank, element, metadata)
+
+
+def _view_op(array: Array, result: MemRefType[Attribute]) -> Any:
+
+    return UnrealizedConversionCastOp.get([array.ssa], [result])
+
+
+def group_id(d: int) -> Scalar:
+    """Position of this work-group along dimension ``d`` of the grid."""
+    return Scalar(current("xt.group_id").emit(gpu.BlockIdOp(_dimension(d))))
+
+
+def num_groups(d: int) -> Scalar:
+    """Work-groups along dimension ``d`` of the grid."""
+    return Scalar(current("xt.num_groups").emit(gpu.GridDimOp(_dimension(d))))
+
+
+def subgroup_id(d: int | None = None) -> Scalar:
+    """Position of this subgroup in its work-group: the linear one, or along dimension ``d`` of ``subgroups``."""
+    tracer = current("xt.subgroup_id")
+    linear = Scalar(tracer.emit(gpu.SubgroupIdOp()))
+    if d is None:
+        return linear
+    if d not in (0, 1):
+        raise RankError(f"subgroups have dimensions 0 and 1, not {d!r}", "use xt.subgroup_id(0) or (1)",
+                        tracer.location())
+    columns = tracer.subgroups[1]
+    return linear // columns if d == 0 else linear % columns  # type: ignore[no-any-return]
+
+
+def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
+    """A Python number as a run-time scalar, for example as the first value of what a loop carries."""
+    return Scalar(scalar_value(value, _placed(lambda: dtypes.of(dtype))))
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two values, element by element; NaN if either is NaN."""
+    return binary("maximum", a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two values, element by element; NaN if either is NaN."""
+    return binary("minimum", a, b)
+
+
+def _dimension(d: int) -> DimensionAttr:
+    if d not in (0, 1, 2) or isinstance(d, bool):
+        raise RankError(f"a grid has dimensions 0, 1 and 2, not {d!r}", "use xt.group_id(0)", current().location())
+    return DimensionAttr(_DIMENSIONS[d])
+
+
+def _check_shape(shape: Any, what: str) -> None:
+    location = current().location()
+    if isinstance(shape, (tuple, list)) and any(isinstance(size, Value) for size in shape):
+        raise ShapeError(f"{what} holds a run-time value", "sizes of tiles are compile-time constants: make them "
+                         "keyword-only parameters", location)
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2 or not all(type(s) is int and s > 0 for s in shape):
+        raise ShapeError(f"{what} must be two positive integers, not {shape!r}", "for example (32, 64)", location)
+
+
+def _need(value: Any, kind: type[Value], function: str) -> None:
+    location = current(f"xt.{function}").location()
+    if not isinstance(value, kind):
+        hint = {Tile: "make one with xt.init_tile", Vector: "load one with xt.load_tile"}.get(kind, "")
+        raise ElementTypeError(f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint, location)
+
+
+def _what(value: Any) -> str:
+    return f"a {value.describe()}" if isinstance(value, Value) else f"{type(value).__name__} {text_of(value)}"
+
+
+def text_of(value: Any) -> str:
+    """A short text for an object of the author's, for messages."""
+    shown = repr(value)
+    return shown if len(shown) < 40 else shown[:37] + "..."
+
+

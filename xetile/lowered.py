@@ -1,0 +1,153 @@
+"""What ``kernel.lower(...)`` returns: every stage of one kernel for one target."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+
+from codegen import offline, opencl
+from codegen.isa import InstructionMix, KernelMix, read_mix
+from xegpu.errors import Location, TargetError, XeError
+from xegpu.origins import written_arguments
+from xegpu.targets import Target
+from xetile.pipeline import Options, stages
+
+
+class Lowered:
+    """One kernel, compiled for one target; stages are made when they are first asked for.
+
+    Args:
+        module: the kernel as recorded or parsed; it holds one function.
+        target: the device that code is made for.
+        access: for each argument, how its memory may be reached.
+        location: where the kernel is defined, for errors that have no line of their own.
+    """
+
+    def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location) -> None:
+        self.module, self.target, self.access = module, target, access
+        self._location = location
+
+    def __repr__(self) -> str:
+        return f"<{self.name} for {self.target.name}>"
+
+    @cached_property
+    def function(self) -> func.FuncOp:
+        """The kernel as recorded."""
+        return only_function(self.module)
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.function.sym_name.data
+
+    @cached_property
+    def written(self) -> tuple[int, ...]:
+        """Positions of the arguments that the kernel writes."""
+        return written_arguments(self.function)
+
+    @cached_property
+    def modules(self) -> dict[str, ModuleOp]:
+        """Every stage as IR, in order."""
+        try:
+            return dict(stages(self.module, Options(self.target, self.access)))
+        except XeError as error:
+            raise error.at(self._location) from None
+
+    @cached_property
+    def stages(self) -> dict[str, str]:
+        """Every stage as MLIR text, in order."""
+        return {name: str(module) for name, module in self.modules.items()}
+
+    @property
+    def xetile(self) -> str:
+        """The recorded kernel as MLIR text."""
+        return str(self.module)
+
+    @property
+    def xegpu(self) -> str:
+        """The fully lowered kernel as MLIR text: fragments of one lane, VNNI form, chosen access."""
+        return str(self.modules["xegpu"])
+
+    @cached_property
+    def emitted(self) -> opencl.Source:
+        """The OpenCL C text with what its launch needs."""
+        try:
+            return opencl.emit(only_function(self.modules["xegpu"]), self.target)
+        except XeError as error:
+            raise error.at(self._location) from None
+
+    @property
+    def opencl(self) -> str:
+        """The kernel as OpenCL C, the same text for every device."""
+        return self.emitted.text
+
+    @cached_property
+    def _binary(self) -> offline.DeviceBinary:
+        if self.target.ocloc is None:
+            raise TargetError(f"there is no machine code for {self.target.name} to look at",
+                              "choose a GPU: target=\"pvc\"", self._location)
+        try:
+            return offline.compile_device(self.opencl, self.target.name, self.emitted.options)
+        except XeError as error:
+            raise error.at(self._location) from None
+
+    def binary(self) -> bytes:
+        """The device binary that Intel's offline compiler makes.
+
+        Raises:
+            ToolError: ocloc is missing (the message says how to get it), or it refused the text.
+            TargetError: the target has no machine code of its own.
+        """
+        return self._binary.data
+
+    def isa(self) -> offline.Disassembly:
+        """The disassembled device binary; ``str()`` of it is the text.
+
+        Raises:
+            ToolError: ocloc is missing, or it refused the text.
+            TargetError: the target has no machine code of its own.
+        """
+        return offline.disassemble(self._binary)
+
+    def report(self) -> Report:
+        """What the machine code uses: registers, spills, private and shared memory, and the hot loop's mix."""
+        return Report(self.isa(), self.name)
+
+
+class Report:
+    """Facts read from a disassembly.
+
+    Attributes:
+        registers: registers a thread.
+        spill_size, private_size, slm_size: bytes; spills and private memory should both be zero.
+        loop: category to number of instructions in the hot loop.
+        density: share of the hot loop's instructions that are dpas.
+    """
+
+    def __init__(self, disassembly: offline.Disassembly, name: str) -> None:
+        facts = disassembly.facts[name]
+        self.registers, self.spill_size = facts.grf_count, facts.spill_size
+        self.private_size, self.slm_size = facts.private_size, facts.slm_size
+        self.mix: KernelMix = read_mix(disassembly.kernels[name])
+
+    @property
+    def _hot(self) -> InstructionMix:
+        return self.mix.loop or self.mix.whole
+
+    @property
+    def loop(self) -> dict[str, int]:
+        """Category to number of instructions in the hot loop, or in the whole kernel if it has none."""
+        return dict(self._hot.counts)
+
+    @property
+    def density(self) -> float:
+        """Share of the hot loop's instructions that are dpas."""
+        return self._hot.density
+
+
+def only_function(module: ModuleOp) -> func.FuncOp:
+    """The function of a module that holds one."""
+    (function,) = (op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+    return function

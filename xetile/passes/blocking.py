@@ -1,0 +1,268 @@
+"""2D vectors to 4D vectors of blocks, tiles with ``inner_blocks`` (XeTile.md, "Internal Operations").
+
+    %v = load_tile %t : tile<32x32xbf16> -> vector<32x32xbf16>
+    %c = tile_mma %v, %w, %acc : -> vector<32x64xf32>
+becomes
+    %v = load_tile %t : tile<32x32xbf16, inner_blocks = [32, 16], array_length = 2> -> vector<1x2x32x16xbf16>
+    %a = tile_pack (tile_unpack %v) {inner_blocks = [8, 16]} : -> vector<4x2x8x16xbf16>
+    %c = tile_mma %a, %b, %acc : -> vector<4x4x8x16xf32>
+
+What is loaded for one side of a product takes the largest block message that the target has; everything that is
+computed with takes the blocks of the accumulator. Pairs of unpack and pack that undo each other are never made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.dtypes import DType, of_mlir
+from xegpu.errors import XeError
+from xegpu.rewriting import Parts, Rebuilder, placed, rewrite
+from xegpu.targets import MatrixForm, Target
+from xegpu.webs import Webs
+from xetile.dialect import ops
+from xetile.dialect.attributes import TileType
+from xetile.distribution import Pair
+
+_MEMORY = (ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp)
+_PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
+_UNBLOCKED_ROWS = 32
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """The pass.
+
+    Attributes:
+        target: whose block messages and products decide the block sizes.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with 4D vectors and blocked tiles; what is blocked already stays."""
+        return rewrite(module, lambda function: _Blocker(self.target, function).function(function))
+
+
+def _tile_links(operation: Operation) -> Iterator[SSAValue]:
+    if isinstance(operation, ops.UpdateTileOffsetOp):
+        yield from (operation.tile, operation.result)
+
+
+def _vector_links(operation: Operation) -> Iterator[SSAValue]:
+    """Element-wise operations join their vectors; products join accumulator and result."""
+    if isinstance(operation, ops.TileMmaOp):
+        yield from (value for value in (operation.acc, operation.result) if value is not None)
+    elif not isinstance(operation, (*_MEMORY, ops.TilePackOp, ops.TileUnpackOp, scf.ForOp, scf.YieldOp)):
+        values = (*operation.operands, *operation.results)
+        yield from (value for value in values if isinstance(value.type, VectorType))
+
+
+class _Blocker(Rebuilder):
+    """One function's rewrite."""
+
+    def __init__(self, target: Target, function: func.FuncOp) -> None:
+        super().__init__({ops.InitTileOp: _init, ops.LoadTileOp: _load, ops.StoreTileOp: _store,
+                          ops.UpdateTileOffsetOp: _update, ops.TileMmaOp: _mma, ops.PrefetchTileOp: _prefetch,
+                          BroadcastOp: _spread})
+        self.target = target
+        self.tiles = Webs(function, _tile_links)
+        self.vectors = Webs(function, _vector_links)
+
+    def copy(self, operation: Operation) -> None:
+        """A copy whose vectors are blocked as those of their web are."""
+        if not any(_is_flat(result.type) for result in operation.results):
+            super().copy(operation)
+            return
+        operands = [self.one(operand) for operand in operation.operands]
+        types = [self.blocked(result) for result in operation.results]
+        copied = self._like(operation, operands, types)
+        for before, after in zip(operation.results, copied.results, strict=True):
+            self.set(before, after)
+
+    def blocked(self, value: SSAValue) -> Attribute:
+        """The 4D type of a value that is computed with."""
+        type_ = value.type
+        assert isinstance(type_, VectorType)
+        rows, columns = type_.get_shape()
+        height, width = self.compute_block((rows, columns))
+        return VectorType(type_.element_type, (rows // height, columns // width, height, width))
+
+    def compute_block(self, shape: Pair) -> Pair:
+        """Rows and columns of an accumulator's blocks: a repeat count by the lanes of a subgroup."""
+        lanes = self.target.subgroup
+        columns = lanes if shape[1] % lanes == 0 else next(c for c in range(min(lanes, shape[1]), 0, -1)
+                                                           if shape[1] % c == 0 and lanes % c == 0)
+        return self.target.repeat(shape[0]), columns
+
+    def side(self, vector: SSAValue) -> str:
+        """``"a"`` or ``"b"`` for a value that is loaded and only ever that side of products, else empty."""
+        members, uses = self.vectors.members(vector), self.vectors.uses(vector)
+        loaded = all(isinstance(member.owner, ops.LoadTileOp) for member in members)
+        if not loaded or not all(isinstance(use.operation, ops.TileMmaOp) for use in uses):
+            return ""
+        sides = {"ab"[use.index] for use in uses if use.index < 2} | {"c" for use in uses if use.index == 2}
+        return sides.pop() if len(sides) == 1 and sides < {"a", "b"} else ""
+
+    def role(self, tile: SSAValue) -> str:
+        """What a tile's web is for: ``a``, ``b``, ``plain``, ``store`` or ``prefetch``."""
+        operations = {type(use.operation): use.operation for use in self.tiles.uses(tile)}
+        if ops.StoreTileOp in operations:
+            return "store"
+        sides = {self.side(use.operation.results[0]) for use in self.tiles.uses(tile)
+                 if isinstance(use.operation, ops.LoadTileOp)}
+        if not sides:
+            return "prefetch"
+        return sides.pop() or "plain" if len(sides) == 1 else "plain"
+
+    def form_of(self, tile: SSAValue) -> MatrixForm | None:
+        """The product that a tile's elements go into."""
+        for use in self.tiles.uses(tile):
+            if isinstance(use.operation, ops.LoadTileOp):
+                for inner in self.vectors.uses(use.operation.result):
+                    if isinstance(inner.operation, ops.TileMmaOp):
+                        return self.form(inner.operation)
+        return None
+
+    def form(self, operation: ops.TileMmaOp) -> MatrixForm:
+        """The target's product for an operation.
+
+        Raises:
+            TargetError: the target has none for these element types.
+        """
+        types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
+        try:
+            return self.target.form(*types)
+        except XeError as error:
+            raise placed(error, operation) from None
+
+    def tile_blocks(self, tile: SSAValue) -> tuple[Pair, int]:
+        """Rows and columns of a tile's blocks, and how many of them lie side by side in one message."""
+        parameters, role = ops.tile_of(tile), self.role(tile)
+        shape, dtype = parameters.shape, parameters.dtype
+        if role == "prefetch":
+            return self._prefetch_blocks(shape, dtype)
+        if role in "ab" and (form := self.form_of(tile)) is not None:
+            columns = form.depth if role == "a" else self.target.subgroup
+            transform = role == "b" and form.engine == "dpas" and dtype.bits < 32
+            return self._message("read_transform" if transform else "read", dtype, columns, shape)
+        kind = "write" if role == "store" else "read"
+        compute = self.compute_block(shape)
+        if kind == "write":
+            return compute, 1
+        return self._message(kind, dtype, compute[1], shape)
+
+    def _message(self, kind: str, dtype: DType, columns: int, shape: Pair) -> tuple[Pair, int]:
+        block = self.target.largest_block(kind, dtype.bits, columns, shape)
+        if block is not None:
+            return (block.rows, block.columns), block.blocks
+        rows = next(rows for rows in range(min(shape[0], _UNBLOCKED_ROWS), 0, -1) if shape[0] % rows == 0)
+        return (rows, columns if shape[1] % columns == 0 else shape[1]), 1
+
+    def _prefetch_blocks(self, shape: Pair, dtype: DType) -> tuple[Pair, int]:
+        options = [self.target.largest_block("prefetch", dtype.bits, columns, shape)
+                   for columns in _PREFETCH_COLUMNS.get(dtype.bits, ())]
+        found = [block for block in options if block is not None]
+        if not found:
+            return shape, 1
+        best = max(found, key=lambda block: block.rows * block.columns * block.blocks)
+        return (best.rows, best.columns), best.blocks
+
+    def reblock(self, value: SSAValue, blocks: Pair) -> SSAValue:
+        """A 4D vector in other blocks: packed anew unless its blocks are these."""
+        if ops.shape_of(value)[2:] == blocks:
+            return value
+        flat = self.shared(("unpack", value), lambda: self.emit(ops.TileUnpackOp(value)))
+        return self.shared(("pack", flat, blocks), lambda: self.emit(ops.TilePackOp(flat, blocks)))
+
+    def match(self, parts: Parts, like: Parts) -> Parts:
+        """A yielded vector in the blocks that the loop carries."""
+        (value,), (other,) = parts.values, like.values
+        if isinstance(value.type, VectorType) and value.type != other.type:
+            return Parts((self.reblock(value, ops.shape_of(other)[2:]),))  # type: ignore[arg-type]
+        return parts
+
+
+def _is_flat(type_: Attribute) -> bool:
+    return isinstance(type_, VectorType) and len(type_.get_shape()) == 2
+
+
+def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
+    tile = ops.tile_of(operation.result)
+    if tile.encoding.inner_blocks is not None:
+        build.copy(operation)
+        return
+    blocks, length = build.tile_blocks(operation.result)
+    result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
+    groups = [[build.one(value) for value in group] for group in (operation.offsets, operation.shape, operation.strides)]
+    build.set(operation.result, build.emit(ops.InitTileOp(build.one(operation.source), *groups, result)))
+
+
+def _update(build: _Blocker, operation: ops.UpdateTileOffsetOp) -> None:
+    offsets = [build.one(offset) for offset in operation.offsets]
+    build.set(operation.result, build.emit(ops.UpdateTileOffsetOp(build.one(operation.tile), offsets)))
+
+
+def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:
+    value = build.emit(ops.LoadTileOp(build.one(operation.tile), operation.padding))
+    flat = ops.shape_of(operation.result)
+    if len(flat) == 2 and not build.side(operation.result):
+        value = build.reblock(value, build.compute_block((flat[0], flat[1])))
+    build.set(operation.result, value)
+
+
+def _store(build: _Blocker, operation: ops.StoreTileOp) -> None:
+    tile = build.one(operation.tile)
+    blocks = ops.tile_of(tile).encoding.inner_blocks
+    assert blocks is not None
+    build.emit(ops.StoreTileOp(build.reblock(build.one(operation.value), blocks), tile))
+
+
+def _prefetch(build: _Blocker, operation: ops.PrefetchTileOp) -> None:
+    """A prefetch stays only where a message covers the tile: on other targets and shapes it would do nothing."""
+    tile = build.one(operation.tile)
+    parameters = ops.tile_of(tile)
+    (rows, columns), length = parameters.encoding.inner_blocks or (0, 0), parameters.encoding.array_length
+    if build.target.has_block("prefetch", parameters.dtype.bits, rows, columns, length):
+        build.emit(ops.PrefetchTileOp(tile, operation.locality.value.data))
+
+
+def _spread(build: _Blocker, operation: BroadcastOp) -> None:
+    blocked = build.blocked(operation.vector) if _is_flat(operation.vector.type) else operation.vector.type
+    build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), blocked)))  # type: ignore[arg-type]
+
+
+def _mma(build: _Blocker, operation: ops.TileMmaOp) -> None:
+    if len(ops.shape_of(operation.result)) == 4:
+        build.copy(operation)
+        return
+    form = build.form(operation)
+    (m, k), n = ops.shape_of(operation.a), ops.shape_of(operation.b)[1]
+    _check_depth(build, operation, form, k, n)
+    repeat, lanes = build.target.repeat(m), build.target.subgroup
+    a = build.reblock(build.one(operation.a), (repeat, form.depth))
+    b = build.reblock(build.one(operation.b), (form.depth, lanes))
+    acc = None if operation.acc is None else build.reblock(build.one(operation.acc), (repeat, lanes))
+    result = VectorType(operation.result.type.element_type, (m // repeat, n // lanes, repeat, lanes))  # type: ignore
+    build.set(operation.result, build.emit(ops.TileMmaOp(a, b, acc, result)))
+
+
+def _check_depth(build: _Blocker, operation: ops.TileMmaOp, form: MatrixForm, k: int, n: int) -> None:
+    engine = "the DPAS depth" if form.engine == "dpas" else "the lanes of a subgroup"
+    if k % form.depth:
+        below = k // form.depth * form.depth
+        options = " or ".join(str(size) for size in (below, below + form.depth) if size)
+        build.fail(f"BK = {k} is not a multiple of {form.depth}, {engine} for {form.a} on {build.target.name}",
+                   f"use {options}")
+    lanes = build.target.subgroup
+    if n % lanes:
+        below = n // lanes * lanes
+        options = " or ".join(str(size) for size in (below, below + lanes) if size)
+        build.fail(f"a subgroup's tile of {n} columns is not a multiple of {lanes}, the lanes of a subgroup on "
+                   f"{build.target.name}", f"use {options} columns a subgroup")

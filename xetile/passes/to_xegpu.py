@@ -1,0 +1,196 @@
+"""Blocked XeTile to XeGPU: tiles to descriptors, blocked vectors to one vector a block.
+
+    %v = load_tile %t : tile<32x64xbf16, inner_blocks = [32, 16], array_length = 2> -> vector<1x4x32x16xbf16>
+becomes
+    %0 = xegpu.load_nd %d : tensor_desc<32x16xbf16, array_length = 2> -> vector<2x32x16xbf16>
+    %e = xegpu.update_nd_offset %d, [0, 32]
+    %1 = xegpu.load_nd %e
+with the four 32x16 blocks extracted from the two loads. A tile carried by a loop is one descriptor, however many blocks
+it has: the others stand at constant offsets from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.dialects import func, ub
+from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.ir import SSAValue
+
+from xegpu.dialect import ops as xegpu
+from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
+from xegpu.dtypes import of_mlir
+from xegpu.rewriting import Parts, Rebuilder, rewrite
+from xegpu.targets import Target
+from xetile.dialect import ops
+from xetile.dialect.attributes import TileParameters
+from xetile.distribution import Pair
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The form of a vector that became blocks, row-major: its own shape and theirs."""
+
+    shape: Pair
+    block: Pair
+
+    def __str__(self) -> str:
+        return f"{ops.text(self.shape)} in blocks of {ops.text(self.block)}"
+
+    @property
+    def across(self) -> int:
+        """Blocks along a row."""
+        return self.shape[1] // self.block[1]
+
+
+@dataclass(frozen=True)
+class ToXeGPU:
+    """The pass.
+
+    Attributes:
+        target: decides which products the matrix engine takes.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with XeGPU operations in the place of XeTile ones."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        return Rebuilder({**RULES, ops.TileMmaOp: partial(_mma, target=self.target)}).function(function)
+
+
+def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
+    tile = ops.tile_of(value)
+    assert tile.encoding.inner_blocks is not None, "blocking comes before this pass"
+    return tile, tile.encoding.inner_blocks
+
+
+def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
+    tile, blocks = _parameters(operation.result)
+    block = BlockTdesc(array_length=tile.encoding.array_length)
+    result = TensorDescType(TensorDesc(blocks, tile.element_type, block))
+    groups = [[build.one(value) for value in group] for group in (operation.offsets, operation.shape, operation.strides)]
+    build.set(operation.result, build.emit(xegpu.CreateNdTdescOp(build.one(operation.source), *groups, result)))
+
+
+def _update(build: Rebuilder, operation: ops.UpdateTileOffsetOp) -> None:
+    offsets = [build.one(offset) for offset in operation.offsets]
+    build.set(operation.result, build.emit(xegpu.UpdateNdOffsetOp(build.one(operation.tile), offsets)))
+
+
+def _at(build: Rebuilder, desc: SSAValue, row: int, column: int) -> SSAValue:
+    if row == column == 0:
+        return desc
+    key = ("at", desc, row, column)
+    offsets = [build.constant(row), build.constant(column)]
+    return build.shared(key, lambda: build.emit(xegpu.UpdateNdOffsetOp(desc, offsets)))
+
+
+def _messages(build: Rebuilder, tile: SSAValue) -> list[SSAValue]:
+    """Descriptors of a tile's messages, row-major."""
+    parameters, (rows, columns) = _parameters(tile)
+    width = columns * parameters.encoding.array_length
+    desc = build.one(tile)
+    return [_at(build, desc, row, column) for row in range(0, parameters.shape[0], rows)
+            for column in range(0, parameters.shape[1], width)]
+
+
+def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
+    tile, blocks = _parameters(operation.tile)
+    loads = [build.emit(xegpu.LoadNdOp(desc)) for desc in _messages(build, operation.tile)]
+    if tile.encoding.array_length > 1:
+        part = VectorType(tile.element_type, blocks)
+        loads = [build.emit(ExtractOp(load, [position], part)) for load in loads
+                 for position in range(tile.encoding.array_length)]
+    build.set(operation.result, tuple(loads), Blocks(tile.shape, blocks))
+
+
+def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
+    for value, desc in zip(build.get(operation.value).values, _messages(build, operation.tile), strict=True):
+        build.emit(xegpu.StoreNdOp(value, desc))
+
+
+def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
+    for desc in _messages(build, operation.tile):
+        build.emit(xegpu.PrefetchNdOp(desc))
+
+
+def _unpack(build: Rebuilder, operation: ops.TileUnpackOp) -> None:
+    build.parts[operation.result] = build.get(operation.source)
+
+
+def _pack(build: Rebuilder, operation: ops.TilePackOp) -> None:
+    source = build.get(operation.source)
+    shape = ops.shape_of(operation.result)
+    form = Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
+    values = tuple(_block(build, source, form.block, row, column)
+                   for row in range(0, form.shape[0], form.block[0]) for column in range(0, form.shape[1], form.block[1]))
+    build.set(operation.result, values, form)
+
+
+def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) -> SSAValue:
+    """The block at (row, column) of a vector that is cut up otherwise: a slice of one block, or slices of several."""
+    old: Blocks = source.form
+    height, width = old.block
+    inner_row, inner_column = row % height, column % width
+    if inner_row + block[0] <= height and inner_column + block[1] <= width:
+        whole = source.values[row // height * old.across + column // width]
+        if old.block == block:
+            return whole
+        return build.emit(ExtractStridedSliceOp(whole, (inner_row, inner_column), block))
+    type_ = source.values[0].type
+    assert isinstance(type_, VectorType)
+    result: SSAValue = build.emit(ub.PoisonOp(VectorType(type_.element_type, block)))
+    step = min(height, block[0]), min(width, block[1])
+    for r in range(0, block[0], step[0]):
+        for c in range(0, block[1], step[1]):
+            piece = _block(build, source, step, row + r, column + c)
+            result = build.emit(InsertStridedSliceOp(piece, result, (r, c)))
+    return result
+
+
+def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
+    shape = operation.vector.type.get_shape()
+    if len(shape) != 4:
+        build.copy(operation)
+        return
+    part = VectorType(operation.vector.type.element_type, shape[2:])
+    value = build.emit(BroadcastOp(build.one(operation.source), part))
+    form = Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
+    build.set(operation.vector, (value,) * (shape[0] * shape[1]), form)
+
+
+def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
+    types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
+    product = xegpu.DpasOp if target.form(*types).engine == "dpas" else xegpu.MadOp
+    a, b = build.get(operation.a).values, build.get(operation.b).values
+    rows, columns, *block = ops.shape_of(operation.result)
+    depth = ops.shape_of(operation.a)[1]
+    result: list[SSAValue | None] = [None] * (rows * columns)
+    if operation.acc is not None:
+        result = list(build.get(operation.acc).values)
+    part = VectorType(operation.result.type.element_type, block)  # type: ignore[attr-defined]
+    for k in range(depth):
+        for j in range(columns):
+            for i in range(rows):
+                position = i * columns + j
+                result[position] = build.emit(product(a[i * depth + k], b[k * columns + j], result[position], part))
+    form = Blocks((rows * block[0], columns * block[1]), (block[0], block[1]))
+    build.set(operation.result, tuple(value for value in result if value is not None), form)
+
+
+RULES = {
+    ops.InitTileOp: _init,
+    ops.UpdateTileOffsetOp: _update,
+    ops.LoadTileOp: _load,
+    ops.StoreTileOp: _store,
+    ops.PrefetchTileOp: _prefetch,
+    ops.TilePackOp: _pack,
+    ops.TileUnpackOp: _unpack,
+    BroadcastOp: _spread,
+}

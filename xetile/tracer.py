@@ -1,0 +1,213 @@
+"""Records an author's function as XeTile operations while Python runs it once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    Signedness,
+    StridedLayoutAttr,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dialect.attributes import SourceLocation
+from xegpu.dtypes import DType
+from xegpu.errors import Location, ShapeError, TraceError, XeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from xetile.values import Array, Value
+
+_PACKAGE = __name__.partition(".")[0]
+_RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in ("tracer", "values", "language", "loops", "kernel", "arguments"))
+_current: list[Tracer] = []
+
+
+class Tracer:
+    """One recording: the function being built, the blocks that are open, and where the author stands.
+
+    Args:
+        name: the kernel's name.
+        code: the code object of the author's function, the last frame of every call chain.
+        subgroups: subgroups of a work-group, for ``subgroup_id(d)``.
+    """
+
+    def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int] = (1, 1)) -> None:
+        self.code, self.subgroups = code, subgroups
+        self.entry = Block()
+        self.blocks = [self.entry]
+        self.function = func.FuncOp(name, ([], []), Region(self.entry))
+        self.broken: XeError | None = None
+        self._constants: dict[tuple[object, Attribute], SSAValue] = {}
+
+    def array_argument(self, name: str, dtype: DType, rank: int) -> SSAValue:
+        """A new array parameter of the kernel."""
+        layout = StridedLayoutAttr([None] * rank)
+        return self._argument(name, MemRefType(dtype.mlir, [-1] * rank, layout))
+
+    def scalar_argument(self, name: str, dtype: DType) -> SSAValue:
+        """A new scalar parameter of the kernel."""
+        return self._argument(name, dtype.mlir)
+
+    def _argument(self, name: str, type_: Attribute) -> SSAValue:
+        argument = self.entry.insert_arg(type_, len(self.entry.args))
+        argument.name_hint = name
+        return argument
+
+    def location(self) -> Location:
+        """Where the author's code stands now."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__") in _RECORDING:
+            frame = frame.f_back
+        return Location.of_frame(frame, self.code)
+
+    def emit(self, operation: Operation) -> Any:
+        """Append an operation at the author's line and verify it; its only result, if it has one."""
+        if self.broken is not None:
+            raise self.broken
+        location = self.location()
+        operation.location = SourceLocation(location)  # type: ignore[assignment]
+        for operand in operation.operands:
+            self.check_visible(operand, location)
+        try:
+            operation.verify_()
+        except VerifyException as error:
+            message, _, hint = str(error).partition("\n")
+            raise ShapeError(message, hint, location) from None
+        self.blocks[-1].add_op(operation)
+        return operation.results[0] if len(operation.results) == 1 else None
+
+    def sees(self, value: SSAValue) -> bool:
+        """Whether ``value`` may be used where the recording stands."""
+        block = value.owner if isinstance(value, BlockArgument) else value.owner.parent  # type: ignore[union-attr]
+        return block in self.blocks
+
+    def check_visible(self, value: SSAValue, location: Location) -> None:
+        """Raise if ``value`` was made inside a loop that has ended."""
+        if self.sees(value):
+            return
+        made = value.owner.location if isinstance(value.owner, Operation) else None
+        line = made.data.line if isinstance(made, SourceLocation) else 0
+        name = f"`{value.name_hint}`" if value.name_hint else "this value"
+        where = f" at line {line}" if line else ""
+        raise TraceError(
+            f"{name} was made inside a loop{where} and is used after it, but the loop does not carry it",
+            "give the variable its first value before the loop: what the body rebinds is then carried out of it",
+            location,
+        )
+
+    def constant(self, value: float | int | bool, dtype: DType) -> SSAValue:
+        """A scalar constant, kept in the entry block so that every block sees it."""
+        attribute: Attribute
+        if dtype.is_float:
+            attribute = FloatAttr(float(value), dtype.mlir)  # type: ignore[call-overload]
+        else:
+            mlir = dtype.mlir if isinstance(dtype.mlir, IndexType) else signless(dtype.mlir)
+            attribute = IntegerAttr(int(value), mlir)  # type: ignore[arg-type]
+        key = (str(attribute), dtype.mlir)
+        if key not in self._constants:
+            operation = arith.ConstantOp(attribute)  # type: ignore[arg-type]
+            self._at_entry(operation)
+            self._constants[key] = operation.result
+        return self._constants[key]
+
+    def metadata(self, array: Array) -> tuple[list[SSAValue], list[SSAValue]]:
+        """Sizes and strides of an array, read once at the head of the kernel."""
+        operation = memref.ExtractStridedMetaDataOp(array.ssa)
+        self._at_entry(operation)
+        rank = array.rank
+        for axis, value in enumerate(operation.results[2:]):
+            kind, position = ("size", axis) if axis < rank else ("stride", axis - rank)
+            value.name_hint = f"{array.name}_{kind}{position}"
+        return list(operation.sizes), list(operation.strides)
+
+    def _at_entry(self, operation: Operation) -> None:
+        first = self.entry.first_op
+        last = getattr(self, "_last_entry", None)
+        if last is not None:
+            self.entry.insert_op_after(operation, last)
+        elif first is not None:
+            self.entry.insert_op_before(operation, first)
+        else:
+            self.entry.add_op(operation)
+        self._last_entry = operation
+
+    def finish(self, attributes: dict[str, Attribute]) -> ModuleOp:
+        """Close the function and give the module that holds it."""
+        if self.broken is not None:
+            raise self.broken
+        self.entry.add_op(func.ReturnOp())
+        self.function.update_function_type()
+        self.function.attributes.update(attributes)
+        return ModuleOp([self.function], {"xetile.level": StringAttr("xetile")})
+
+
+def signless(mlir: Attribute) -> Attribute:
+    """An integer type without its sign, as MLIR's arithmetic constants want it."""
+    return IntegerType(mlir.width.data) if isinstance(mlir, IntegerType) else mlir
+
+
+def unsigned(mlir: Attribute) -> bool:
+    """Whether an MLIR type is an unsigned integer."""
+    return isinstance(mlir, IntegerType) and mlir.signedness.data == Signedness.UNSIGNED
+
+
+@contextmanager
+def recording(tracer: Tracer) -> Iterator[Tracer]:
+    """Make ``tracer`` the one that the language functions record to."""
+    _current.append(tracer)
+    try:
+        yield tracer
+    finally:
+        _current.pop()
+
+
+def current(what: str = "this") -> Tracer:
+    """The recording that is going on.
+
+    Raises:
+        TraceError: there is none: the call was made outside a kernel.
+    """
+    if not _current:
+        raise TraceError(
+            f"{what} works only inside a kernel",
+            "call it in a function decorated with @xt.kernel, and launch that",
+            Location.of_frame(sys._getframe(2)),
+        )
+    return _current[-1]
+
+
+def trace(
+    function: Callable[..., None], name: str, arguments: Sequence[Callable[[Tracer], Value]],
+    constants: dict[str, Any], attributes: dict[str, Attribute],
+    subgroups: tuple[int, int] = (1, 1),
+) -> ModuleOp:
+    """Run ``function`` once on symbolic arguments and give the module that it recorded.
+
+    Args:
+        function: the author's function.
+        name: the kernel's name.
+        arguments: for each positional parameter, what makes its symbolic value.
+        constants: keyword-only parameters, as they are.
+        attributes: attributes of the recorded function.
+        subgroups: subgroups of a work-group, for ``subgroup_id(d)``.
+    """
+    tracer = Tracer(name, function.__code__, subgroups)
+    with recording(tracer):
+        values = [make(tracer) for make in arguments]
+        function(*values, **constants)
+        return tracer.finish(attributes)
