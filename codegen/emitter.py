@@ -69,8 +69,8 @@ class Emitter:
         type_ = value.type
         assert isinstance(type_, VectorType)
         *array, units, per_lane = type_.get_shape()
-        total = units * (array[0] if array else 1)
-        return empty(of_mlir(type_.element_type), total, per_lane, self.name(value.name_hint))
+        blocks = array[0] if array else 1
+        return empty(of_mlir(type_.element_type), units * blocks, per_lane, self.name(value.name_hint), blocks)
 
     def fragment(self, value: SSAValue) -> Fragment:
         """The fragment that a vector value is."""

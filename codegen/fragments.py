@@ -84,11 +84,20 @@ def word_type(dtype: DType, per_lane: int) -> str:
     return dtype.opencl if per_lane == 1 else _WORDS[dtype.bits * per_lane]
 
 
-def empty(dtype: DType, units: int, per_lane: int, stem: str) -> Fragment:
-    """A fragment in variables yet to be declared: ``stem`` alone, or ``stem_0``, ``stem_1`` ..."""
-    count = units // width_of(units)
-    names = (stem,) if count == 1 else tuple(f"{stem}_{position}" for position in range(count))
-    return Fragment(dtype, units, per_lane, names)
+def empty(dtype: DType, units: int, per_lane: int, stem: str, blocks: int = 1) -> Fragment:
+    """A fragment in variables yet to be declared: ``stem`` alone, or ``stem_0``, ``stem_1`` ...
+
+    Args:
+        dtype, units, per_lane: as in :class:`Fragment`.
+        stem: the names begin with it.
+        blocks: blocks that lie side by side in the fragment; no variable spans two.
+    """
+    return Fragment(dtype, units, per_lane, names(stem, units // width_of(units // blocks)))
+
+
+def names(stem: str, count: int) -> tuple[str, ...]:
+    """``stem`` alone, or ``stem_0``, ``stem_1`` ..."""
+    return (stem,) if count == 1 else tuple(f"{stem}_{position}" for position in range(count))
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ elements are its own from the lane map; a block that lies wholly inside the arra
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from codegen.emitter import Emitter
-from codegen.fragments import Descriptor, Fragment, vector_type, word_type
+from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
 from xegpu import layouts
 from xegpu.dialect import ops
 from xegpu.dtypes import DType, bf16, f16, tf32
@@ -32,78 +33,117 @@ def _lane_origin(lanes: LaneMap) -> tuple[str, str]:
     return _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
 
 
+def _sum(first: str, second: str) -> str:
+    return first if second == "0" else f"{first} + {second}"
+
+
 def _times(expression: str, factor: int) -> str:
     if expression == "0" or factor == 1:
         return expression
     return f"({expression}) * {factor}"
 
 
-def _address(row: str, column: str, strided: bool) -> str:
-    return f"base[({row}) * (long)pitch + {f'({column}) * (long)step' if strided else column}]"
+def _element(row: int, column: int, strided: bool) -> str:
+    """An element at a constant distance from the lane's first, which ``at`` points to."""
+    down = [] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"]
+    across = [] if column == 0 else [f"{column} * (long)step" if strided else str(column)]
+    return f"at[{' + '.join(down + across) or '0'}]"
 
 
-def _signature(kind: str, desc: ops.TensorDesc) -> str:
+@dataclass(frozen=True)
+class _Piece:
+    """What one variable of a fragment covers: rows and columns from its first unit, and where each word lies."""
+
+    desc: ops.TensorDesc
+    rows: int
+    columns: int
+    words: tuple[tuple[tuple[int, int], ...], ...]
+
+    @property
+    def strided(self) -> bool:
+        """Whether elements of a row are apart."""
+        return self.desc.block.access == "strided"
+
+    def name(self, kind: str) -> str:
+        """The name of the function that loads or stores it."""
+        lanes = self.desc.sg_map
+        assert lanes is not None
+        return (f"{kind}_{self.desc.dtype}_{self.rows}x{self.columns}_{self.desc.block.access}"
+                f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}")
+
+    def head(self, const: str) -> str:
+        """The lane's first element, and the branch for pieces that lie wholly inside."""
+        assert self.desc.sg_map is not None
+        row, column = _lane_origin(self.desc.sg_map)
+        first = "column * (long)step" if self.strided else "column"
+        return (f"  const int lane = get_sub_group_local_id();\n"
+                f"  const int row = {_sum('y', row)}, column = {_sum('x', column)};\n"
+                f"  global {const}{self.desc.dtype.opencl} *at = base + row * (long)pitch + {first};\n"
+                f"  if (y >= 0 && x >= 0 && y + {self.rows} <= height && x + {self.columns} <= width) {{\n")
+
+
+def _pieces(desc: ops.TensorDesc, width: int) -> list[tuple[int, int, _Piece]]:
+    """A block's variables of ``width`` words each: row and column of their first unit, and what they cover."""
     assert desc.sg_map is not None
     lanes = desc.sg_map
-    rows, columns = desc.shape
-    return (f"{kind}_{desc.dtype}_{rows}x{columns}_{desc.block.access}_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}"
-            f"_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}")
-
-
-def _head(desc: ops.TensorDesc) -> str:
-    rows, columns = desc.shape
-    assert desc.sg_map is not None
-    row, column = _lane_origin(desc.sg_map)
-    return (f"  const int lane = get_sub_group_local_id();\n"
-            f"  const int row = y + {row}, column = x + {column};\n"
-            f"  if (y >= 0 && x >= 0 && y + {rows} <= height && x + {columns} <= width) {{\n")
+    words = _positions((desc.shape[0], desc.shape[1]), lanes)
+    pieces = []
+    for start in range(0, len(words), width):
+        chunk = words[start:start + width]
+        top, left = chunk[0][0]
+        relative = tuple(tuple((r - top, c - left) for r, c in word) for word in chunk)
+        last = [max(axis) for axis in zip(*(position for word in relative for position in word), strict=True)]
+        # A piece ends where the unit of its last word does: the elements of a unit lie on other lanes.
+        rows = last[0] - (lanes.wi_data[0] - 1) + lanes.unit[0]
+        columns = last[1] - (lanes.wi_data[1] - 1) + lanes.unit[1]
+        pieces.append((top, left, _Piece(desc, rows, columns, relative)))
+    return pieces
 
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
+CALL = "XETILE_CALL"
+"""What stands before a function's type; a prelude may define it to keep calls as calls."""
 
 
 def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     """``load_nd`` element by element."""
     desc = ops.desc_of(operation.desc)
-    assert desc.sg_map is not None
     fragment = emitter.fresh(operation.result)
-    emitter.function(_load_function(desc))
-    array, count = emitter.name(operation.result.name_hint), len(fragment.names)
-    emitter.line(f"{fragment.c_type} {array}[{count}];")
-    units = fragment.units // desc.block.array_length
+    expressions = []
     for block in range(desc.block.array_length):
-        arguments = _arguments(emitter, operation.desc, block * desc.shape[1])
-        emitter.line(f"{_signature('load', desc)}({arguments}, (private {fragment.word} *){array} + {block * units});")
-    emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
+        for top, left, piece in _pieces(desc, fragment.width):
+            emitter.function(_load_function(piece, fragment))
+            arguments = _arguments(emitter, operation.desc, top, left + block * desc.shape[1])
+            expressions.append(f"{piece.name('load')}({arguments})")
+    emitter.assign(operation.result, fragment, expressions)
 
 
-def _arguments(emitter: Emitter, operand: Any, columns: int) -> str:
+def _arguments(emitter: Emitter, operand: Any, rows: int, columns: int) -> str:
     desc: Descriptor = emitter.values[operand]
-    x = desc.column.plus(type(desc.column)("", columns))
-    return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {desc.row}, {x}"
+    y, x = desc.row.plus(Coordinate("", rows)), desc.column.plus(Coordinate("", columns))
+    return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {y}, {x}"
 
 
-def _load_function(desc: ops.TensorDesc) -> str:
-    assert desc.sg_map is not None
-    lanes, strided = desc.sg_map, desc.block.access == "strided"
-    word = word_type(desc.dtype, lanes.per_lane)
-    words = _positions((desc.shape[0], desc.shape[1]), lanes)
-    inside = [f"    out[{u}] = {_word([_address(f'row + {r}', f'column + {c}', strided) for r, c in word_], desc.dtype, word)};"
-              for u, word_ in enumerate(words)]
-    checked = [f"    out[{u}] = {_word([_checked(r, c, strided) for r, c in word_], desc.dtype, word)};"
-               for u, word_ in enumerate(words)]
-    return (f"static void {_signature('load', desc)}(global const {desc.dtype.opencl} *base, {_PARAMETERS}, "
-            f"private {word} *out)\n{{\n" + _head(desc) + "\n".join(inside) + "\n  } else {\n" + "\n".join(checked)
-            + "\n  }\n}\n")
+def _load_function(piece: _Piece, fragment: Fragment) -> str:
+    dtype, word, strided = piece.desc.dtype, fragment.word, piece.strided
+    inside = [_word([_element(r, c, strided) for r, c in positions], dtype, word) for positions in piece.words]
+    checked = [_word([_checked(r, c, strided) for r, c in positions], dtype, word) for positions in piece.words]
+    head = f"{CALL} static {fragment.c_type} {piece.name('load')}(global const {dtype.opencl} *base, {_PARAMETERS})\n{{\n"
+    return (head + piece.head("const ") + f"    return {_vector(fragment.c_type, inside)};\n  }}\n"
+            f"  return {_vector(fragment.c_type, checked)};\n}}\n")
+
+
+def _vector(c_type: str, words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"({c_type})(\n      " + ",\n      ".join(words) + ")"
 
 
 def _checked(row: int, column: int, strided: bool) -> str:
-    address = _address(f"row + {row}", f"column + {column}", strided)
-    return f"({_inside(row, column)} ? {address} : 0)"
+    return f"({_inside(row, column)} ? {_element(row, column, strided)} : 0)"
 
 
 def _inside(row: int, column: int) -> str:
-    return f"row + {row} >= 0 && row + {row} < height && column + {column} >= 0 && column + {column} < width"
+    """Whether an element is inside the array: as unsigned numbers, negative indices are large."""
+    return f"(uint)({_sum('row', str(row))}) < (uint)height && (uint)({_sum('column', str(column))}) < (uint)width"
 
 
 def _word(elements: list[str], dtype: DType, word: str) -> str:
@@ -111,37 +151,28 @@ def _word(elements: list[str], dtype: DType, word: str) -> str:
     if len(elements) == 1:
         return elements[0]
     unsigned = {8: "uchar", 16: "ushort"}[dtype.bits]
-    read = f"as_{unsigned}" if dtype.opencl != unsigned else ""
-    if dtype is f16 or dtype.bits == 8:
-        cast = [f"{read}(({dtype.opencl})({element}))" for element in elements]
-    else:
-        cast = elements
-    return " | ".join(f"({word}){element}" + (f" << {i * dtype.bits}" if i else "") for i, element in enumerate(cast))
+    parts = elements if dtype.opencl == unsigned else [f"as_{unsigned}(({dtype.opencl})({e}))" for e in elements]
+    return " | ".join(f"({word}){part}" + (f" << {i * dtype.bits}" if i else "") for i, part in enumerate(parts))
 
 
 def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     """``store_nd`` element by element."""
-    desc = ops.desc_of(operation.desc)
-    assert desc.sg_map is not None
-    if desc.sg_map.per_lane != 1:
+    desc, fragment = ops.desc_of(operation.desc), emitter.fragment(operation.value)
+    if fragment.per_lane != 1:
         raise TargetError("a packed fragment cannot be stored element by element")
-    emitter.function(_store_function(desc))
-    fragment, array = emitter.fragment(operation.value), emitter.name("stored")
-    emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {', '.join(fragment.names)} }};")
-    arguments = _arguments(emitter, operation.desc, 0)
-    emitter.line(f"{_signature('store', desc)}({arguments}, (private {fragment.word} *){array});")
+    for (top, left, piece), name in zip(_pieces(desc, fragment.width), fragment.names, strict=True):
+        emitter.function(_store_function(piece, fragment))
+        emitter.line(f"{piece.name('store')}({_arguments(emitter, operation.desc, top, left)}, {name});")
 
 
-def _store_function(desc: ops.TensorDesc) -> str:
-    assert desc.sg_map is not None
-    strided = desc.block.access == "strided"
-    positions = [word[0] for word in _positions((desc.shape[0], desc.shape[1]), desc.sg_map)]
-    inside = [f"    {_address(f'row + {r}', f'column + {c}', strided)} = value[{u}];" for u, (r, c) in enumerate(positions)]
-    checked = [f"    if ({_inside(r, c)}) {_address(f'row + {r}', f'column + {c}', strided)} = value[{u}];"
-               for u, (r, c) in enumerate(positions)]
-    return (f"static void {_signature('store', desc)}(global {desc.dtype.opencl} *base, {_PARAMETERS}, "
-            f"private const {desc.dtype.opencl} *value)\n{{\n" + _head(desc) + "\n".join(inside) + "\n  } else {\n"
-            + "\n".join(checked) + "\n  }\n}\n")
+def _store_function(piece: _Piece, fragment: Fragment) -> str:
+    values = fragment.renamed(("value",)).words() if fragment.width > 1 else ["value"]
+    places = [(word[0], value) for word, value in zip(piece.words, values, strict=True)]
+    inside = [f"    {_element(r, c, piece.strided)} = {value};" for (r, c), value in places]
+    checked = [f"    if ({_inside(r, c)}) {_element(r, c, piece.strided)} = {value};" for (r, c), value in places]
+    head = (f"{CALL} static void {piece.name('store')}(global {fragment.word} *base, {_PARAMETERS}, "
+            f"{fragment.c_type} value)\n{{\n")
+    return head + piece.head("") + "\n".join(inside) + "\n  } else {\n" + "\n".join(checked) + "\n  }\n}\n"
 
 
 def mad_function(emitter: Emitter, a: Fragment, b: Fragment, c: Fragment) -> str:
@@ -165,7 +196,7 @@ def mad_function(emitter: Emitter, a: Fragment, b: Fragment, c: Fragment) -> str
         lines.append(f"  sum = fma({spread}, ({total})({value}), sum);" if result.is_float
                      else f"  sum += {spread} * ({total})({value});")
     lines.append(f"  return {_narrowed('sum', result, rows)};")
-    emitter.function(f"static {c.c_type} {name}({', '.join([*a_parts, *b_parts, f'{c.c_type} c'])})\n{{\n"
+    emitter.function(f"{CALL} static {c.c_type} {name}({', '.join([*a_parts, *b_parts, f'{c.c_type} c'])})\n{{\n"
                      + "\n".join(lines) + "\n}\n")
     return name
 

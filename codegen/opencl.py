@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from codegen import elementwise, lanes
 from codegen.emitter import Emitter, Rule
-from codegen.fragments import Array, Coordinate, Descriptor, Fragment, empty, vector_type, width_of
+from codegen.fragments import Array, Coordinate, Descriptor, Fragment, names, vector_type, width_of
 from xegpu.dialect import ops
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, values_of
 from xegpu.dtypes import of_mlir, tf32, u4, u8
@@ -82,14 +82,16 @@ def emit(function: func.FuncOp, target: Target) -> Source:
            f"__attribute__((reqd_work_group_size({subgroups * subgroup}, 1, 1)))\n" \
            f"kernel void {name}({', '.join(parameters)})\n{{\n"
     body = "\n".join(emitter.lines) + "\n}\n"
-    text = "".join(_pragmas(head + body)) + "".join(f"{f}\n" for f in emitter.functions.values()) + head + body
+    functions = "".join(f"{text}\n" for text in emitter.functions.values())
+    text = "".join(_pragmas(functions + head + body)) + functions + head + body
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)
     return Source(name, text, _options(function, target, subgroup, subgroups), subgroups, subgroup, ranks)
 
 
 def _pragmas(text: str) -> list[str]:
-    return ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if "half" in text else []
+    lines = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if "half" in text else []
+    return [*lines, f"#ifndef {lanes.CALL}\n#define {lanes.CALL}\n#endif\n\n"] if lanes.CALL in text else lines
 
 
 def _parameters(emitter: Emitter, function: func.FuncOp) -> list[str]:
@@ -365,8 +367,8 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     block = loop.body.block
     variables: list[str] = []
     for argument, initial in zip(block.args[1:], loop.iter_args, strict=True):
-        emitter.values[argument], names = _carried(emitter, argument, emitter.values[initial])
-        variables += names
+        emitter.values[argument], changing = _carried(emitter, argument, emitter.values[initial])
+        variables += changing
     counter = emitter.name(block.args[0].name_hint or "i")
     emitter.values[block.args[0]] = counter
     emitter.line(f"for (int {counter} = {start}; {counter} < {stop}; {counter} += {step}) {{")
@@ -387,7 +389,7 @@ def _carried(emitter: Emitter, argument: SSAValue, initial: Any) -> tuple[Any, l
     """Variables that a loop changes, declared with their first values."""
     stem = emitter.name(argument.name_hint)
     if isinstance(initial, Fragment):
-        fragment = initial.renamed(empty(initial.dtype, initial.units, initial.per_lane, stem).names)
+        fragment = initial.renamed(names(stem, len(initial.names)))
         for name, value in zip(fragment.names, initial.names, strict=True):
             emitter.line(f"{fragment.c_type} {name} = {value};")
         return fragment, list(fragment.names)

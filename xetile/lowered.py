@@ -127,10 +127,10 @@ class Report:
     """
 
     def __init__(self, disassembly: offline.Disassembly, name: str) -> None:
-        facts = disassembly.facts[name]
+        facts = disassembly.kernels[name]
         self.registers, self.spill_size = facts.grf_count, facts.spill_size
         self.private_size, self.slm_size = facts.private_size, facts.slm_size
-        self.mix: KernelMix = read_mix(disassembly.kernels[name])
+        self.mix: KernelMix = read_mix(facts.asm)
 
     @property
     def _hot(self) -> InstructionMix:
@@ -139,7 +139,7 @@ class Report:
     @property
     def loop(self) -> dict[str, int]:
         """Category to number of instructions in the hot loop, or in the whole kernel if it has none."""
-        return dict(self._hot.counts)
+        return dict(self._hot.categories)
 
     @property
     def density(self) -> float:
