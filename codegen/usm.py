@@ -13,7 +13,7 @@ from codegen.devices import Queue, import_dpctl
 from xegpu.errors import DeviceError
 
 LINE = 64
-"""Bytes. Copies keep their address modulo this: a 2D block load wants a base aligned to it, so it decides the code."""
+"""Bytes. A copy's first element is aligned to this, as 2D block IO wants it; NumPy's own arrays rarely are."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,18 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def copy_in(arrays: Sequence[np.ndarray], queue: Queue) -> list[UsmArray]:
-    """NumPy arrays copied to the queue's device, each with its strides and its address modulo 64 bytes.
+    """NumPy arrays copied to the queue's device, each with its strides and with its first element on a 64-byte line.
 
     Of a view, everything from its first byte to its last is copied, gaps included, so that a kernel sees the same
-    strides. Arrays that overlap on the host overlap on the device in the same way.
+    strides. Arrays that overlap on the host overlap on the device in the same way; of those, only the first is sure to
+    be aligned.
 
     Raises:
         DeviceError: strides are not a whole number of elements, or the device has no memory left.
     """
     found: dict[int, UsmArray] = {}
     for low, high, members in _merged(arrays):
-        memory, start = _allocate(low, high, queue)
+        memory, start = _allocate(low, high, arrays[members[0]].ctypes.data - low, queue)
         for index in members:
             array = arrays[index]
             pointer = start + array.ctypes.data - low
@@ -167,15 +168,18 @@ def _merged(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[int]]
     yield from spans
 
 
-def _allocate(low: int, high: int, queue: Queue) -> tuple[Any, int]:
-    """Device memory that holds the host's bytes from ``low`` to ``high``, and the address where they start."""
+def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int]:
+    """Device memory that holds the host's bytes from ``low`` to ``high``, and the address where they start.
+
+    The byte ``aligned`` bytes behind ``low`` comes to lie on a 64-byte line.
+    """
     dpctl_memory = import_dpctl("dpctl.memory")
     try:
         memory = dpctl_memory.MemoryUSMDevice(high - low + 2 * LINE, alignment=LINE, queue=queue)
     except (dpctl_memory.USMAllocationError, MemoryError, ValueError) as error:
         raise DeviceError(f"{queue.sycl_device.name.strip()} has no room for {high - low} bytes") from error
     base = usm_interface(memory).pointer
-    start = base + (low - base) % LINE
+    start = base + (-aligned - base) % LINE
     if high > low:
         queue.memcpy(_memory_at(start, high - low, queue, memory), _host_bytes(low, high), high - low)
     return memory, start

@@ -20,6 +20,7 @@ from xegpu.errors import (
 from xegpu.targets import TARGETS
 from xetile.arguments import Spec
 from xetile.distribution import WgMap
+from xetile.executors import best_place
 from xetile.kernel import Kernel, kernel
 from xetile.language import (
     full,
@@ -48,7 +49,7 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 
 __all__ = [
     "TARGETS", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TargetError",
-    "TextError", "ToolError", "TraceError", "WgMap", "XeError", "bf16", "f16", "f32", "f64", "full", "group_id", "i1",
+    "TextError", "ToolError", "TraceError", "WgMap", "XeError", "best_place", "bf16", "f16", "f32", "f64", "full", "group_id", "i1",
     "i4", "i8", "i16", "i32", "i64", "index", "init_tile", "kernel", "load_tile", "maximum", "minimum", "num_groups",
     "parse", "prefetch_tile", "range", "scalar", "store_tile", "subgroup_id", "tf32", "tile_mma", "u4", "u8", "u16",
     "u32", "u64", "update_tile_offset", "view", "wg_map", "zeros",

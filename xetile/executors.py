@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from xdsl.ir import Operation
 
 from codegen import interpreter
-from codegen.devices import Queue, device_target, find_queue, needs_spirv
+from codegen.devices import Queue, best_device, device_target, find_queue, needs_spirv
 from codegen.interpreter import Meaning, Window
 from codegen.launcher import build_program, find_kernel, launch
 from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
@@ -37,23 +38,43 @@ class Executor(Protocol):
 
     Attributes:
         target: the device that code is made for there.
+        device: the name of what runs it.
     """
 
     target: Target
+    device: str
+
+    def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
+        """The arguments where the kernel can reach them: host arrays are copied to a device."""
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
-        """Run the kernel; outputs are written in place."""
+        """Run the kernel on arguments that were placed; outputs are written in place."""
+
+    def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+        """Copy what the kernel wrote back to host arrays, if they were copied."""
 
 
 def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:
     return [argument.numpy() for argument in arguments]
 
 
-class NumPyExecutor:
-    """The recorded XeTile program, all instances at once."""
+class _InHostMemory:
+    """What the NumPy executions share: arrays are used where they are."""
+
+    device = "NumPy"
 
     def __init__(self, target: Target) -> None:
         self.target = target
+
+    def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
+        return tuple(arguments)
+
+    def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+        """Nothing was copied."""
+
+
+class NumPyExecutor(_InHostMemory):
+    """The recorded XeTile program, all instances at once."""
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = lowered.function
@@ -61,11 +82,8 @@ class NumPyExecutor:
                         lanes_of(function))
 
 
-class NumPyXeGPUExecutor:
+class NumPyXeGPUExecutor(_InHostMemory):
     """The fully lowered program, lane by lane."""
-
-    def __init__(self, target: Target) -> None:
-        self.target = target
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = only_function(lowered.modules["xegpu"])
@@ -98,29 +116,27 @@ class DeviceExecutor:
         if not _is_cpu(self.queue) and self.target.ocloc is None:
             raise TargetError(f"code for {self.target.name} does not run on {self.queue.sycl_device.name}",
                               f"choose a GPU target: {', '.join(t.name for t in TARGETS.values() if t.ocloc)}")
+        self.device = str(self.queue.sycl_device.name).strip()
         self._kernels: dict[Lowered, Any] = {}
 
-    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
-        kernel = self._kernel(lowered)
-        arrays = self._on_device(arguments)
-        packed: list[Any] = []
-        for argument in arguments:
-            packed += _passed(argument, arrays.get(argument.name))
-        launch(self.queue, kernel, packed, grid[::-1], lowered.emitted.local_size)
-        for position in lowered.written:
-            argument = arguments[position]
-            if argument.kind == "numpy":
-                copy_out(arrays[argument.name], argument.source)
-
-    def _on_device(self, arguments: Sequence[Argument]) -> dict[str, UsmArray]:
-        arrays = {a.name: a.source for a in arguments if a.kind == "usm"}
-        stranger = next((name for name, array in arrays.items() if array.queue != self.queue), None)
+    def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
+        stranger = next((a.name for a in arguments if a.kind == "usm" and a.source.queue != self.queue), None)
         if stranger is not None:
             raise DeviceError(f"{stranger} is on another queue than the kernel runs on",
                               "make all arrays on one queue, or drop .on(...)")
         host = [argument for argument in arguments if argument.kind == "numpy"]
-        copies = copy_in([argument.source for argument in host], self.queue)
-        return {**arrays, **{argument.name: copy for argument, copy in zip(host, copies, strict=True)}}
+        copies = iter(copy_in([argument.source for argument in host], self.queue))
+        return tuple(replace(a, source=next(copies), kind="usm") if a.kind == "numpy" else a for a in arguments)
+
+    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+        kernel = self._kernel(lowered)
+        packed = [value for argument in arguments for value in _passed(argument)]
+        launch(self.queue, kernel, packed, grid[::-1], lowered.emitted.local_size)
+
+    def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+        for position in written:
+            if arguments[position].kind == "numpy":
+                copy_out(placed[position].source, arguments[position].source)
 
     def _kernel(self, lowered: Lowered) -> Any:
         if lowered not in self._kernels:
@@ -145,10 +161,11 @@ def _is_cpu(queue: Queue) -> bool:
     return bool(queue.sycl_device.is_cpu)
 
 
-def _passed(argument: Argument, array: UsmArray | None) -> list[Any]:
+def _passed(argument: Argument) -> list[Any]:
     """What a kernel gets for one argument: a number, or a pointer with its sizes and strides in elements."""
-    if array is None:
+    if argument.kind == "number":
         return [_number(argument.source, argument.dtype)]
+    array: UsmArray = argument.source
     for size in (*array.shape, *array.strides):
         if not -_INT <= size < _INT:
             raise ShapeError(f"{argument.name} has a size or stride of {size} elements",
@@ -161,6 +178,11 @@ def _number(value: Any, dtype: DType) -> Any:
 
 
 _devices: dict[Any, Executor] = {}
+
+
+def best_place() -> str:
+    """Where kernels run best here, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU device, else ``"numpy"``."""
+    return best_device() or "numpy"
 
 
 def executor_for(where: Any, target: Target | None) -> Executor:

@@ -143,6 +143,16 @@ class Placed:
         self._grid: Any = None
         self._executor: Executor | None = None if where is None else executor_for(where, target)
 
+    @property
+    def target(self) -> Target | None:
+        """The device that code is made for; None while only the arrays will tell."""
+        return self._target if self._executor is None else self._executor.target
+
+    @property
+    def device(self) -> str:
+        """The name of what the kernel runs on, empty while only the arrays will tell."""
+        return "" if self._executor is None else self._executor.device
+
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         return partial(self._launch, grid)
 
@@ -155,10 +165,12 @@ class Placed:
         arguments = kernel.bind(args)
         counts = kernel.grid(grid, args, constants)
         executor = self._executor or _executor_of_arrays(arguments, self._target, kernel.location())
-        lowered = kernel.lowered(arguments, executor.target, constants, self._subgroups)
-        _check_outputs(lowered, arguments, kernel)
         try:
-            executor.run(lowered, arguments, counts)
+            placed = executor.place(arguments)
+            lowered = kernel.lowered(placed, executor.target, constants, self._subgroups)
+            _check_outputs(lowered, arguments, kernel)
+            executor.run(lowered, placed, counts)
+            executor.collect(lowered.written, placed, arguments)
         except XeError as error:
             raise error.at(kernel.location()) from None
 
