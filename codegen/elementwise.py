@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type
+from xegpu.dialect.conversions import CONVERSIONS
 from xegpu.dtypes import DType, bf16, f16, f32, f64, i1, of_mlir, tf32
 from xegpu.errors import XeError
 
@@ -104,7 +105,8 @@ def _binary(kind: type[Operation], left: str, right: str, dtype: DType, width: i
     if kind in _EXTREMES:
         return _extreme(_EXTREMES[kind], left, right, dtype, width)
     if kind is arith.FloorDivSIOp:
-        rest = f"(({left} % {right}) != 0) & (({left} < 0) != ({right} < 0))"
+        zero = f"({dtype.opencl})0"  # C++'s rules for vectors refuse an int beside narrower elements
+        rest = f"(({left} % {right}) != {zero}) & (({left} < {zero}) != ({right} < {zero}))"
         return f"{left} / {right} {'-' if width == 1 else '+'} ({rest})"  # a true vector lane is -1
     return f"{left} {_SYMBOLS[kind]} {right}"
 
@@ -129,13 +131,11 @@ def convert(emitter: Emitter, operation: Operation) -> None:
 
 def _converted(expression: str, source: DType, target: DType, width: int) -> str:
     value = computed(expression, source, width)
-    if source is f64 and target in (bf16, tf32):
+    if target in (bf16, tf32) and source not in (bf16, tf32, f32):
         value = f"convert_{vector_type('float', width)}({value})"
     if target is tf32:
         return _round_tf32(value, width)
     if target is bf16:
-        if not source.is_float:
-            value = f"convert_{vector_type('float', width)}({value})"
         return rounded(value, bf16, width)
     kind = {f32: "float", f16: "half"}.get(target, target.opencl)
     if {source, target} <= {bf16, tf32, f32}:
@@ -167,7 +167,6 @@ def _bitcast(emitter: Emitter, operation: Any) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys((*_SYMBOLS, *_FUNCTIONS, *_EXTREMES, arith.FloorDivSIOp), binary),
-    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,
-                     arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, arith.IndexCastOp), convert),
+    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), convert),
     arith.BitcastOp: _bitcast,
 }

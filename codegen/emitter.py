@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from os.path import basename
 from typing import Any
 
 from xdsl.dialects import arith
@@ -13,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from codegen.fragments import Coordinate, Fragment, empty
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
-from xegpu.errors import XeError
+from xegpu.errors import Location, XeError
 from xegpu.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
@@ -35,10 +37,14 @@ class Emitter:
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
         self.depth = 1
+        self._place = self._printed = ""
         self._names: set[str] = set(_RESERVED)
 
     def line(self, text: str) -> None:
-        """Append a line."""
+        """Append a line, and before it the author's line if it is another than that of the line above."""
+        if self._place != self._printed:
+            self.lines.append("  " * self.depth + f"// {self._place}")
+            self._printed = self._place
         self.lines.append("  " * self.depth + text)
 
     def name(self, hint: str | None) -> str:
@@ -94,8 +100,16 @@ class Emitter:
         rule = self.rules.get(type(operation))
         if rule is None:
             raise XeError(f"{operation.name} cannot be emitted as OpenCL C")
+        location = operation.location.data if isinstance(operation.location, SourceLocation) else None
+        self._place = _place(location) or self._place
         try:
             rule(self, operation)
         except XeError as error:
-            place = operation.location
-            raise error.at(place.data if isinstance(place, SourceLocation) else None) from None  # type: ignore
+            raise error.at(location) from None  # type: ignore
+
+
+@lru_cache(maxsize=4096)
+def _place(location: Location | None) -> str:
+    """The author's file and line. The folder is left out, since the text is a key of caches."""
+    positions = [] if location is None else Location(location.chain[:1], location.fixed).positions
+    return f"{basename(positions[0].file)}:{positions[0].line}" if positions else ""

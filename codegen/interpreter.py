@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.vector import ExtractOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 
 Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
 Meanings = Mapping[type[Operation], Meaning]
 BATCH = 5
-_CHUNK_BYTES = 24 << 20
+_CHUNK_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -158,24 +160,29 @@ def run(
 
 
 def _bytes_of(block: Block) -> int:
-    """About the bytes of vectors that one instance keeps alive: the largest, and what feeds it."""
-    sizes = [0]
+    """The bytes of vectors that one instance makes: a value is kept until its operation runs again."""
+    total = 0
     for operation in block.walk():
-        for result in operation.results:
-            if isinstance(result.type, VectorType):
-                itemsize = of_mlir(result.type.element_type).compute.itemsize
-                sizes.append(math.prod(result.type.get_shape()) * itemsize)
-    return max(sizes)
+        values = (*operation.results, *(argument for region in operation.regions for argument in region.block.args))
+        if not isinstance(operation, (ExtractOp, ExtractStridedSliceOp)):  # parts are views
+            total += sum(_size(value.type) for value in values)
+    return total
+
+
+def _size(type_: Attribute) -> int:
+    if not isinstance(type_, VectorType):
+        return 0
+    return math.prod(type_.get_shape()) * of_mlir(type_.element_type).compute.itemsize
 
 
 def _chunks(grid: tuple[int, int, int], most: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """The grid in boxes of at most ``most`` groups, as near to cubes as it goes."""
+    if not math.prod(grid):
+        return
     sizes = list(grid)
     while math.prod(sizes) > most:
         axis = sizes.index(max(sizes))
         sizes[axis] = -(-sizes[axis] // 2)
-    starts = [range(0, count, size) for count, size in zip(grid, sizes, strict=True) if size or not count]
-    if len(starts) < 3 or not math.prod(grid):
-        return
+    starts = [range(0, count, size) for count, size in zip(grid, sizes, strict=True)]
     for origin in product(*starts):
         yield tuple((first, min(size, count - first)) for first, size, count in zip(origin, sizes, grid, strict=True))

@@ -29,7 +29,9 @@ CATEGORIES = (
 _LABEL = re.compile(r"(\w+):\s*$")
 _INSTRUCTION = re.compile(r"\s*(?:\([^)|]*\)\s*)?([a-z][\w.]*)(?=\s|$)")
 _EXECUTION_SIZE = re.compile(r"\((\d+)\|M\d+\)\s+(\S+)")
-_BRANCHES = frozenset("jmpi goto join if else endif while break cont brd brc call calla ret halt".split())
+# The compiler's own dpas against a fault of dg2 and arl: it adds nothing, and the next one overwrites what it writes.
+_IDLE_DPAS = re.compile(r"\)\s+(r\d+):\w+\s+null:\w+\s+\1:\w+\s+\1\.0:\w+")
+_BRANCHES = frozenset("jmpi goto join if else endif while break cont brd brc call calla ret halt".split())  # noqa: SIM905
 # A message is known by how the disassembler describes it, looked at from the top.
 _MESSAGES = (
     (r"end of thread", "other"),
@@ -116,6 +118,8 @@ def _instruction(opcode: str, line: str) -> Instruction:
         return Instruction(opcode, "branch", tuple(re.findall(r"\bL\w+", code)))
     shape = _EXECUTION_SIZE.search(code)
     size, target = (shape[1], shape[2]) if shape else ("1", "")
+    if name == "dpas" and _IDLE_DPAS.search(code):
+        return Instruction(opcode, "other")
     return Instruction(opcode, _category(name, size, target, opcode, comment))
 
 
@@ -149,17 +153,27 @@ def _loops(instructions: Sequence[Instruction], positions: dict[str, int]) -> li
 
 
 def _hot_loop(instructions: Sequence[Instruction], loops: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """The innermost loop with the most dpas; without any dpas, the longest innermost loop.
+    """The innermost loop with most products: dpas, or where there are none vector multiply-adds.
 
-    If all dpas are in loops around others, the shortest of those with the most.
+    If all products are in loops around others, the shortest of those with the most; without any, the longest innermost
+    loop.
     """
-    dpas = {loop: sum(i.category == "dpas" for i in instructions[slice(*loop)]) for loop in loops}
     innermost = [loop for loop in loops if not any(_is_inside(other, loop) for other in loops)]
-    if any(dpas[loop] for loop in innermost):
-        return max(innermost, key=lambda loop: dpas[loop])
-    if any(dpas.values()):
-        return max(loops, key=lambda loop: (dpas[loop], loop[0] - loop[1]))
+    for is_product in (_is_dpas, _is_vector_mad):
+        products = {loop: sum(map(is_product, instructions[slice(*loop)])) for loop in loops}
+        if any(products[loop] for loop in innermost):
+            return max(innermost, key=lambda loop: products[loop])
+        if any(products.values()):
+            return max(loops, key=lambda loop: (products[loop], loop[0] - loop[1]))
     return max(innermost, key=lambda loop: loop[1] - loop[0], default=None)
+
+
+def _is_dpas(instruction: Instruction) -> bool:
+    return instruction.category == "dpas"
+
+
+def _is_vector_mad(instruction: Instruction) -> bool:
+    return instruction.category == "vector" and instruction.opcode.startswith("mad")
 
 
 def _is_inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:

@@ -1,40 +1,144 @@
 """Blocks by single elements, for memory that block IO cannot reach; products by plain multiply-adds; layout changes.
 
-Each needs a small function of the kernel's text, written once for each shape that occurs. Every lane computes which
-elements are its own from the lane map; a block that lies wholly inside the array is read without checks.
+Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
+inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads; any other block
+is read element by element. Elements outside the array are never touched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from codegen.emitter import Emitter
 from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
 from xegpu import layouts
 from xegpu.dialect import ops
+from xegpu.dialect.attributes import TensorDesc
 from xegpu.dtypes import DType, bf16, f16, tf32
 from xegpu.errors import TargetError
 from xegpu.layouts import LaneMap
 
+CALL = "XETILE_CALL"
+"""What stands before a function's type; a prelude may define it to keep calls as calls."""
+_PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
+_BLOCK_READ = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_read_us",
+               32: "intel_sub_group_block_read"}
 
-def _positions(shape: tuple[int, int], lanes: LaneMap) -> list[list[tuple[int, int]]]:
-    """For each word of a fragment the (row, column) of its elements, from those of the lane's first element."""
-    row, column = layouts.positions(shape, lanes)
-    return [[(int(row[0, unit, e]), int(column[0, unit, e])) for e in range(lanes.per_lane)]
-            for unit in range(row.shape[1])]
+_KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
+"""Width of a vector to its components without the first, in vectors that exist."""
 
 
-def _lane_origin(lanes: LaneMap) -> tuple[str, str]:
-    """Row and column of a lane's first element, as expressions of ``lane``."""
+@dataclass(frozen=True)
+class _Piece:
+    """Adjacent units of a block that one variable holds.
+
+    Attributes:
+        desc: the descriptor.
+        at: row and column of the first element in the block.
+        shape: rows and columns.
+    """
+
+    desc: TensorDesc
+    at: tuple[int, int]
+    shape: tuple[int, int]
+
+    @property
+    def lanes(self) -> LaneMap:
+        """How elements are spread over the lanes."""
+        assert self.desc.sg_map is not None
+        return self.desc.sg_map
+
+    @property
+    def strided(self) -> bool:
+        """Whether elements of a row are apart."""
+        return self.desc.block.access == "strided"
+
+    def function(self, kind: str) -> str:
+        """The name of the function that loads or stores it."""
+        lanes, access = self.lanes, self.desc.block.access
+        return (f"{kind}_{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{access}"
+                f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}")
+
+    def is_inside(self) -> str:
+        """Whether all of it lies inside the array."""
+        rows, columns = self.shape
+        return f"y >= 0 && x >= 0 && y + {rows} <= height && x + {columns} <= width"
+
+    def touches(self) -> str:
+        """Whether any of it does; an array without elements has nothing inside."""
+        rows, columns = self.shape
+        return f"y + {rows} > 0 && x + {columns} > 0 && y < height && x < width"
+
+    def places(self, word: int | None = None) -> list[tuple[str, str]]:
+        """Row and column of each element of a lane's word ``i``, or of the given one, as expressions."""
+        height, width = self.lanes.unit
+        across = self.shape[1] // width
+        if word is None:
+            down, right = (_times("i" if across == 1 else f"i / {across}", height),
+                           "0" if across == 1 else f"i % {across} * {width}")
+        else:
+            down, right = str(word // across * height), str(word % across * width)
+        return [(_sum(_sum("row", down), str(e // self.lanes.wi_data[1])),
+                 _sum(_sum("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]
+
+    def unchecked(self, row: str, column: str) -> str:
+        """An expression for the element at ``row``, ``column``."""
+        across = f"({column}) * (long)step" if self.strided else column
+        return f"base[({row}) * (long)pitch + {across}]"
+
+
+@dataclass(frozen=True)
+class _Block(_Piece):
+    """All that a descriptor covers; its array blocks lie side by side."""
+
+    @cached_property
+    def words(self) -> list[list[tuple[int, int]]]:
+        """For each word of a fragment the (row, column) of its elements on the first lane."""
+        rows, columns = self.desc.shape
+        row, column = layouts.positions((rows, columns), self.lanes)
+        return [[(int(row[0, unit, e]), int(column[0, unit, e]) + block * columns) for e in range(self.lanes.per_lane)]
+                for block in range(self.desc.block.array_length) for unit in range(row.shape[1])]
+
+    @property
+    def row_bits(self) -> int:
+        """Bits that a lane holds of one row of a unit; 0 where no block read spreads a row in this way."""
+        bits = self.lanes.wi_data[1] * self.desc.dtype.bits
+        return bits if self.lanes.wi_layout[0] == 1 and bits in _BLOCK_READ and not self.strided else 0
+
+    def function(self, kind: str) -> str:
+        """The name of the function that loads or stores it, different from that of a piece."""
+        return super().function(f"{kind}_block")
+
+    def pieces(self, width: int) -> list[_Piece]:
+        """What the variables of ``width`` words each cover."""
+        across = min(self.desc.shape[1] // self.lanes.unit[1], width)
+        if width % across:
+            raise TargetError(f"blocks of {self.desc.shape[1]} columns cannot be read element by element",
+                              f"make the columns of inner_blocks a power of two times {self.lanes.unit[1]}")
+        shape = (width // across * self.lanes.unit[0], across * self.lanes.unit[1])
+        return [_Piece(self.desc, self.words[start][0], shape) for start in range(0, len(self.words), width)]
+
+
+def _position(lanes: LaneMap) -> list[str]:
+    """Lines that declare row and column of a lane's first element."""
     rows, columns = lanes.wi_layout
     row = "0" if rows == 1 else f"lane / {columns}" if columns > 1 else "lane"
     column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
-    return _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
+    row, column = _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
+    return ["const int lane = get_sub_group_local_id();",
+            f"const int row = {_sum('y', row)}, column = {_sum('x', column)};"]
+
+
+def _block_of(desc: TensorDesc) -> _Block:
+    return _Block(desc, (0, 0), (desc.shape[0], desc.shape[1] * desc.block.array_length))
 
 
 def _sum(first: str, second: str) -> str:
-    return first if second == "0" else f"{first} + {second}"
+    return first if second == "0" else second if first == "0" else f"{first} + {second}"
 
 
 def _times(expression: str, factor: int) -> str:
@@ -43,136 +147,162 @@ def _times(expression: str, factor: int) -> str:
     return f"({expression}) * {factor}"
 
 
-def _element(row: int, column: int, strided: bool) -> str:
-    """An element at a constant distance from the lane's first, which ``at`` points to."""
-    down = [] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"]
-    across = [] if column == 0 else [f"{column} * (long)step" if strided else str(column)]
-    return f"at[{' + '.join(down + across) or '0'}]"
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """What one variable of a fragment covers: rows and columns from its first unit, and where each word lies."""
-
-    desc: ops.TensorDesc
-    rows: int
-    columns: int
-    words: tuple[tuple[tuple[int, int], ...], ...]
-
-    @property
-    def strided(self) -> bool:
-        """Whether elements of a row are apart."""
-        return self.desc.block.access == "strided"
-
-    def name(self, kind: str) -> str:
-        """The name of the function that loads or stores it."""
-        lanes = self.desc.sg_map
-        assert lanes is not None
-        return (f"{kind}_{self.desc.dtype}_{self.rows}x{self.columns}_{self.desc.block.access}"
-                f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}")
-
-    def head(self, const: str) -> str:
-        """The lane's first element, and the branch for pieces that lie wholly inside."""
-        assert self.desc.sg_map is not None
-        row, column = _lane_origin(self.desc.sg_map)
-        first = "column * (long)step" if self.strided else "column"
-        return (f"  const int lane = get_sub_group_local_id();\n"
-                f"  const int row = {_sum('y', row)}, column = {_sum('x', column)};\n"
-                f"  global {const}{self.desc.dtype.opencl} *at = base + row * (long)pitch + {first};\n"
-                f"  if (y >= 0 && x >= 0 && y + {self.rows} <= height && x + {self.columns} <= width) {{\n")
-
-
-def _pieces(desc: ops.TensorDesc, width: int) -> list[tuple[int, int, _Piece]]:
-    """A block's variables of ``width`` words each: row and column of their first unit, and what they cover."""
-    assert desc.sg_map is not None
-    lanes = desc.sg_map
-    words = _positions((desc.shape[0], desc.shape[1]), lanes)
-    pieces = []
-    for start in range(0, len(words), width):
-        chunk = words[start:start + width]
-        top, left = chunk[0][0]
-        relative = tuple(tuple((r - top, c - left) for r, c in word) for word in chunk)
-        last = [max(axis) for axis in zip(*(position for word in relative for position in word), strict=True)]
-        # A piece ends where the unit of its last word does: the elements of a unit lie on other lanes.
-        rows = last[0] - (lanes.wi_data[0] - 1) + lanes.unit[0]
-        columns = last[1] - (lanes.wi_data[1] - 1) + lanes.unit[1]
-        pieces.append((top, left, _Piece(desc, rows, columns, relative)))
-    return pieces
-
-
-_PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
-CALL = "XETILE_CALL"
-"""What stands before a function's type; a prelude may define it to keep calls as calls."""
-
-
 def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
-    """``load_nd`` element by element."""
-    desc = ops.desc_of(operation.desc)
-    fragment = emitter.fresh(operation.result)
-    expressions = []
-    for block in range(desc.block.array_length):
-        for top, left, piece in _pieces(desc, fragment.width):
-            emitter.function(_load_function(piece, fragment))
-            arguments = _arguments(emitter, operation.desc, top, left + block * desc.shape[1])
-            expressions.append(f"{piece.name('load')}({arguments})")
-    emitter.assign(operation.result, fragment, expressions)
+    """``load_nd`` by block reads or by single elements."""
+    block, fragment = _block_of(ops.desc_of(operation.desc)), emitter.fresh(operation.result)
+    emitter.values[operation.result] = fragment
+    pieces = block.pieces(fragment.width)
+    if not block.row_bits:
+        calls = [f"{_element_function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)})"
+                 for piece in pieces]
+        emitter.assign(operation.result, fragment, calls)
+        return
+    emitter.function(_rows_function(emitter, block, fragment))
+    emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
+    results = ", ".join(f"&{name}" for name in fragment.names)
+    emitter.line(f"{block.function('load')}({_arguments(emitter, operation.desc)}, {results});")
 
 
-def _arguments(emitter: Emitter, operand: Any, rows: int, columns: int) -> str:
+def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) -> str:
     desc: Descriptor = emitter.values[operand]
     y, x = desc.row.plus(Coordinate("", rows)), desc.column.plus(Coordinate("", columns))
     return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {y}, {x}"
 
 
-def _load_function(piece: _Piece, fragment: Fragment) -> str:
-    dtype, word, strided = piece.desc.dtype, fragment.word, piece.strided
-    inside = [_word([_element(r, c, strided) for r, c in positions], dtype, word) for positions in piece.words]
-    checked = [_word([_checked(r, c, strided) for r, c in positions], dtype, word) for positions in piece.words]
-    head = f"{CALL} static {fragment.c_type} {piece.name('load')}(global const {dtype.opencl} *base, {_PARAMETERS})\n{{\n"
-    return (head + piece.head("const ") + f"    return {_vector(fragment.c_type, inside)};\n  }}\n"
-            f"  return {_vector(fragment.c_type, checked)};\n}}\n")
+def _rows_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
+    """Loads a block by block reads where they may read it: wholly inside, every row on a 4-byte boundary."""
+    size, dtype = block.desc.dtype.bytes, block.desc.dtype.opencl
+    aligned = f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0" if size < 4 else ""
+    results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
+    lines = [f"static void {block.function('load')}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
+             f"  global const {dtype} *first = base + y * (long)pitch + x;",
+             f"  if ({block.is_inside()}{aligned}) {{", *_rows_read(block, fragment), "    return;", "  }"]
+    for i, piece in enumerate(block.pieces(fragment.width)):
+        at = f"{_sum('y', str(piece.at[0]))}, {_sum('x', str(piece.at[1]))}"
+        name = _element_function(emitter, piece, fragment)
+        lines.append(f"  *out{i} = {name}(base, height, width, pitch, step, {at});")
+    return "\n".join([*lines, "}", ""])
 
 
-def _vector(c_type: str, words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"({c_type})(\n      " + ",\n      ".join(words) + ")"
+def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> str:
+    """The name of a function that loads one variable by single elements.
+
+    It loops over the words, which move through the variable: an index that is no constant would send it to private
+    memory.
+    """
+    name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
+    lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
+             *(f"  {line}" for line in _position(piece.lanes)), f"  {c_type} words = 0;",
+             f"  if ({piece.is_inside()}) {{", *_loop("    ", piece, fragment, piece.unchecked),
+             f"  }} else if ({piece.touches()}) {{", *_loop("    ", piece, fragment, _checked(emitter, piece)),
+             "  }", "  return words;", "}", ""]
+    emitter.function("\n".join(lines))
+    return name
 
 
-def _checked(row: int, column: int, strided: bool) -> str:
-    return f"({_inside(row, column)} ? {_element(row, column, strided)} : 0)"
+def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str, str], str]) -> Iterator[str]:
+    """Lines that read all words of a variable; ``element`` gives the expression for a row and a column."""
+    width = fragment.width
+    pieces = [element(row, column) for row, column in piece.places(0 if width == 1 else None)]
+    word = _packed(pieces, piece.desc.dtype.opencl, fragment.word)
+    if width == 1:
+        yield f"{indent}words = {word};"
+        return
+    kept = "".join(f"words.s{part}, " for part in _KEPT[width])
+    yield f"{indent}__attribute__((opencl_unroll_hint(1)))"
+    yield f"{indent}for (int i = 0; i < {width}; ++i)"
+    yield f"{indent}  words = ({fragment.c_type})({kept}{word});"
 
 
-def _inside(row: int, column: int) -> str:
-    """Whether an element is inside the array: as unsigned numbers, negative indices are large."""
-    return f"(uint)({_sum('row', str(row))}) < (uint)height && (uint)({_sum('column', str(column))}) < (uint)width"
+def _checked(emitter: Emitter, piece: _Piece) -> Callable[[str, str], str]:
+    """Calls that read one element, 0 if it is outside: an element of the array is read always, and dropped then."""
+    type_ = piece.desc.dtype.opencl
+    name = f"checked_{type_}"
+    emitter.function(
+        f"static {type_} {name}(global const {type_} *base, {_PARAMETERS})\n{{\n"
+        f"  const bool inside = (uint)y < (uint)height && (uint)x < (uint)width;\n"
+        f"  const {type_} value = base[inside ? y * (long)pitch + x * (long)step : 0];\n"
+        f"  return inside ? value : 0;\n}}\n")
+    return lambda row, column: f"{name}(base, height, width, pitch, step, {row}, {column})"
 
 
-def _word(elements: list[str], dtype: DType, word: str) -> str:
-    """A word of several elements, the first in its lowest bits."""
-    if len(elements) == 1:
-        return elements[0]
-    unsigned = {8: "uchar", 16: "ushort"}[dtype.bits]
-    parts = elements if dtype.opencl == unsigned else [f"as_{unsigned}(({dtype.opencl})({e}))" for e in elements]
-    return " | ".join(f"({word}){part}" + (f" << {i * dtype.bits}" if i else "") for i, part in enumerate(parts))
+def _assigned(words: list[list[str]], bits: int, fragment: Fragment) -> Iterator[str]:
+    """Every variable from the pieces of its words, ``bits`` each; whole vectors change type without moves."""
+    for number in range(len(fragment.names)):
+        group = words[number * fragment.width:(number + 1) * fragment.width]
+        pieces = [piece for word in group for piece in word]
+        step = min(len(pieces), 16)
+        word_count = step // len(group[0])
+        parts = [_packed(pieces[i:i + step], _UNSIGNED[bits], vector_type(fragment.word, word_count))
+                 for i in range(0, len(pieces), step)]
+        value = parts[0] if len(parts) == 1 else f"({fragment.c_type})({', '.join(parts)})"
+        yield f"    *out{number} = {value};"
+
+
+def _packed(pieces: list[str], type_: str, word: str) -> str:
+    """Pieces of a C type side by side as one value of another, the first in the lowest bits."""
+    vector = vector_type(type_, len(pieces))
+    joined = pieces[0] if len(pieces) == 1 else f"({vector})({', '.join(pieces)})"
+    return joined if vector == word else f"as_{word}({joined})"
+
+
+def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
+    """A message a row, or as few as its width allows; then each word from its rows."""
+    bits, unit = block.row_bits, block.lanes.unit[1]
+    (rows, columns), read = block.shape, _BLOCK_READ[block.row_bits]
+    parts = _parts(columns // unit)
+    for row in range(rows):
+        for start, width in parts:
+            at = " + ".join(["first"] + ([] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"])
+                            + ([str(start * unit)] if start else []))
+            number = "" if width == 1 else str(width)
+            yield (f"    const {_UNSIGNED[bits]}{number} row{row}_{start} = "
+                   f"{read}{number}((global const {_UNSIGNED[bits]} *)({at}));")
+    component = {start + i: (start, f".s{i:x}" if width > 1 else "") for start, width in parts for i in range(width)}
+    words = []
+    for word in block.words:
+        (row, column), step = word[0], block.lanes.wi_data[1]
+        start, part = component[column // unit]
+        words.append([f"row{row + i // step}_{start}{part}" for i in range(0, block.lanes.per_lane, step)])
+    yield from _assigned(words, bits, fragment)
+
+
+def _parts(count: int) -> list[tuple[int, int]]:
+    """First and number of the vectors of 8, 4, 2 and 1 that ``count`` words are read in."""
+    parts, start = [], 0
+    while start < count:
+        width = next(width for width in (8, 4, 2, 1) if start + width <= count)
+        parts.append((start, width))
+        start += width
+    return parts
 
 
 def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     """``store_nd`` element by element."""
-    desc, fragment = ops.desc_of(operation.desc), emitter.fragment(operation.value)
+    block, fragment = _block_of(ops.desc_of(operation.desc)), emitter.fragment(operation.value)
     if fragment.per_lane != 1:
         raise TargetError("a packed fragment cannot be stored element by element")
-    for (top, left, piece), name in zip(_pieces(desc, fragment.width), fragment.names, strict=True):
+    for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):
         emitter.function(_store_function(piece, fragment))
-        emitter.line(f"{piece.name('store')}({_arguments(emitter, operation.desc, top, left)}, {name});")
+        emitter.line(f"{piece.function('store')}({_arguments(emitter, operation.desc, *piece.at)}, {name});")
 
 
 def _store_function(piece: _Piece, fragment: Fragment) -> str:
-    values = fragment.renamed(("value",)).words() if fragment.width > 1 else ["value"]
-    places = [(word[0], value) for word, value in zip(piece.words, values, strict=True)]
-    inside = [f"    {_element(r, c, piece.strided)} = {value};" for (r, c), value in places]
-    checked = [f"    if ({_inside(r, c)}) {_element(r, c, piece.strided)} = {value};" for (r, c), value in places]
-    head = (f"{CALL} static void {piece.name('store')}(global {fragment.word} *base, {_PARAMETERS}, "
-            f"{fragment.c_type} value)\n{{\n")
-    return head + piece.head("") + "\n".join(inside) + "\n  } else {\n" + "\n".join(checked) + "\n  }\n}\n"
+    """Stores one variable by single elements; where it hangs over the edge, a word at a time moves to its front."""
+    width, word = fragment.width, fragment.word
+    values = fragment.renamed(("words",)).words() if width > 1 else ["words"]
+    head = f"{CALL} static void {piece.function('store')}(global {word} *base, {_PARAMETERS}, {fragment.c_type} words)"
+    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes)), f"  if ({piece.is_inside()}) {{",
+             *(f"    {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)),
+             "    return;", "  }"]
+    row, column = piece.places(0 if width == 1 else None)[0]
+    checked = (f"  if ((uint)({row}) < (uint)height && (uint)({column}) < (uint)width) "
+               f"{piece.unchecked(row, column)} = {values[0]};")
+    if width == 1:
+        return "\n".join([*lines, checked, "}", ""])
+    moved = "".join(f"words.s{part}, " for part in _KEPT[width])
+    return "\n".join([*lines, "  __attribute__((opencl_unroll_hint(1)))", f"  for (int i = 0; i < {width}; ++i) {{",
+                      f"  {checked}", f"    words = ({fragment.c_type})({moved}0);", "  }", "}", ""])
 
 
 def mad_function(emitter: Emitter, a: Fragment, b: Fragment, c: Fragment) -> str:
@@ -227,7 +357,8 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
     For each element of the result, the lane and the word that hold it; words that only some lanes need are shuffled by
     all, and chosen afterwards.
     """
-    assert operation.source_map is not None and operation.target_map is not None
+    assert operation.source_map is not None
+    assert operation.target_map is not None
     source, target, shape = operation.source_map.data, operation.target_map.data, operation.block_shape()
     fragment = emitter.fragment(operation.source)
     if source.per_lane != 1:

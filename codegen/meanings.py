@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects import arith, gpu, memref, ub
 from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation
 
 from codegen.interpreter import BATCH, Machine, Meaning, Meanings
 from xegpu import dtypes
+from xegpu.dialect.conversions import CONVERSIONS
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, values_of
 from xegpu.dtypes import DType, of_mlir, round_to
 
@@ -112,6 +113,11 @@ def _constant(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return int(number) if dtype.kind == "x" else round_to(np.asarray(number), dtype)
 
 
+def _poison(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    type_ = operation.result.type
+    return np.zeros((*[1] * machine.batch, *type_.get_shape()), element_type(type_).compute)
+
+
 def _spread(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     type_ = operation.vector.type
     shape = type_.get_shape()
@@ -166,10 +172,10 @@ def _subgroup(machine: Machine) -> Any:
 
 MEANINGS: Meanings = {
     **{kind: _binary(function) for kind, function in BINARY.items()},
-    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,
-                     arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, arith.IndexCastOp), _convert),
+    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,
+    ub.PoisonOp: _poison,
     xvector.BroadcastOp: _spread,
     xvector.ExtractOp: _extract,
     ExtractStridedSliceOp: _slice,

@@ -7,8 +7,13 @@ author's own file), one line that says what is wrong, and one that says what wou
 from __future__ import annotations
 
 import linecache
+import re
+import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
+
+_DECORATORS = 100  # lines that decorators may take above a function
+_STATEMENT = re.compile(r"(?:if|elif|while|for\b.+?\bin)\s+(.+?)\s*:\s*(?:#.*)?$")
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,24 @@ class Location:
         """A location in a text; ``source`` is the whole text if it is in no file."""
         return cls((), Position(file, line, column, end), source)
 
+    @classmethod
+    def of_caller(cls, inside: tuple[str, ...]) -> Location:
+        """Where the code outside the packages ``inside`` called into them."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in inside:
+            frame = frame.f_back
+        return cls.of_frame(frame) if frame is None else cls(((frame.f_code, frame.f_lasti),))
+
+    @classmethod
+    def of_definition(cls, code: CodeType) -> Location:
+        """The name of a function where it is defined, below its decorators."""
+        for line in range(code.co_firstlineno, code.co_firstlineno + _DECORATORS):
+            text = linecache.getline(code.co_filename, line)
+            if found := re.match(rf"\s*(?:async\s+)?def\s+({re.escape(code.co_name)})\b", text):
+                start, end = (len(text[:found.start(1)].encode()), len(text[:found.end(1)].encode()))
+                return cls.at(code.co_filename, line, start, end)
+        return cls.at(code.co_filename, code.co_firstlineno)
+
     @property
     def positions(self) -> list[Position]:
         """Every position of the chain, the innermost first."""
@@ -80,7 +103,7 @@ def _position(code: CodeType, instruction: int) -> Position:
     if found is None or found[0] is None:
         return Position(code.co_filename, code.co_firstlineno, function=name)
     line, last, column, end = found
-    return Position(code.co_filename, line, column or 0, end if last == line else None, name)
+    return Position(code.co_filename, line or 0, column or 0, end if last == line else None, name)
 
 
 def _excerpt(position: Position, source: str | None) -> list[str]:
@@ -95,6 +118,8 @@ def _excerpt(position: Position, source: str | None) -> list[str]:
     column = len(text.encode()[: position.column].decode(errors="ignore"))
     end = len(text) if position.end is None else len(text.encode()[: position.end].decode(errors="ignore"))
     indent = len(text) - len(text.lstrip())
+    if position.end is None and (head_of := _STATEMENT.match(text, column)):
+        column, end = head_of.span(1)  # before Python 3.12 a branch or a loop counts as its whole statement
     column = max(column, indent)
     caret = " " * (column - indent) + "^" * max(end - column, 1)
     return [head, f"    {text.strip()}", f"    {caret}"]
@@ -114,11 +139,21 @@ class XeError(Exception):
         self.message = message
         self.hint = hint
         self.location = location
+        self._launched = False
 
     def at(self, location: Location | None) -> XeError:
         """This error, placed at ``location`` unless it has a place already."""
         if self.location is None:
             self.location = location
+        return self
+
+    def called_from(self, caller: Location) -> XeError:
+        """This error, with the line that launched the kernel as the last of its callers, or as its place."""
+        if self.location is None:
+            self.location = caller
+        elif self.location.chain and not self._launched:
+            self.location = Location(self.location.chain + caller.chain)
+        self._launched = True
         return self
 
     def __str__(self) -> str:
@@ -140,6 +175,10 @@ class ElementTypeError(XeError, TypeError):
 
 class RankError(XeError, IndexError):
     """The wrong number of dimensions, indices or offsets."""
+
+
+class ArgumentError(XeError, TypeError):
+    """A call that does not fit the kernel: the number of arguments, an unknown or a missing constant."""
 
 
 class TraceError(XeError, ValueError):

@@ -33,7 +33,8 @@ class Parts:
     form: Any = None
 
 
-Rule = Callable[["Rebuilder", Any], None]
+Rule = Callable[[Any, Any], None]
+"""A rewrite of one operation: it gets the rebuilder (of the pass's own kind) and the operation."""
 
 
 class Rebuilder:
@@ -101,10 +102,12 @@ class Rebuilder:
         if kind in _INDEX_OPS and isinstance(operation.results[0].type, IndexType):
             self.set(operation.results[0], self.index(kind, *operands))
         elif isinstance(operation, arith.ConstantOp) and isinstance(operation.result.type, IndexType):
-            self.set(operation.result, self.constant(operation.value.value.data))  # type: ignore[union-attr]
+            self.set(operation.result, self.constant(number(operation.result) or 0))
         else:
-            copied = self._like(operation, operands, [result.type for result in operation.results])
-            form = next((self.get(o).form for o in operation.operands if self.get(o).form is not None), None)
+            formed = next((o for o in operation.operands if self.get(o).form is not None), None)
+            types = [result.type if formed is None else self.part_type(result.type, self.one(formed).type)
+                     for result in operation.results]
+            copied, form = self._like(operation, operands, types), None if formed is None else self.get(formed).form
             for before, after in zip(operation.results, copied.results, strict=True):
                 after.name_hint = before.name_hint
                 self.set(before, after, form)
@@ -151,8 +154,8 @@ class Rebuilder:
         self.blocks.pop()
         block.add_op(scf.YieldOp(*(value for parts in matched for value in parts.values)))
         self.place = place
-        bounds = [self.one(value) for value in (loop.lb, loop.ub, loop.step)]
-        new = scf.ForOp(*bounds, [value for parts in carried for value in parts.values], Region(block))
+        start, stop, step = (self.one(value) for value in (loop.lb, loop.ub, loop.step))
+        new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
         new.attributes.update(loop.attributes)
         self.emit(new)
         self._regroup(loop.res, carried, new.res)
@@ -176,8 +179,12 @@ class Rebuilder:
         return new
 
     def set(self, old: SSAValue, new: SSAValue | tuple[SSAValue, ...], form: Any = None) -> None:
-        """Say what an old value becomes."""
-        self.parts[old] = Parts(new if isinstance(new, tuple) else (new,), form)
+        """Say what an old value becomes; new values without a name take its name."""
+        values = new if isinstance(new, tuple) else (new,)
+        for value in values:
+            if value.name_hint is None and not isinstance(value.owner, arith.ConstantOp):
+                value.name_hint = old.name_hint
+        self.parts[old] = Parts(values, form)
 
     def emit(self, operation: Operation) -> SSAValue:
         """Append an operation; its first result. It takes the place in the author's source that the old one had."""
@@ -217,7 +224,8 @@ class Rebuilder:
         key = (kind, left, right)
         known = next((scope[key] for scope in self._known if key in scope), None)
         if known is None:
-            known = self._known[-1][key] = self.emit(kind(left, right))  # type: ignore[call-arg]
+            made = kind.create(operands=[left, right], result_types=[left.type])
+            known = self._known[-1][key] = self.emit(made)
         return known
 
     def add(self, left: SSAValue, right: SSAValue | int) -> SSAValue:
@@ -256,7 +264,7 @@ def erase_dead(block: Block) -> None:
                 erase_dead(inner)
         unused = all(not result.has_one_use() and not result.has_more_than_one_use() for result in operation.results)
         if unused and operation.has_trait(Pure) and operation.results:
-            operation.detach()
+            operation.detach()  # type: ignore[no-untyped-call]
             operation.erase()
 
 

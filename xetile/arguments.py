@@ -9,9 +9,21 @@ import numpy as np
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
-from xegpu.errors import DeviceError, ElementTypeError, ShapeError
+from xegpu.errors import DeviceError, ElementTypeError, Location, ShapeError, XeError
 
 Sizes = tuple[int | None, ...]
+_PACKAGES = ("xetile", "codegen", "xegpu")
+
+
+class AtTheCall:
+    """Places errors at the line that called into this package; those placed inside a kernel get it as their caller."""
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, XeError):
+            error.called_from(Location.of_caller(_PACKAGES))
 
 
 class Spec:
@@ -24,14 +36,27 @@ class Spec:
     """
 
     def __init__(self, shape: Sizes, dtype: Any, strides: Sizes | None = None) -> None:
-        self.shape = tuple(shape)
-        self.dtype = dtypes.of(dtype)
-        self.strides = _row_major(self.shape) if strides is None else tuple(strides)
-        if len(self.strides) != len(self.shape):
-            raise ShapeError(f"{len(self.strides)} strides for {len(self.shape)} dimensions", "give one a dimension")
+        with AtTheCall():
+            self.shape = _sizes(shape, "shape")
+            self.dtype = dtypes.of(dtype)
+            self.strides = _row_major(self.shape) if strides is None else _sizes(strides, "strides")
+            if len(self.strides) != len(self.shape):
+                raise ShapeError(f"{len(self.strides)} strides for {len(self.shape)} dimensions",
+                                 f"give one a dimension, or none: row-major ones are {_row_major(self.shape)}")
 
     def __repr__(self) -> str:
         return f"Spec({self.shape}, {self.dtype}, {self.strides})"
+
+
+def _sizes(values: Any, name: str) -> Sizes:
+    if not isinstance(values, (tuple, list)) or not all(value is None or _is_integer(value) for value in values):
+        raise ShapeError(f"the {name} of a Spec is a tuple of integers and None, not {values!r}",
+                         "for example xt.Spec((None, 1024), xt.bf16)")
+    return tuple(None if value is None else int(value) for value in values)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _row_major(shape: Sizes) -> Sizes:
@@ -48,11 +73,21 @@ class TypedView:
 
     def __init__(self, array: Any, dtype: DType) -> None:
         inner = array.array if isinstance(array, TypedView) else array
-        bits = Argument.of("array", inner).dtype.bits
-        if bits != dtype.bits:
-            raise ElementTypeError(f"an array of {bits}-bit elements cannot be viewed as {dtype} of {dtype.bits} bits",
-                                   "view it as a type of the same size")
-        self.array, self.dtype = inner, dtype
+        check_view("the array", Argument.of("the array", inner).dtype, dtype)
+        self.array: Any = inner
+        self.dtype = dtype
+
+
+def check_view(name: str, held: DType, wanted: DType) -> None:
+    """Raise unless elements of one type can be read as another.
+
+    Raises:
+        ElementTypeError: they differ in size.
+    """
+    if held.bits != wanted.bits:
+        fitting = [str(dtype) for dtype in dtypes.ALL if dtype.bits == held.bits and dtype is not dtypes.index]
+        raise ElementTypeError(f"{name} holds {held} of {held.bits} bits, and {wanted} has {wanted.bits}",
+                               f"view it as one of {', '.join(fitting)}; to convert values, load them and use .to(...)")
 
 
 @dataclass(frozen=True)
@@ -120,8 +155,9 @@ class Argument:
         if self.kind == "number":
             return self.source
         if self.kind != "numpy":
-            raise DeviceError(f"{self.name} is not in host memory, so NumPy cannot run on it",
-                              "pass a NumPy array, or drop .on(\"numpy\")")
+            where = "described by a Spec only" if self.kind == "spec" else "in device memory"
+            raise DeviceError(f"{self.name} is {where}, so NumPy cannot run on it",
+                              f"pass a NumPy array, such as dpnp.asnumpy({self.name}), or name a device in .on(...)")
         return self.source.view(self.dtype.numpy) if self.source.dtype != self.dtype.numpy else self.source
 
 
@@ -138,23 +174,34 @@ def _of_usm(name: str, array: Any) -> Argument:
     from codegen.usm import usm_interface
 
     usm = usm_interface(array)
-    return Argument(name, _element_type(name, np.dtype(usm.typestr)), len(usm.shape), usm.shape, usm.strides, usm, "usm")
+    dtype = _element_type(name, np.dtype(usm.typestr))
+    return Argument(name, dtype, len(usm.shape), usm.shape, usm.strides, usm, "usm")
 
 
 def _of_number(name: str, value: Any) -> Argument:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ElementTypeError(f"{name} is a {type(value).__name__}, which no kernel takes as an argument",
-                               "pass an array or a number; compile-time constants are keyword-only parameters")
+        raise ElementTypeError(f"{name} is a {type(value).__name__}, which no kernel takes as a run-time argument",
+                               _instead(name, value))
     if isinstance(value, int) and not -(2**31) <= value < 2**31:
-        raise ElementTypeError(f"{name} = {value} does not fit the 32-bit index that devices count with",
-                               "pass a number below 2**31")
+        raise ElementTypeError(f"{name} = {value} does not fit the 32-bit integers that devices count with",
+                               f"pass a number from {-2**31} to {2**31 - 1}, or a float: float({name})")
     return Argument(name, dtypes.index if isinstance(value, int) else dtypes.f32, None, (), (), value, "number")
+
+
+def _instead(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"pass a number, int({name}), or make {name} a compile-time constant by putting it behind a bare *"
+    if isinstance(value, (list, tuple)):
+        return f"pass an array, such as numpy.asarray({name}, numpy.float32)"
+    return f"pass a NumPy array, a USM array (dpnp) or a number; or make {name} a compile-time constant by putting " \
+           "it behind a bare *"
 
 
 def _element_type(name: str, dtype: np.dtype[Any]) -> DType:
     try:
         return dtypes.of(dtype)
     except ElementTypeError as error:
-        raise ElementTypeError(f"{name} holds {dtype}, which is not an element type", error.hint) from None
+        raise ElementTypeError(f"{name} holds {dtype}, which is not an element type",
+                               f"convert it, as in {name}.astype(numpy.float32); {error.hint}") from None

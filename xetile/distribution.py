@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from numbers import Integral
+from typing import SupportsIndex
 
 from xegpu.errors import ShapeError
 
@@ -12,13 +15,16 @@ Pair = tuple[int, int]
 
 
 def _integer_pair(value: object, name: str) -> Pair:
-    try:
-        pair = tuple(value)  # type: ignore[arg-type,var-annotated]
-    except TypeError:
-        pair = ()
-    if len(pair) != 2 or not all(type(v) is int and v > 0 for v in pair):
-        raise ShapeError(f"{name} must be two positive integers, not {value!r}", f"for example {name}=(8, 4)")
-    return pair
+    pair = tuple(value) if isinstance(value, (tuple, list)) else ()
+    counts = [operator.index(v) for v in pair if isinstance(v, SupportsIndex) and _is_number(v)]
+    if len(pair) != 2 or len(counts) != 2 or min(counts) <= 0:
+        raise ShapeError(f"{name} must be two positive integers, not {value!r}",
+                         f"give rows and columns, for example {name}=(8, 4)")
+    return counts[0], counts[1]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class WgMap:
                 divide the tile.
         """
         if len(shape) != 2:
-            raise ShapeError(f"a wg_map deals out two dimensions, not {len(shape)}")
+            raise ShapeError(f"a wg_map deals out two dimensions, not {len(shape)}", "give a shape of rows and columns")
         for axis, name in enumerate(("rows", "columns")):
             size, data, reach = shape[axis], self.sg_data[axis], self.sg_layout[axis] * self.sg_data[axis]
             if size % data or (size % reach and reach % size):

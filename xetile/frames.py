@@ -1,78 +1,214 @@
-"""Looks into and writes to the local variables of a running Python function.
+"""Looks into and writes to the local variables of running Python functions.
 
-The loop tracer needs three things of the author's frame: every traced value that its variables reach, a way to put
+The loop tracer needs three things of the author's frames: every traced value that variables reach, a way to put
 another object in the place of one, and whether the loop's body reads a variable before it writes it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import dis
+import functools
 import sys
 from collections.abc import Iterator
-from types import CodeType, FrameType, SimpleNamespace
+from dataclasses import dataclass
+from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from xetile.values import Array, Value
 
-Path = tuple[Any, ...]
-_LIMIT = 6
+_DEPTH = 8
+_CLOSED = {"builtins", "numpy", "ml_dtypes", "xetile", "xegpu", "codegen", "xdsl", "dpctl", "dpnp"}
+"""Packages whose objects hold no values of the author's."""
 
 
-def reachable(frame: FrameType, kinds: tuple[type, ...] = (Value,)) -> dict[Path, Any]:
-    """Every object of ``kinds`` that the locals of ``frame`` reach, by its path: variable, then keys.
+@dataclass(frozen=True)
+class Key:
+    """One step of a path: ``"local"`` variable, ``"item"`` of a container, ``"attribute"``, or ``"cell"``."""
 
-    Lists, tuples, dicts, dataclasses and namespaces are looked into. Array arguments are left out: they are the same
-    in every iteration.
+    kind: str
+    name: Any
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way to an object: from a variable of the frame that is ``depth`` calls up, step by step."""
+
+    depth: int
+    keys: tuple[Key, ...]
+
+    @property
+    def root(self) -> str:
+        """The variable."""
+        return str(self.keys[0].name)
+
+    @property
+    def direct(self) -> bool:
+        """Whether the variable itself is meant, and nothing inside it."""
+        return len(self.keys) == 1
+
+    def __str__(self) -> str:
+        forms = {"local": "{}", "item": "[{!r}]", "attribute": ".{}", "cell": " (its variable {})"}
+        return "".join(forms[key.kind].format(key.name) for key in self.keys)
+
+    @property
+    def hint(self) -> str:
+        """The path as a name for printed IR."""
+        return "_".join(str(key.name) for key in self.keys if str(key.name).isalnum() or str(key.name).isidentifier())
+
+
+class Scope:
+    """The variables that a loop's body can reach: those of its function and of the callers up to the kernel.
+
+    A caller's variables stand still while its callee runs, but lists that they share, and variables that inner
+    functions close over, do not.
+
+    Args:
+        frame: the function that the loop stands in.
+        stop: the code of the kernel, the last frame to look at.
     """
-    found: dict[Path, Any] = {}
-    for name, value in frame.f_locals.items():
-        found.update(_walk((name,), value, kinds, ()))
-    return found
+
+    def __init__(self, frame: FrameType, stop: CodeType) -> None:
+        self.frames = [frame]
+        while self.frames[-1].f_code is not stop and self.frames[-1].f_back is not None:
+            self.frames.append(self.frames[-1].f_back)
+
+    def reachable(self, kinds: tuple[type, ...] = (Value,)) -> dict[Path, Any]:
+        """Every object of ``kinds``, by its path.
+
+        Lists, tuples, dicts, objects of the author's classes and what functions close over are looked into. Array
+        arguments are left out: they are the same in every iteration.
+        """
+        found: dict[Path, Any] = {}
+        for depth, frame in enumerate(self.frames):
+            for name, value in list(frame.f_locals.items()):
+                if depth and isinstance(value, kinds) and name not in _cells(frame.f_code):
+                    continue  # no one can rebind it while this loop runs
+                found.update(_walk(Path(depth, (Key("local", name),)), value, kinds, (), set()))
+        return found
+
+    def get(self, path: Path) -> Any:
+        """What stands at ``path``, None if there is nothing."""
+        try:
+            value = self.frames[path.depth].f_locals[path.root]
+            for key in path.keys[1:]:
+                value = _child(value, key)
+        except (LookupError, AttributeError, TypeError, ValueError):
+            return None
+        return value
+
+    def place(self, path: Path, value: Any) -> None:
+        """Put ``value`` at ``path``, rebuilding the tuples on the way and changing other containers in place."""
+        frame = self.frames[path.depth]
+        old = frame.f_locals[path.root]
+        new = _replaced(old, path.keys[1:], value)
+        if new is not old:
+            write_local(frame, path.root, new)
+
+    def reads_first(self, path: Path) -> bool:
+        """Whether the loop's body may read the variable of ``path`` before it writes it.
+
+        The first instruction of the body that touches the variable decides. A variable that other functions can touch
+        counts as read.
+        """
+        frame = self.frames[0]
+        if path.depth or path.root in _cells(frame.f_code):
+            return True
+        body, _ = _body_and_rest(frame)
+        return _first_touch(body, path.root) == "read"
+
+    def reads_after(self, path: Path) -> bool:
+        """Whether the variable of ``path`` may be read behind the loop before it is written there."""
+        frame = self.frames[0]
+        if path.depth or path.root in _cells(frame.f_code):
+            return True
+        _, rest = _body_and_rest(frame)
+        return _first_touch(rest, path.root) == "read"
 
 
-def _walk(path: Path, value: Any, kinds: tuple[type, ...], above: tuple[int, ...]) -> Iterator[tuple[Path, Any]]:
+def _walk(path: Path, value: Any, kinds: tuple[type, ...], above: tuple[int, ...],
+          seen: set[int]) -> Iterator[tuple[Path, Any]]:
     if isinstance(value, Array):
         return
-    if isinstance(value, kinds) and not isinstance(value, bool):
+    if isinstance(value, kinds):
         yield path, value
+        if not isinstance(value, (list, dict)):
+            return
+    if id(value) in above or len(above) >= _DEPTH or (id(value) in seen and not isinstance(value, (list, tuple, dict))):
         return
-    if id(value) in above or len(above) >= _LIMIT:
-        return
+    seen.add(id(value))
     for key, item in _items(value):
-        yield from _walk((*path, key), item, kinds, (*above, id(value)))
+        yield from _walk(Path(path.depth, (*path.keys, key)), item, kinds, (*above, id(value)), seen)
 
 
-def _items(value: Any) -> list[tuple[Any, Any]]:
+def _items(value: Any) -> list[tuple[Key, Any]]:
     if isinstance(value, (list, tuple)):
-        return list(enumerate(value))
+        return [(Key("item", position), item) for position, item in enumerate(value)]
     if isinstance(value, dict):
-        return list(value.items())
-    if isinstance(value, SimpleNamespace) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        return list(getattr(value, "__dict__", {}).items())
-    return []
+        return [(Key("item", key), item) for key, item in value.items()]
+    if isinstance(value, FunctionType):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        return [(Key("cell", name), cell.cell_contents) for name, cell in cells if _filled(cell)]
+    if isinstance(value, MethodType):
+        return [(Key("attribute", "__self__"), value.__self__)]
+    if isinstance(value, functools.partial):
+        return [(Key("attribute", name), getattr(value, name)) for name in ("func", "args", "keywords")]
+    if isinstance(value, (type, ModuleType)) or (type(value).__module__.partition(".")[0] in _CLOSED):
+        return []
+    return [(Key("attribute", name), getattr(value, name)) for name in _attributes(value) if hasattr(value, name)]
 
 
-def place(frame: FrameType, path: Path, value: Any) -> None:
-    """Put ``value`` at ``path``, rebuilding the tuples on the way and changing the other containers in place."""
-    name, *keys = path
-    write_local(frame, name, _replaced(frame.f_locals[name], keys, value))
+def _attributes(value: Any) -> list[str]:
+    slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
+    return [*getattr(value, "__dict__", {}), *slots]
 
 
-def _replaced(container: Any, keys: list[Any], value: Any) -> Any:
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = kind.__dict__.get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in names if not name.startswith("__"))
+
+
+def _filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - an empty cell raises
+    except ValueError:
+        return False
+    return True
+
+
+def _replaced(container: Any, keys: tuple[Key, ...], value: Any) -> Any:
     if not keys:
         return value
-    key, *rest = keys
+    key, rest = keys[0], keys[1:]
+    old = _child(container, key)
+    new = _replaced(old, rest, value)
+    if new is old:
+        return container
     if isinstance(container, tuple):
-        items = list(container)
-        items[key] = _replaced(items[key], rest, value)
+        items = [*container[:key.name], new, *container[key.name + 1:]]
         return type(container)(*items) if hasattr(container, "_fields") else tuple(items)
-    if isinstance(container, (list, dict)):
-        container[key] = _replaced(container[key], rest, value)
-    else:
-        object.__setattr__(container, key, _replaced(getattr(container, key), rest, value))
+    if key.kind == "item":
+        container[key.name] = new
+    elif key.kind == "cell":
+        _cell(container, key.name).cell_contents = new
+    elif not isinstance(container, functools.partial):  # whose tuple of arguments cannot change
+        object.__setattr__(container, key.name, new)
     return container
+
+
+def _child(container: Any, key: Key) -> Any:
+    if key.kind == "item":
+        return container[key.name]
+    return _cell(container, key.name).cell_contents if key.kind == "cell" else getattr(container, key.name)
+
+
+def _cell(function: FunctionType, name: str) -> CellType:
+    return (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+
+
+def _cells(code: CodeType) -> tuple[str, ...]:
+    return (*code.co_cellvars, *code.co_freevars)
 
 
 def write_local(frame: FrameType, name: str, value: Any) -> None:
@@ -82,32 +218,49 @@ def write_local(frame: FrameType, name: str, value: Any) -> None:
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
-def at_for_loop(frame: FrameType) -> bool:
-    """Whether ``frame`` stands at the head of a ``for`` statement, about to take an iterator."""
-    return _opname(frame.f_code, frame.f_lasti) == "GET_ITER"
+_FILLERS = ("CACHE", "EXTENDED_ARG", "NOP")
 
 
-def _opname(code: CodeType, offset: int) -> str:
-    return dis.opname[code.co_code[offset]] if 0 <= offset < len(code.co_code) else ""
+def at_for_statement(frame: FrameType) -> bool:
+    """Whether ``frame`` stands at the head of a ``for`` statement, about to take an iterator.
 
-
-def reads_before_write(frame: FrameType, name: str) -> bool:
-    """Whether the body of the loop at whose head ``frame`` stands reads ``name`` before it rebinds it.
-
-    The first instruction of the body that touches the variable decides; branches are taken as they stand.
+    A comprehension takes its iterator too, but does not start to iterate with its next instruction.
     """
-    inside = False
-    end = None
-    for instruction in dis.get_instructions(frame.f_code):
-        if instruction.offset == frame.f_lasti:
-            inside, end = True, instruction.argval
-        elif inside and instruction.offset == end:
-            return False
-        elif inside and _touches(instruction, name):
-            return not instruction.opname.startswith("STORE")
-    return False
+    names = [instruction.opname for instruction in dis.get_instructions(frame.f_code)
+             if instruction.offset >= frame.f_lasti and instruction.opname not in _FILLERS]
+    return names[:2] == ["GET_ITER", "FOR_ITER"]
 
 
-def _touches(instruction: dis.Instruction, name: str) -> bool:
-    touched = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    return name in touched and instruction.opname.startswith(("LOAD_FAST", "STORE_FAST", "LOAD_DEREF", "STORE_DEREF"))
+def loop_variable(frame: FrameType) -> str | None:
+    """The name of the variable of the loop at whose head ``frame`` stands, None if it is more than a name."""
+    body, _ = _body_and_rest(frame)
+    first = next((instruction for instruction in body if instruction.opname not in _FILLERS), None)
+    stores = first is not None and first.opname.startswith("STORE_")
+    return str(first.argval) if first is not None and stores and isinstance(first.argval, str) else None
+
+
+def _body_and_rest(frame: FrameType) -> tuple[list[dis.Instruction], list[dis.Instruction]]:
+    """The instructions of the loop at whose head ``frame`` stands, and those behind it."""
+    instructions = list(dis.get_instructions(frame.f_code))
+    head = next((i for i, instruction in enumerate(instructions) if instruction.offset == frame.f_lasti), None)
+    if head is None:
+        return [], []
+    end = instructions[head].argval
+    behind = instructions[head + 1:]
+    return [i for i in behind if i.offset < end], [i for i in behind if i.offset >= end]
+
+
+def _first_touch(instructions: list[dis.Instruction], name: str) -> str:
+    for instruction in instructions:
+        touched = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        if name in touched and instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_NAME")):
+            return "read"
+        if name in touched and instruction.opname.startswith(("STORE_FAST", "STORE_DEREF", "STORE_NAME")):
+            return _first_of_pair(instruction, name)
+    return ""
+
+
+def _first_of_pair(instruction: dis.Instruction, name: str) -> str:
+    """STORE_FAST_LOAD_FAST (3.13) writes its first variable and reads its second."""
+    pair = isinstance(instruction.argval, tuple) and instruction.opname == "STORE_FAST_LOAD_FAST"
+    return "read" if pair and instruction.argval[0] != name else "write"

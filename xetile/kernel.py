@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute
 
 from xegpu import block_io
 from xegpu.dtypes import DType
-from xegpu.errors import DeviceError, ElementTypeError, Location, RankError, ShapeError, XeError
+from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Location, ShapeError
 from xegpu.targets import Target, find_target
-from xetile.arguments import Argument
+from xetile.arguments import Argument, AtTheCall
 from xetile.executors import Executor, executor_for
 from xetile.lowered import Lowered
 from xetile.tracer import Tracer, trace
 from xetile.values import Array, Scalar, Value
 
 Grid = tuple[int, int, int]
+_MOST_GROUPS = 2**31 - 1
 
 
 class BaseKernel:
@@ -29,11 +32,13 @@ class BaseKernel:
     Attributes:
         name: the kernel's name.
         parameters: names of its run-time arguments.
+        own_target: the device that the kernel is made for, None if it is made for none in particular.
     """
 
     name: str
     parameters: tuple[str, ...]
     grid_function: Callable[..., Any] | None = None
+    own_target: Target | None = None
 
     def __init__(self) -> None:
         self._lowered: dict[Any, Lowered] = {}
@@ -42,6 +47,9 @@ class BaseKernel:
                    subgroups: tuple[int, int] | None) -> ModuleOp:
         """The XeTile module for arguments of these types and for these constants."""
         raise NotImplementedError
+
+    def admit(self, target: Target, arguments: Sequence[Argument], access: Sequence[str]) -> None:
+        """Raise if the kernel is made for another device, or for arrays that are reached in another way."""
 
     def location(self) -> Location:
         """Where the kernel is defined."""
@@ -67,27 +75,47 @@ class BaseKernel:
         Raises:
             TargetError: there is no such target.
         """
-        return Placed(self, where, None if target is None else find_target(target), subgroups)
+        with AtTheCall():
+            return Placed(self, where, self._target(target), subgroups)
 
-    def lower(self, *args: Any, target: str | Target = "pvc", subgroups: tuple[int, int] | None = None,
+    def _target(self, given: str | Target | None) -> Target | None:
+        return self.own_target if given is None else find_target(given)
+
+    def lower(self, *args: Any, target: str | Target | None = None, subgroups: tuple[int, int] | None = None,
               **constants: Any) -> Lowered:
         """Compile only, for arrays or :class:`Spec` descriptions of them.
+
+        Args:
+            args: the arguments.
+            target: the device that code is generated for, by default pvc.
+            subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
+            constants: the compile-time constants.
 
         Raises:
             XeError: the kernel cannot be compiled for these types, constants and target.
         """
-        return self.lowered(self.bind(args), find_target(target), constants, subgroups)
+        with AtTheCall():
+            arguments = self.bind(args, constants)
+            return self.lowered(arguments, self._target(target) or find_target("pvc"), constants, subgroups)
 
-    def bind(self, args: Sequence[Any]) -> tuple[Argument, ...]:
-        """The arguments of a call, in one form."""
+    def bind(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
+        """The arguments of a call, in one form.
+
+        Raises:
+            ArgumentError: there are too few or too many, or some are passed by keyword.
+            ElementTypeError: one is neither an array nor a number, or of a type that is no element type.
+        """
+        if named := [name for name in self.parameters if name in (constants or ())]:
+            raise ArgumentError(f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
+                                self._calling())
         if len(args) != len(self.parameters):
-            raise RankError(f"{self.name} takes {len(self.parameters)} arguments ({', '.join(self.parameters)}), "
-                            f"not {len(args)}", "keyword-only parameters are constants, the others are arguments",
-                            self.location())
-        try:
-            return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
-        except XeError as error:
-            raise error.at(self.location()) from None
+            raise ArgumentError(f"{self.name} takes {_counted(len(self.parameters), 'argument')} "
+                                f"({', '.join(self.parameters)}), and is called with {len(args)}", self._calling())
+        return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
+
+    def _calling(self) -> str:
+        """How the kernel is called."""
+        return f"call it as {self.name}[grid]({', '.join(self.parameters)})"
 
     def lowered(self, arguments: Sequence[Argument], target: Target, constants: dict[str, Any],
                 subgroups: tuple[int, int] | None) -> Lowered:
@@ -96,12 +124,13 @@ class BaseKernel:
                        if a.rank is not None else "" for a in arguments)
         key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, target.name, access)
         if key not in self._lowered:
+            self.admit(target, arguments, access)
             module = self.module_for(arguments, constants, subgroups)
             self._lowered[key] = Lowered(module, target, access, self.location())
         return self._lowered[key]
 
     def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-        """The constants as a key; a constant that is not hashable counts as its text."""
+        """The constants as a key."""
         return tuple(sorted((name, _hashable(value)) for name, value in constants.items()))
 
     def grid(self, grid: Any, args: Sequence[Any], constants: dict[str, Any]) -> Grid:
@@ -113,32 +142,49 @@ class BaseKernel:
         if grid is None:
             if self.grid_function is None:
                 raise ShapeError(f"{self.name} is launched without a grid",
-                                 f"write {self.name}[grid](...), or decorate with @xt.kernel(grid=...)", self.location())
+                                 f"write {self.name}[M // BM, N // BN]({', '.join(self.parameters)}), or give the "
+                                 "kernel a grid of its own: @xt.kernel(grid=lambda ...)")
             grid = self.grid_function(*args, **constants)
         counts = grid if isinstance(grid, (tuple, list)) else (grid,)
         if not 1 <= len(counts) <= 3 or not all(_is_count(count) for count in counts):
-            raise ShapeError(f"a grid is one to three non-negative integers, not {grid!r}",
-                             f"for example {self.name}[M // BM, N // BN]", self.location())
+            raise ShapeError(f"a grid is one to three integers from 0 to {_MOST_GROUPS}, not {grid!r}",
+                             f"for example {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)")
         x, y, z = (*(int(count) for count in counts), 1, 1)[:3]
         return x, y, z
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def _is_count(count: Any) -> bool:
-    return not isinstance(count, bool) and hasattr(count, "__index__") and not isinstance(count, Value) and count >= 0
+    return not isinstance(count, bool) and hasattr(count, "__index__") and not isinstance(count, Value) \
+        and 0 <= count <= _MOST_GROUPS
 
 
 def _hashable(value: Any) -> Any:
+    """A constant as a part of a key, with its type: 1, 1.0 and True are equal, but not the same to a kernel."""
+    kind = type(value)
+    if isinstance(value, (tuple, list)):
+        return kind, tuple(_hashable(item) for item in value)
+    if isinstance(value, dict):
+        return kind, tuple((_hashable(name), _hashable(item)) for name, item in value.items())
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return kind, value.dtype, value.shape, value.tobytes()
     try:
         hash(value)
     except TypeError:
-        return repr(value)
-    return (type(value).__name__, value)
+        raise ElementTypeError(f"a {kind.__name__} cannot be a compile-time constant: it has no hash",
+                               "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; "
+                               "of a class of your own make a @dataclass(frozen=True)") from None
+    return kind, value
 
 
 class Placed:
     """A kernel with the place where it shall run: ``kernel.on("opencl:cpu", target="pvc")``."""
 
-    def __init__(self, kernel: BaseKernel, where: Any, target: Target | None, subgroups: tuple[int, int] | None) -> None:
+    def __init__(self, kernel: BaseKernel, where: Any, target: Target | None,
+                 subgroups: tuple[int, int] | None) -> None:
         self._kernel, self._where, self._target, self._subgroups = kernel, where, target, subgroups
         self._grid: Any = None
         self._executor: Executor | None = None if where is None else executor_for(where, target)
@@ -161,34 +207,33 @@ class Placed:
         self._launch(None, *args, **constants)
 
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
-        kernel = self._kernel
-        arguments = kernel.bind(args)
-        counts = kernel.grid(grid, args, constants)
-        executor = self._executor or _executor_of_arrays(arguments, self._target, kernel.location())
-        try:
+        with AtTheCall():
+            kernel = self._kernel
+            arguments = kernel.bind(args, constants)
+            counts = kernel.grid(grid, args, constants)
+            executor = self._executor or _executor_of_arrays(arguments, self._target)
             placed = executor.place(arguments)
             lowered = kernel.lowered(placed, executor.target, constants, self._subgroups)
             _check_outputs(lowered, arguments, kernel)
             executor.run(lowered, placed, counts)
             executor.collect(lowered.written, placed, arguments)
-        except XeError as error:
-            raise error.at(kernel.location()) from None
 
 
-def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None, location: Location) -> Executor:
+def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:
     arrays = [argument for argument in arguments if argument.rank is not None]
     kinds = {argument.kind for argument in arrays}
     if kinds == {"usm", "numpy"}:
         names = {kind: next(a.name for a in arrays if a.kind == kind) for kind in kinds}
-        raise DeviceError(f"{names['usm']} is on a device and {names['numpy']} in host memory",
-                          f"copy {names['numpy']} to the device, or choose with .on(...)", location)
+        raise DeviceError(f"{names['usm']} is on a device and {names['numpy']} is a NumPy array in host memory",
+                          f"copy it to the device, as in dpnp.asarray({names['numpy']}), or have host arrays copied "
+                          f"there and back: .on({names['usm']}.sycl_queue)")
     if kinds != {"usm"}:
         return executor_for("numpy", target)
     queues = [argument.source.queue for argument in arrays]
     other = next((a for a, queue in zip(arrays, queues, strict=True) if queue != queues[0]), None)
     if other is not None:
         raise DeviceError(f"{arrays[0].name} and {other.name} are on different queues",
-                          "make all arrays on one queue", location)
+                          f"make both on one queue: dpnp.asarray({other.name}, sycl_queue={arrays[0].name}.sycl_queue)")
     return executor_for(queues[0], target)
 
 
@@ -197,7 +242,7 @@ def _check_outputs(lowered: Lowered, arguments: Sequence[Argument], kernel: Base
         if arguments[position].read_only:
             name = arguments[position].name
             raise ElementTypeError(f"{kernel.name} writes {name}, and {name} is read-only",
-                                   f"pass a writable copy: {name}.copy()", kernel.location())
+                                   f"pass an array that can be written, such as {name}.copy()")
 
 
 class Kernel(BaseKernel):
@@ -213,8 +258,12 @@ class Kernel(BaseKernel):
     def __init__(self, function: Callable[..., None], grid: Callable[..., Any] | None = None,
                  subgroups: tuple[int, int] = (1, 1)) -> None:
         super().__init__()
-        self.function, self.grid_function, self.subgroups = function, grid, subgroups
+        if not inspect.isfunction(function):
+            raise ArgumentError(f"@xt.kernel makes a kernel of a function, not of {function!r}",
+                                "write @xt.kernel above a def statement, and its options by name: @xt.kernel(grid=...)")
+        self.function, self.grid_function = function, grid
         self.name = function.__name__
+        self.subgroups = _check_subgroups(subgroups)
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
         self.parameters = self._positional()
         self._modules: dict[Any, ModuleOp] = {}
@@ -224,12 +273,7 @@ class Kernel(BaseKernel):
 
     def location(self) -> Location:
         """Where the function is defined."""
-        code = self.function.__code__
-        return Location.at(code.co_filename, self._line)
-
-    @cached_property
-    def _line(self) -> int:
-        return next((line for _, _, line in self.function.__code__.co_lines() if line), 0)
+        return Location.of_definition(self.function.__code__)
 
     @cached_property
     def _constants(self) -> dict[str, Any]:
@@ -240,25 +284,34 @@ class Kernel(BaseKernel):
         parameters = inspect.signature(self.function).parameters.values()
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise ElementTypeError(f"{self.name} has a parameter *{parameter.name}, which a kernel cannot have",
-                                       "name every parameter", self.location())
+                raise ArgumentError(f"the parameter {parameter} of {self.name} stands for any number of arguments",
+                                    "name every parameter; those behind a bare * are compile-time constants",
+                                    self.location())
+            if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
+                raise ArgumentError(f"the run-time argument {parameter.name} of {self.name} has a default value",
+                                    "make it a compile-time constant by putting it behind a bare *, or drop the "
+                                    "default",
+                                    self.location())
         return tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
 
     def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         unknown = set(constants) - set(self._constants)
         missing = {name for name, default in self._constants.items() if default is inspect.Parameter.empty}
         if unknown:
-            raise ElementTypeError(f"{self.name} has no constant {', '.join(sorted(unknown))}",
-                                   f"it has {', '.join(self._constants) or 'none'}", self.location())
+            name = sorted(unknown)[0]
+            near = difflib.get_close_matches(name, self._constants, 1)
+            guess = f"did you mean {near[0]}? " if near else ""
+            raise ArgumentError(f"{self.name} has no constant {name}", f"{guess}its constants, the keyword-only "
+                                f"parameters, are {', '.join(self._constants) or 'none'}")
         if missing - set(constants):
             name = sorted(missing - set(constants))[0]
-            raise ElementTypeError(f"{self.name} needs a value for its constant {name}", f"pass {name}=...",
-                                   self.location())
+            raise ArgumentError(f"{self.name} needs a value for its constant {name}",
+                                f"pass {name}=... in the call, or give the parameter a default")
         return super().constants_key({**self._constants, **constants})
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
-        shape = _check_subgroups(subgroups or self.subgroups, self.location())
+        shape = self.subgroups if subgroups is None else _check_subgroups(subgroups)
         key = (*(a.key for a in arguments), self.constants_key(constants), shape)
         if key not in self._modules:
             attributes: dict[str, Attribute] = {"xegpu.subgroups": ArrayAttr([IntegerAttr(n, i64) for n in shape])}
@@ -267,10 +320,11 @@ class Kernel(BaseKernel):
         return self._modules[key]
 
 
-def _check_subgroups(subgroups: Any, location: Location) -> tuple[int, int]:
+def _check_subgroups(subgroups: Any) -> tuple[int, int]:
     if not isinstance(subgroups, (tuple, list)) or len(subgroups) != 2 or \
             not all(type(count) is int and count > 0 for count in subgroups):
-        raise ShapeError(f"subgroups are two positive integers, not {subgroups!r}", "for example (8, 4)", location)
+        raise ShapeError(f"subgroups are two positive integers, not {subgroups!r}",
+                         "give rows and columns of subgroups, for example subgroups=(8, 4)")
     return subgroups[0], subgroups[1]
 
 
@@ -290,6 +344,8 @@ def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., A
         grid: ``grid(*arguments, **constants)`` gives the grid of a launch that names none.
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
     """
-    if function is None:
-        return partial(Kernel, grid=grid, subgroups=subgroups)
-    return Kernel(function, grid, subgroups)
+    def make(function: Callable[..., None]) -> Kernel:
+        with AtTheCall():
+            return Kernel(function, grid, subgroups)
+
+    return make if function is None else make(function)

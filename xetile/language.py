@@ -9,12 +9,12 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Attribute
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
 from xegpu.targets import TARGETS
+from xetile.arguments import AtTheCall, TypedView, check_view
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.ops import (
     InitTileOp,
@@ -23,10 +23,11 @@ from xetile.dialect.ops import (
     StoreTileOp,
     TileMmaOp,
     UpdateTileOffsetOp,
+    text,
 )
 from xetile.distribution import WgMap
 from xetile.tracer import current
-from xetile.values import Array, Scalar, Tile, Value, Vector, binary, check_rank, scalar, scalar_of_element
+from xetile.values import Array, Scalar, Tile, Value, Vector, binary, check_rank, plain, scalar, scalar_of_element
 from xetile.values import scalar as scalar_value
 
 _DIMENSIONS = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
@@ -50,10 +51,8 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
     Raises:
         ShapeError: not two positive integers each.
     """
-    try:
-        return WgMap(sg_layout, sg_data)
-    except XeError as error:
-        raise error.at(current("xt.wg_map").location()) from None
+    current("xt.wg_map")
+    return _placed(lambda: WgMap(sg_layout, sg_data))  # type: ignore[no-any-return]
 
 
 def init_tile(
@@ -80,10 +79,12 @@ def init_tile(
         raise ElementTypeError(f"init_tile takes an array argument of the kernel, not {_what(base)}",
                                "pass the array itself", tracer.location())
     check_rank(base, 2, "init_tile")
-    _check_shape(shape, "a tile's shape")
+    rows, columns = _shape(shape, "a tile's shape")
+    _check_map(wg_map, (rows, columns))
     if not isinstance(offsets, (tuple, list)) or len(offsets) != 2:
-        raise RankError(f"init_tile takes two offsets, not {offsets!r}", "give (row, column)", tracer.location())
-    parameters = TileParameters((shape[0], shape[1]), base.dtype.mlir, TileEncoding(wg_map=wg_map))
+        raise RankError(f"init_tile takes two offsets, not {text_of(offsets)}", "give the row and column of the tile's "
+                        "first element, for example (xt.group_id(0) * 32, 0)", tracer.location())
+    parameters = TileParameters((rows, columns), base.dtype.mlir, TileEncoding(wg_map=wg_map))
     operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], [size.ssa for size in base.shape],
                            [stride.ssa for stride in base.strides], TileType(parameters))
     return Tile(tracer.emit(operation))
@@ -108,8 +109,12 @@ def store_tile(value: Vector, tile: Tile) -> None:
     Raises:
         ShapeError: shape, element type or work-group map of the two differ.
     """
-    _need(value, Vector, "store_tile")
-    _need(tile, Tile, "store_tile")
+    _need(value, Vector, "store_tile(value, tile)")
+    _need(tile, Tile, "store_tile(value, tile)")
+    if value.shape != tile.shape:
+        raise ShapeError(f"a {value.describe()} does not go into a {tile.describe()}",
+                         f"make a tile of {text(value.shape)}: xt.init_tile(array, offsets, {value.shape})",
+                         current().location())
     if value.dtype is not tile.dtype:
         raise ElementTypeError(f"a {value.describe()} does not go into a {tile.describe()}",
                                f"convert it with .to(xt.{tile.dtype})", current().location())
@@ -151,6 +156,7 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
     """
     for operand in (a, b) if acc is None else (a, b, acc):
         _need(operand, Vector, "tile_mma")
+    _check_product(a, b, acc)
     dtype = _accumulator(a, b, acc)
     result_map = wg_map or (acc.wg_map if acc is not None else _derived_map(a, b))
     _check_maps(a, b, acc, result_map)
@@ -164,14 +170,27 @@ def _accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:
     forms = [form for target in TARGETS.values() for form in target.forms if (form.a, form.b) == (a.dtype, b.dtype)]
     if not forms:
         pairs = sorted({f"{form.a} x {form.b}" for target in TARGETS.values() for form in target.forms})
-        raise ElementTypeError(f"no target multiplies {a.dtype} by {b.dtype}", f"tile_mma takes {', '.join(pairs)}",
-                               location)
+        raise ElementTypeError(f"no matrix engine multiplies {a.dtype} by {b.dtype}",
+                               f"tile_mma takes {', '.join(pairs)}; convert with .to(...) or view the array with "
+                               "xt.view(array, dtype)", location)
     accumulators = {form_type for form in forms for form_type in form.accumulators}
     if acc is not None and acc.dtype not in accumulators:
         names = " or ".join(sorted(map(str, accumulators)))
         raise ElementTypeError(f"{a.dtype} by {b.dtype} does not accumulate in {acc.dtype}",
-                               f"make the accumulator {names}", location)
+                               f"make the accumulator of {names}, as in xt.zeros({acc.shape}, "
+                               f"xt.{min(map(str, accumulators))})", location)
     return acc.dtype if acc is not None else forms[0].accumulators[0]
+
+
+def _check_product(a: Vector, b: Vector, acc: Vector | None) -> None:
+    (m, depth), (rows, n) = a.shape, b.shape
+    if depth != rows:
+        raise ShapeError(f"tile_mma of A {text(a.shape)} and B {text(b.shape)}: A has {depth} columns and B {rows} "
+                         f"rows", f"make B's tile {depth}x{n}, or A's tile {m}x{rows}", current().location())
+    if acc is not None and acc.shape != (m, n):
+        raise ShapeError(f"A {text(a.shape)} times B {text(b.shape)} is {m}x{n}, and the accumulator is "
+                         f"{text(acc.shape)}", f"make the accumulator {m}x{n}: xt.zeros(({m}, {n}), xt.{acc.dtype})",
+                         current().location())
 
 
 def _derived_map(a: Vector, b: Vector) -> WgMap | None:
@@ -222,10 +241,9 @@ def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None
         ShapeError: the map does not deal out the shape.
     """
     tracer = current("xt.full")
-    _check_shape(shape, "a vector's shape")
+    shape = _shape(shape, "a vector's shape")
     element = _placed(lambda: dtypes.of(dtype))
-    if wg_map is not None:
-        _placed(lambda: wg_map.check(tuple(shape)))
+    _check_map(wg_map, shape)
     operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, shape))
     if wg_map is not None:
         operation.attributes["wg_map"] = WgMapAttr(wg_map)
@@ -242,29 +260,23 @@ def view(array: Any, dtype: Any) -> Any:
         ElementTypeError: the sizes differ.
     """
     if not isinstance(array, Array):
-        from xetile.arguments import TypedView
-
-        return TypedView(array, dtypes.of(dtype))
+        with AtTheCall():
+            return TypedView(array, dtypes.of(dtype))
     tracer = current("xt.view")
     element = _placed(lambda: dtypes.of(dtype))
-    if element.bits != array.dtype.bits:
-        raise ElementTypeError(f"{array.name} holds {array.dtype} of {array.dtype.bits} bits, {element} has "
-                               f"{element.bits}", "view it as a type of the same size", tracer.location())
+    _placed(lambda: check_view(array.name, array.dtype, element))
     source = array.ssa.type
     assert isinstance(source, MemRefType)
     result = MemRefType(element.mlir, source.shape, source.layout, source.memory_space)
-    metadata = array._read()  # noqa: SLF001 - a view shares its array's sizes
-    return Array(tracer.emit(_view_op(array, result)), array.name, array.rank, element, metadata)
-
-
-def _view_op(array: Array, result: MemRefType[Attribute]) -> Any:
-
-    return UnrealizedConversionCastOp.get([array.ssa], [result])
+    cast = UnrealizedConversionCastOp.create(operands=[array.ssa], result_types=[result])
+    return Array(tracer.emit(cast), array.name, array.rank, element, array.metadata())  # a view shares the sizes
 
 
 def group_id(d: int) -> Scalar:
     """Position of this work-group along dimension ``d`` of the grid."""
-    return Scalar(current("xt.group_id").emit(gpu.BlockIdOp(_dimension(d))))
+    group = Scalar(current("xt.group_id").emit(gpu.BlockIdOp(_dimension(d))))
+    group.ssa.name_hint = f"group{d}"
+    return group
 
 
 def num_groups(d: int) -> Scalar:
@@ -275,51 +287,76 @@ def num_groups(d: int) -> Scalar:
 def subgroup_id(d: int | None = None) -> Scalar:
     """Position of this subgroup in its work-group: the linear one, or along dimension ``d`` of ``subgroups``."""
     tracer = current("xt.subgroup_id")
-    linear = Scalar(tracer.emit(gpu.SubgroupIdOp()))
+    linear = Scalar(tracer.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
     if d is None:
         return linear
-    if d not in (0, 1):
-        raise RankError(f"subgroups have dimensions 0 and 1, not {d!r}", "use xt.subgroup_id(0) or (1)",
-                        tracer.location())
+    if not isinstance(d, int) or d not in (0, 1):
+        raise RankError(f"subgroups have dimensions 0 and 1, not {d!r}",
+                        "use xt.subgroup_id(0) for its row, xt.subgroup_id(1) for its column", tracer.location())
+    tracer.use_subgroup_axes()
     columns = tracer.subgroups[1]
     return linear // columns if d == 0 else linear % columns  # type: ignore[no-any-return]
 
 
 def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
     """A Python number as a run-time scalar, for example as the first value of what a loop carries."""
+    current("xt.scalar")
     return Scalar(scalar_value(value, _placed(lambda: dtypes.of(dtype))))
 
 
 def maximum(a: Any, b: Any) -> Any:
     """The larger of two values, element by element; NaN if either is NaN."""
-    return binary("maximum", a, b)
+    return _extreme("maximum", a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
     """The smaller of two values, element by element; NaN if either is NaN."""
-    return binary("minimum", a, b)
+    return _extreme("minimum", a, b)
+
+
+def _extreme(operator: str, a: Any, b: Any) -> Any:
+    current(f"xt.{operator}")
+    if all(isinstance(plain(side), (int, float)) for side in (a, b)):
+        return max(a, b) if operator == "maximum" else min(a, b)
+    return binary(operator, a, b)
 
 
 def _dimension(d: int) -> DimensionAttr:
-    if d not in (0, 1, 2) or isinstance(d, bool):
-        raise RankError(f"a grid has dimensions 0, 1 and 2, not {d!r}", "use xt.group_id(0)", current().location())
+    if not isinstance(d, int) or d not in (0, 1, 2) or isinstance(d, bool):
+        raise RankError(f"a grid has dimensions 0, 1 and 2, not {d!r}", "write xt.group_id(0) for the first number of "
+                        "kernel[grid]", current().location())
     return DimensionAttr(_DIMENSIONS[d])
 
 
-def _check_shape(shape: Any, what: str) -> None:
+def _shape(shape: Any, what: str) -> tuple[int, int]:
+    """Rows and columns, if ``shape`` is two positive compile-time integers."""
     location = current().location()
-    if isinstance(shape, (tuple, list)) and any(isinstance(size, Value) for size in shape):
-        raise ShapeError(f"{what} holds a run-time value", "sizes of tiles are compile-time constants: make them "
-                         "keyword-only parameters", location)
-    if not isinstance(shape, (tuple, list)) or len(shape) != 2 or not all(type(s) is int and s > 0 for s in shape):
-        raise ShapeError(f"{what} must be two positive integers, not {shape!r}", "for example (32, 64)", location)
+    sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
+    if any(isinstance(size, Value) for size in sizes):
+        raise ShapeError(f"{what} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "
+                         "make them keyword-only parameters, as in def kernel(A, *, BM=32)", location)
+    if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
+        raise ShapeError(f"{what} must be two positive integers, not {text_of(shape)}",
+                         "give rows and columns, for example (32, 64)", location)
+    return sizes[0], sizes[1]
+
+
+def _check_map(wg_map: Any, shape: tuple[int, int]) -> None:
+    if wg_map is None:
+        return
+    if not isinstance(wg_map, WgMap):
+        raise ElementTypeError(f"wg_map is {_what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
+                               "sg_data=(32, 64))", current().location())
+    _placed(lambda: wg_map.check(shape))
+    current().use_map(wg_map.subgroups)
 
 
 def _need(value: Any, kind: type[Value], function: str) -> None:
     location = current(f"xt.{function}").location()
     if not isinstance(value, kind):
-        hint = {Tile: "make one with xt.init_tile", Vector: "load one with xt.load_tile"}.get(kind, "")
-        raise ElementTypeError(f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint, location)
+        hint = {Tile: "make a tile with xt.init_tile(array, (row, column), (rows, columns))",
+                Vector: "get a vector with xt.load_tile(tile), xt.zeros(shape, dtype) or xt.full(shape, value, dtype)"}
+        raise ElementTypeError(f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint[kind], location)
 
 
 def _what(value: Any) -> str:

@@ -8,7 +8,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from codegen import offline, opencl
-from codegen.isa import InstructionMix, KernelMix, read_mix
+from codegen.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.targets import Target
@@ -120,6 +120,7 @@ class Report:
     """Facts read from a disassembly.
 
     Attributes:
+        name: the kernel's name.
         registers: registers a thread.
         spill_size, private_size, slm_size: bytes; spills and private memory should both be zero.
         loop: category to number of instructions in the hot loop.
@@ -128,9 +129,20 @@ class Report:
 
     def __init__(self, disassembly: offline.Disassembly, name: str) -> None:
         facts = disassembly.kernels[name]
+        self.name = name
         self.registers, self.spill_size = facts.grf_count, facts.spill_size
         self.private_size, self.slm_size = facts.private_size, facts.slm_size
         self.mix: KernelMix = read_mix(facts.asm)
+
+    def __str__(self) -> str:
+        """A short table."""
+        loop = ", ".join(f"{count} {kind}" for kind in CATEGORIES if (count := self.loop.get(kind, 0)))
+        rows = [("registers a thread", str(self.registers)),
+                ("spilled, private", f"{self.spill_size}, {self.private_size} bytes"),
+                ("shared local memory", f"{self.slm_size} bytes"),
+                ("hot loop" if self.mix.loop else "no loop; in all", f"{self._hot.total} instructions: {loop}"),
+                ("dpas of these", f"{self.density:.1%}")]
+        return "\n".join([self.name, *(f"  {label:<20} {value}" for label, value in rows)])
 
     @property
     def _hot(self) -> InstructionMix:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from xegpu.passes.distribute import Distribute
 from xegpu.passes.legalise import Legalise
@@ -48,13 +48,29 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass]], ...] = (
 """Stage names with the pass that leads to each; the first stage is ``xetile``, what was recorded or parsed."""
 
 
+STAGE, TARGET = "xetile.stage", "xetile.target"
+"""A module's attributes: how far it is lowered, and for which device."""
+
+
 def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]:
-    """Every stage in order, the given module first.
+    """Every stage from that of the given module on, in order.
 
     Raises:
         XeError: the kernel cannot be lowered for this target; it points at the author's line.
     """
-    yield "xetile", module
-    for name, make in PASSES:
+    stage = stage_of(module)
+    yield stage, module
+    names = [name for name, _ in PASSES]
+    for name, make in PASSES[names.index(stage) + 1 if stage in names else 0:]:
         module = make(options).apply(module)
+        module.attributes.update({STAGE: StringAttr(name), TARGET: StringAttr(options.target.name)})
         yield name, module
+
+
+def stage_of(module: ModuleOp) -> str:
+    """How far a module is lowered: what it says itself, else ``xegpu-blocks`` if it holds XeGPU operations only."""
+    said = module.attributes.get(STAGE)
+    if isinstance(said, StringAttr):
+        return said.data
+    dialects = {operation.name.partition(".")[0] for operation in module.walk()}
+    return "xegpu-blocks" if "xegpu" in dialects and "xetile" not in dialects else "xetile"

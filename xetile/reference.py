@@ -41,7 +41,7 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     tile, window = tile_of(operation.tile), operands[0]
     block = memory.read(window.array, window.row, window.column, tile.shape, machine.batch)
     block = block.astype(tile.dtype.compute, copy=False)
-    if np.shares_memory(block, window.array):
+    if np.may_share_memory(block, window.array):
         block = block.copy()  # the kernel may write this array before it uses what it has loaded
     blocks = tile.encoding.inner_blocks
     return block if blocks is None else pack(block, blocks)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
     from xetile.values import Array, Value
 
 _PACKAGE = __name__.partition(".")[0]
-_RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in ("tracer", "values", "language", "loops", "kernel", "arguments"))
+_FILES = ("tracer", "values", "language", "loops", "frames", "kernel", "arguments")
+_RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
 _current: list[Tracer] = []
+STAGE = "xetile.stage"
+"""The module's attribute that says how far a kernel is lowered; the pipeline goes on from there."""
 
 
 class Tracer:
@@ -52,12 +56,13 @@ class Tracer:
         self.blocks = [self.entry]
         self.function = func.FuncOp(name, ([], []), Region(self.entry))
         self.broken: XeError | None = None
+        self._mapped, self._split = 0, False
         self._constants: dict[tuple[object, Attribute], SSAValue] = {}
 
     def array_argument(self, name: str, dtype: DType, rank: int) -> SSAValue:
         """A new array parameter of the kernel."""
         layout = StridedLayoutAttr([None] * rank)
-        return self._argument(name, MemRefType(dtype.mlir, [-1] * rank, layout))
+        return self._argument(name, MemRefType(dtype.mlir, [DYNAMIC_INDEX] * rank, layout))
 
     def scalar_argument(self, name: str, dtype: DType) -> SSAValue:
         """A new scalar parameter of the kernel."""
@@ -70,10 +75,7 @@ class Tracer:
 
     def location(self) -> Location:
         """Where the author's code stands now."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_globals.get("__name__") in _RECORDING:
-            frame = frame.f_back
-        return Location.of_frame(frame, self.code)
+        return Location.of_frame(_author(), self.code)
 
     def emit(self, operation: Operation) -> Any:
         """Append an operation at the author's line and verify it; its only result, if it has one."""
@@ -91,6 +93,39 @@ class Tracer:
         self.blocks[-1].add_op(operation)
         return operation.results[0] if len(operation.results) == 1 else None
 
+    def use_map(self, count: int) -> None:
+        """Note that a work-group of ``count`` subgroups is dealt a tile.
+
+        Raises:
+            ShapeError: another map, or the kernel's own option, says another number of subgroups.
+        """
+        if self._mapped not in (0, count):
+            raise ShapeError(f"this wg_map has {count} subgroups, and one above has {self._mapped}",
+                             "all maps of a kernel share out one work-group: make the product of every sg_layout "
+                             f"{self._mapped}", self.location())
+        self._mapped = count
+        rows, columns = self.subgroups
+        if self.subgroups != (1, 1) and rows * columns != count:
+            raise ShapeError(f"this wg_map has {count} subgroups, and the kernel was given {rows} x {columns}",
+                             "leave subgroups= to kernels without a wg_map", self.location())
+        self._check_level()
+
+    def use_subgroup_axes(self) -> None:
+        """Note that the kernel tells its subgroups apart by rows and columns.
+
+        Raises:
+            ShapeError: it was not given any, and a ``wg_map`` deals out its tiles.
+        """
+        self._split = True
+        self._check_level()
+
+    def _check_level(self) -> None:
+        if self._mapped and self._split and self.subgroups == (1, 1):
+            raise ShapeError("this kernel uses both wg_map and xt.subgroup_id(d)",
+                             "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id(d), or "
+                             "write a kernel without wg_map and give it subgroups, as in @xt.kernel(subgroups=(8, 4))",
+                             self.location())
+
     def sees(self, value: SSAValue) -> bool:
         """Whether ``value`` may be used where the recording stands."""
         block = value.owner if isinstance(value, BlockArgument) else value.owner.parent  # type: ignore[union-attr]
@@ -102,7 +137,7 @@ class Tracer:
             return
         made = value.owner.location if isinstance(value.owner, Operation) else None
         line = made.data.line if isinstance(made, SourceLocation) else 0
-        name = f"`{value.name_hint}`" if value.name_hint else "this value"
+        name = self._variable(value)
         where = f" at line {line}" if line else ""
         raise TraceError(
             f"{name} was made inside a loop{where} and is used after it, but the loop does not carry it",
@@ -110,14 +145,21 @@ class Tracer:
             location,
         )
 
+    def _variable(self, value: SSAValue) -> str:
+        """The author's name for a value, for messages."""
+        author = _author()
+        variables = {} if author is None else author.f_locals
+        named = (name for name, held in variables.items() if getattr(held, "ssa", None) is value)
+        name = next(named, value.name_hint)
+        return f"`{name}`" if name else "this value"
+
     def constant(self, value: float | int | bool, dtype: DType) -> SSAValue:
         """A scalar constant, kept in the entry block so that every block sees it."""
         attribute: Attribute
         if dtype.is_float:
             attribute = FloatAttr(float(value), dtype.mlir)  # type: ignore[call-overload]
         else:
-            mlir = dtype.mlir if isinstance(dtype.mlir, IndexType) else signless(dtype.mlir)
-            attribute = IntegerAttr(int(value), mlir)  # type: ignore[arg-type]
+            attribute = IntegerAttr(int(value), signless(dtype.mlir))
         key = (str(attribute), dtype.mlir)
         if key not in self._constants:
             operation = arith.ConstantOp(attribute)  # type: ignore[arg-type]
@@ -151,14 +193,22 @@ class Tracer:
         if self.broken is not None:
             raise self.broken
         self.entry.add_op(func.ReturnOp())
-        self.function.update_function_type()
+        self.function.update_function_type()  # type: ignore[no-untyped-call]
         self.function.attributes.update(attributes)
-        return ModuleOp([self.function], {"xetile.level": StringAttr("xetile")})
+        return ModuleOp([self.function], {STAGE: StringAttr("xetile")})
 
 
-def signless(mlir: Attribute) -> Attribute:
-    """An integer type without its sign, as MLIR's arithmetic constants want it."""
-    return IntegerType(mlir.width.data) if isinstance(mlir, IntegerType) else mlir
+def _author() -> FrameType | None:
+    """The innermost frame that is not a part of the recording."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") in _RECORDING:
+        frame = frame.f_back
+    return frame
+
+
+def signless(mlir: Attribute) -> IntegerType | IndexType:
+    """An integer type without its sign, as MLIR's arithmetic constants want it; index stays."""
+    return IntegerType(mlir.width.data) if isinstance(mlir, IntegerType) else IndexType()
 
 
 def unsigned(mlir: Attribute) -> bool:
@@ -186,7 +236,7 @@ def current(what: str = "this") -> Tracer:
         raise TraceError(
             f"{what} works only inside a kernel",
             "call it in a function decorated with @xt.kernel, and launch that",
-            Location.of_frame(sys._getframe(2)),
+            Location.of_caller((_PACKAGE,)),
         )
     return _current[-1]
 

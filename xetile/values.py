@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from xdsl.dialects import arith
@@ -10,6 +11,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu import dtypes
+from xegpu.dialect import conversions
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import ElementTypeError, RankError, ShapeError, TraceError
 from xetile.dialect.attributes import TileEncoding, WgMapAttr
@@ -19,22 +21,22 @@ from xetile.tracer import current
 
 Number = int | float
 
-_FLOAT: dict[str, type[Operation]] = {
+_FLOAT: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "+": arith.AddfOp, "-": arith.SubfOp, "*": arith.MulfOp, "/": arith.DivfOp,
     "maximum": arith.MaximumfOp, "minimum": arith.MinimumfOp,
 }
-_SIGNED: dict[str, type[Operation]] = {
+_SIGNED: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "+": arith.AddiOp, "-": arith.SubiOp, "*": arith.MuliOp, "//": arith.FloorDivSIOp, "%": arith.RemSIOp,
     "maximum": arith.MaxSIOp, "minimum": arith.MinSIOp, "&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp,
     "<<": arith.ShLIOp, ">>": arith.ShRSIOp,
 }
-_UNSIGNED: dict[str, type[Operation]] = {
+_UNSIGNED: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
     **_SIGNED, "//": arith.DivUIOp, "%": arith.RemUIOp, "maximum": arith.MaxUIOp, "minimum": arith.MinUIOp,
     ">>": arith.ShRUIOp,
 }
 BINARY = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "x": _SIGNED}
 
-_FOLD = {
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
     "%": lambda a, b: a % b, "maximum": max, "minimum": min,
 }
@@ -48,6 +50,7 @@ class Value:
 
     __slots__ = ("ssa",)
     __hash__ = object.__hash__
+    __array_ufunc__ = None  # NumPy's scalars leave arithmetic with traced values to these
 
     def __init__(self, ssa: SSAValue) -> None:
         self.ssa = ssa
@@ -63,26 +66,59 @@ class Value:
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
 
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def _unknown(self, what: str, hint: str) -> NoReturn:
+        raise TraceError(f"a {self.describe()} has no value while the kernel is recorded, so {what}", hint,
+                         current("a traced value").location())
+
     def __bool__(self) -> NoReturn:
-        raise TraceError(
-            f"a {self.describe()} has no value while the kernel is being recorded, so Python cannot branch on it",
-            "branch on a compile-time constant (a keyword-only parameter), or compute both and select",
-            current().location(),
-        )
+        self._unknown("Python cannot branch on it",
+                      "branch on a compile-time constant (a keyword-only parameter), or clamp with xt.minimum and "
+                      "xt.maximum")
 
     def __index__(self) -> NoReturn:
-        raise TraceError(
-            f"a {self.describe()} has no value while the kernel is being recorded, so Python cannot count with it",
-            "use xt.range(...) for a loop on the device; Python's own range takes compile-time constants",
-            current().location(),
-        )
+        self._unknown("Python cannot count with it",
+                      "write `for k in xt.range(...)` for a loop on the device; Python's own range and indices take "
+                      "compile-time numbers, such as keyword-only parameters")
 
-    __int__ = __index__
-    __float__ = __index__
+    def __int__(self) -> NoReturn:
+        self._unknown("int() and float() cannot turn it into a Python number",
+                      "go on with the run-time value itself, and convert it with .to(xt.i32) or .to(xt.f32)")
+
+    __float__ = __int__
+    __complex__ = __int__
+    __round__ = __int__
+    __trunc__ = __int__
+
+    def _compared(self, other: object) -> NoReturn:
+        self._unknown("Python cannot compare it",
+                      "compare compile-time constants (keyword-only parameters), ask for the same object with `is`, or "
+                      "clamp with xt.minimum and xt.maximum")
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+    __eq__ = __ne__ = _compared  # type: ignore[assignment]
 
     def __iter__(self) -> NoReturn:
-        raise TraceError(f"a {self.describe()} cannot be iterated over", "use xt.range(...) for a loop on the device",
-                         current().location())
+        self._unknown("Python cannot iterate over it", "write `for k in xt.range(...)` for a loop on the device")
+
+    def __len__(self) -> int:
+        self._unknown("it has no len()", "its sizes are in .shape")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        self._unknown("it cannot be indexed", "cover what you need with a tile: xt.load_tile(xt.init_tile(array, "
+                      "(row, column), (rows, columns)))")
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        self._unknown("its elements cannot be set", "write whole tiles with xt.store_tile")
+
+
+    def __matmul__(self, other: object) -> NoReturn:
+        raise ElementTypeError(f"a {self.describe()} has no operator @", "multiply vectors with xt.tile_mma(a, b, acc)",
+                               current("arithmetic").location())
+
+    __rmatmul__ = __matmul__
 
 
 class Arithmetic(Value):
@@ -147,6 +183,21 @@ class Arithmetic(Value):
     def __rshift__(self, other: Any) -> Any:
         return binary(">>", self, other)
 
+    def __rand__(self, other: Any) -> Any:
+        return binary("&", other, self)
+
+    def __ror__(self, other: Any) -> Any:
+        return binary("|", other, self)
+
+    def __rxor__(self, other: Any) -> Any:
+        return binary("^", other, self)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return binary("<<", other, self)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return binary(">>", other, self)
+
     def __neg__(self) -> Any:
         return binary("-", -0.0, self) if self.dtype.is_float else binary("-", 0, self)
 
@@ -207,7 +258,22 @@ class Vector(Arithmetic):
         return Vector(convert(self.ssa, target), self.wg_map)
 
 
-class Tile(Value):
+class Addressed(Value):
+    """What stands for memory, and takes no part in arithmetic."""
+
+    __slots__ = ()
+
+    def _calculated(self, *others: object) -> NoReturn:
+        raise ElementTypeError(f"a {self.describe()} takes no part in arithmetic",
+                               "calculate with vectors and run-time numbers: xt.load_tile(tile) gives a vector, "
+                               "array.shape and array.strides give numbers", current("arithmetic").location())
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _calculated
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __and__ = __or__ = __xor__ = _calculated
+    __lshift__ = __rshift__ = __neg__ = __pos__ = __invert__ = __abs__ = _calculated
+
+
+class Tile(Addressed):
     """A window on an array in memory: an address, not data.
 
     Attributes:
@@ -242,7 +308,7 @@ class Tile(Value):
         return f"tile of {text(self.shape)} {self.dtype}"
 
 
-class Array(Value):
+class Array(Addressed):
     """An array argument of the kernel.
 
     Attributes:
@@ -262,7 +328,8 @@ class Array(Value):
     def describe(self) -> str:
         return f"{self.rank}-dimensional array of {self.dtype}"
 
-    def _read(self) -> tuple[list[SSAValue], list[SSAValue]]:
+    def metadata(self) -> tuple[list[SSAValue], list[SSAValue]]:
+        """The SSA values of sizes and strides."""
         if self._metadata is None:
             self._metadata = current("an array's shape").metadata(self)
         return self._metadata  # type: ignore[no-any-return]
@@ -270,12 +337,12 @@ class Array(Value):
     @property
     def shape(self) -> tuple[Scalar, ...]:
         """Run-time sizes, in elements."""
-        return tuple(Scalar(size) for size in self._read()[0])
+        return tuple(Scalar(size) for size in self.metadata()[0])
 
     @property
     def strides(self) -> tuple[Scalar, ...]:
         """Run-time strides, in elements."""
-        return tuple(Scalar(stride) for stride in self._read()[1])
+        return tuple(Scalar(stride) for stride in self.metadata()[1])
 
 
 def constant_of(value: SSAValue) -> int | float | None:
@@ -296,14 +363,24 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
             raise ElementTypeError(f"a {value.describe()} stands where a {dtype} is needed",
                                    f"convert it with .to(xt.{dtype})", current().location())
         return value.ssa
-    if hasattr(value, "item") and not isinstance(value, Value) and getattr(value, "ndim", 1) == 0:
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or (isinstance(value, float)
-                                                                         and not dtype.is_float):
-        what = value.describe() if isinstance(value, Value) else f"{value!r}"
+    value = plain(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        what = f"a {value.describe()}" if isinstance(value, Value) else f"{type(value).__name__} {value!r}"
         raise ElementTypeError(f"{what} stands where a number of type {dtype} is needed",
-                               "give a Python number or a run-time scalar", current().location())
+                               "give a Python number or a run-time one, such as xt.group_id(0) or array.shape[0]",
+                               current().location())
+    if isinstance(value, float) and not dtype.is_float:
+        raise ElementTypeError(f"the number {value} stands where an integer ({dtype}) is needed",
+                               f"use a whole number such as {int(value) if abs(value) < 2**31 else 0}, or convert what "
+                               "it is combined with: .to(xt.f32)", current().location())
     return current().constant(value, dtype)
+
+
+def plain(number: Any) -> Any:
+    """NumPy's numbers, and arrays without dimensions, as Python's; anything else as it is."""
+    if not isinstance(number, Value) and hasattr(number, "item") and getattr(number, "ndim", 1) == 0:
+        number = number.item()
+    return number
 
 
 def binary(operator: str, left: Any, right: Any) -> Any:
@@ -313,8 +390,11 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         ElementTypeError: the element types differ, or have no such operator.
         ShapeError: the shapes, or the work-group maps, differ.
     """
-    if not all(isinstance(side, (Arithmetic, int, float)) for side in (left, right)):
-        return NotImplemented
+    left, right = plain(left), plain(right)
+    if stranger := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
+        what = f"a {stranger[0].describe()}" if isinstance(stranger[0], Value) else f"a {type(stranger[0]).__name__}"
+        raise ElementTypeError(f"{operator} takes vectors and numbers, not {what}",
+                               "load a tile's elements with xt.load_tile, or use a Python number", current().location())
     if not isinstance(left, Vector) and not isinstance(right, Vector):
         return _scalar_binary(operator, left, right)
     shaped = left if isinstance(left, Vector) else right
@@ -324,7 +404,8 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     rule = BINARY[shaped.dtype.kind].get(operator)
     if rule is None:
         other = {"/": "//", "//": "/"}.get(operator, "")
-        hint = f"use {other}, or convert with .to(...)" if other else "convert with .to(...)"
+        kind = "xt.f32" if operator == "/" else "xt.i32"
+        hint = f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"
         raise ElementTypeError(f"vectors of {shaped.dtype} have no operator {operator}", hint, location)
     if operator == "%" and shaped.dtype.kind == "i":
         return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
@@ -341,10 +422,11 @@ def _scalar_binary(operator: str, left: Any, right: Any) -> Scalar:
     if (folded := fold(operator, dtype, *operands)) is not None:
         return Scalar(folded)
     divisor = constant_of(operands[1])
-    if operator in ("//", "%") and dtype.signed and isinstance(divisor, int) and divisor > 0:
-        if divisor & (divisor - 1) == 0:  # exact for negative numbers too: two's complement rounds down
-            shift, mask = divisor.bit_length() - 1, divisor - 1
-            return binary(">>", left, shift) if operator == "//" else binary("&", left, mask)  # type: ignore
+    power = isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0
+    if operator in ("//", "%") and dtype.signed and isinstance(divisor, int) and power:
+        # Exact for negative numbers too: two's complement rounds down.
+        shift, mask = divisor.bit_length() - 1, divisor - 1
+        return binary(">>", left, shift) if operator == "//" else binary("&", left, mask)  # type: ignore[no-any-return]
     if operator == "%" and dtype.signed:
         return left - (left // right) * right  # type: ignore[no-any-return]
     return Scalar(current().emit(rule(*operands)))
@@ -382,7 +464,7 @@ def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
         if not low <= number <= high:
             raise ElementTypeError(f"{number} does not fit {dtype}", f"{dtype} holds {low} to {high}",
                                    current().location())
-        if dtype.kind == "u":
+        if dtype.kind == "u" and dtype is not dtypes.i1:
             return current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))  # type: ignore
     return scalar(number, dtype)
 
@@ -392,7 +474,7 @@ def _wrap(number: int, dtype: DType) -> int:
 
 
 def _sign_cast(value: SSAValue, dtype: DType) -> Operation:
-    return UnrealizedConversionCastOp.get([value], [dtype.mlir])
+    return UnrealizedConversionCastOp.create(operands=[value], result_types=[dtype.mlir])
 
 
 def _check_alike(operator: str, left: Vector, right: Vector) -> None:
@@ -414,10 +496,11 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
     source = of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
     if source is target:
         return value
+    if {source, target} == {dtypes.f16, dtypes.bf16}:  # as wide as each other, so neither extends nor truncates
+        return convert(convert(value, dtypes.f32), target)
     if "x" in (source.kind, target.kind):
-        if source.is_float or target.is_float:
-            raise ElementTypeError(f"{source} does not convert to {target}", "convert through xt.i32",
-                                   current().location())
+        if dtypes.i32 not in (source, target):  # an index converts to 32 bits only, as devices count with these
+            return convert(convert(value, dtypes.i32), target)
         return current().emit(arith.IndexCastOp(value, target.mlir))  # type: ignore[no-any-return]
     result = VectorType(target.mlir, type_.get_shape()) if isinstance(type_, VectorType) else target.mlir
     return current().emit(_conversion(source, target)(value, result))  # type: ignore
@@ -428,18 +511,19 @@ def _conversion(source: DType, target: DType) -> type[Operation]:
         wider = target.bits > source.bits or (source is dtypes.tf32 and target.bits >= 32)
         return arith.ExtFOp if wider else arith.TruncFOp
     if source.is_float:
-        return arith.FPToSIOp if target.signed else arith.FPToUIOp
+        return conversions.FPToSIOp if target.signed else conversions.FPToUIOp
     if target.is_float:
-        return arith.SIToFPOp if source.signed else arith.UIToFPOp
+        return conversions.SIToFPOp if source.signed else conversions.UIToFPOp
     if target.bits > source.bits:
-        return arith.ExtSIOp if source.signed else arith.ExtUIOp
-    if target.bits == source.bits:
-        return arith.BitcastOp
-    return arith.TruncIOp
+        return conversions.ExtSIOp if source.signed else conversions.ExtUIOp
+    return arith.BitcastOp if target.bits == source.bits else conversions.TruncIOp
 
 
 def check_rank(array: Array, rank: int, what: str) -> None:
     """Raise unless ``array`` has ``rank`` dimensions."""
     if array.rank != rank:
-        raise RankError(f"{what} takes a {rank}-dimensional array, and {array.name} has {array.rank} dimensions",
-                        f"pass {array.name} with {rank} dimensions", current().location())
+        example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)" if array.rank < rank else \
+            f"one {rank}-dimensional slice at a time, such as {array.name}[{', '.join('0' * (array.rank - rank))}]"
+        raise RankError(f"{what} takes a {rank}-dimensional array, and {array.name} has "
+                        f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
+                        current().location())

@@ -147,3 +147,17 @@ def test_a_loop_with_diverging_branches_is_found(target: str, size: int) -> None
     assert loop.categories["branch"] >= 1
     assert loop.categories["vector"] >= 4
     assert loop.density == 0
+
+
+def test_the_compilers_own_dpas_do_not_count() -> None:
+    asm = "L0:\n        dpas.8x8 (8|M0)   r195:f   null:f   r195:bf   r195.0:bf  {Atomic}\n"
+    asm += "        dpas.8x8 (8|M0)   r195:f   r195:f   r131:bf   r67.0:bf   {Atomic}\n"
+    asm += "        dpas.8x8 (8|M0)   r187:f   null:f   r131:bf   r67.0:bf\n"  # a product without an accumulator
+    assert read_mix(asm).whole.categories == {"other": 1, "dpas": 2}
+
+
+def test_without_dpas_the_loop_with_most_vector_multiply_adds_counts() -> None:
+    asm = "L0:\n" + "        mad (16|M0)   r3 r3 r70 r36\n" * 2 + "L1:\n" + "        mov (16|M0) r1 r2\n" * 9
+    loop = read_mix(asm + "(W&f0.0) jmpi   L1\n(W&f0.0) jmpi   L0\n").loop
+    assert loop is not None
+    assert loop.opcodes["mad"] == 2

@@ -358,7 +358,7 @@ def test_only_the_views_own_elements_are_written(queue: Any, view: Any) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3, 15, 16, 17])
-def test_addresses_keep_their_alignment(queue: Any, offset: int) -> None:
+def test_a_copy_starts_on_a_line(queue: Any, offset: int) -> None:
     host = integers(64)[offset:]
     source = "kernel void f(global int *a, global ulong *at) { at[0] = (ulong)a; }"
     address = np.zeros(1, np.uint64)
@@ -366,7 +366,13 @@ def test_addresses_keep_their_alignment(queue: Any, offset: int) -> None:
     launcher.launch(queue, kernel_of(queue, source, "f"), [device, at], (1,), 1)
     usm.copy_out(at, address)
     assert int(address[0]) == device.pointer
-    assert device.pointer % 64 == host.ctypes.data % 64
+    assert device.pointer % usm.LINE == 0
+
+
+@pytest.mark.parametrize("view", [v for k, v in VIEWS.items() if k in ("backwards", "one backwards", "columns")])
+def test_the_first_element_of_a_view_starts_on_a_line(queue: Any, view: Any) -> None:
+    (device,) = usm.copy_in([view(integers(16, 24))], queue)
+    assert device.pointer % usm.LINE == 0
 
 
 def test_overlapping_arrays_overlap_on_the_device(queue: Any) -> None:

@@ -176,7 +176,7 @@ class TensorDescType(Data[TensorDesc], TypeAttribute):
                     sg_map = attribute.data
                 else:
                     parser.raise_error(f"{attribute} is not an attribute of a tensor_desc")
-        return TensorDesc(tuple(d if isinstance(d, int) else -1 for d in shape), element_type, block, sg_map)
+        return TensorDesc(tuple(shape or ()), element_type, block, sg_map)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

@@ -149,6 +149,8 @@ def _create(build: _Distributor, operation: CreateNdTdescOp) -> None:
     result = operation.result.type
     assert isinstance(result, TensorDescType)
     typed = result if result.data.sg_map else result.with_(sg_map=build.lanes_of(operation.result))
+    assert typed.data.sg_map is not None
+    build.fragment((typed.data.shape[0], typed.data.shape[1]), typed.data.sg_map, typed.data.element_type)
     groups = [[build.one(value) for value in group] for group in (operation.offsets, operation.shape, operation.strides)]
     build.set(operation.result, build.emit(CreateNdTdescOp(build.one(operation.source), *groups, typed)))
 
@@ -188,26 +190,52 @@ def _slice(build: _Distributor, operation: ExtractStridedSliceOp) -> None:
     source = build.get(operation.source)
     form: Distributed = source.form
     factor = form.lanes.wi_data[0] if form.packed else 1
-    row, rows = values_of(operation.offsets)[0] * factor, values_of(operation.sizes)[0] * factor
-    columns = values_of(operation.sizes)[1]
-    unit_rows, unit_columns = form.lanes.unit
-    if unit_columns != columns or form.shape[1] != columns or row % unit_rows or rows % unit_rows:
-        build.fail(f"a slice of {rows}x{columns} of a {form.shape[0]}x{form.shape[1]} block does not fall on whole "
-                   f"registers ({unit_rows}x{unit_columns} elements each)")
-    offsets, sizes = (row // unit_rows, 0), (rows // unit_rows, form.lanes.per_lane)
-    build.set(operation.result, build.emit(ExtractStridedSliceOp(source.values[0], offsets, sizes)),
-              Distributed((rows, columns), form.lanes, form.packed))
+    (row, column, *_), (rows, columns, *_) = values_of(operation.offsets), values_of(operation.sizes)
+    shape = (rows * factor, columns)
+    lanes = form.lanes if form.packed or columns % form.lanes.unit[1] == 0 else build.plain(shape)
+    value, block = build.converted(source, lanes), Distributed(form.shape, lanes, form.packed)
+    result = Distributed(shape, lanes, form.packed)
+    build.set(operation.result, _units(build, value, block, result, (row * factor, column)), result)
+
+
+def _units(build: _Distributor, value: SSAValue, source: Distributed, part: Distributed, at: Shape) -> SSAValue:
+    """The fragment of a part of a block, which may be whole units only: a run of them, or several put together."""
+    height, width = source.lanes.unit
+    if at[0] % height or at[1] % width or part.shape[0] % height:
+        build.fail(f"a slice of {part.shape[0]}x{part.shape[1]} at {at} of a {source.shape[0]}x{source.shape[1]} block "
+                   f"does not fall on whole registers ({height}x{width} elements each)")
+    across, count = source.shape[1] // width, part.shape[1] // width
+    first = at[0] // height * across + at[1] // width
+    rows = part.shape[0] // height
+    if count == across or rows == 1:
+        return build.emit(ExtractStridedSliceOp(value, (first, 0), (rows * count, source.lanes.per_lane)))
+    runs = [build.emit(ExtractStridedSliceOp(value, (first + i * across, 0), (count, source.lanes.per_lane)))
+            for i in range(rows)]
+    result: SSAValue = build.emit(ub.PoisonOp(build.fragment(part.shape, part.lanes, value.type.element_type)))  # type: ignore
+    for i, run in enumerate(runs):
+        result = build.emit(InsertStridedSliceOp(run, result, (i * count, 0)))
+    return result
 
 
 def _insert(build: _Distributor, operation: InsertStridedSliceOp) -> None:
     source, dest = build.get(operation.source), build.get(operation.dest)
     form: Distributed = dest.form
-    (row, column), across = values_of(operation.offsets), form.shape[1] // form.lanes.unit[1]
-    aligned = source.form.lanes == form.lanes and row % form.lanes.unit[0] == 0 and column % form.lanes.unit[1] == 0
-    if not aligned or (across > 1 and source.form.shape[1] != form.lanes.unit[1]) or across > 1 < source.form.shape[0]:
-        build.fail(f"blocks of {source.form.shape} do not assemble into {form.shape} on whole registers")
-    position = row // form.lanes.unit[0] * across + column // form.lanes.unit[1]
-    build.set(operation.result, build.emit(InsertStridedSliceOp(source.values[0], dest.values[0], (position, 0))), form)
+    part: Distributed = source.form
+    height, width = form.lanes.unit
+    row, column = values_of(operation.offsets)
+    if part.lanes != form.lanes or row % height or column % width:
+        build.fail(f"blocks of {part.shape[0]}x{part.shape[1]} do not assemble into {form.shape[0]}x{form.shape[1]} on "
+                   f"whole registers ({height}x{width} elements each)")
+    across, count = form.shape[1] // width, part.shape[1] // width
+    first, rows = row // height * across + column // width, part.shape[0] // height
+    if count == across:
+        rows, count = 1, rows * count
+    result = dest.values[0]
+    for i in range(rows):
+        run = source.values[0] if rows == 1 else \
+            build.emit(ExtractStridedSliceOp(source.values[0], (i * count, 0), (count, form.lanes.per_lane)))
+        result = build.emit(InsertStridedSliceOp(run, result, (first + i * across, 0)))
+    build.set(operation.result, result, form)
 
 
 def _poison(build: _Distributor, operation: ub.PoisonOp) -> None:

@@ -4,8 +4,9 @@
 becomes, where %A or the target does not allow 2D block IO,
     %d = create_nd_tdesc %A, ... -> tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<access = rows>, #xegpu.sg_map<...>>
 
-A descriptor of which any load or store has no block message on the target is reached element by element too, and what
-prefetches it is dropped: a prefetch has no effect on results, and no message there.
+A descriptor of which any load or store has no block message on the target, or stands on a column that is not surely a
+multiple of four bytes, is reached element by element too. What prefetches it is dropped: a prefetch has no effect on
+results, and no message there.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu.dialect.attributes import TensorDescType
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.divisibility import multiple_of
 from xegpu.origins import array_of
 from xegpu.passes.operands import descriptor_webs
 from xegpu.rewriting import Rebuilder, rewrite
 from xegpu.targets import Target
+
+_COLUMN_BYTES = 4
+"""A message's first column must lie at a multiple of these."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class Legalise:
     def _message(self, kind: str, desc: SSAValue) -> bool:
         parameters = desc_of(desc)
         (rows, columns), bits = parameters.shape, parameters.dtype.bits
+        if multiple_of(desc) * parameters.dtype.bytes % _COLUMN_BYTES:
+            return False
         if kind != "read_transform" and parameters.sg_map is not None and not _matches(kind, bits, columns, desc):
             return False
         return self.target.has_block(kind, bits, rows, columns, parameters.block.array_length)

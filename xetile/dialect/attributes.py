@@ -113,14 +113,14 @@ class TileType(Data[TileParameters], TypeAttribute):
         encoding = TileEncoding()
         with parser.in_angle_brackets():
             shape, element_type = parser.parse_shape()
-            if len(shape) != 2 or not all(isinstance(size, int) and size > 0 for size in shape):
+            if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
                 parser.raise_error("a tile has two static dimensions")
             if parser.parse_optional_punctuation(","):
                 attribute = parser.parse_attribute()
                 if not isinstance(attribute, TileAttr):
                     parser.raise_error(f"{attribute} is not a #xetile.tile_attr")
                 encoding = attribute.data
-        return TileParameters((int(shape[0]), int(shape[1])), element_type, encoding)  # type: ignore[arg-type]
+        return TileParameters((shape[0], shape[1]), element_type, encoding)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

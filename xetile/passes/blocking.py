@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, VectorType
@@ -95,11 +96,15 @@ class _Blocker(Rebuilder):
         return VectorType(type_.element_type, (rows // height, columns // width, height, width))
 
     def compute_block(self, shape: Pair) -> Pair:
-        """Rows and columns of an accumulator's blocks: a repeat count by the lanes of a subgroup."""
+        """Rows and columns of an accumulator's blocks: a repeat count by the lanes of a subgroup.
+
+        Where rows are shorter than that, a block has at least the rows that fill a register.
+        """
         lanes = self.target.subgroup
         columns = lanes if shape[1] % lanes == 0 else next(c for c in range(min(lanes, shape[1]), 0, -1)
                                                            if shape[1] % c == 0 and lanes % c == 0)
-        return self.target.repeat(shape[0]), columns
+        rows, register = self.target.repeat(shape[0]), lanes // columns
+        return register if rows < register and shape[0] % register == 0 else rows, columns
 
     def side(self, vector: SSAValue) -> str:
         """``"a"`` or ``"b"`` for a value that is loaded and only ever that side of products, else empty."""
@@ -162,8 +167,10 @@ class _Blocker(Rebuilder):
         block = self.target.largest_block(kind, dtype.bits, columns, shape)
         if block is not None:
             return (block.rows, block.columns), block.blocks
-        rows = next(rows for rows in range(min(shape[0], _UNBLOCKED_ROWS), 0, -1) if shape[0] % rows == 0)
-        return (rows, columns if shape[1] % columns == 0 else shape[1]), 1
+        rows = gcd(shape[0], _UNBLOCKED_ROWS)  # a power of two, as rows of operands are: none of those straddles two
+        if shape[1] % columns:
+            return (rows, shape[1]), 1
+        return (rows, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
 
     def _prefetch_blocks(self, shape: Pair, dtype: DType) -> tuple[Pair, int]:
         options = [self.target.largest_block("prefetch", dtype.bits, columns, shape)

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import gcd
 
 from xdsl.dialects import func, ub
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect import ops as xegpu
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
-from xegpu.rewriting import Parts, Rebuilder, rewrite
+from xegpu.rewriting import Parts, Rebuilder, Rule, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
@@ -74,8 +75,10 @@ def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
     tile, blocks = _parameters(operation.result)
     block = BlockTdesc(array_length=tile.encoding.array_length)
     result = TensorDescType(TensorDesc(blocks, tile.element_type, block))
-    groups = [[build.one(value) for value in group] for group in (operation.offsets, operation.shape, operation.strides)]
-    build.set(operation.result, build.emit(xegpu.CreateNdTdescOp(build.one(operation.source), *groups, result)))
+    offsets, shape, strides = ([build.one(value) for value in group]
+                               for group in (operation.offsets, operation.shape, operation.strides))
+    made = xegpu.CreateNdTdescOp(build.one(operation.source), offsets, shape, strides, result)
+    build.set(operation.result, build.emit(made))
 
 
 def _update(build: Rebuilder, operation: ops.UpdateTileOffsetOp) -> None:
@@ -103,6 +106,8 @@ def _messages(build: Rebuilder, tile: SSAValue) -> list[SSAValue]:
 def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
     tile, blocks = _parameters(operation.tile)
     loads = [build.emit(xegpu.LoadNdOp(desc)) for desc in _messages(build, operation.tile)]
+    for load in loads:
+        load.name_hint = operation.result.name_hint or operation.tile.name_hint
     if tile.encoding.array_length > 1:
         part = VectorType(tile.element_type, blocks)
         loads = [build.emit(ExtractOp(load, [position], part)) for load in loads
@@ -146,7 +151,7 @@ def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) 
     type_ = source.values[0].type
     assert isinstance(type_, VectorType)
     result: SSAValue = build.emit(ub.PoisonOp(VectorType(type_.element_type, block)))
-    step = min(height, block[0]), min(width, block[1])
+    step = gcd(height, block[0]), gcd(width, block[1])
     for r in range(0, block[0], step[0]):
         for c in range(0, block[1], step[1]):
             piece = _block(build, source, step, row + r, column + c)
@@ -179,12 +184,14 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
         for j in range(columns):
             for i in range(rows):
                 position = i * columns + j
-                result[position] = build.emit(product(a[i * depth + k], b[k * columns + j], result[position], part))
+                made = build.emit(product(a[i * depth + k], b[k * columns + j], result[position], part))
+                made.name_hint = operation.acc.name_hint if operation.acc is not None else operation.result.name_hint
+                result[position] = made
     form = Blocks((rows * block[0], columns * block[1]), (block[0], block[1]))
     build.set(operation.result, tuple(value for value in result if value is not None), form)
 
 
-RULES = {
+RULES: dict[type[Operation], Rule] = {
     ops.InitTileOp: _init,
     ops.UpdateTileOffsetOp: _update,
     ops.LoadTileOp: _load,

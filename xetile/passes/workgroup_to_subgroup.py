@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.rewriting import Rebuilder, placed, rewrite
 from xegpu.errors import ShapeError, TargetError
+from xegpu.rewriting import Rebuilder, Rule, placed, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType, WgMapAttr
@@ -53,14 +53,14 @@ class WorkgroupToSubgroup:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        layout = self._subgroups(function)
+        first = self._first_map(function)
         new = Rebuilder(RULES).function(function)
-        if layout is not None:
-            new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in layout])
-        self._check_count(new)
+        if first is not None:
+            new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
+        self._check_count(new, function if first is None else first[1])
         return new
 
-    def _subgroups(self, function: func.FuncOp) -> Pair | None:
+    def _first_map(self, function: func.FuncOp) -> tuple[WgMap, Operation] | None:
         first: tuple[WgMap, Operation] | None = None
         for operation in function.walk():
             map_ = _map_of(operation)
@@ -73,14 +73,15 @@ class WorkgroupToSubgroup:
                     f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
                     f"all maps of a kernel share out one work-group: make the product of every sg_layout "
                     f"{first[0].subgroups}"), operation)
-        return None if first is None else first[0].sg_layout
+        return first
 
-    def _check_count(self, function: func.FuncOp) -> None:
+    def _check_count(self, function: func.FuncOp, cause: Operation) -> None:
         rows, columns = subgroups_of(function)
         most = self.target.subgroups[0]
         if rows * columns > most:
-            raise TargetError(f"a work-group of {rows} x {columns} = {rows * columns} subgroups is more than the {most} "
-                              f"that {self.target.name} has", f"make the product of sg_layout at most {most}")
+            raise placed(TargetError(
+                f"a work-group of {rows} x {columns} = {rows * columns} subgroups is more than the {most} that "
+                f"{self.target.name} has", f"make the product of sg_layout at most {most}"), cause)
 
 
 def subgroups_of(function: func.FuncOp) -> Pair:
@@ -101,7 +102,8 @@ def _map_of(operation: Operation) -> WgMap | None:
 
 def _coordinate(build: Rebuilder, layout: Pair, axis: int) -> SSAValue:
     """Row or column of this subgroup in ``layout``; linear ids run row-major."""
-    linear = build.shared("subgroup_id", lambda: build.emit(gpu.SubgroupIdOp()))
+    linear = build.shared("subgroup", lambda: build.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
+    linear.name_hint = "subgroup"
     rows, columns = layout
     if columns == 1:
         return linear if axis == 0 else build.constant(0)
@@ -203,6 +205,10 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     form = Dealt(map_, ops.shape_of(operation.result))  # type: ignore[arg-type]
     rows, columns = map_.rounds(form.shape)
     depth = len(a.values) // rows
+    if len(b.values) != depth * columns:
+        build.fail(f"{a.form.wg_map} cuts A's K into {depth} and {b.form.wg_map} cuts B's into "
+                   f"{len(b.values) // columns}",
+                   "make sg_data of A along its columns equal to sg_data of B along its rows")
     accumulators: list[SSAValue | None] = [None] * (rows * columns)
     if operation.acc is not None:
         accumulators = list(build.get(operation.acc).values)
@@ -215,7 +221,7 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     build.set(operation.result, tuple(value for value in accumulators if value is not None), form)
 
 
-RULES = {
+RULES: dict[type[Operation], Rule] = {
     ops.InitTileOp: _init,
     ops.LoadTileOp: _load,
     ops.StoreTileOp: _store,

@@ -1,0 +1,338 @@
+"""Runs the code of README.md and of the pages in this folder, and brings what they show of the program up to date.
+
+    python docs/update.py            # rewrite what has changed
+    python docs/update.py --check    # say what would change
+    python docs/update.py errors.md  # one page
+
+A page is read from top to bottom. Its ``python`` blocks run in order, in one namespace a page. A block is marked by
+HTML comments on the lines before it:
+
+    <!-- output -->            what the python block above printed
+    <!-- raises -->            a python block that raises an XeError; it runs as a file of its own, kernel.py
+    <!-- message -->           the message of the error above
+    <!-- stage: NAME -->       a stage of the page's ``lowered``, shortened; ``opencl`` is the emitted text.
+                               Words behind the name pick the lines that hold one of them
+    <!-- access -->            descriptors of the page's ``lowerings``, a dict of name to Lowered
+    <!-- table: NAME -->       a table that :data:`TABLES` makes; no fence around it
+    <!-- needs: ocloc -->      a block for which Intel's offline compiler must be there; ``device`` is the CPU device
+    <!-- without: ocloc -->    a block that runs as if it were not there
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import os
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import xetile as xt
+from codegen.devices import find_queue
+from codegen.offline import find_ocloc
+from xegpu.dtypes import BY_NAME
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+_MARK = re.compile(r"<!-- (\w+)(?:: ([^>]*?))? -->\s*$")
+
+
+@dataclass
+class Block:
+    """A fenced block, or a marked table.
+
+    Attributes:
+        line: the line of its first line of content, from 1.
+        language: what stands behind the fence, ``"table"`` for a table.
+        marks: the HTML comments before it, name to argument.
+        lines: its content.
+    """
+
+    line: int
+    language: str
+    marks: dict[str, str]
+    lines: list[str]
+
+    @property
+    def text(self) -> str:
+        """The content."""
+        return "\n".join(self.lines)
+
+
+@dataclass
+class Refreshed:
+    """A page as it should be.
+
+    Attributes:
+        text: the whole page.
+        left_out: what could not be checked here, and why.
+    """
+
+    text: str
+    left_out: list[str] = field(default_factory=list)
+
+
+def blocks_of(lines: list[str]) -> Iterator[Block]:
+    """The blocks of a page."""
+    marks: dict[str, str] = {}
+    position = 0
+    while position < len(lines):
+        line = lines[position]
+        if mark := _MARK.match(line):
+            marks[mark[1]] = mark[2] or ""
+        elif line.startswith("```") or ("table" in marks and line.startswith("|")):
+            fenced = line.startswith("```")
+            start = position + fenced
+            end = start
+            while end < len(lines) and (lines[end] != "```" if fenced else lines[end].startswith("|")):
+                end += 1
+            yield Block(start + 1, line[3:] if fenced else "table", marks, lines[start:end])
+            marks, position = {}, end
+        elif line.strip():
+            marks = {}
+        position += 1
+
+
+def refresh(page: Path) -> Refreshed:
+    """Run a page and give it with everything that the program prints as it prints it now."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    run = _Run(page)
+    new: list[str] = []
+    copied = 0
+    for block in blocks_of(lines):
+        start = block.line - 1
+        new += lines[copied:start]
+        new += run.content(block)
+        copied = start + len(block.lines)
+    return Refreshed("\n".join(new + lines[copied:]) + "\n", run.left_out)
+
+
+class _Run:
+    """One page, being run."""
+
+    def __init__(self, page: Path) -> None:
+        self.page, self.left_out = page, []
+        self.namespace: dict[str, Any] = {"__name__": page.stem}
+        self.shown: list[str] | None = None
+
+    def content(self, block: Block) -> list[str]:
+        """What the block should hold."""
+        for tool in block.marks.get("needs", "").split():
+            if reason := missing(tool):
+                self.left_out.append(f"{self.page.name}:{block.line}: {reason}")
+                self.shown = None
+                return block.lines
+        if block.language == "python":
+            run = self._raised if "raises" in block.marks else self._printed
+            with without_ocloc() if "without" in block.marks else contextlib.nullcontext():
+                self.shown = run(block).splitlines()
+            return block.lines
+        if "output" in block.marks or "message" in block.marks:
+            return block.lines if self.shown is None else self.shown
+        if "stage" in block.marks:
+            return stage(self.namespace["lowered"], block.marks["stage"]).splitlines()
+        if "access" in block.marks:
+            return access(self.namespace["lowerings"]).splitlines()
+        if "table" in block.marks:
+            return TABLES[block.marks["table"]]()
+        return block.lines
+
+    def _printed(self, block: Block) -> str:
+        code = compile("\n" * (block.line - 1) + block.text, str(self.page), "exec")
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(code, self.namespace)
+        return out.getvalue().rstrip("\n")
+
+    def _raised(self, block: Block) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "kernel.py"
+            file.write_text(block.text + "\n", encoding="utf-8")
+            namespace = {"xt": xt, "np": np, "ml_dtypes": ml_dtypes, "__name__": "kernel"}
+            try:
+                exec(compile(block.text, str(file), "exec"), namespace)
+            except xt.XeError as error:
+                message = f"{type(error).__name__}: {error}".replace(folder + "/", "")
+                return re.sub(r"(the devices here are ).*", r"\1opencl:cpu:0 (...)", message)
+        raise AssertionError(f"{self.page.name}:{block.line}: this block raises no XeError")
+
+
+@contextlib.contextmanager
+def without_ocloc() -> Iterator[None]:
+    """Neither PATH nor XETILE_OCLOC leads to ocloc."""
+    before = dict(os.environ)
+    os.environ["PATH"] = ""
+    os.environ.pop("XETILE_OCLOC", None)
+    try:
+        yield
+    finally:
+        os.environ.update(before)
+
+
+@cache
+def missing(tool: str) -> str:
+    """Why ``ocloc`` or ``device`` is not there, empty if it is."""
+    try:
+        find_ocloc() if tool == "ocloc" else find_queue("opencl:cpu")
+    except xt.XeError as error:
+        return error.message
+    return ""
+
+
+_HIDDEN = re.compile(r"arith\.constant|memref\.extract_strided_metadata|gpu\.block_id|gpu\.subgroup_id|arith\.muli|"
+                     r"arith\.addi|arith\.floordivsi|arith\.andi|func\.return")
+_ATTRIBUTE = re.compile(r"#(?:xetile|xegpu)\.\w+<(?:[^<>]|#\w+\.\w+<[^<>]*>)*>")
+
+
+def stage(lowered: Any, what: str) -> str:
+    """A stage of a kernel, shortened: without constants, sizes and index arithmetic, attributes under short names."""
+    name, *words = what.split()
+    if name == "opencl":
+        return lowered.opencl.rstrip("\n")
+    body = [line for line in lowered.stages[name].splitlines()[2:-2] if not _HIDDEN.search(line)]
+    text = "\n".join(line[4:] for line in body if not words or any(word in line for word in words))
+    text = re.sub(r", \[%\w+_size0, %\w+_size1\], \[%\w+_stride0, %\w+_stride1\] : memref<[^!]*> ->", " ->", text)
+    text = text.replace("!xetile.", "!").replace("!xegpu.", "!")
+    short: dict[str, str] = {}
+    for found in Counter(_ATTRIBUTE.findall(text)):
+        short[found] = f"#{len(short)}"
+    text = _ATTRIBUTE.sub(lambda match: short[match[0]], text)
+    head = "".join(f"{alias} = {long}\n" for long, alias in short.items())
+    return (head + "\n" if head else "") + "\n".join(_cut(line) for line in text.splitlines())
+
+
+def _cut(line: str) -> str:
+    """A line without the types of operations that say nothing new, and never too long to read."""
+    if re.search(r"scf\.(for|yield)|update_|vector\.extract", line):
+        line = re.sub(r" (?:->|:) [(!v#].*?( \{)?$", r"\1", line)
+    line = re.sub(r", strides = \[[^]]*\]", "", line).replace(" : i64", "")
+    return re.sub(r" : vector\S*, vector\S*, vector\S* -> ", " -> ", line)
+
+
+def access(lowerings: dict[str, Any]) -> str:
+    """For each lowering, how its first array is reached: its descriptor's type."""
+    rows = []
+    for name, lowered in lowerings.items():
+        line = next(line for line in lowered.xegpu.splitlines() if "create_nd_tdesc %A" in line)
+        rows.append(f"{name}\n    {line.partition('-> ')[2]}")
+    return "\n".join(rows)
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
+
+
+def targets() -> list[str]:
+    """The target tables, as a table."""
+    rows = []
+    for target in xt.TARGETS.values():
+        depths = {form.a.name: form.depth for form in target.forms if form.engine == "dpas" and form.a is form.b}
+        small, large = target.registers
+        rows.append([f"`{target.name}`", target.description, str(target.subgroup),
+                     ", ".join(name for name in depths if name not in ("i4", "u4")) or "none: plain multiply-adds",
+                     "yes" if target.block_io else "no",
+                     f"{small} or {large} x {target.register_bytes} bytes" if large else "not chosen",
+                     f"{target.subgroups[0]} / {target.subgroups[1]}" if large else str(target.subgroups[0])])
+    return _table(["target", "devices", "subgroup size", "DPAS takes", "2D block IO", "registers a thread",
+                   "most subgroups a work-group (small / large register mode)"], rows)
+
+
+# A's and B's element type, accumulator.
+PRODUCTS = (("bf16", "bf16", "f32"), ("bf16", "bf16", "bf16"), ("f16", "f16", "f32"), ("f16", "f16", "f16"),
+            ("tf32", "tf32", "f32"), ("f32", "f32", "f32"), ("i8", "i8", "i32"), ("u8", "u8", "i32"),
+            ("i8", "u8", "i32"), ("u8", "i8", "i32"), ("i4", "i4", "i32"), ("f64", "f64", "f64"))
+PLACES = (("NumPy, `numpy`", "numpy", "pvc"), ("NumPy, `numpy:xegpu`", "numpy:xegpu", "pvc"),
+          ("CPU device, own code", "opencl:cpu", "cpu"), ("CPU device, text for `pvc`", "opencl:cpu", "pvc"),
+          ("CPU device, text for `dg2`", "opencl:cpu", "dg2"), ("machine code for `pvc`", "", "pvc"),
+          ("machine code for `dg2`", "", "dg2"))
+
+
+@xt.kernel
+def product(A, B, C, *, K, accumulator):
+    a, b = xt.init_tile(A, (0, 0), (8, K)), xt.init_tile(B, (0, 0), (K, 16))
+    acc = xt.zeros((8, 16), accumulator)
+    for _ in xt.range(0, A.shape[1], K):
+        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
+        a, b = xt.update_tile_offset(a, 0, K), xt.update_tile_offset(b, K, 0)
+    xt.store_tile(acc, xt.init_tile(C, (0, 0), (8, 16)))
+
+
+def runs() -> list[str]:
+    """What runs where, found by running it on integers small enough that the result must be exact."""
+    rows = []
+    for a, b, c in PRODUCTS:
+        cells = [_outcome((a, b, c), where, target) for _, where, target in PLACES]
+        rows.append([f"{a} x {b} into {c}", *cells])
+    return _table(["product", *(name for name, _, _ in PLACES)], rows)
+
+
+def _outcome(names: tuple[str, str, str], where: str, target: str) -> str:
+    types = [BY_NAME[name] for name in names]
+    depth = 64 if types[0].bits <= 8 else 16
+    constants = {"K": depth, "accumulator": types[2]}
+    specs = [xt.Spec((None, None), dtype) for dtype in types]
+    try:
+        lowered = product.lower(*specs, target=target, **constants)
+        _ = lowered.modules["xegpu"]  # what a target refuses counts as refused, wherever it would run
+        if where:
+            return _run_one(types, where, target, constants)
+        loop = lowered.report().mix.whole.categories
+        return "`dpas`" if loop.get("dpas") else "no `dpas`"
+    except xt.XeError:
+        return "no"
+
+
+def _run_one(types: list[Any], where: str, target: str, constants: dict[str, Any]) -> str:
+    generator = np.random.default_rng(1)
+    shapes = ((7, 3 * constants["K"] - 5), (3 * constants["K"] - 5, 13))
+    a, b = (generator.integers(0 if t.kind == "u" else -2, 3, s).astype(t.numpy)
+            for t, s in zip(types, shapes, strict=False))
+    c = np.zeros((7, 13), types[2].numpy)
+    product.on(where, target=target)[1](xt.view(a, types[0]), xt.view(b, types[1]), c, **constants)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    return "yes" if np.array_equal(c.astype(np.float64), expected) else "WRONG"
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {"targets": targets, "runs": runs}
+
+
+def difference(old: str, new: str, name: str) -> str:
+    """What has to change in a page, empty if nothing."""
+    return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), name, "now", lineterm=""))
+
+
+def main() -> None:
+    """Rewrite the pages, or with ``--check`` print what would change."""
+    stale = False
+    names = [name for name in sys.argv[1:] if not name.startswith("-")]
+    for page in (page for page in PAGES if not names or page.name in names):
+        old, new = page.read_text(encoding="utf-8"), refresh(page)
+        for reason in new.left_out:
+            print(f"left out: {reason}")
+        if old == new.text:
+            continue
+        stale = True
+        if "--check" in sys.argv:
+            print(difference(old, new.text, page.name))
+        else:
+            page.write_text(new.text, encoding="utf-8")
+            print(f"updated {page.name}")
+    if stale and "--check" in sys.argv:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Memory that block IO cannot reach: right for every view of an array, and nothing outside it touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import require_device
+
+import xetile as xt
+from xegpu import dtypes
+
+M, N, K = 70, 83, 100
+RNG = np.random.default_rng(2)
+
+
+@xt.kernel
+def product(A, B, C, *, BK, acc_type):
+    """C = A x B in tiles that start outside C on two sides and end outside on the others."""
+    m, n = xt.group_id(0) * 16 - 3, xt.group_id(1) * 32 - 5
+    a, b = xt.init_tile(A, (m, 0), (16, BK)), xt.init_tile(B, (0, n), (BK, 32))
+    acc = xt.zeros((16, 32), acc_type)
+    for _ in xt.range(0, A.shape[1], BK):
+        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (16, 32)))
+
+
+def view(big: np.ndarray, rows: int, columns: int, kind: str) -> np.ndarray:
+    """A view of ``rows`` x ``columns`` elements of a larger array."""
+    if kind == "transposed":
+        return np.ascontiguousarray(big[:columns, :rows]).T
+    row, column, step = {"even rows": (0, 0, 1), "odd start": (1, 3, 1), "strided": (0, 0, 2)}[kind]
+    return big[row:row + rows * step:step, column:column + columns * step:step]
+
+
+@pytest.mark.parametrize("kind", ["even rows", "odd start", "strided", "transposed"])
+@pytest.mark.parametrize("target", ["pvc", "dg2", "cpu"])
+@pytest.mark.parametrize(("name", "acc_type", "step"), [("bf16", xt.f32, 32), ("i8", xt.i32, 64), ("f32", xt.f32, 16)])
+def test_every_view_gives_the_same_product(name: str, acc_type, step: int, target: str, kind: str) -> None:
+    require_device()
+    element = dtypes.of(name).numpy
+    a, b = (view(RNG.integers(-4, 5, (210, 210)).astype(element), *shape, kind) for shape in ((M, K), (K, N)))
+    frame = np.full((M + 2, N + 4), 7, acc_type.numpy)
+    inner = frame[1:-1, 2:-2]
+    product.on("opencl:cpu", target=target)[-(-(M + 3) // 16), -(-(N + 5) // 32)](
+        a, b, inner, BK=step, acc_type=acc_type)
+    np.testing.assert_array_equal(inner, a.astype(np.float64) @ b.astype(np.float64))
+    assert frame.sum() - inner.sum() == 7 * (frame.size - inner.size)

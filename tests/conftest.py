@@ -1,0 +1,91 @@
+"""What all tests share: how a missing device or compiler is met, and hypothesis profiles.
+
+XETILE_TEST_NO_SKIP=1 turns every skip into a failure; HYPOTHESIS_PROFILE chooses a profile other than "ci".
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+# In an editable installation tests/xetile, which pytest makes visible, would pass for the package of that name.
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+# The products here are small. On few cores, with several test processes, BLAS threads only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from collections.abc import Generator  # noqa: E402
+from typing import Any, NoReturn  # noqa: E402
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+from codegen import devices  # noqa: E402
+from codegen.offline import find_ocloc  # noqa: E402
+from xegpu.errors import DeviceError, ToolError  # noqa: E402
+
+NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
+_QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+
+settings.register_profile("ci", derandomize=True, max_examples=40, database=None, **_QUIET)
+settings.register_profile("thorough", max_examples=1000, **_QUIET)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip the test, or fail it where no test may be skipped."""
+    if NO_SKIP:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def require_device(where: str = "opencl:cpu") -> Any:
+    """The queue of a device; without it the test is skipped."""
+    try:
+        return devices.find_queue(where)
+    except DeviceError as error:
+        unavailable(f"needs the device {where}: {error}")
+
+
+def require_ocloc() -> str:
+    """The path of Intel's offline compiler; without it the test is skipped."""
+    try:
+        return str(find_ocloc())
+    except ToolError as error:
+        unavailable(f"needs ocloc: {error}")
+
+
+def require_dpnp() -> Any:
+    """dpnp, and a device for its arrays; without them the test is skipped."""
+    require_device()
+    try:
+        import dpnp
+    except ImportError as error:
+        unavailable(f"needs dpnp: {error}")
+    return dpnp
+
+
+@pytest.fixture(scope="session")
+def cpu_queue() -> Any:
+    """The queue of the OpenCL CPU device."""
+    return require_device()
+
+
+def _forbid_skip(report: Any) -> None:
+    if NO_SKIP and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome, report.longrepr = "failed", f"no test may be skipped here. {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+    report = yield
+    _forbid_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    report = yield
+    _forbid_skip(report)
+    return report

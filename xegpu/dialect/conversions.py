@@ -1,0 +1,130 @@
+"""arith's conversions from and to integers, on vectors as on scalars: xDSL declares them for scalars alone."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.arith import floatingPointLike, signlessIntegerLike
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.type import get_element_type_or_self
+
+from xegpu.dtypes import of_mlir
+
+
+class ConversionOp(IRDLOperation):
+    """One scalar or vector as another element type."""
+
+    input = operand_def(Attribute)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    def __init__(self, source: SSAValue, target: Attribute) -> None:
+        super().__init__(operands=[source], result_types=[target])
+
+    def verify_(self) -> None:
+        if _shape(self.input.type) != _shape(self.result.type):
+            raise VerifyException(f"{self.input.type} and {self.result.type} differ in more than their element type")
+
+    def widening(self) -> int:
+        """Bits that the result's elements have more than the operand's."""
+        source, target = (of_mlir(get_element_type_or_self(value.type)) for value in (self.input, self.result))
+        return target.bits - source.bits
+
+
+def _shape(type_: Attribute) -> tuple[int, ...]:
+    return type_.get_shape() if isinstance(type_, VectorType) else ()
+
+
+class FromFloatOp(ConversionOp):
+    """A float to an integer, toward zero."""
+
+    input = operand_def(floatingPointLike)
+    result = result_def(signlessIntegerLike)
+
+
+class ToFloatOp(ConversionOp):
+    """An integer to a float, rounded to nearest even."""
+
+    input = operand_def(signlessIntegerLike)
+    result = result_def(floatingPointLike)
+
+
+class ExtensionOp(ConversionOp):
+    """An integer to a wider integer."""
+
+    input = operand_def(signlessIntegerLike)
+    result = result_def(signlessIntegerLike)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.widening() <= 0:
+            raise VerifyException(f"{self.result.type} is not wider than {self.input.type}")
+
+
+@irdl_op_definition
+class FPToSIOp(FromFloatOp):
+    """``arith.fptosi``."""
+
+    name = "arith.fptosi"
+
+
+@irdl_op_definition
+class FPToUIOp(FromFloatOp):
+    """``arith.fptoui``."""
+
+    name = "arith.fptoui"
+
+
+@irdl_op_definition
+class SIToFPOp(ToFloatOp):
+    """``arith.sitofp``."""
+
+    name = "arith.sitofp"
+
+
+@irdl_op_definition
+class UIToFPOp(ToFloatOp):
+    """``arith.uitofp``."""
+
+    name = "arith.uitofp"
+
+
+@irdl_op_definition
+class ExtSIOp(ExtensionOp):
+    """``arith.extsi``."""
+
+    name = "arith.extsi"
+
+
+@irdl_op_definition
+class ExtUIOp(ExtensionOp):
+    """``arith.extui``."""
+
+    name = "arith.extui"
+
+
+@irdl_op_definition
+class TruncIOp(ConversionOp):
+    """``arith.trunci``."""
+
+    name = "arith.trunci"
+    input = operand_def(signlessIntegerLike)
+    result = result_def(signlessIntegerLike)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.widening() >= 0:
+            raise VerifyException(f"{self.result.type} is not narrower than {self.input.type}")
+
+
+CONVERSIONS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp)
+_NAMES = {operation.name for operation in CONVERSIONS}
+
+Arith = Dialect("arith", [*(operation for operation in arith.Arith.operations if operation.name not in _NAMES),
+                          *CONVERSIONS], list(arith.Arith.attributes))
+"""The arith dialect with these operations in the place of xDSL's."""
+

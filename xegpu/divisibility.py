@@ -1,0 +1,64 @@
+"""What an index, or the column where a descriptor stands, is surely a multiple of.
+
+2D block IO takes columns at multiples of four bytes only, and gives garbage elsewhere without a word. What is not
+known to be such a multiple has to be reached another way.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import BlockArgument, SSAValue
+
+from xegpu.dialect.ops import CreateNdTdescOp, UpdateNdOffsetOp
+
+Known = dict[SSAValue, int]
+
+
+def multiple_of(value: SSAValue, assumed: Known | None = None) -> int:
+    """The largest number that ``value`` is surely a multiple of; 0 for the constant zero, 1 if nothing is known.
+
+    Args:
+        value: an index, or a descriptor (then its column counts).
+        assumed: what is taken for granted of values that a loop carries, while that is being proved.
+    """
+    known = assumed or {}
+    if value in known:
+        return known[value]
+    owner = value.owner
+    if isinstance(value, BlockArgument):
+        loop = value.block.parent_op()
+        return _of_argument(loop, value.index, known) if isinstance(loop, scf.ForOp) else 1
+    if isinstance(owner, scf.ForOp):
+        return _carried(owner, list(owner.results).index(value), known)  # type: ignore[arg-type]
+    if isinstance(owner, arith.ConstantOp):
+        return abs(owner.value.value.data) if isinstance(owner.value, IntegerAttr) else 1
+    if isinstance(owner, (arith.AddiOp, arith.SubiOp)):
+        return gcd(multiple_of(owner.lhs, known), multiple_of(owner.rhs, known))
+    if isinstance(owner, arith.MuliOp):
+        return multiple_of(owner.lhs, known) * multiple_of(owner.rhs, known)
+    if isinstance(owner, CreateNdTdescOp):
+        return multiple_of(owner.offsets[1], known)
+    if isinstance(owner, UpdateNdOffsetOp):
+        return gcd(multiple_of(owner.desc, known), multiple_of(owner.offsets[1], known))
+    return 1
+
+
+def _of_argument(loop: scf.ForOp, index: int, known: Known) -> int:
+    if index == 0:
+        return gcd(multiple_of(loop.lb, known), multiple_of(loop.step, known))
+    return _carried(loop, index - 1, known)
+
+
+def _carried(loop: scf.ForOp, position: int, known: Known) -> int:
+    """The multiple that holds before a loop and after each of its bodies: the greatest that proves itself."""
+    argument, terminator = loop.body.block.args[position + 1], loop.body.block.last_op
+    assert terminator is not None
+    multiple = multiple_of(loop.iter_args[position], known)
+    while True:
+        after = gcd(multiple, multiple_of(terminator.operands[position], {**known, argument: multiple}))
+        if after == multiple:
+            return multiple
+        multiple = after
