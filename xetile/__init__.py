@@ -7,6 +7,7 @@ An author decorates a function with :func:`kernel`, works on tiles inside it, an
 from codegen.devices import register_cpu_driver
 from xegpu.dtypes import bf16, f16, f32, f64, i1, i4, i8, i16, i32, i64, index, tf32, u4, u8, u16, u32, u64
 from xegpu.errors import (
+    ArgumentError,
     DeviceError,
     ElementTypeError,
     RankError,
@@ -48,9 +49,9 @@ __version__ = "0.1.0"
 register_cpu_driver()  # before dpctl lists devices for the first time; it does not import dpctl
 
 __all__ = [
-    "TARGETS", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TargetError",
-    "TextError", "ToolError", "TraceError", "WgMap", "XeError", "best_place", "bf16", "f16", "f32", "f64", "full", "group_id", "i1",
-    "i4", "i8", "i16", "i32", "i64", "index", "init_tile", "kernel", "load_tile", "maximum", "minimum", "num_groups",
-    "parse", "prefetch_tile", "range", "scalar", "store_tile", "subgroup_id", "tf32", "tile_mma", "u4", "u8", "u16",
-    "u32", "u64", "update_tile_offset", "view", "wg_map", "zeros",
+    "TARGETS", "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec",
+    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "best_place", "bf16", "f16", "f32",
+    "f64", "full", "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "kernel", "load_tile",
+    "maximum", "minimum", "num_groups", "parse", "prefetch_tile", "range", "scalar", "store_tile", "subgroup_id",
+    "tf32", "tile_mma", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "zeros",
 ]

@@ -26,7 +26,7 @@ from xetile.dialect.ops import (
     text,
 )
 from xetile.distribution import WgMap
-from xetile.tracer import current
+from xetile.tracer import current, is_recording
 from xetile.values import Array, Scalar, Tile, Value, Vector, binary, check_rank, plain, scalar, scalar_of_element
 from xetile.values import scalar as scalar_value
 
@@ -42,7 +42,7 @@ def _placed(make: Callable[[], Any]) -> Any:
 
 
 def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
-    """How a work-group's tile is dealt to its subgroups (``xetile.wg_map``).
+    """How a work-group's tile is dealt to its subgroups (``xetile.wg_map``); it can be made outside kernels too.
 
     Args:
         sg_layout: subgroups along rows and columns.
@@ -51,8 +51,10 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
     Raises:
         ShapeError: not two positive integers each.
     """
-    current("xt.wg_map")
-    return _placed(lambda: WgMap(sg_layout, sg_data))  # type: ignore[no-any-return]
+    if is_recording():
+        return _placed(lambda: WgMap(sg_layout, sg_data))  # type: ignore[no-any-return]
+    with AtTheCall():
+        return WgMap(sg_layout, sg_data)
 
 
 def init_tile(

@@ -156,7 +156,8 @@ class range:
         old = self._before[path]
         if not isinstance(new, Value):
             now = _plainly(self._scope.get(path))
-            raise TraceError(f"`{path}` is a {old.describe()} before the loop and {now} after its body", "give what the body makes another name", self._location)
+            raise TraceError(f"`{path}` is a {old.describe()} before the loop and {now} after its body",
+                             "give what the body makes another name", self._location)
         self._tracer.check_visible(new.ssa, self._location)
         if not self._fits(path, new):
             before, now = _described(old, new)

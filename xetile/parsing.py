@@ -203,7 +203,9 @@ def _read(text: str, name: str) -> ModuleOp:
     except TextError:
         raise
     except ParseError as error:
-        raise TextError(error.msg, _COMPARE, _range(text, name, *_span(text, error))) from None
+        message = error.msg.strip() or "this does not parse"
+        message = f"something is missing {message}" if message.startswith("in ") else message
+        raise TextError(message, _COMPARE, _range(text, name, *_span(text, error))) from None
     except Exception as error:  # attributes and types check their own text, each in its own way
         place = reader.here() if reader else _range(text, name, 0, 1)
         message, _, hint = str(getattr(error, "message", error)).partition("\n")

@@ -139,11 +139,11 @@ class Tracer:
         line = made.data.line if isinstance(made, SourceLocation) else 0
         name = self._variable(value)
         where = f" at line {line}" if line else ""
-        raise TraceError(
-            f"{name} was made inside a loop{where} and is used after it, but the loop does not carry it",
-            "give the variable its first value before the loop: what the body rebinds is then carried out of it",
-            location,
-        )
+        hint = "give the variable its first value before the loop: what the body rebinds is then carried out of it"
+        if isinstance(value, BlockArgument):
+            hint = "to keep its last value, write last = xt.scalar(0) before the loop and last = k in its body"
+        raise TraceError(f"{name} was made inside a loop{where} and is used after it, but the loop does not carry it",
+                         hint, location)
 
     def _variable(self, value: SSAValue) -> str:
         """The author's name for a value, for messages."""
@@ -224,6 +224,11 @@ def recording(tracer: Tracer) -> Iterator[Tracer]:
         yield tracer
     finally:
         _current.pop()
+
+
+def is_recording() -> bool:
+    """Whether a kernel is being recorded."""
+    return bool(_current)
 
 
 def current(what: str = "this") -> Tracer:

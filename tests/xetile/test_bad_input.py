@@ -527,8 +527,9 @@ def _kernels_with_loops() -> dict[str, tuple[Any, str, str, str]]:
             y = [x[0] + y[0]]
 
     return {kernel.name: (kernel, at, message, hint) for kernel, at, message, hint in [
-        (used_after, "xt.store_tile", r"`value` was made inside a loop at line \d+ and is used after it", "before the loop"),
-        (index_after, "xt.init_tile", "`k` was made inside a loop", "before the loop"),
+        (used_after, "xt.store_tile", r"`value` was made inside a loop at line \d+ and is used after it",
+         "before the loop"),
+        (index_after, "xt.init_tile", "`k` was made inside a loop", r"last = xt\.scalar\(0\)"),
         (grown, "xt.range(4)", "`values` holds 0 items when the loop starts and 1", "keep its length: make all 1"),
         (broken, "xt.range(4)", "left before its end, by break, return", r"xt\.minimum"),
         (broken_then_more, "xt.range(4)", "left before its end, by break, return", r"xt\.minimum"),
@@ -611,7 +612,7 @@ def test_calls(where: str) -> None:
 
 
 def test_strides_that_are_not_whole_elements() -> None:
-    a, c = arrays()
+    _, c = arrays()
     odd = np.ones((16, 16), np.dtype([("x", F32), ("y", np.int8)]))["x"]
     fails(TypeError, lambda: copied[2](odd, c, 0), "copied[2]", "not whole elements of 4", r"ascontiguousarray\(A\)")
     assert (c == SENTINEL).all()
@@ -656,7 +657,7 @@ def test_definitions() -> None:
 
 
 @pytest.mark.parametrize("call", [
-    lambda: xt.group_id(0), lambda: xt.zeros((8, 16), xt.f32), lambda: xt.range(3), lambda: xt.wg_map((1, 1), (8, 16)),
+    lambda: xt.group_id(0), lambda: xt.zeros((8, 16), xt.f32), lambda: xt.range(3),
     lambda: xt.load_tile(None), lambda: xt.init_tile(None, (0, 0), (8, 16)), lambda: xt.maximum(1, 2),
     lambda: xt.subgroup_id(), lambda: xt.scalar(3), lambda: xt.tile_mma(None, None),
 ])
@@ -672,6 +673,11 @@ def test_views_and_specs() -> None:
     fails(ValueError, lambda: xt.Spec((4, 4), xt.f32, (1,)), "xt.Spec", "1 strides for 2", r"\(4, 1\)")
     fails(ValueError, lambda: xt.Spec(4, xt.f32), "xt.Spec", "not 4", "xt.Spec")
     fails(TypeError, lambda: xt.Spec((4, 4), "real"), "xt.Spec", "'real' is not an element type", "f32")
+
+
+def test_maps_outside_a_kernel() -> None:
+    assert xt.wg_map((2, 2), (8, 16)) == xt.WgMap((2, 2), (8, 16))
+    fails(ValueError, lambda: xt.wg_map((2, 0), (8, 16)), "xt.wg_map", r"sg_layout must be two", r"\(8, 4\)")
 
 
 def test_missing_device(monkeypatch: pytest.MonkeyPatch) -> None:

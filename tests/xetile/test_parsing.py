@@ -208,7 +208,7 @@ def test_several_kernels() -> None:
      "%tile", "order = [0, 0]"),
     ("}\n", "}\n" + COPY.replace("@copy", "@wrong").replace("[%m, %n]", "[%m]", 1), 13, "%tile = xetile.init_tile",
      "two sizes"),
-    ("}\n", "", 9, "", "expected"),
+    ("}\n", "", 9, "", "something is missing"),
 ])
 def test_broken_text(old: str, new: str, line: int, at: str, message: str) -> None:
     text = COPY.replace(old, new, 1)
