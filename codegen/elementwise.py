@@ -78,7 +78,8 @@ def _operands(emitter: Emitter, operation: Operation) -> tuple[DType, int, list[
     fragments: list[Fragment] = values
     if any(fragment.per_lane != 1 for fragment in fragments):
         raise XeError(f"{operation.name} on packed words is not supported")
-    return fragments[0].dtype, fragments[0].width, [list(pair) for pair in zip(*(f.names for f in fragments), strict=True)]
+    groups = [list(names) for names in zip(*(fragment.names for fragment in fragments), strict=True)]
+    return fragments[0].dtype, fragments[0].width, groups
 
 
 def _finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> None:

@@ -20,12 +20,13 @@ from xegpu.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
 
-_RESERVED = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto half if inline int long "
-    "register return short signed sizeof static struct switch typedef union unsigned void volatile while kernel global "
-    "local constant private uchar ushort uint ulong bool read_only write_only read_write generic pipe event_t main "
-    "floor_divide lane row column base out".split()
-)
+_RESERVED = frozenset([
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
+    "float", "for", "goto", "half", "if", "inline", "int", "long", "register", "return", "short", "signed",
+    "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "kernel",
+    "global", "local", "constant", "private", "uchar", "ushort", "uint", "ulong", "bool", "read_only", "write_only",
+    "read_write", "generic", "pipe", "event_t", "main", "floor_divide", "lane", "row", "column", "base", "out",
+])
 
 
 class Emitter:

@@ -131,7 +131,8 @@ class Machine:
 
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
         if isinstance(new, Window):
-            return Window(new.array, self._select(running, new.row, old.row), self._select(running, new.column, old.column))
+            row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
+            return Window(new.array, row, column)
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
         return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
 

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation
 from codegen.interpreter import BATCH, Machine, Meaning, Meanings
 from xegpu import dtypes
 from xegpu.dialect.conversions import CONVERSIONS
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, values_of
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import DType, of_mlir, round_to
 
 
@@ -127,8 +127,11 @@ def _spread(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
 
 
 def _slice(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
-    slices = tuple(slice(o, o + s) for o, s in zip(values_of(operation.offsets), values_of(operation.sizes), strict=True))
-    return operands[0][(..., *slices)]
+    return operands[0][_part(values_of(operation.offsets), values_of(operation.sizes))]
+
+
+def _part(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[Any, ...]:
+    return (..., *(slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True)))
 
 
 def _insert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
@@ -136,8 +139,7 @@ def _insert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     shape = source.shape[len(source.shape) - len(values_of(operation.offsets)):]
     leading = np.broadcast_shapes(source.shape[:-len(shape)], dest.shape[:-len(shape)])
     result = np.broadcast_to(dest, (*leading, *dest.shape[-len(shape):])).copy()
-    slices = tuple(slice(o, o + s) for o, s in zip(values_of(operation.offsets), shape, strict=True))
-    result[(..., *slices)] = source
+    result[_part(values_of(operation.offsets), shape)] = source
     return result
 
 
@@ -180,6 +182,8 @@ MEANINGS: Meanings = {
     xvector.ExtractOp: _extract,
     ExtractStridedSliceOp: _slice,
     InsertStridedSliceOp: _insert,
+    ShapeCastOp: lambda machine, op, operands: operands[0].reshape(
+        *operands[0].shape[:-len(op.source.type.get_shape())], *op.result.type.get_shape()),
     memref.ExtractStridedMetaDataOp: _metadata,
     UnrealizedConversionCastOp: _cast,
     gpu.BlockIdOp: lambda machine, op, _: machine.along(_axis(op), *machine.groups[_axis(op)]),

@@ -13,16 +13,18 @@ from typing import Any
 
 from xdsl.dialects import arith, func, gpu, memref, scf, ub
 from xdsl.dialects import vector as xvector
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from codegen import elementwise, lanes
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Array, Coordinate, Descriptor, Fragment, names, vector_type, width_of
 from xegpu.dialect import ops
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, values_of
-from xegpu.dtypes import of_mlir, tf32, u4, u8
+from xegpu.dialect.attributes import TensorDesc
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
+from xegpu.dtypes import of_mlir, tf32, u8
 from xegpu.errors import TargetError
+from xegpu.rewriting import number
 from xegpu.targets import Target
 
 GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
@@ -170,8 +172,7 @@ def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
     if isinstance(operation.result.type, VectorType):
         elementwise.binary(emitter, operation)
         return
-    divisor = operation.rhs.owner
-    size = divisor.value.value.data if isinstance(divisor, arith.ConstantOp) else 0  # type: ignore[union-attr]
+    size = number(operation.rhs) or 0
     left, right = (_atom(emitter.values[operand]) for operand in operation.operands)
     if size > 0 and size & (size - 1) == 0:
         emitter.define(operation.result, "int", f"{left} >> {size.bit_length() - 1}")
@@ -187,6 +188,10 @@ def _position(function: str) -> Rule:
         emitter.define(operation.result, "int", f"{function}({dimension})")
 
     return rule
+
+
+def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
+    emitter.define(operation.result, "int", "get_sub_group_id()")
 
 
 def _metadata(emitter: Emitter, operation: memref.ExtractStridedMetaDataOp) -> None:
@@ -219,18 +224,20 @@ def _update(emitter: Emitter, operation: ops.UpdateNdOffsetOp) -> None:
     emitter.values[operation.result] = emitter.values[operation.desc].moved(row, column)
 
 
-def block_builtin(kind: str, desc: ops.TensorDesc) -> str:
+def block_builtin(kind: str, desc: TensorDesc) -> str:
     """The name of a 2D block builtin."""
     rows, columns = desc.shape
     return f"intel_sub_group_2d_block_{kind}_{desc.dtype.bits}b_{rows}r{columns}x{desc.block.array_length}c"
 
 
-def _block_arguments(emitter: Emitter, operand: SSAValue) -> str:
+def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> str:
+    """What all block builtins take first; columns count in units of ``together`` elements."""
     desc: Descriptor = emitter.values[operand]
     size = ops.desc_of(operand).dtype.bytes
     scale = f" * {size}" if size > 1 else ""
+    column = str(desc.column) if together == 1 else f"({desc.column}) / {together}"
     return (f"{desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
-            f"(int2)({desc.column}, {desc.row})")
+            f"(int2)({column}, {desc.row})")
 
 
 def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
@@ -239,16 +246,21 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
         lanes.load(emitter, operation)
         return
     fragment = emitter.fresh(operation.result)
-    kind = "read_transform" if operation.packed is not None else "read"
-    pointer = _pointer_type(kind, desc)
     array = emitter.name(operation.result.name_hint)
     count = len(fragment.names)
     emitter.line(f"{fragment.c_type} {array}[{count}];")
-    emitter.line(f"{block_builtin(kind, desc)}({_block_arguments(emitter, operation.desc)}, (private {pointer} *){array});")
+    if operation.transposes:  # of 32-bit words: a lane gets a row of them
+        name = f"intel_sub_group_2d_block_read_transpose_32b_{desc.shape[0]}r8x1c"
+        arguments, pointer = _block_arguments(emitter, operation.desc, 32 // desc.dtype.bits), "uint"
+    else:
+        kind = "read_transform" if operation.packed is not None else "read"
+        name, pointer = block_builtin(kind, desc), _pointer_type(kind, desc)
+        arguments = _block_arguments(emitter, operation.desc)
+    emitter.line(f"{name}({arguments}, (private {pointer} *){array});")
     emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
 
 
-def _pointer_type(kind: str, desc: ops.TensorDesc) -> str:
+def _pointer_type(kind: str, desc: TensorDesc) -> str:
     if kind == "read_transform" or desc.dtype.bits == 32:
         return "uint"
     return "uchar" if desc.dtype.bits == 8 and desc.shape[1] == 16 else "ushort"
@@ -264,7 +276,8 @@ def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     values = ", ".join(fragment.names)
     emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")
     pointer = _pointer_type("write", desc)
-    emitter.line(f"{block_builtin('write', desc)}({_block_arguments(emitter, operation.desc)}, (private {pointer} *){array});")
+    arguments = _block_arguments(emitter, operation.desc)
+    emitter.line(f"{block_builtin('write', desc)}({arguments}, (private {pointer} *){array});")
 
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchNdOp) -> None:
@@ -296,13 +309,13 @@ def _operand_a(emitter: Emitter, fragment: Fragment) -> str:
     if fragment.dtype is tf32:
         return _as(vector_type("float", fragment.width), fragment)
     word = "short" if emitter.subgroup == 16 else "int"
-    return _as(vector_type(f"u{word}" if fragment.dtype in (u8, u4) else word, fragment.width), fragment)
+    return _as(vector_type(f"u{word}" if fragment.dtype is u8 else word, fragment.width), fragment)
 
 
 def _operand_b(fragment: Fragment) -> str:
     if fragment.dtype is tf32:
         return _as("float8", fragment)
-    return _as("uint8" if fragment.dtype in (u8, u4) else "int8", fragment)
+    return _as("uint8" if fragment.dtype is u8 else "int8", fragment)
 
 
 def _mad(emitter: Emitter, operation: ops.MadOp) -> None:
@@ -440,7 +453,7 @@ RULES: dict[type[Operation], Rule] = {
     arith.FloorDivSIOp: _floor_divide,
     gpu.BlockIdOp: _position("get_group_id"),
     gpu.GridDimOp: _position("get_num_groups"),
-    gpu.SubgroupIdOp: lambda emitter, op: emitter.define(op.result, "int", "get_sub_group_id()") and None,
+    gpu.SubgroupIdOp: _subgroup,
     memref.ExtractStridedMetaDataOp: _metadata,
     UnrealizedConversionCastOp: _cast,
     ops.CreateNdTdescOp: _create,
@@ -456,6 +469,7 @@ RULES: dict[type[Operation], Rule] = {
     xvector.ExtractOp: _extract,
     ExtractStridedSliceOp: _slice,
     InsertStridedSliceOp: _insert,
+    ShapeCastOp: lambda emitter, op: emitter.values.update({op.result: emitter.values[op.source]}),
     ub.PoisonOp: _poison,
     scf.ForOp: _loop,
 }

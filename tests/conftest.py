@@ -14,15 +14,15 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 # The products here are small. On few cores, with several test processes, BLAS threads only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from collections.abc import Generator  # noqa: E402
-from typing import Any, NoReturn  # noqa: E402
+from collections.abc import Generator
+from typing import Any, NoReturn
 
-import pytest  # noqa: E402
-from hypothesis import HealthCheck, settings  # noqa: E402
+import pytest
+from hypothesis import HealthCheck, settings
 
-from codegen import devices  # noqa: E402
-from codegen.offline import find_ocloc  # noqa: E402
-from xegpu.errors import DeviceError, ToolError  # noqa: E402
+from codegen import devices
+from codegen.offline import find_ocloc
+from xegpu.errors import DeviceError, ToolError
 
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}

@@ -6,6 +6,15 @@ from xegpu.targets import Target
 
 _LIMIT = 1 << 24
 
+SERVED_BY = {
+    "block": {"block"},
+    "rows": {"rows", "block"},
+    "block-columns": {"block-columns"},
+    "columns": {"columns", "block-columns"},
+    "strided": {"strided", "rows", "block", "columns", "block-columns"},
+}
+"""Ways to reach an array, each with the ways of the arrays that code made for it is right for."""
+
 
 def fault(pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int) -> str:
     """Why 2D block IO may not touch a 2D array, empty if it may.
@@ -38,7 +47,14 @@ def fault(pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int
 def access(
     target: Target, pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int
 ) -> str:
-    """The fastest legal way to reach an array on ``target``: ``"block"``, ``"rows"`` or ``"strided"``."""
+    """The fastest legal way to reach an array on ``target``: ``"block"``, ``"rows"`` or ``"strided"``.
+
+    An array that is stored column by column, such as a transposed view, is judged as its transpose; the answer is then
+    ``"block-columns"`` or ``"columns"``.
+    """
+    if len(shape) == 2 and strides[0] == 1 and strides[1] != 1:
+        transposed = access(target, pointer, shape[::-1], strides[::-1], itemsize)
+        return {"block": "block-columns", "rows": "columns"}[transposed]
     if target.block_io and not fault(pointer, shape, strides, itemsize):
         return "block"
     return "rows" if not strides or strides[-1] in (1, None) else "strided"

@@ -43,6 +43,11 @@ class LaneMap:
         """Elements that one lane holds of one unit."""
         return self.wi_data[0] * self.wi_data[1]
 
+    @property
+    def transposed(self) -> LaneMap:
+        """The map of the transposed block: the same elements in the same lane, in the same order."""
+        return LaneMap((self.wi_layout[1], self.wi_layout[0]), (self.wi_data[1], self.wi_data[0]))
+
     def fragment(self, shape: tuple[int, int]) -> tuple[int, int]:
         """The shape of a lane's fragment of a block of ``shape``: units, elements a unit.
 
@@ -74,7 +79,8 @@ def positions(shape: tuple[int, int], lanes: LaneMap) -> tuple[np.ndarray[Any, A
     unit = np.arange(units)[None, :, None]
     element = np.arange(per_lane)[None, None, :]
     row = (unit // across) * unit_rows + (lane // lanes.wi_layout[1]) * lanes.wi_data[0] + element // lanes.wi_data[1]
-    column = (unit % across) * unit_columns + (lane % lanes.wi_layout[1]) * lanes.wi_data[1] + element % lanes.wi_data[1]
+    column = (unit % across) * unit_columns + (lane % lanes.wi_layout[1]) * lanes.wi_data[1]
+    column = column + element % lanes.wi_data[1]
     return row, column
 
 

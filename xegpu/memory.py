@@ -123,7 +123,8 @@ def write(array: Block, row: Offset, column: Offset, value: Block, active: Block
     rows, columns = _progression(row), _progression(column)
     lattice = rows is not None and columns is not None and (rows.axis is None or rows.axis != columns.axis)
     if lattice and active is None and _covers(rows, columns, value.shape[:-2]):  # type: ignore[arg-type]
-        assert rows is not None and columns is not None
+        assert rows is not None
+        assert columns is not None
         inside = rows.start >= 0 and columns.start >= 0 and rows.end(shape[0]) <= array.shape[0] \
             and columns.end(shape[1]) <= array.shape[1]
         if inside and array.size:

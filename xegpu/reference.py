@@ -35,12 +35,30 @@ class Machine(Protocol):
 class Window(Protocol):
     """A descriptor at run time."""
 
-    array: Array
-    row: Any
-    column: Any
+    @property
+    def array(self) -> Array:
+        """The array that it stands on."""
+
+    @property
+    def row(self) -> Any:
+        """Its first row."""
+
+    @property
+    def column(self) -> Any:
+        """Its first column."""
 
     def moved(self, rows: Any, columns: Any) -> Window:
         """The descriptor moved by two offsets."""
+
+
+def surface(array: Array, row: Any, column: Any, *sizes_and_strides: Any) -> Array:
+    """The array that sizes and strides (two each, in elements) describe from the first element of ``array`` on."""
+    (height, width), strides = sizes_and_strides[:2], sizes_and_strides[2:]
+    itemsize = array.itemsize
+    if array.shape == (height, width) and all(stride == own // itemsize for stride, own in zip(strides, array.strides,
+                                                                                              strict=True)):
+        return array
+    return np.lib.stride_tricks.as_strided(array, (height, width), tuple(stride * itemsize for stride in strides))
 
 
 def vnni(block: Array, factor: int) -> Array:
@@ -61,8 +79,9 @@ def product(a: Array, b: Array, acc: Array | None, a_type: DType, c_type: DType)
         a, b = truncate_tf32(a), truncate_tf32(b)
     if not c_type.is_float:
         whole = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
-        return (whole if acc is None else whole + acc).astype(c_type.compute)
-    result = np.matmul(a, b)
+        total: Array = whole if acc is None else whole + acc
+        return total.astype(c_type.compute)
+    result: Array = np.matmul(a, b)
     return round_to(result if acc is None else result + acc, c_type)
 
 
@@ -75,8 +94,12 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     blocks = np.stack(np.split(whole.astype(desc.dtype.compute), length, axis=-1), axis=-3)
     if desc.sg_map is not None:
         fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map), -3, -4)
-        return fragments if length > 1 else fragments[..., 0, :, :]
+        return fragments if length > 1 else np.asarray(fragments[..., 0, :, :])
     blocks = vnni(blocks, 32 // desc.dtype.bits) if packed else blocks
+    if operation.transposes:
+        together = operation.transposes // desc.dtype.bits
+        words = blocks.reshape(*blocks.shape[:-1], columns // together, together)
+        return np.swapaxes(words, -3, -2).reshape(*whole.shape[:-2], *shape_of(operation.result))
     return blocks if length > 1 else blocks.reshape(*whole.shape[:-2], *shape_of(operation.result))
 
 
@@ -121,7 +144,7 @@ def meanings(window: Callable[[Array, Any, Any], Window]) -> Mapping[type[Operat
         window: makes a descriptor of an array, a row and a column.
     """
     return {
-        ops.CreateNdTdescOp: lambda machine, operation, operands: window(*operands[:3]),
+        ops.CreateNdTdescOp: lambda machine, operation, operands: window(surface(*operands), *operands[1:3]),
         ops.UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
         ops.LoadNdOp: _load,
         ops.StoreNdOp: _store,

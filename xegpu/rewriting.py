@@ -132,6 +132,11 @@ class Rebuilder:
             return VectorType(whole.element_type, like.get_shape())
         return whole
 
+    def retyped(self, operation: Operation, type_: Attribute, form: Any = None) -> None:
+        """The operation on what its operands became, one to one, with another type of its only result."""
+        copied = self._like(operation, [self.one(operand) for operand in operation.operands], [type_])
+        self.set(operation.results[0], copied.results[0], form)
+
     def _like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
         copied = type(operation).create(operands=list(operands), result_types=list(types),
                                         properties=dict(operation.properties), attributes=dict(operation.attributes))
@@ -246,6 +251,12 @@ class Rebuilder:
     def where(self) -> Location | None:
         """The author's line of the operation that is being rewritten."""
         return self.place.data if isinstance(self.place, SourceLocation) else None
+
+
+def follow(build: Rebuilder, operation: Operation) -> None:
+    """A rule for what moves a tile or a descriptor: the result has the type that the first operand has now."""
+    moved = build.get(operation.operands[0])
+    build.retyped(operation, moved.values[0].type, moved.form)
 
 
 def number(value: SSAValue) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from xegpu.dtypes import DType, bf16, f16, f32, i4, i8, i32, tf32, u4, u8
+from xegpu.dtypes import DType, bf16, f16, f32, i8, i32, tf32, u8
 from xegpu.errors import TargetError
 
 
@@ -58,16 +58,16 @@ XE2_BLOCKS = frozenset(
     for rows in all_rows
     if kind == "prefetch" or blocks == 1 or rows * columns * bits >= _REGISTER_BITS
 )
-"""What there is, less the reads of several blocks that are each smaller than a register: the builtins exist, but Intel's
-compiler warns that it pads such blocks with zeros, and takes the second from the wrong place."""
+"""What there is, less the reads of several blocks that are each smaller than a register: the builtins exist, but
+Intel's compiler warns that it pads such blocks with zeros, and takes the second from the wrong place."""
 
 
 def _dpas_forms(subgroup: int) -> tuple[MatrixForm, ...]:
+    """The matrix engine's products; it also takes 4-bit integers, which nothing here loads yet."""
     small = subgroup == 8
     forms = [MatrixForm(f16, f16, (f32,) if small else (f32, f16), 16),
              MatrixForm(bf16, bf16, (f32,) if small else (f32, bf16), 16)]
     forms += [MatrixForm(a, b, (i32,), 32) for a in (i8, u8) for b in (i8, u8)]
-    forms += [MatrixForm(a, b, (i32,), 64) for a in (i4, u4) for b in (i4, u4)]
     return tuple(forms) if small else (*forms, MatrixForm(tf32, tf32, (f32,), 8))
 
 

@@ -35,6 +35,7 @@ from xetile.language import (
     store_tile,
     subgroup_id,
     tile_mma,
+    tile_transpose,
     update_tile_offset,
     view,
     wg_map,
@@ -53,5 +54,6 @@ __all__ = [
     "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "best_place", "bf16", "f16", "f32",
     "f64", "full", "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "kernel", "load_tile",
     "maximum", "minimum", "num_groups", "parse", "prefetch_tile", "range", "scalar", "store_tile", "subgroup_id",
-    "tf32", "tile_mma", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "zeros",
+    "tf32", "tile_mma", "tile_transpose", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view",
+    "wg_map", "zeros",
 ]

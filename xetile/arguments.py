@@ -145,9 +145,7 @@ class Argument:
 
     @property
     def pointer(self) -> int | None:
-        """Address of the first element, None if there is no array yet."""
-        if self.kind == "numpy":
-            return int(self.source.ctypes.data)
+        """Address of the first element on a device; None for an array that is not there, or not there yet."""
         return self.source.pointer if self.kind == "usm" else None
 
     def numpy(self) -> Any:

@@ -26,7 +26,8 @@ from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import subgroups_of
 from xetile.reference import MEANINGS as XETILE_MEANINGS
 
-MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window), **XETILE_MEANINGS}
+MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window),  # type: ignore[arg-type]
+                                                    **XETILE_MEANINGS}
 Grid = tuple[int, int, int]
 _INT = 2**31
 _CALLS = "#define XETILE_CALL __attribute__((noinline))\n"
@@ -181,7 +182,7 @@ _devices: dict[Any, Executor] = {}
 
 
 def best_place() -> str:
-    """Where kernels run best here, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU device, else ``"numpy"``."""
+    """Where kernels run best here, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU device, else NumPy."""
     return best_device() or "numpy"
 
 

@@ -22,6 +22,7 @@ from xetile.dialect.ops import (
     PrefetchTileOp,
     StoreTileOp,
     TileMmaOp,
+    TileTransposeOp,
     UpdateTileOffsetOp,
     text,
 )
@@ -62,6 +63,7 @@ def init_tile(
     offsets: tuple[Any, Any],
     shape: tuple[int, int],
     *,
+    order: tuple[int, int] = (1, 0),
     wg_map: WgMap | None = None,
 ) -> Tile:
     """A tile of ``shape`` at ``offsets`` of a 2D array (``init_tile``).
@@ -70,11 +72,13 @@ def init_tile(
         base: an array argument of the kernel, or a view of one.
         offsets: row and column of the tile's first element; integers or run-time indices.
         shape: rows and columns, compile-time integers.
+        order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
+            checked when the kernel is lowered for an array. Such arrays work without it too.
         wg_map: how a work-group's tile is dealt to the subgroups.
 
     Raises:
         RankError: the array does not have two dimensions.
-        ShapeError: the map does not deal out the shape.
+        ShapeError: the map does not deal out the shape, or ``order`` is none.
     """
     tracer = current("xt.init_tile")
     if not isinstance(base, Array):
@@ -86,10 +90,17 @@ def init_tile(
     if not isinstance(offsets, (tuple, list)) or len(offsets) != 2:
         raise RankError(f"init_tile takes two offsets, not {text_of(offsets)}", "give the row and column of the tile's "
                         "first element, for example (xt.group_id(0) * 32, 0)", tracer.location())
-    parameters = TileParameters((rows, columns), base.dtype.mlir, TileEncoding(wg_map=wg_map))
+    parameters = TileParameters((rows, columns), base.dtype.mlir, TileEncoding(_order(order), wg_map))
     operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], [size.ssa for size in base.shape],
                            [stride.ssa for stride in base.strides], TileType(parameters))
     return Tile(tracer.emit(operation))
+
+
+def _order(order: Any) -> tuple[int, int]:
+    if order not in ((1, 0), (0, 1), [1, 0], [0, 1]):
+        raise ShapeError(f"order={text_of(order)} is no order of two dimensions",
+                         "use (1, 0) for rows that are contiguous, (0, 1) for columns", current().location())
+    return order[0], order[1]
 
 
 def load_tile(tile: Tile, *, padding: float = 0) -> Vector:
@@ -165,6 +176,26 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
     result = VectorType(dtype.mlir, (a.shape[0], b.shape[-1]))
     operation = TileMmaOp(a.ssa, b.ssa, None if acc is None else acc.ssa, result, result_map)
     return Vector(current().emit(operation), result_map)
+
+
+def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
+    """The vector with its dimensions exchanged (``tile_transpose``).
+
+    What is loaded and only ever used transposed costs nothing where the target has transposing loads. Transposing a
+    vector that was computed is not implemented yet.
+
+    Args:
+        v: rows x columns.
+        wg_map: how the result is dealt to subgroups; each must find its part in what it holds of ``v``.
+
+    Raises:
+        ShapeError: a map on one side only.
+    """
+    _need(v, Vector, "tile_transpose")
+    if (v.wg_map is None) != (wg_map is None):
+        raise ShapeError(f"the vector is dealt out as {v.wg_map}, its transpose as {wg_map}",
+                         "give both a wg_map, or neither", current().location())
+    return Vector(current().emit(TileTransposeOp(v.ssa, wg_map)), wg_map)
 
 
 def _accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:

@@ -14,7 +14,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from xegpu.dialect.attributes import ACCESS, SourceLocation
+from xegpu.block_io import SERVED_BY
+from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
 from xegpu.targets import TARGETS, Target, find_target
@@ -24,7 +25,8 @@ from xetile.kernel import BaseKernel
 from xetile.pipeline import PASSES, STAGE, TARGET
 
 _COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
-_REACHED = {"block": "by 2D block IO", "rows": "row by row", "strided": "element by element"}
+_REACHED = {"block": "by 2D block IO", "block-columns": "by 2D block IO of its transpose", "rows": "row by row",
+            "columns": "column by column", "strided": "element by element"}
 
 
 class Module(Mapping[str, "ParsedKernel"]):
@@ -79,7 +81,7 @@ class ParsedKernel(BaseKernel):
         needed = self._function.attributes.get("xegpu.access")
         ways = [way.data for way in needed] if isinstance(needed, ArrayAttr) else []
         for argument, way, need in zip(arguments, access, ways, strict=False):
-            if need and ACCESS.index(way) > ACCESS.index(need):
+            if argument.kind == "usm" and need and way not in SERVED_BY[need]:  # NumPy reaches any memory
                 raise ShapeError(f"{self.name} reaches {argument.name} {_REACHED[need]}, as its text was lowered, "
                                  f"and this array can only be reached {_REACHED[way]}",
                                  f"pass a contiguous copy of {argument.name} on a 64-byte boundary, or lower the "

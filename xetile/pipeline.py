@@ -13,6 +13,7 @@ from xegpu.passes.legalise import Legalise
 from xegpu.passes.pack import Pack
 from xegpu.targets import Target
 from xetile.passes.blocking import Blocking
+from xetile.passes.orders import Orders
 from xetile.passes.to_xegpu import ToXeGPU
 from xetile.passes.workgroup_to_subgroup import WorkgroupToSubgroup
 
@@ -39,6 +40,7 @@ class Options:
 
 PASSES: tuple[tuple[str, Callable[[Options], Pass]], ...] = (
     ("subgroup", lambda options: WorkgroupToSubgroup(options.target)),
+    ("row-major", lambda options: Orders(options.access)),
     ("blocked", lambda options: Blocking(options.target)),
     ("xegpu-blocks", lambda options: ToXeGPU(options.target)),
     ("xegpu-packed", lambda options: Pack()),

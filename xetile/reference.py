@@ -14,6 +14,7 @@ import numpy as np
 from codegen.interpreter import Machine, Meanings, Window
 from xegpu import memory
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.reference import surface
 from xetile.dialect import ops
 from xetile.dialect.ops import tile_of
 
@@ -34,7 +35,7 @@ def unpack(blocked: Array) -> Array:
 
 
 def _init(machine: Machine, operation: Any, operands: Sequence[Any]) -> Window:
-    return Window(operands[0], operands[1], operands[2])
+    return Window(surface(*operands), operands[1], operands[2])
 
 
 def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
@@ -91,7 +92,8 @@ def _matmul(a: Array, b: Array) -> Array:
     a_axes = [axis for axis, size in enumerate(a.shape[:-2]) if size > 1]
     b_axes = [axis for axis, size in enumerate(b.shape[:-2]) if size > 1]
     if len(a_axes) > 1 or len(b_axes) > 1 or a_axes == b_axes:
-        return np.matmul(a, b)
+        batched: Array = np.matmul(a, b)
+        return batched
     (m, k), n, batch = a.shape[-2:], b.shape[-1], a.ndim - 2
     groups_a, groups_b = (int(np.prod(x.shape[:-2])) for x in (a, b))
     flat_a = a.reshape(groups_a * m, k)
@@ -113,6 +115,7 @@ MEANINGS: Meanings = {
     ops.PrefetchTileOp: lambda machine, operation, operands: None,
     ops.UpdateTileOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
     ops.TileMmaOp: _mma,
+    ops.TileTransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     ops.TilePackOp: lambda machine, operation, operands: pack(operands[0], ops.shape_of(operation.result)[2:]),  # type: ignore
     ops.TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),
 }

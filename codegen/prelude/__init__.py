@@ -135,7 +135,7 @@ def _nearest(name: str, known: dict[str, str]) -> str:
 
 
 def _shared_beginning(a: str, b: str) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 @cache

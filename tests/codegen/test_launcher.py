@@ -78,7 +78,8 @@ def test_a_filter_string_always_gives_the_same_in_order_queue(queue: Any) -> Non
 
 def test_the_best_device_can_be_found(queue: Any) -> None:
     best = devices.best_device()
-    assert best is not None and devices.device_target(devices.find_queue(best))
+    assert best is not None
+    assert devices.device_target(devices.find_queue(best))
 
 
 @pytest.mark.parametrize("where", ["level_zero:gpu:17", "nonsense", "opencl:cpu:9"])

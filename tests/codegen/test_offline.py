@@ -74,7 +74,7 @@ def stand_in(folder: Path, script: str) -> str:
 def test_without_ocloc_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XETILE_OCLOC", raising=False)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ToolError, match="(?s)not installed.*intel-ocloc.*XETILE_OCLOC"):
+    with pytest.raises(ToolError, match=r"(?s)not installed.*intel-ocloc.*XETILE_OCLOC"):
         find_ocloc()
 
 
@@ -93,7 +93,7 @@ def test_ocloc_is_found_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 def test_success_without_a_binary_is_not_believed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XETILE_OCLOC", stand_in(tmp_path, "echo Build succeeded."))
-    with pytest.raises(ToolError, match="left 0 .bin files"):
+    with pytest.raises(ToolError, match=r"left 0 \.bin files"):
         compile_device("kernel void f() {}", "pvc")
 
 

@@ -59,7 +59,7 @@ def run(queue: Any, program: Any, kernel: str, arguments: list[Any], lanes: int,
             held.append(argument)
     queue.submit(program.get_sycl_kernel(kernel), held, [items or lanes], [items or lanes])
     queue.wait()
-    pairs = zip(arguments, held)
+    pairs = zip(arguments, held, strict=False)
     return [m.copy_to_host().view(a.dtype).reshape(a.shape) for a, m in pairs if isinstance(a, np.ndarray)]
 
 
@@ -410,7 +410,8 @@ def test_conversions_round_to_nearest_even(queue: Any) -> None:
         load, store = (f"v{w}{n}" if n else w for w in ("load", "store"))
         read = f"{load}(i, f)" if n else "f[i]"
         half_read = f"{load}(i, u)" if n else "u[i]"
-        put = (lambda value, to: f"{store}({value}, i, {to});") if n else (lambda value, to: f"{to}[i] = {value};")
+        put = (lambda value, to, store=store: f"{store}({value}, i, {to});") if n else \
+            (lambda value, to: f"{to}[i] = {value};")
         text += (
             f"kernel void c{n or 1}(global float *f, global ushort *u, global float *wide, global float *t) {{\n"
             f"  size_t i = get_global_id(0);\n  {put(f'intel_convert_bfloat16{n}_as_ushort{n}({read})', 'u')}\n"
@@ -540,7 +541,7 @@ def test_text_without_builtins_needs_no_prelude() -> None:
 def test_only_what_is_named_is_defined() -> None:
     prelude = prelude_for("intel_sub_group_2d_block_read_16b_8r16x1c(p, w, h, w, at, to);")
     assert "(intel_sub_group_2d_block_read_16b_8r16x1c, 8, 1)" in prelude
-    assert "matrix_mad" not in prelude and "intel_convert" not in prelude and "8r16x2c" not in prelude
+    assert not any(name in prelude for name in ("matrix_mad", "intel_convert", "8r16x2c"))
 
 
 @pytest.mark.parametrize(

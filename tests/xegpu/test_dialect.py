@@ -90,7 +90,8 @@ def test_what_contradicts_itself_is_refused(line: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("line", [
-    '%r = "arith.extsi"(%s) : (vector<8x16xi8>) -> vector<8x16xi32>', "%r = arith.extui %s : vector<8x16xi8> to vector<8x16xi16>",
+    '%r = "arith.extsi"(%s) : (vector<8x16xi8>) -> vector<8x16xi32>',
+    "%r = arith.extui %s : vector<8x16xi8> to vector<8x16xi16>",
     "%r = arith.sitofp %s : vector<8x16xi8> to vector<8x16xbf16>", "%r = arith.extsi %i : i8 to i64"])
 def test_conversions_take_vectors_as_well_as_scalars(line: str) -> None:
     text = f"func.func @f(%s: vector<8x16xi8>, %i: i8) {{\n  {line}\n  func.return\n}}"

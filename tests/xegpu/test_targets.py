@@ -22,7 +22,7 @@ def test_subgroups_and_block_io_of_each_device() -> None:
 
 @pytest.mark.parametrize("target", [name for name in TARGETS if name != "cpu"])
 @pytest.mark.parametrize(("a", "b", "depth"), [("f16", "f16", 16), ("bf16", "bf16", 16), ("tf32", "tf32", 8),
-                                               ("i8", "u8", 32), ("u8", "u8", 32), ("i4", "u4", 64)])
+                                               ("i8", "u8", 32), ("u8", "u8", 32)])
 def test_depths_of_dpas_are_32_bytes_of_a_row(target: str, a: str, b: str, depth: int) -> None:
     device, types = find_target(target), (BY_NAME[a], BY_NAME[b])
     if a == "tf32" and target in ("dg2", "arl"):
@@ -61,7 +61,8 @@ def test_repeat_counts_divide_the_rows(rows: int, count: int) -> None:
 
 @pytest.mark.parametrize(("kind", "bits", "columns", "shape", "message"), [
     ("read", 16, 16, (32, 32), (32, 16, 2)), ("read", 16, 16, (32, 16), (32, 16, 1)),
-    ("read", 16, 16, (24, 64), (8, 16, 2)), ("read", 8, 32, (64, 64), (32, 32, 2)), ("read", 32, 8, (16, 16), (16, 8, 2)),
+    ("read", 16, 16, (24, 64), (8, 16, 2)), ("read", 8, 32, (64, 64), (32, 32, 2)),
+    ("read", 32, 8, (16, 16), (16, 8, 2)),
     ("read_transform", 16, 16, (16, 32), (16, 16, 2)), ("read_transform", 8, 16, (32, 64), (32, 16, 4)),
     ("read_transform", 8, 16, (16, 16), None), ("read", 16, 16, (8, 24), None), ("write", 32, 16, (32, 16), (8, 16, 1)),
     ("write", 16, 16, (3, 16), (1, 16, 1)), ("read", 8, 16, (8, 32), None), ("read", 64, 16, (8, 16), None)])
@@ -109,4 +110,6 @@ def test_ways_to_memory() -> None:
     assert block_io.access(dg2, *arguments) == "rows"  # type: ignore[arg-type]
     assert block_io.access(pvc, 2, (7, 40), (48, 1), 2) == "rows"
     assert block_io.access(pvc, 0, (7, 40), (96, 2), 2) == "strided"
-    assert block_io.access(dg2, 0, (7, 40), (1, 7), 2) == "strided"
+    assert block_io.access(dg2, 0, (7, 40), (1, 7), 2) == "columns"
+    assert block_io.access(pvc, 0, (40, 7), (1, 48), 2) == "block-columns"
+    assert block_io.access(pvc, 0, (40, 7), (2, 96), 2) == "strided"

@@ -12,8 +12,22 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from products import DEVICE, LANES, NUMPY, TYPES, Array, Bordered, Place, Types, gemm, gemm_shared, operands, \
-    product, tiles, viewed
+from products import (
+    DEVICE,
+    LANES,
+    NUMPY,
+    TYPES,
+    Array,
+    Bordered,
+    Place,
+    Types,
+    gemm,
+    gemm_shared,
+    operands,
+    product,
+    tiles,
+    viewed,
+)
 
 from xegpu.targets import TARGETS, find_target
 

@@ -8,8 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import require_device, require_dpnp
-from products import DEVICE, LANES, NUMPY, PLACES, Array, Bordered, Place, Types, gemm, integers, operands, product, \
-    run_gemm, wide
+from products import (
+    DEVICE,
+    LANES,
+    NUMPY,
+    PLACES,
+    Array,
+    Bordered,
+    Place,
+    Types,
+    gemm,
+    integers,
+    operands,
+    product,
+    run_gemm,
+    wide,
+)
 
 import xetile as xt
 

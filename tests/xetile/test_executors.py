@@ -11,8 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import require_device, require_dpnp, require_ocloc
-from products import DEVICE, LANES, NUMPY, TYPES, Place, Types, gemm, gemm_shared, integers, operands, product, \
-    run_gemm, viewed, wide
+from products import (
+    DEVICE,
+    LANES,
+    NUMPY,
+    TYPES,
+    Place,
+    Types,
+    gemm,
+    gemm_shared,
+    integers,
+    operands,
+    product,
+    run_gemm,
+    viewed,
+    wide,
+)
 
 import xetile as xt
 from codegen import launcher

@@ -125,7 +125,7 @@ def test_the_register_mode_follows_the_tile(target: str) -> None:
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 @pytest.mark.parametrize(("a", "b", "c", "step"), [TYPES[0], TYPES[2], TYPES[4], TYPES[6]], ids=lambda v: str(v))
-@pytest.mark.parametrize("strides", [(4099, 1), (1, 4099)], ids=["rows", "strided"])
+@pytest.mark.parametrize("strides", [(4099, 1), (8198, 2)], ids=["rows", "strided"])
 def test_arrays_that_block_io_may_not_read(target: str, a: str, b: str, c: str, step: int, strides) -> None:
     report = clean(lowered(gemm, target, (a, b, c), strides, BK=step, **SMALL_WORK_GROUP).report())
     assert counts(report, "dpas", "load_block2d") == [8, 0]

@@ -31,7 +31,7 @@ def owners(layout: tuple[int, int], data: tuple[int, int], shape: tuple[int, int
 
 def test_the_table_of_the_seed() -> None:
     """XeTile.md: a 128x128 tile by sg_layout [2, 2] and sg_data [32, 128]: two rounds down, shared across."""
-    map_ = xt.wg_map(sg_layout=(2, 2), sg_data=(32, 128))
+    map_ = xt.WgMap(sg_layout=(2, 2), sg_data=(32, 128))
     assert map_.owners((128, 128)) == {(0, 0): [0, 1], (32, 0): [2, 3], (64, 0): [0, 1], (96, 0): [2, 3]}
     assert map_.rounds((128, 128)) == (2, 1)
 
@@ -43,7 +43,7 @@ powers = st.sampled_from([1, 2, 3, 4, 8])
 def test_every_block_has_the_owners_of_the_rule(layout: tuple[int, int], data: tuple[int, int],
                                                 times: tuple[int, int], wraps: tuple[bool, bool]) -> None:
     shape = tuple(d if wrap else d * n * t for d, n, t, wrap in zip(data, layout, times, wraps, strict=True))
-    table = xt.wg_map(layout, data).owners(shape)
+    table = xt.WgMap(layout, data).owners(shape)
     assert {origin: sorted(ids) for origin, ids in table.items()} == owners(layout, data, shape)
 
 
@@ -51,7 +51,7 @@ def test_every_block_has_the_owners_of_the_rule(layout: tuple[int, int], data: t
                                                        ((2, 2), (24, 16), (64, 64)), ((4, 4), (16, 16), (16, 96))])
 def test_uneven_deals_are_refused(layout: tuple[int, int], data: tuple[int, int], shape: tuple[int, int]) -> None:
     with pytest.raises(xt.ShapeError, match="does not deal out"):
-        xt.wg_map(layout, data).owners(shape)
+        xt.WgMap(layout, data).owners(shape)
 
 
 Deal = dict[str, tuple[int, int]]

@@ -19,7 +19,8 @@ XeGPU = Dialect(
 
 Vector = Dialect(
     "vector",
-    [*xdsl_vector.Vector.operations, vectors.ExtractStridedSliceOp, vectors.InsertStridedSliceOp],
+    [*xdsl_vector.Vector.operations, vectors.ExtractStridedSliceOp, vectors.InsertStridedSliceOp,
+     vectors.ShapeCastOp],
     list(xdsl_vector.Vector.attributes),
 )
 

@@ -47,10 +47,10 @@ def _parse_value(parser: AttrParser) -> object:
     integer = parser.parse_optional_integer()
     if integer is not None:
         return integer
-    attribute = parser.parse_optional_attribute() if parser._current_token.text[0] == "#" else None  # noqa: SLF001
+    attribute = parser.parse_optional_attribute() if parser._current_token.text[0] == "#" else None
     if attribute is not None:
         return attribute
-    if parser._current_token.text in ("[", "array"):  # noqa: SLF001
+    if parser._current_token.text in ("[", "array"):
         return parse_integers(parser)
     return parser.parse_identifier()
 

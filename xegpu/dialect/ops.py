@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, MemRefType, UnitAttr, VectorType
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, MemRefType, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -51,13 +51,17 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return value.type.get_shape()
 
 
-def loaded_shape(desc: TensorDesc, packed: bool) -> tuple[int, ...]:
+def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tuple[int, ...]:
     """The shape that ``load_nd`` gives for a descriptor.
 
     A whole block is ``[array_length,] rows, columns``, packed ``[array_length,] rows / v, columns, v`` with ``v``
-    elements a 32-bit word; a lane's fragment is ``[array_length,] units, elements a unit``.
+    elements a 32-bit word, transposed ``columns / w, rows * w`` with ``w`` elements in ``transpose_bits``; a lane's
+    fragment is ``[array_length,] units, elements a unit``.
     """
     rows, columns = desc.shape
+    if transpose_bits and desc.sg_map is None:
+        together = transpose_bits // desc.dtype.bits
+        return (columns // together, rows * together)
     array = (desc.block.array_length,) if desc.block.array_length > 1 else ()
     if desc.sg_map is not None:
         return (*array, *desc.sg_map.fragment((rows, columns)))
@@ -123,23 +127,46 @@ class LoadNdOp(IRDLOperation):
     name = "xegpu.load_nd"
     desc = operand_def(DESC)
     packed = opt_prop_def(UnitAttr)
+    transpose = opt_prop_def(ArrayAttr)
+    transpose_bit_width = opt_prop_def(IntegerAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc attr-dict `:` type($desc) `->` type($result)"
 
-    def __init__(self, desc: SSAValue, *, packed: bool = False) -> None:
+    def __init__(self, desc: SSAValue, *, packed: bool = False, transpose: bool = False,
+                 transpose_bit_width: int | None = None) -> None:
         parameters = desc_of(desc)
-        result = vector(loaded_shape(parameters, packed), parameters.element_type)
-        super().__init__(operands=[desc], result_types=[result], properties={"packed": UnitAttr() if packed else None})
+        bits = (transpose_bit_width or parameters.dtype.bits) if transpose else 0
+        result = vector(loaded_shape(parameters, packed, bits), parameters.element_type)
+        super().__init__(operands=[desc], result_types=[result], properties={
+            "packed": UnitAttr() if packed else None,
+            "transpose": ArrayAttr([IntegerAttr(axis, i64) for axis in (1, 0)]) if transpose else None,
+            "transpose_bit_width": IntegerAttr(transpose_bit_width, i64) if transpose_bit_width else None})
+
+    @property
+    def transposes(self) -> int:
+        """Bits of what the load transposes: an element, or several together; 0 if it does not transpose."""
+        if self.transpose is None:
+            return 0
+        width = self.transpose_bit_width
+        return desc_of(self.desc).dtype.bits if width is None else width.value.data
 
     def verify_(self) -> None:
         desc = desc_of(self.desc)
         packed = self.packed is not None
+        if self.transpose is not None and [axis.value.data for axis in self.transpose] != [1, 0]:
+            raise VerifyException("transpose must be [1, 0]")
+        if self.transposes and packed:
+            raise VerifyException("a load cannot be packed and transposed: transpose with transpose_bit_width = 32")
+        if self.transpose_bit_width is not None and (not self.transposes or self.transposes % desc.dtype.bits):
+            raise VerifyException("transpose_bit_width goes with transpose, and is a multiple of the element's bits")
+        if self.transposes and desc.block.array_length > 1:
+            raise VerifyException("a transposed load takes one block")
         if packed and desc.dtype.bits >= 32:
             raise VerifyException(f"{desc.element_type} fills a 32-bit word, so it cannot be packed")
         if packed and desc.sg_map is not None and desc.sg_map != operand_b(desc.sg_map.lanes, desc.dtype.bits):
             raise VerifyException(f"a packed load needs wi_data = [{32 // desc.dtype.bits}, 1]")
-        expected = loaded_shape(desc, packed)
+        expected = loaded_shape(desc, packed, self.transposes)
         if shape_of(self.result) != expected:
             raise VerifyException(f"this load gives {expected}, not {shape_of(self.result)}")
 
@@ -310,6 +337,7 @@ class ConvertLayoutOp(IRDLOperation):
     def block_shape(self) -> tuple[int, int]:
         """Rows and columns of the block; a block that changes maps is one unit wide in the wider of the two."""
         source, target = self.source_map, self.target_map
-        assert source is not None and target is not None
+        assert source is not None
+        assert target is not None
         columns = max(source.data.unit[1], target.data.unit[1])
         return target.data.block(_pair(shape_of(self.result)), columns)

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -52,6 +62,26 @@ class ExtractStridedSliceOp(IRDLOperation):
             raise VerifyException(f"offsets {offsets} with sizes {sizes} leave the vector {shape}")
         if any(stride != 1 for stride in values_of(self.strides)):
             raise VerifyException("strides must be 1")
+
+
+@irdl_op_definition
+class ShapeCastOp(IRDLOperation):
+    """``vector.shape_cast``: the same elements in the same order, in another shape."""
+
+    name = "vector.shape_cast"
+    source = operand_def(VECTOR)
+    result = result_def(VECTOR)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def __init__(self, source: SSAValue, shape: Sequence[int]) -> None:
+        element: Attribute = source.type.element_type  # type: ignore[attr-defined]
+        super().__init__(operands=[source], result_types=[VectorType(element, shape)])
+
+    def verify_(self) -> None:
+        source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
+        if prod(source) != prod(result):
+            raise VerifyException(f"{source} and {result} do not hold the same number of elements")
 
 
 @irdl_op_definition

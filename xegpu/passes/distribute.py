@@ -36,12 +36,12 @@ from xegpu.dialect.ops import (
     desc_of,
     shape_of,
 )
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, values_of
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.layouts import LaneMap
 from xegpu.passes.operands import descriptor_webs, sides
-from xegpu.rewriting import Parts, Rebuilder, rewrite
+from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
 from xegpu.targets import Target
 from xegpu.webs import Webs
 
@@ -83,10 +83,10 @@ class _Distributor(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self, target: Target, webs: Webs) -> None:
-        super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: _update, LoadNdOp: _load, StoreNdOp: _store,
+        super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
                           DpasOp: _product, MadOp: _product, PackOp: _pack, BroadcastOp: _spread,
-                          ub.PoisonOp: _poison})
+                          ub.PoisonOp: _poison, ShapeCastOp: _cast})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:
@@ -101,13 +101,20 @@ class _Distributor(Rebuilder):
             raise error.at(self.where()) from None
 
     def lanes_of(self, desc: SSAValue) -> LaneMap:
-        """The lane map of a descriptor, from what is loaded through it."""
+        """The lane map of a descriptor, from what is loaded through it; transposed if the loads transpose."""
+        loads = [use.operation for use in self.webs.uses(desc) if isinstance(use.operation, LoadNdOp)]
+        if any(load.transposes for load in loads):
+            rows, columns = desc_of(desc).shape
+            return self._lanes_of_block(desc, (columns, rows)).transposed
+        return self._lanes_of_block(desc, (desc_of(desc).shape[0], desc_of(desc).shape[1]))
+
+    def _lanes_of_block(self, desc: SSAValue, shape: Shape) -> LaneMap:
         parameters, used = desc_of(desc), sides(self.webs, desc)
         if used == {"a"}:
             return layouts.operand_a(self.target.subgroup, parameters.dtype.bits)
         if used == {"b"} and parameters.dtype.bits < 32:
             return layouts.operand_b(self.target.subgroup, parameters.dtype.bits)
-        return self.plain((parameters.shape[0], parameters.shape[1]))
+        return self.plain(shape)
 
     def fragment(self, shape: Shape, lanes: LaneMap, element: Attribute) -> VectorType[Attribute]:
         """The vector type of a lane's share of a block."""
@@ -151,22 +158,24 @@ def _create(build: _Distributor, operation: CreateNdTdescOp) -> None:
     typed = result if result.data.sg_map else result.with_(sg_map=build.lanes_of(operation.result))
     assert typed.data.sg_map is not None
     build.fragment((typed.data.shape[0], typed.data.shape[1]), typed.data.sg_map, typed.data.element_type)
-    groups = [[build.one(value) for value in group] for group in (operation.offsets, operation.shape, operation.strides)]
-    build.set(operation.result, build.emit(CreateNdTdescOp(build.one(operation.source), *groups, typed)))
-
-
-def _update(build: _Distributor, operation: UpdateNdOffsetOp) -> None:
-    offsets = [build.one(offset) for offset in operation.offsets]
-    build.set(operation.result, build.emit(UpdateNdOffsetOp(build.one(operation.desc), offsets)))
+    build.retyped(operation, typed)
 
 
 def _load(build: _Distributor, operation: LoadNdOp) -> None:
     desc, packed = build.one(operation.desc), operation.packed is not None
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
-    value = build.emit(LoadNdOp(desc, packed=packed))
-    shape = (parameters.shape[0], parameters.shape[1])
-    build.set(operation.result, value, Distributed(shape, parameters.sg_map, packed))
+    width = None if operation.transpose_bit_width is None else operation.transposes
+    value = build.emit(LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width))
+    shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
+    if operation.transposes:
+        shape, lanes, packed = shape[::-1], lanes.transposed, width is not None
+    build.set(operation.result, value, Distributed(shape, lanes, packed))
+
+
+def _cast(build: _Distributor, operation: ShapeCastOp) -> None:
+    """Words seen as elements: a lane's fragment has them that way already."""
+    build.parts[operation.result] = build.get(operation.source)
 
 
 def _store(build: _Distributor, operation: StoreNdOp) -> None:

@@ -14,15 +14,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr, StridedLayoutAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StridedLayoutAttr, StringAttr
+from xdsl.dialects.memref import ExtractStridedMetaDataOp
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.attributes import TensorDescType
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.divisibility import multiple_of
 from xegpu.origins import array_of
 from xegpu.passes.operands import descriptor_webs
-from xegpu.rewriting import Rebuilder, rewrite
+from xegpu.rewriting import Rebuilder, Rule, follow, rewrite
 from xegpu.targets import Target
 
 _COLUMN_BYTES = 4
@@ -35,8 +36,8 @@ class Legalise:
 
     Attributes:
         target: whose block messages there are.
-        access: for each argument of the kernel, how it may be reached (:data:`xegpu.dialect.attributes.ACCESS`),
-            empty for numbers.
+        access: for each argument of the kernel, how it may be reached (:func:`xegpu.block_io.access`), empty for
+            numbers.
     """
 
     target: Target
@@ -52,26 +53,34 @@ class Legalise:
         ways = dict(zip(arguments, self.access, strict=True))
 
         def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
-            way = ways[array_of(operation.source)]  # type: ignore[index]
+            way = _way(ways[array_of(operation.source)], operation)  # type: ignore[index]
             if way == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
                 way = "rows"
             result = operation.result.type
             assert isinstance(result, TensorDescType)
-            groups = [[build.one(value) for value in group]
-                      for group in (operation.offsets, operation.shape, operation.strides)]
-            typed = result.with_(access=way)
-            build.set(operation.result, build.emit(CreateNdTdescOp(build.one(operation.source), *groups, typed)))
+            build.retyped(operation, result.with_(access=way))
 
-        rules = {CreateNdTdescOp: create, UpdateNdOffsetOp: _update, PrefetchNdOp: self._prefetch}
+        rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, UpdateNdOffsetOp: follow,
+                                              PrefetchNdOp: self._prefetch}
         new = Rebuilder(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
         new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
         new.attributes["xegpu.target"] = StringAttr(self.target.name)
         return new
 
     def _has_message(self, operation: object) -> bool:
+        if isinstance(operation, LoadNdOp) and operation.transposes:
+            return self._transposes(operation.desc)
         if isinstance(operation, LoadNdOp):
             return self._message("read_transform" if operation.packed is not None else "read", operation.desc)
         return self._message("write", operation.desc) if isinstance(operation, StoreNdOp) else True
+
+    def _transposes(self, desc: SSAValue) -> bool:
+        """Whether a 32-bit transposing message gives a lane its row: one row a lane, eight words of it."""
+        parameters, lanes = desc_of(desc), desc_of(desc).sg_map
+        (rows, columns), bits = parameters.shape, parameters.dtype.bits
+        fits = lanes is not None and lanes.wi_layout == (rows, 1) and lanes.wi_data[0] == 1 and columns * bits == 8 * 32
+        aligned = multiple_of(desc) * parameters.dtype.bytes % _COLUMN_BYTES == 0
+        return fits and aligned and self.target.has_block("read_transpose", 32, rows, 8, 1)
 
     def _message(self, kind: str, desc: SSAValue) -> bool:
         parameters = desc_of(desc)
@@ -88,6 +97,16 @@ class Legalise:
             build.emit(PrefetchNdOp(desc))
 
 
+def _way(way: str, operation: CreateNdTdescOp) -> str:
+    """The access of an array, seen from a descriptor, which may stand on the array or on its transpose."""
+    by_columns = way.endswith("columns")
+    stride = operation.strides[-1]
+    strides: list[SSAValue] = list(stride.owner.strides) if isinstance(stride.owner, ExtractStridedMetaDataOp) else []
+    if stride not in strides or (strides.index(stride) == 0) != by_columns:
+        return "strided"
+    return {"block-columns": "block", "columns": "rows"}.get(way, way)
+
+
 def _matches(kind: str, bits: int, columns: int, desc: SSAValue) -> bool:
     """Whether a message spreads its elements over the lanes as the descriptor's map says."""
     lanes = desc_of(desc).sg_map
@@ -99,17 +118,13 @@ def _matches(kind: str, bits: int, columns: int, desc: SSAValue) -> bool:
     return lanes.wi_data == (1, per_lane) and lanes.wi_layout == (rows, columns // per_lane)
 
 
-def _update(build: Rebuilder, operation: UpdateNdOffsetOp) -> None:
-    offsets = [build.one(offset) for offset in operation.offsets]
-    build.set(operation.result, build.emit(UpdateNdOffsetOp(build.one(operation.desc), offsets)))
-
-
 def _argument_type(type_: Attribute, way: str) -> Attribute:
     """An array argument's type; elements next to each other along rows are visible in it."""
     if not isinstance(type_, MemRefType) or not way:
         return type_
     rank = len(type_.get_shape())
-    last = None if way == "strided" else 1
-    return MemRefType(type_.element_type, type_.shape, StridedLayoutAttr([*[None] * (rank - 1), last]), type_.memory_space)
+    last = 1 if way in ("block", "rows") else None
+    layout = StridedLayoutAttr([*[None] * (rank - 1), last])
+    return MemRefType(type_.element_type, type_.shape, layout, type_.memory_space)
 
 

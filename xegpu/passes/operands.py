@@ -9,10 +9,10 @@ from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
-from xegpu.dialect.vectors import ExtractStridedSliceOp
+from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.webs import Webs
 
-_SLICES = (ExtractOp, ExtractStridedSliceOp)
+_SLICES = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
 _OPERANDS = "abc"
 
 

@@ -6,6 +6,8 @@ becomes
     %b = load_nd %d {packed} : tensor_desc<16x16xbf16> -> vector<8x16x2xbf16>
     %c = dpas %a, %b, %acc : vector<8x16xbf16>, vector<8x16x2xbf16>, ...
 
+A transposed load of 32-bit words gives that form by itself: the pairs along K stay together.
+
 A value that serves something else too, or that was computed, is packed in registers by ``pack``.
 """
 
@@ -19,7 +21,7 @@ from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import SSAValue
 
 from xegpu.dialect.ops import DpasOp, LoadNdOp, PackOp, desc_of, shape_of
-from xegpu.dialect.vectors import ExtractStridedSliceOp, values_of
+from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.passes.operands import descriptor_webs, sides
 from xegpu.rewriting import Rebuilder, rewrite
@@ -41,8 +43,14 @@ class Pack:
         def load(build: Rebuilder, operation: LoadNdOp) -> None:
             desc = desc_of(operation.desc)
             packs = desc.dtype.bits < 32 and desc.sg_map is None and sides(webs, operation.desc) == {"b"}
-            if operation.packed is not None or not packs:
+            if operation.packed is not None or operation.transpose_bit_width is not None or not packs:
                 build.copy(operation)
+                return
+            if operation.transposes:
+                words = build.emit(LoadNdOp(build.one(operation.desc), transpose=True, transpose_bit_width=32))
+                factor, (rows, columns) = 32 // desc.dtype.bits, shape_of(words)
+                cast = ShapeCastOp(words, (rows, columns // factor, factor))
+                build.set(operation.result, build.emit(cast), _PACKED)
                 return
             build.set(operation.result, build.emit(LoadNdOp(build.one(operation.desc), packed=True)), _PACKED)
 

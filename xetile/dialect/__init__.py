@@ -11,7 +11,7 @@ from xetile.dialect import attributes, ops
 XeTile = Dialect(
     "xetile",
     [ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp, ops.TileMmaOp,
-     ops.TilePackOp, ops.TileUnpackOp],
+     ops.TileTransposeOp, ops.TilePackOp, ops.TileUnpackOp],
     [attributes.WgMapAttr, attributes.TileAttr, attributes.TileType],
 )
 

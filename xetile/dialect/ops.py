@@ -223,6 +223,33 @@ class TileMmaOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TileTransposeOp(IRDLOperation):
+    """A 2D vector with its dimensions exchanged; ``wg_map`` is that of the result."""
+
+    name = "xetile.tile_transpose"
+    source = operand_def(VECTOR)
+    permutation = prop_def(ArrayAttr)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, wg_map: WgMap | None = None) -> None:
+        result = VectorType(source.type.element_type, shape_of(source)[::-1])  # type: ignore[attr-defined]
+        super().__init__(operands=[source], result_types=[result],
+                         properties={"permutation": _blocks((1, 0)), "wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    def verify_(self) -> None:
+        if [axis.value.data for axis in self.permutation] != [1, 0]:
+            raise VerifyException("tile_transpose exchanges the two dimensions: its permutation is [1, 0]")
+        if shape_of(self.result) != shape_of(self.source)[::-1] or len(shape_of(self.source)) != 2:
+            raise VerifyException(f"transposing {self.source.type} does not give {self.result.type}")
+        if self.wg_map is not None:
+            check_map(self.wg_map.data, shape_of(self.result))
+
+
+@irdl_op_definition
 class TilePackOp(IRDLOperation):
     """A 2D vector to the 4D vector of its blocks, row-major in both levels."""
 

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import XeError
-from xegpu.rewriting import Parts, Rebuilder, placed, rewrite
+from xegpu.rewriting import Parts, Rebuilder, follow, placed, rewrite
 from xegpu.targets import MatrixForm, Target
 from xegpu.webs import Webs
 from xetile.dialect import ops
@@ -70,7 +70,7 @@ class _Blocker(Rebuilder):
 
     def __init__(self, target: Target, function: func.FuncOp) -> None:
         super().__init__({ops.InitTileOp: _init, ops.LoadTileOp: _load, ops.StoreTileOp: _store,
-                          ops.UpdateTileOffsetOp: _update, ops.TileMmaOp: _mma, ops.PrefetchTileOp: _prefetch,
+                          ops.UpdateTileOffsetOp: follow, ops.TileMmaOp: _mma, ops.PrefetchTileOp: _prefetch,
                           BroadcastOp: _spread})
         self.target = target
         self.tiles = Webs(function, _tile_links)
@@ -151,6 +151,8 @@ class _Blocker(Rebuilder):
         """Rows and columns of a tile's blocks, and how many of them lie side by side in one message."""
         parameters, role = ops.tile_of(tile), self.role(tile)
         shape, dtype = parameters.shape, parameters.dtype
+        if parameters.encoding.order == (0, 1):
+            return self._transposed_blocks(tile, role)
         if role == "prefetch":
             return self._prefetch_blocks(shape, dtype)
         if role in "ab" and (form := self.form_of(tile)) is not None:
@@ -162,6 +164,31 @@ class _Blocker(Rebuilder):
         if kind == "write":
             return compute, 1
         return self._message(kind, dtype, compute[1], shape)
+
+    def _transposed_blocks(self, tile: SSAValue, role: str) -> tuple[Pair, int]:
+        """Blocks of a tile whose columns are contiguous: one row of memory a lane, eight 32-bit words of it."""
+        shape, dtype, lanes = ops.tile_of(tile).shape, ops.tile_of(tile).dtype, self.target.subgroup
+        if role == "prefetch":
+            (rows, columns), length = self._prefetch_blocks(shape[::-1], dtype)
+            return (columns, rows), length
+        if role == "store":
+            return self.compute_block(shape), 1
+        words = 8 * 32 // dtype.bits
+        form = self.form_of(tile) if role in "ab" else None
+        if form is not None and form.engine == "dpas":
+            if role == "b" and shape[0] % words == 0 and words == form.depth:
+                return (words, lanes), 1
+            if role == "a" and dtype.bits == 16 and shape[0] % words == 0:
+                return (words, lanes), 1
+        columns = form.depth if role == "a" and form is not None else lanes
+        return self._message("none", dtype, columns, shape)
+
+    def turned(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
+        """Whether a tile whose columns are contiguous is read along them: then its messages transpose."""
+        role = self.role(tile)
+        words = 8 * 32 // ops.tile_of(tile).dtype.bits
+        return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup) and length == 1
+                                      and (form := self.form_of(tile)) is not None and form.engine == "dpas")
 
     def _message(self, kind: str, dtype: DType, columns: int, shape: Pair) -> tuple[Pair, int]:
         block = self.target.largest_block(kind, dtype.bits, columns, shape)
@@ -206,14 +233,11 @@ def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
         build.copy(operation)
         return
     blocks, length = build.tile_blocks(operation.result)
-    result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
-    groups = [[build.one(value) for value in group] for group in (operation.offsets, operation.shape, operation.strides)]
-    build.set(operation.result, build.emit(ops.InitTileOp(build.one(operation.source), *groups, result)))
-
-
-def _update(build: _Blocker, operation: ops.UpdateTileOffsetOp) -> None:
-    offsets = [build.one(offset) for offset in operation.offsets]
-    build.set(operation.result, build.emit(ops.UpdateTileOffsetOp(build.one(operation.tile), offsets)))
+    order = tile.encoding.order
+    if order == (0, 1) and not build.turned(operation.result, blocks, length):
+        order = (1, 0)  # reached element by element, with the strides that the array has
+    result = TileType(tile).with_(inner_blocks=blocks, array_length=length, order=order)
+    build.retyped(operation, result)
 
 
 def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:

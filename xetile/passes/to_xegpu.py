@@ -74,15 +74,20 @@ def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
 def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
     tile, blocks = _parameters(operation.result)
     block = BlockTdesc(array_length=tile.encoding.array_length)
-    result = TensorDescType(TensorDesc(blocks, tile.element_type, block))
+    turned = tile.encoding.order == (0, 1)
+    result = TensorDescType(TensorDesc(blocks[::-1] if turned else blocks, tile.element_type, block))
     offsets, shape, strides = ([build.one(value) for value in group]
                                for group in (operation.offsets, operation.shape, operation.strides))
+    if turned:  # the descriptor stands on memory as it lies, which is the transpose of what the tile is on
+        offsets, shape, strides = offsets[::-1], shape[::-1], strides[::-1]
     made = xegpu.CreateNdTdescOp(build.one(operation.source), offsets, shape, strides, result)
     build.set(operation.result, build.emit(made))
 
 
 def _update(build: Rebuilder, operation: ops.UpdateTileOffsetOp) -> None:
     offsets = [build.one(offset) for offset in operation.offsets]
+    if ops.tile_of(operation.tile).encoding.order == (0, 1):
+        offsets = offsets[::-1]
     build.set(operation.result, build.emit(xegpu.UpdateNdOffsetOp(build.one(operation.tile), offsets)))
 
 
@@ -97,15 +102,19 @@ def _at(build: Rebuilder, desc: SSAValue, row: int, column: int) -> SSAValue:
 def _messages(build: Rebuilder, tile: SSAValue) -> list[SSAValue]:
     """Descriptors of a tile's messages, row-major."""
     parameters, (rows, columns) = _parameters(tile)
-    width = columns * parameters.encoding.array_length
-    desc = build.one(tile)
+    desc, length = build.one(tile), parameters.encoding.array_length
+    if parameters.encoding.order == (0, 1):
+        return [_at(build, desc, column, row) for row in range(0, parameters.shape[0], rows * length)
+                for column in range(0, parameters.shape[1], columns)]
+    width = columns * length
     return [_at(build, desc, row, column) for row in range(0, parameters.shape[0], rows)
             for column in range(0, parameters.shape[1], width)]
 
 
 def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
     tile, blocks = _parameters(operation.tile)
-    loads = [build.emit(xegpu.LoadNdOp(desc)) for desc in _messages(build, operation.tile)]
+    transpose = tile.encoding.order == (0, 1)
+    loads = [build.emit(xegpu.LoadNdOp(desc, transpose=transpose)) for desc in _messages(build, operation.tile)]
     for load in loads:
         load.name_hint = operation.result.name_hint or operation.tile.name_hint
     if tile.encoding.array_length > 1:
@@ -133,8 +142,8 @@ def _pack(build: Rebuilder, operation: ops.TilePackOp) -> None:
     source = build.get(operation.source)
     shape = ops.shape_of(operation.result)
     form = Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
-    values = tuple(_block(build, source, form.block, row, column)
-                   for row in range(0, form.shape[0], form.block[0]) for column in range(0, form.shape[1], form.block[1]))
+    rows, columns = (range(0, size, step) for size, step in zip(form.shape, form.block, strict=True))
+    values = tuple(_block(build, source, form.block, row, column) for row in rows for column in columns)
     build.set(operation.result, values, form)
 
 

@@ -221,6 +221,40 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     build.set(operation.result, tuple(value for value in accumulators if value is not None), form)
 
 
+
+def _transpose(build: Rebuilder, operation: ops.TileTransposeOp) -> None:
+    """Each subgroup transposes its own blocks, if the maps give it the right ones."""
+    source = build.get(operation.source)
+    if source.form is None or operation.wg_map is None:
+        build.copy(operation)
+        return
+    form = Dealt(operation.wg_map.data, ops.shape_of(operation.result))  # type: ignore[arg-type]
+    mine = _held(source.form)
+    chosen = []
+    for part, origins in enumerate(zip(*_held(form).values(), strict=True)):
+        found = {_position(mine[linear], origin[::-1]) for linear, origin in enumerate(origins)}
+        if len(found) != 1 or None in found or source.form.wg_map.sg_data != form.wg_map.sg_data[::-1]:
+            build.fail(f"{source.form.wg_map} transposed is not {form.wg_map}: subgroups would have to exchange block "
+                       f"{part}, which is not implemented yet",
+                       "load with a map that gives each subgroup the rows that it needs as columns")
+        chosen.append(found.pop())
+    values = tuple(build.emit(ops.TileTransposeOp(source.values[index])) for index in chosen)  # type: ignore[index]
+    build.set(operation.result, values, form)
+
+
+def _held(form: Dealt) -> dict[int, list[Pair]]:
+    """For each subgroup, where its blocks start, in the order of its rounds."""
+    map_, (height, width) = form.wg_map, form.shape
+    rounds = list(map_.blocks(form.shape))
+    return {linear: [(map_.offset(0, linear // map_.sg_layout[1], i, height),
+                      map_.offset(1, linear % map_.sg_layout[1], j, width)) for i, j in rounds]
+            for linear in range(map_.subgroups)}
+
+
+def _position(origins: list[Pair], origin: Pair) -> int | None:
+    return origins.index(origin) if origin in origins else None
+
+
 RULES: dict[type[Operation], Rule] = {
     ops.InitTileOp: _init,
     ops.LoadTileOp: _load,
@@ -228,5 +262,6 @@ RULES: dict[type[Operation], Rule] = {
     ops.PrefetchTileOp: _prefetch,
     ops.UpdateTileOffsetOp: _update,
     ops.TileMmaOp: _mma,
+    ops.TileTransposeOp: _transpose,
     BroadcastOp: _spread,
 }

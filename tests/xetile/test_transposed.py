@@ -1,0 +1,133 @@
+"""Transposed operands: by tile_transpose, by order, and as transposed views, at both levels and in every execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.conftest import require_device, require_ocloc
+from xegpu import dtypes
+
+RNG = np.random.default_rng(11)
+PLACES = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"),
+          ("opencl:cpu", "cpu")]
+
+
+@xt.kernel
+def subgroup_level(A, B, C, *, ta=False, tb=False, BM=16, BN=32, BK=32, accumulator=xt.f32):
+    """C = A @ B, the arrays of transposed operands holding their transposes."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    a = xt.init_tile(A, (0, m), (BK, BM)) if ta else xt.init_tile(A, (m, 0), (BM, BK))
+    b = xt.init_tile(B, (n, 0), (BN, BK)) if tb else xt.init_tile(B, (0, n), (BK, BN))
+    acc = xt.zeros((BM, BN), accumulator)
+    for _ in xt.range(0, A.shape[0] if ta else A.shape[1], BK):
+        left, right = xt.load_tile(a), xt.load_tile(b)
+        left = xt.tile_transpose(left) if ta else left
+        right = xt.tile_transpose(right) if tb else right
+        acc = xt.tile_mma(left, right, acc)
+        a = xt.update_tile_offset(a, BK, 0) if ta else xt.update_tile_offset(a, 0, BK)
+        b = xt.update_tile_offset(b, 0, BK) if tb else xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
+def workgroup_level(A, B, C, *, ta=False, tb=False, BM=64, BN=64, BK=32, sg=(4, 2)):
+    """The same for a work-group: transposed tiles are dealt out so that each subgroup holds what it transposes."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    rows, columns, count = BM // sg[0], BN // sg[1], sg[0] * sg[1]
+    map_a, map_b = xt.wg_map(sg, (rows, BK)), xt.wg_map(sg, (BK, columns))
+    a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=map_a, order=(0, 1) if ta else (1, 0))
+    if tb:
+        b = xt.init_tile(B, (n, 0), (BN, BK), wg_map=xt.wg_map((count, 1), (columns, BK)))
+    else:
+        b = xt.init_tile(B, (0, n), (BK, BN), wg_map=map_b)
+    acc = xt.zeros((BM, BN), xt.f32, wg_map=xt.wg_map(sg, (rows, columns)))
+    for _ in xt.range(0, A.shape[1], BK):
+        right = xt.load_tile(b)
+        right = xt.tile_transpose(right, wg_map=map_b) if tb else right
+        acc = xt.tile_mma(xt.load_tile(a), right, acc)
+        a = xt.update_tile_offset(a, 0, BK)
+        b = xt.update_tile_offset(b, 0, BK) if tb else xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=xt.wg_map(sg, (rows, columns))))
+
+
+def operands(name: str, shape: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A, B and their product, exact in every type."""
+    dtype, (m, n, k) = dtypes.of(name), shape
+    a, b = (RNG.integers(0 if dtype.kind == "u" else -4, 5, size).astype(dtype.numpy) for size in ((m, k), (k, n)))
+    return a, b, a.astype(np.float64) @ b.astype(np.float64)
+
+
+def seen_as(array: np.ndarray, name: str) -> Any:
+    return xt.view(array, name) if name == "tf32" else array
+
+
+@pytest.mark.parametrize("shape", [(32, 64, 64), (50, 72, 40), (1, 7, 13)])
+@pytest.mark.parametrize(("name", "accumulator", "depth"),
+                         [("bf16", xt.f32, 32), ("i8", xt.i32, 64), ("tf32", xt.f32, 16), ("f32", xt.f32, 16)])
+@pytest.mark.parametrize(("ta", "tb"), [(False, True), (True, False), (True, True)])
+def test_subgroup_level(ta, tb, name, accumulator, depth, shape):
+    a, b, expected = operands(name, shape)
+    stored = [seen_as(np.ascontiguousarray(x.T) if t else x, name) for x, t in ((a, ta), (b, tb))]
+    viewed = [seen_as(np.ascontiguousarray(x.T).T if t else x, name) for x, t in ((a, ta), (b, tb))]
+    grid = -(-shape[0] // 16), -(-shape[1] // 32)
+    for where, target in PLACES:
+        if (name, target) == ("tf32", "dg2"):
+            continue
+        if where == "opencl:cpu":
+            if (name, shape) != ("bf16", (50, 72, 40)):
+                continue  # a kernel takes a second to build there
+            require_device(where)
+        for arrays, flags in ((stored, {"ta": ta, "tb": tb}), (viewed, {})):
+            c = np.full((shape[0], shape[1]), 9, accumulator.numpy)
+            subgroup_level.on(where, target=target)[grid](*arrays, c, BK=depth, accumulator=accumulator, **flags)
+            assert np.array_equal(c, expected), (where, target, flags)
+
+
+@pytest.mark.parametrize("ta", [False, True])
+@pytest.mark.parametrize("tb", [False, True])
+def test_workgroup_level(ta, tb):
+    a, b, expected = operands("bf16", (130, 100, 72))
+    arrays = [np.ascontiguousarray(a.T).T if ta else a, np.ascontiguousarray(b.T) if tb else b]
+    for where, target in PLACES:
+        if where == "opencl:cpu":
+            require_device(where)
+        c = np.zeros(expected.shape, np.float32)
+        workgroup_level.on(where, target=target)[3, 2](*arrays, c, ta=ta, tb=tb)
+        assert np.array_equal(c, expected), (where, target)
+
+
+def test_the_promise_of_an_order_is_checked():
+    a, b, expected = operands("bf16", (64, 64, 64))
+    c = np.full(expected.shape, 9, np.float32)
+    with pytest.raises(xt.ShapeError, match=r"order \[0, 1\], and its array is stored row by row"):
+        workgroup_level.on("numpy:xegpu")[1, 1](a, b, c, ta=True)
+    assert (c == 9).all()
+    workgroup_level.on("numpy:xegpu")[1, 1](a, b, c)
+    assert np.array_equal(c, expected)
+
+
+def test_maps_that_would_need_an_exchange_are_an_error():
+    @xt.kernel
+    def exchanging(B, C, *, sg=(2, 2)):
+        b = xt.load_tile(xt.init_tile(B, (0, 0), (32, 64), wg_map=xt.wg_map(sg, (16, 32))))
+        t = xt.tile_transpose(b, wg_map=xt.wg_map(sg, (32, 16)))
+        xt.store_tile(t, xt.init_tile(C, (0, 0), (64, 32), wg_map=xt.wg_map(sg, (32, 16))))
+
+    with pytest.raises(xt.ShapeError, match="exchange"):
+        _ = exchanging.lower(xt.Spec((32, 64), "bf16"), xt.Spec((64, 32), "bf16")).opencl
+
+
+def test_b_transposed_is_loaded_by_transposing_messages():
+    require_ocloc()
+    specs = xt.Spec((4096, 4096), "bf16"), xt.Spec((4096, 4096), "bf16", (1, 4096)), xt.Spec((4096, 4096), "f32")
+    for target in ("pvc", "bmg"):
+        lowered = subgroup_level.lower(*specs, target=target, BM=32, BN=64)
+        report = lowered.report()
+        assert lowered.opencl.count("2d_block_read_transpose_32b_16r8x1c") == 8
+        assert report.loop["dpas"] == 32
+        assert report.loop["load_block2d"] == 9
+        assert (report.spill_size, report.private_size) == (0, 0)

@@ -1,0 +1,99 @@
+"""Tiles in the order of memory, and transpositions folded into loads (XeTile.md, ``order`` and ``tile_transpose``).
+
+    %t = init_tile %BT, [%n, %k] : tile<64x32xbf16>
+    %v = load_tile %t : -> vector<64x32xbf16>
+    %w = tile_transpose %v : -> vector<32x64xbf16>
+becomes
+    %t = init_tile %BT, [%k, %n] : tile<32x64xbf16, order = [0, 1]>      sizes and strides exchanged, too
+    %w = load_tile %t : -> vector<32x64xbf16>
+
+After this pass ``order`` says how a tile lies in memory: ``[0, 1]`` where its columns are contiguous. A tile on an
+array that is stored column by column, such as a transposed view, takes that order by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.origins import array_of
+from xegpu.rewriting import Rebuilder, rewrite
+from xegpu.webs import Webs
+from xetile.dialect import ops
+from xetile.dialect.attributes import TileType
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The pass.
+
+    Attributes:
+        access: for each argument how it may be reached; arrays stored column by column end in ``columns``.
+    """
+
+    access: tuple[str, ...]
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with every tile's order that of memory, and no transposition of what is only loaded."""
+        return rewrite(module, lambda function: _Orders(self.access, function).function(function))
+
+
+def _links(operation: Operation) -> Iterator[SSAValue]:
+    if isinstance(operation, ops.UpdateTileOffsetOp):
+        yield from (operation.tile, operation.result)
+
+
+class _Orders(Rebuilder):
+    """One function's rewrite."""
+
+    def __init__(self, access: tuple[str, ...], function: func.FuncOp) -> None:
+        super().__init__({ops.InitTileOp: _init, ops.UpdateTileOffsetOp: _update, ops.LoadTileOp: _load,
+                          ops.TileTransposeOp: _transpose})
+        self.ways = dict(zip(function.body.block.args, access, strict=True))
+        self.webs = Webs(function, _links)
+
+    def turns(self, tile: SSAValue) -> bool:
+        """Whether everything that is loaded through a tile's web is transposed, and nothing is stored."""
+        loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, ops.LoadTileOp)]
+        stores = any(isinstance(use.operation, ops.StoreTileOp) for use in self.webs.uses(tile))
+        users = [use.operation for load in loads for use in load.result.uses]
+        return bool(users) and not stores and all(isinstance(user, ops.TileTransposeOp) for user in users)
+
+
+def _init(build: _Orders, operation: ops.InitTileOp) -> None:
+    tile, turned = ops.tile_of(operation.result), build.turns(operation.result)
+    columns = build.ways[array_of(operation.source)].endswith("columns")  # type: ignore[index]
+    if tile.encoding.order == (0, 1) and not columns and tile.encoding.inner_blocks is None:
+        build.fail("the tile has order [0, 1], and its array is stored row by row",
+                   "drop the order, or pass the transposed view of an array stored the other way round")
+    step, shape = (-1, (tile.shape[1], tile.shape[0])) if turned else (1, tile.shape)
+    offsets, sizes, strides = ([build.one(value) for value in group][::step]
+                               for group in (operation.offsets, operation.shape, operation.strides))
+    result = TileType(tile).with_(shape=shape, order=(0, 1) if columns != turned else (1, 0))
+    made = ops.InitTileOp(build.one(operation.source), offsets, sizes, strides, result)
+    build.set(operation.result, build.emit(made), turned or None)
+
+
+def _update(build: _Orders, operation: ops.UpdateTileOffsetOp) -> None:
+    tile = build.get(operation.tile)
+    offsets = [build.one(offset) for offset in operation.offsets]
+    moved = ops.UpdateTileOffsetOp(tile.values[0], offsets[::-1] if tile.form else offsets)
+    build.set(operation.result, build.emit(moved), tile.form)
+
+
+def _load(build: _Orders, operation: ops.LoadTileOp) -> None:
+    tile = build.get(operation.tile)
+    build.set(operation.result, build.emit(ops.LoadTileOp(tile.values[0], operation.padding)), tile.form)
+
+
+def _transpose(build: _Orders, operation: ops.TileTransposeOp) -> None:
+    source = build.get(operation.source)
+    if source.form:
+        build.set(operation.result, source.values[0])
+        return
+    build.fail("this transposes a vector that was computed, which is not implemented yet",
+               "transpose what is loaded: tile_transpose(load_tile(...)), used for nothing else")
