@@ -133,6 +133,10 @@ class BaseKernel:
         """The constants as a key."""
         return tuple(sorted((name, _hashable(value)) for name, value in constants.items()))
 
+    def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
+        """The constants of a call, with the defaults of those that it does not give."""
+        return constants
+
     def grid(self, grid: Any, args: Sequence[Any], constants: dict[str, Any]) -> Grid:
         """The grid of a launch as three counts.
 
@@ -144,7 +148,7 @@ class BaseKernel:
                 raise ShapeError(f"{self.name} is launched without a grid",
                                  f"write {self.name}[M // BM, N // BN]({', '.join(self.parameters)}), or give the "
                                  "kernel a grid of its own: @xt.kernel(grid=lambda ...)")
-            grid = self.grid_function(*args, **constants)
+            grid = self.grid_function(*args, **self.all_constants(constants))
         counts = grid if isinstance(grid, (tuple, list)) else (grid,)
         if not 1 <= len(counts) <= 3 or not all(_is_count(count) for count in counts):
             raise ShapeError(f"a grid is one to three integers from 0 to {_MOST_GROUPS}, not {grid!r}",
@@ -270,6 +274,10 @@ class Kernel(BaseKernel):
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
+
+    def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
+        self.constants_key(constants)  # an unknown or missing one is an error here, not in the author's grid function
+        return {**self._constants, **constants}
 
     def location(self) -> Location:
         """Where the function is defined."""

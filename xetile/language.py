@@ -243,6 +243,8 @@ def _check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) 
         raise ShapeError(f"the accumulator is dealt out as {acc.wg_map}, the result as {result}",
                          f"make the accumulator with wg_map={result}", location)
     depth = a.shape[1]
+    if depth != b.shape[0]:
+        return  # the operation's own verifier says so, and in terms of shapes
     needed = {"A": (a, WgMap(result.sg_layout, (result.sg_data[0], depth))),
               "B": (b, WgMap(result.sg_layout, (depth, result.sg_data[1])))}
     for name, (operand, map_) in needed.items():
@@ -253,10 +255,17 @@ def _check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) 
         if not fits:
             raise ShapeError(f"{name} is dealt out as {given}, but a result of {result} needs {map_}",
                              f"give {name}'s tile {map_}", location)
+    assert a.wg_map is not None
+    assert b.wg_map is not None
+    if a.wg_map.sg_data[1] != b.wg_map.sg_data[0]:
+        raise ShapeError(f"A is cut into blocks of {a.wg_map.sg_data[1]} along K and B into blocks of "
+                         f"{b.wg_map.sg_data[0]}: {a.wg_map} and {b.wg_map}",
+                         f"make both {depth}, or both the same divisor of it", location)
 
 
 def zeros(shape: tuple[int, int], dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
     """A vector of zeros."""
+    current("xt.zeros")
     return full(shape, 0, dtype, wg_map=wg_map)
 
 

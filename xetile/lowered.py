@@ -113,7 +113,7 @@ class Lowered:
 
     def report(self) -> Report:
         """What the machine code uses: registers, spills, private and shared memory, and the hot loop's mix."""
-        return Report(self.isa(), self.name)
+        return Report(self.isa(), self.emitted.name)
 
 
 class Report:

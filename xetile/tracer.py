@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
@@ -36,7 +37,14 @@ if TYPE_CHECKING:
 _PACKAGE = __name__.partition(".")[0]
 _FILES = ("tracer", "values", "language", "loops", "frames", "kernel", "arguments")
 _RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
-_current: list[Tracer] = []
+class _Recordings(threading.local):
+    """The recordings of one thread, the innermost last: threads record kernels independently."""
+
+    def __init__(self) -> None:
+        self.stack: list[Tracer] = []
+
+
+_recordings = _Recordings()
 STAGE = "xetile.stage"
 """The module's attribute that says how far a kernel is lowered; the pipeline goes on from there."""
 
@@ -219,16 +227,16 @@ def unsigned(mlir: Attribute) -> bool:
 @contextmanager
 def recording(tracer: Tracer) -> Iterator[Tracer]:
     """Make ``tracer`` the one that the language functions record to."""
-    _current.append(tracer)
+    _recordings.stack.append(tracer)
     try:
         yield tracer
     finally:
-        _current.pop()
+        _recordings.stack.pop()
 
 
 def is_recording() -> bool:
     """Whether a kernel is being recorded."""
-    return bool(_current)
+    return bool(_recordings.stack)
 
 
 def current(what: str = "this") -> Tracer:
@@ -237,13 +245,13 @@ def current(what: str = "this") -> Tracer:
     Raises:
         TraceError: there is none: the call was made outside a kernel.
     """
-    if not _current:
+    if not _recordings.stack:
         raise TraceError(
             f"{what} works only inside a kernel",
             "call it in a function decorated with @xt.kernel, and launch that",
             Location.of_caller((_PACKAGE,)),
         )
-    return _current[-1]
+    return _recordings.stack[-1]
 
 
 def trace(

@@ -564,7 +564,7 @@ def test_loops(name: str) -> None:
     error = fails(Exception, lambda: kernel.on("numpy")[1](a, c), at, message, hint)
     assert isinstance(error, (ValueError, TypeError, IndexError))
     assert (c == SENTINEL).all()
-    assert not tracer._current, "the recording has ended"
+    assert not tracer._recordings.stack, "the recording has ended"
 
 
 @xt.kernel

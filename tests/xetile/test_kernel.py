@@ -146,7 +146,7 @@ def test_grids(where: str) -> None:
 
 
 def test_the_kernels_own_grid() -> None:
-    @xt.kernel(grid=lambda A, C, scale, *, rows=8: (-(-A.shape[0] // rows),))
+    @xt.kernel(grid=lambda A, C, scale, *, rows: (-(-A.shape[0] // rows),))
     def own(A, C, scale, *, rows=8):
         row = xt.group_id(0) * rows
         a, c = (xt.init_tile(array, (row, 0), (rows, 16)) for array in (A, C))
@@ -158,6 +158,9 @@ def test_the_kernels_own_grid() -> None:
             c = np.zeros_like(a)
             (own if where is None else own.on(where))(a, c, 3.0, rows=rows)
             np.testing.assert_array_equal(c, a * 3)
+    c = np.zeros_like(a)
+    own(a, c, 2.0)
+    np.testing.assert_array_equal(c, a * 2)
     c = np.zeros_like(a)
     own[1](a, c, 2.0)
     np.testing.assert_array_equal(c, np.concatenate([a[:8] * 2, np.zeros_like(a[8:])]))
