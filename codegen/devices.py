@@ -105,16 +105,19 @@ def _queue_of_filter(where: str) -> Queue:
 
 
 @cache
-def best_device() -> str | None:
+def best_device(spirv: bool = True) -> str | None:
     """The filter string of the best device here: a GPU whose target is known, Level Zero before OpenCL, or the CPU.
 
     ``None`` without dpctl and without any such device.
+
+    Args:
+        spirv: whether SPIR-V can be made, without which nothing runs on a Level Zero device.
     """
     try:
         dpctl = import_dpctl()
     except DeviceError:
         return None
-    for backend in ("level_zero", "opencl"):
+    for backend in ("level_zero", "opencl") if spirv else ("opencl",):
         for device in dpctl.get_devices(backend=backend, device_type="gpu"):
             if _is_known(device):
                 return str(device.filter_string)

@@ -20,6 +20,8 @@ from xegpu.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
 
+CALL = "XETILE_CALL"
+"""What stands before a function's type; a prelude may define it to keep calls as calls."""
 _RESERVED = frozenset([
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
     "float", "for", "goto", "half", "if", "inline", "int", "long", "register", "return", "short", "signed",
@@ -114,3 +116,8 @@ def _place(location: Location | None) -> str:
     """The author's file and line. The folder is left out, since the text is a key of caches."""
     positions = [] if location is None else Location(location.chain[:1], location.fixed).positions
     return f"{basename(positions[0].file)}:{positions[0].line}" if positions else ""
+
+
+def atom(expression: str) -> str:
+    """An expression that may stand beside any operator: a name as it is, anything else in parentheses."""
+    return expression if re.fullmatch(r"[\w.]+", expression) else f"({expression})"

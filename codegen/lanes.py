@@ -1,4 +1,4 @@
-"""Blocks by single elements, for memory that block IO cannot reach; products by plain multiply-adds; layout changes.
+"""Blocks by rows and by single elements, for memory that 2D block IO cannot reach.
 
 Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
 inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads; any other block
@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from codegen.emitter import Emitter
+from codegen.emitter import CALL, Emitter
 from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
 from xegpu import layouts
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
-from xegpu.dtypes import DType, bf16, f16, tf32
 from xegpu.errors import TargetError
 from xegpu.layouts import LaneMap
 
-CALL = "XETILE_CALL"
-"""What stands before a function's type; a prelude may define it to keep calls as calls."""
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
 _BLOCK_READ = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_read_us",
@@ -303,110 +300,3 @@ def _store_function(piece: _Piece, fragment: Fragment) -> str:
     moved = "".join(f"words.s{part}, " for part in _KEPT[width])
     return "\n".join([*lines, "  __attribute__((opencl_unroll_hint(1)))", f"  for (int i = 0; i < {width}; ++i) {{",
                       f"  {checked}", f"    words = ({fragment.c_type})({moved}0);", "  }", "}", ""])
-
-
-def mad_function(emitter: Emitter, a: Fragment, b: Fragment, c: Fragment) -> str:
-    """The name of a function for D = C + A x B of these fragments, lane ``k`` holding column ``k`` of A.
-
-    Sums are float for floats, rounded once to the accumulator's type, and int for integers.
-    """
-    depth, rows, result = b.units, a.units, c.dtype
-    name = f"mad_{a.dtype}_{b.dtype}_{result}_{rows}x{depth}"
-    total = vector_type("int" if not result.is_float else "float", rows)
-    a_parts = [f"{a.c_type} a{i}" for i in range(len(a.names))]
-    b_parts = [f"{b.c_type} b{i}" for i in range(len(b.names))]
-    lines = [f"  const {total} wide = {_widened('a0', a.dtype, rows, total)};",
-             f"  {total} sum = {_widened('c', result, rows, total)};"]
-    words = b.renamed(tuple(f"b{i}" for i in range(len(b.names)))).words()
-    for k, word in enumerate(words):
-        scalar = "int" if not result.is_float else "float"
-        parts = [f"sub_group_broadcast({_component('wide', m, rows)}, {k})" for m in range(rows)]
-        value = _widened(word, b.dtype, 1, scalar)
-        spread = f"({total})({', '.join(parts)})"
-        lines.append(f"  sum = fma({spread}, ({total})({value}), sum);" if result.is_float
-                     else f"  sum += {spread} * ({total})({value});")
-    lines.append(f"  return {_narrowed('sum', result, rows)};")
-    emitter.function(f"{CALL} static {c.c_type} {name}({', '.join([*a_parts, *b_parts, f'{c.c_type} c'])})\n{{\n"
-                     + "\n".join(lines) + "\n}\n")
-    return name
-
-
-def _component(name: str, position: int, width: int) -> str:
-    return name if width == 1 else f"{name}.s{position:x}"
-
-
-def _widened(value: str, dtype: DType, width: int, total: str) -> str:
-    number = "" if width == 1 else str(width)
-    if dtype is bf16:
-        return f"intel_convert_as_bfloat16{number}_float{number}({value})"
-    if dtype is tf32:
-        return f"as_float{number}(as_uint{number}({value}) & 0xffffe000u)"
-    return value if total.startswith(dtype.opencl) else f"convert_{total}({value})"
-
-
-def _narrowed(value: str, dtype: DType, width: int) -> str:
-    number = "" if width == 1 else str(width)
-    if dtype is bf16:
-        return f"intel_convert_bfloat16{number}_as_ushort{number}({value})"
-    return f"convert_half{number}({value})" if dtype is f16 else value
-
-
-def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
-    """A fragment under another lane map, by shuffles.
-
-    For each element of the result, the lane and the word that hold it; words that only some lanes need are shuffled by
-    all, and chosen afterwards.
-    """
-    assert operation.source_map is not None
-    assert operation.target_map is not None
-    source, target, shape = operation.source_map.data, operation.target_map.data, operation.block_shape()
-    fragment = emitter.fragment(operation.source)
-    if source.per_lane != 1:
-        raise TargetError("a layout of packed words converts into no other")
-    result = emitter.fresh(operation.result)
-    row, column = layouts.positions(shape, target)
-    words = fragment.words()
-    bits = {8: "uchar", 16: "ushort", 32: "uint"}[fragment.dtype.bits]
-    lane = emitter.name("lane_id")
-    emitter.line(f"const uint {lane} = get_sub_group_local_id();")
-    across = shape[1] // source.unit[1]
-    made = []
-    for unit in range(row.shape[1]):
-        parts = []
-        for e in range(target.per_lane):
-            r, c = row[:, unit, e], column[:, unit, e]
-            holder = (r % source.unit[0]) * source.wi_layout[1] + c % source.unit[1]
-            index = r // source.unit[0] * across + c // source.unit[1]
-            parts.append(_fetched(words, [int(h) for h in holder], [int(i) for i in index], lane, bits))
-        made.append(_joined(parts, fragment.dtype, result))
-    width = result.width
-    groups = [made[i:i + width] for i in range(0, len(made), width)]
-    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
-
-
-def _fetched(words: list[str], holder: list[int], index: list[int], lane: str, bits: str) -> str:
-    """The bits of one element for every lane: from lane ``holder``, word ``index``."""
-    from_lane = _table(holder, lane)
-    fetched = {i: f"intel_sub_group_shuffle((uint)as_{bits}({words[i]}), {from_lane})" for i in sorted(set(index))}
-    first, *others = fetched.items()
-    expression = first[1]
-    for i, value in others:
-        lanes_of_i = sum(1 << position for position, at in enumerate(index) if at == i)
-        expression = f"((({lanes_of_i:#x}u >> {lane}) & 1u) ? {value} : {expression})"
-    return expression
-
-
-def _table(values: list[int], lane: str) -> str:
-    """``values[lane]`` as arithmetic: four bits a lane, looked up in one or two words."""
-    step = values[1] - values[0] if len(values) > 1 else 0
-    if all(value == values[0] + step * i for i, value in enumerate(values)):
-        return f"{values[0]}u" if step == 0 else f"({lane} * {step}u + {values[0]}u)" if step > 0 else "0u"
-    packed = sum(value << (4 * i) for i, value in enumerate(values))
-    return f"((uint)({packed:#x}ul >> ({lane} * 4)) & 15u)"
-
-
-def _joined(parts: list[str], dtype: DType, result: Fragment) -> str:
-    bits = {8: "uchar", 16: "ushort", 32: "uint"}[dtype.bits]
-    if len(parts) == 1:
-        return f"as_{dtype.opencl}(({bits})({parts[0]}))"
-    return f"({result.word})(" + " | ".join(f"({part}) << {i * dtype.bits}" for i, part in enumerate(parts)) + ")"

@@ -85,6 +85,14 @@ def find_ocloc() -> str:
     return found
 
 
+def has_ocloc() -> bool:
+    """Whether ocloc is here."""
+    try:
+        return bool(find_ocloc())
+    except ToolError:
+        return False
+
+
 def compile_device(source: str | bytes, target: str, options: str = "", spirv: bool = False) -> DeviceBinary:
     """Compiles OpenCL C, or with ``spirv`` SPIR-V, for a target. The same input is compiled once a process.
 

@@ -7,7 +7,6 @@ accumulators may end up in memory.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +15,13 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from codegen import elementwise, lanes
-from codegen.emitter import Emitter, Rule
-from codegen.fragments import Array, Coordinate, Descriptor, Fragment, names, vector_type, width_of
+from codegen import elementwise, lanes, loops, products, shuffles
+from codegen.emitter import CALL, Emitter, Rule, atom
+from codegen.fragments import Array, Descriptor, vector_type, width_of
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
-from xegpu.dtypes import of_mlir, tf32, u8
+from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
 from xegpu.rewriting import number
 from xegpu.targets import Target
@@ -93,7 +92,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
 
 def _pragmas(text: str) -> list[str]:
     lines = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if "half" in text else []
-    return [*lines, f"#ifndef {lanes.CALL}\n#define {lanes.CALL}\n#endif\n\n"] if lanes.CALL in text else lines
+    return [*lines, f"#ifndef {CALL}\n#define {CALL}\n#endif\n\n"] if CALL in text else lines
 
 
 def _parameters(emitter: Emitter, function: func.FuncOp) -> list[str]:
@@ -157,15 +156,11 @@ def _index(symbol: str) -> Rule:
         if isinstance(operation.results[0].type, VectorType):
             elementwise.binary(emitter, operation)
             return
-        left, right = (_atom(emitter.values[operand]) for operand in operation.operands)
+        left, right = (atom(emitter.values[operand]) for operand in operation.operands)
         dtype = of_mlir(operation.results[0].type)
         emitter.define(operation.results[0], dtype.opencl, f"{left} {symbol} {right}")
 
     return rule
-
-
-def _atom(expression: str) -> str:
-    return expression if re.fullmatch(r"[\w.]+", expression) else f"({expression})"
 
 
 def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
@@ -173,7 +168,7 @@ def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
         elementwise.binary(emitter, operation)
         return
     size = number(operation.rhs) or 0
-    left, right = (_atom(emitter.values[operand]) for operand in operation.operands)
+    left, right = (atom(emitter.values[operand]) for operand in operation.operands)
     if size > 0 and size & (size - 1) == 0:
         emitter.define(operation.result, "int", f"{left} >> {size.bit_length() - 1}")
         return
@@ -212,8 +207,8 @@ def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
 
 def _create(emitter: Emitter, operation: ops.CreateNdTdescOp) -> None:
     array: Array = emitter.values[operation.source]
-    height, width = (_atom(emitter.values[size]) for size in operation.shape)
-    pitch, step = (_atom(emitter.values[stride]) for stride in operation.strides)
+    height, width = (atom(emitter.values[size]) for size in operation.shape)
+    pitch, step = (atom(emitter.values[stride]) for stride in operation.strides)
     row, column = (emitter.coordinate(offset) for offset in operation.offsets)
     step = "1" if ops.desc_of(operation.result).block.access == "rows" else step
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
@@ -285,50 +280,6 @@ def _prefetch(emitter: Emitter, operation: ops.PrefetchNdOp) -> None:
     emitter.line(f"{name}({_block_arguments(emitter, operation.desc)});")
 
 
-_ACCUMULATOR = {"f32": "float", "f16": "half", "bf16": "short", "i32": "int"}
-
-
-def _dpas(emitter: Emitter, operation: ops.DpasOp) -> None:
-    a, b = emitter.fragment(operation.a), emitter.fragment(operation.b)
-    a_type, b_type = a.dtype, b.dtype
-    depth = operation.sizes()[2]
-    name = f"intel_sub_group_{a_type}_{b_type}_matrix_mad_k{depth}"
-    result = emitter.fresh(operation.result)
-    c_type = vector_type(_ACCUMULATOR[str(result.dtype)], result.width)
-    acc = f"({c_type})(0)" if operation.acc is None else _as(c_type, emitter.fragment(operation.acc))
-    call = f"{name}({_operand_a(emitter, a)}, {_operand_b(b)}, {acc})"
-    emitter.assign(operation.result, result, [call if c_type == result.c_type else f"as_{result.c_type}({call})"])
-
-
-def _as(c_type: str, fragment: Fragment) -> str:
-    (name,) = fragment.names
-    return name if fragment.c_type == c_type else f"as_{c_type}({name})"
-
-
-def _operand_a(emitter: Emitter, fragment: Fragment) -> str:
-    if fragment.dtype is tf32:
-        return _as(vector_type("float", fragment.width), fragment)
-    word = "short" if emitter.subgroup == 16 else "int"
-    return _as(vector_type(f"u{word}" if fragment.dtype is u8 else word, fragment.width), fragment)
-
-
-def _operand_b(fragment: Fragment) -> str:
-    if fragment.dtype is tf32:
-        return _as("float8", fragment)
-    return _as("uint8" if fragment.dtype is u8 else "int8", fragment)
-
-
-def _mad(emitter: Emitter, operation: ops.MadOp) -> None:
-    a, b = emitter.fragment(operation.a), emitter.fragment(operation.b)
-    result = emitter.fresh(operation.result)
-    name = lanes.mad_function(emitter, a, b, result)
-    if operation.acc is None:
-        acc = [f"({result.c_type})(0)"] * len(result.names)
-    else:
-        acc = list(emitter.fragment(operation.acc).names)
-    emitter.assign(operation.result, result, [f"{name}({', '.join((*a.names, *b.names, *acc))})"])
-
-
 def _extract(emitter: Emitter, operation: xvector.ExtractOp) -> None:
     fragment = emitter.fragment(operation.vector)
     (position,) = operation.static_position.get_values()
@@ -375,77 +326,8 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
 
 
-def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
-    start, stop, step = (_atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
-    block = loop.body.block
-    variables: list[str] = []
-    for argument, initial in zip(block.args[1:], loop.iter_args, strict=True):
-        emitter.values[argument], changing = _carried(emitter, argument, emitter.values[initial])
-        variables += changing
-    counter = emitter.name(block.args[0].name_hint or "i")
-    emitter.values[block.args[0]] = counter
-    emitter.line(f"for (int {counter} = {start}; {counter} < {stop}; {counter} += {step}) {{")
-    emitter.depth += 1
-    for operation in block.ops:
-        if isinstance(operation, scf.YieldOp):
-            new = [part for value in operation.operands for part in _parts(emitter.values[value])]
-            _rebind(emitter, variables, new, [t for a in block.args[1:] for t in _types(emitter.values[a])])
-        else:
-            emitter.emit(operation)
-    emitter.depth -= 1
-    emitter.line("}")
-    for result, argument in zip(loop.results, block.args[1:], strict=True):
-        emitter.values[result] = emitter.values[argument]
-
-
-def _carried(emitter: Emitter, argument: SSAValue, initial: Any) -> tuple[Any, list[str]]:
-    """Variables that a loop changes, declared with their first values."""
-    stem = emitter.name(argument.name_hint)
-    if isinstance(initial, Fragment):
-        fragment = initial.renamed(names(stem, len(initial.names)))
-        for name, value in zip(fragment.names, initial.names, strict=True):
-            emitter.line(f"{fragment.c_type} {name} = {value};")
-        return fragment, list(fragment.names)
-    if isinstance(initial, Descriptor):
-        row, column = emitter.name(f"{stem}_row"), emitter.name(f"{stem}_column")
-        emitter.line(f"int {row} = {initial.row}, {column} = {initial.column};")
-        moved = Descriptor(initial.array, initial.height, initial.width, initial.pitch, initial.step,
-                           Coordinate(row), Coordinate(column))
-        return moved, [row, column]
-    emitter.line(f"{of_mlir(argument.type).opencl} {stem} = {initial};")
-    return stem, [stem]
-
-
-def _parts(value: Any) -> list[str]:
-    if isinstance(value, Fragment):
-        return list(value.names)
-    return [str(value.row), str(value.column)] if isinstance(value, Descriptor) else [value]
-
-
-def _types(value: Any) -> list[str]:
-    if isinstance(value, Fragment):
-        return [value.c_type] * len(value.names)
-    return ["int", "int"] if isinstance(value, Descriptor) else [""]
-
-
-def _rebind(emitter: Emitter, variables: list[str], new: list[str], types: list[str]) -> None:
-    """Give the carried variables their next values, all at once where one needs another's old value."""
-    changes = [(v, n, t) for v, n, t in zip(variables, new, types, strict=True) if v != n]
-    changed = {variable for variable, _, _ in changes}
-    tangled = any(set(re.findall(r"[A-Za-z_]\w*", value)) & (changed - {variable}) for variable, value, _ in changes)
-    if tangled:
-        kept = []
-        for variable, value, type_ in changes:
-            name = emitter.name(f"{variable}_next")
-            emitter.line(f"const {type_ or f'__typeof__({variable})'} {name} = {value};")
-            kept.append((variable, name, type_))
-        changes = kept
-    for variable, value, _ in changes:
-        emitter.line(f"{variable} = {value};")
-
-
 RULES: dict[type[Operation], Rule] = {
-    **elementwise.RULES,
+    **elementwise.RULES, **loops.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),
@@ -461,15 +343,11 @@ RULES: dict[type[Operation], Rule] = {
     ops.LoadNdOp: _load,
     ops.StoreNdOp: _store,
     ops.PrefetchNdOp: _prefetch,
-    ops.DpasOp: _dpas,
-    ops.MadOp: _mad,
     ops.PackOp: _pack,
-    ops.ConvertLayoutOp: lanes.convert_layout,
     xvector.BroadcastOp: _spread,
     xvector.ExtractOp: _extract,
     ExtractStridedSliceOp: _slice,
     InsertStridedSliceOp: _insert,
     ShapeCastOp: lambda emitter, op: emitter.values.update({op.result: emitter.values[op.source]}),
     ub.PoisonOp: _poison,
-    scf.ForOp: _loop,
 }

@@ -14,7 +14,7 @@ from codegen.devices import Queue, best_device, device_target, find_queue, needs
 from codegen.interpreter import Meaning, Window
 from codegen.launcher import build_program, find_kernel, launch
 from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
-from codegen.offline import compile_spirv
+from codegen.offline import compile_spirv, has_ocloc
 from codegen.prelude import prelude_for
 from codegen.usm import UsmArray, copy_in, copy_out
 from xegpu.dtypes import DType
@@ -182,8 +182,11 @@ _devices: dict[Any, Executor] = {}
 
 
 def best_place() -> str:
-    """Where kernels run best here, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU device, else NumPy."""
-    return best_device() or "numpy"
+    """Where kernels run best here, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU device, else NumPy.
+
+    Level Zero devices count only where ocloc is installed: they take SPIR-V, and ocloc makes it.
+    """
+    return best_device(spirv=has_ocloc()) or "numpy"
 
 
 def executor_for(where: Any, target: Target | None) -> Executor:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from xetile.values import Array, Value
+from xetile.tiles import Array
+from xetile.values import Value
 
 _DEPTH = 8
 _CLOSED = {"builtins", "numpy", "ml_dtypes", "xetile", "xegpu", "codegen", "xdsl", "dpctl", "dpnp"}

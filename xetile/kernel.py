@@ -19,8 +19,9 @@ from xegpu.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
 from xetile.executors import Executor, executor_for
 from xetile.lowered import Lowered
+from xetile.tiles import Array
 from xetile.tracer import Tracer, trace
-from xetile.values import Array, Scalar, Value
+from xetile.values import Scalar, Value
 
 Grid = tuple[int, int, int]
 _MOST_GROUPS = 2**31 - 1

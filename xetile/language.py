@@ -11,9 +11,7 @@ from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
 
 from xegpu import dtypes
-from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
-from xegpu.targets import TARGETS
 from xetile.arguments import AtTheCall, TypedView, check_view
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.ops import (
@@ -27,8 +25,10 @@ from xetile.dialect.ops import (
     text,
 )
 from xetile.distribution import WgMap
+from xetile.products import accumulator, check_maps, check_product, derived_map
+from xetile.tiles import Array, Tile, check_rank
 from xetile.tracer import current, is_recording
-from xetile.values import Array, Scalar, Tile, Value, Vector, binary, check_rank, plain, scalar, scalar_of_element
+from xetile.values import Scalar, Value, Vector, binary, plain, scalar, scalar_of_element
 from xetile.values import scalar as scalar_value
 
 _DIMENSIONS = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
@@ -169,10 +169,10 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
     """
     for operand in (a, b) if acc is None else (a, b, acc):
         _need(operand, Vector, "tile_mma")
-    _check_product(a, b, acc)
-    dtype = _accumulator(a, b, acc)
-    result_map = wg_map or (acc.wg_map if acc is not None else _derived_map(a, b))
-    _check_maps(a, b, acc, result_map)
+    check_product(a, b, acc)
+    dtype = accumulator(a, b, acc)
+    result_map = wg_map or (acc.wg_map if acc is not None else derived_map(a, b))
+    check_maps(a, b, acc, result_map)
     result = VectorType(dtype.mlir, (a.shape[0], b.shape[-1]))
     operation = TileMmaOp(a.ssa, b.ssa, None if acc is None else acc.ssa, result, result_map)
     return Vector(current().emit(operation), result_map)
@@ -196,71 +196,6 @@ def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
         raise ShapeError(f"the vector is dealt out as {v.wg_map}, its transpose as {wg_map}",
                          "give both a wg_map, or neither", current().location())
     return Vector(current().emit(TileTransposeOp(v.ssa, wg_map)), wg_map)
-
-
-def _accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:
-    location = current().location()
-    forms = [form for target in TARGETS.values() for form in target.forms if (form.a, form.b) == (a.dtype, b.dtype)]
-    if not forms:
-        pairs = sorted({f"{form.a} x {form.b}" for target in TARGETS.values() for form in target.forms})
-        raise ElementTypeError(f"no matrix engine multiplies {a.dtype} by {b.dtype}",
-                               f"tile_mma takes {', '.join(pairs)}; convert with .to(...) or view the array with "
-                               "xt.view(array, dtype)", location)
-    accumulators = {form_type for form in forms for form_type in form.accumulators}
-    if acc is not None and acc.dtype not in accumulators:
-        names = " or ".join(sorted(map(str, accumulators)))
-        raise ElementTypeError(f"{a.dtype} by {b.dtype} does not accumulate in {acc.dtype}",
-                               f"make the accumulator of {names}, as in xt.zeros({acc.shape}, "
-                               f"xt.{min(map(str, accumulators))})", location)
-    return acc.dtype if acc is not None else forms[0].accumulators[0]
-
-
-def _check_product(a: Vector, b: Vector, acc: Vector | None) -> None:
-    (m, depth), (rows, n) = a.shape, b.shape
-    if depth != rows:
-        raise ShapeError(f"tile_mma of A {text(a.shape)} and B {text(b.shape)}: A has {depth} columns and B {rows} "
-                         f"rows", f"make B's tile {depth}x{n}, or A's tile {m}x{rows}", current().location())
-    if acc is not None and acc.shape != (m, n):
-        raise ShapeError(f"A {text(a.shape)} times B {text(b.shape)} is {m}x{n}, and the accumulator is "
-                         f"{text(acc.shape)}", f"make the accumulator {m}x{n}: xt.zeros(({m}, {n}), xt.{acc.dtype})",
-                         current().location())
-
-
-def _derived_map(a: Vector, b: Vector) -> WgMap | None:
-    if a.wg_map is None or b.wg_map is None:
-        return None
-    return WgMap(a.wg_map.sg_layout, (a.wg_map.sg_data[0], b.wg_map.sg_data[1]))
-
-
-def _check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -> None:
-    location = current().location()
-    if result is None:
-        if mapped := next((x for x in (a, b) if x.wg_map is not None), None):
-            raise ShapeError(f"tile_mma has an operand with {mapped.wg_map} and others without a wg_map",
-                             "give the tiles of A, B and the accumulator each a wg_map, or none of them", location)
-        return
-    if acc is not None and acc.wg_map != result:
-        raise ShapeError(f"the accumulator is dealt out as {acc.wg_map}, the result as {result}",
-                         f"make the accumulator with wg_map={result}", location)
-    depth = a.shape[1]
-    if depth != b.shape[0]:
-        return  # the operation's own verifier says so, and in terms of shapes
-    needed = {"A": (a, WgMap(result.sg_layout, (result.sg_data[0], depth))),
-              "B": (b, WgMap(result.sg_layout, (depth, result.sg_data[1])))}
-    for name, (operand, map_) in needed.items():
-        axis = 1 if name == "A" else 0
-        given = operand.wg_map
-        fits = given is not None and given.sg_layout == map_.sg_layout \
-            and given.sg_data[1 - axis] == map_.sg_data[1 - axis] and given.whole(axis, depth)
-        if not fits:
-            raise ShapeError(f"{name} is dealt out as {given}, but a result of {result} needs {map_}",
-                             f"give {name}'s tile {map_}", location)
-    assert a.wg_map is not None
-    assert b.wg_map is not None
-    if a.wg_map.sg_data[1] != b.wg_map.sg_data[0]:
-        raise ShapeError(f"A is cut into blocks of {a.wg_map.sg_data[1]} along K and B into blocks of "
-                         f"{b.wg_map.sg_data[0]}: {a.wg_map} and {b.wg_map}",
-                         f"make both {depth}, or both the same divisor of it", location)
 
 
 def zeros(shape: tuple[int, int], dtype: Any, *, wg_map: WgMap | None = None) -> Vector:

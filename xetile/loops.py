@@ -16,9 +16,11 @@ from xdsl.ir import Block, Region, SSAValue
 
 from xegpu.errors import ElementTypeError, TraceError
 from xetile import frames
+from xetile.arithmetic import constant_of
 from xetile.frames import Path, Scope
+from xetile.tiles import Tile
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Tile, Value, Vector, constant_of, scalar
+from xetile.values import Arithmetic, Scalar, Value, Vector, scalar
 
 _PLAIN = (int, float, complex, str, NoneType)
 """What a variable may hold that is no traced value, yet would change from one iteration to the next."""

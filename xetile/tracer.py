@@ -32,10 +32,8 @@ from xegpu.errors import Location, ShapeError, TraceError, XeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from xetile.values import Array, Value
-
 _PACKAGE = __name__.partition(".")[0]
-_FILES = ("tracer", "values", "language", "loops", "frames", "kernel", "arguments")
+_FILES = ("tracer", "arithmetic", "values", "tiles", "products", "language", "loops", "frames", "kernel", "arguments")
 _RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
 class _Recordings(threading.local):
     """The recordings of one thread, the innermost last: threads record kernels independently."""
@@ -175,14 +173,14 @@ class Tracer:
             self._constants[key] = operation.result
         return self._constants[key]
 
-    def metadata(self, array: Array) -> tuple[list[SSAValue], list[SSAValue]]:
+    def metadata(self, array: SSAValue, name: str) -> tuple[list[SSAValue], list[SSAValue]]:
         """Sizes and strides of an array, read once at the head of the kernel."""
-        operation = memref.ExtractStridedMetaDataOp(array.ssa)
+        operation = memref.ExtractStridedMetaDataOp(array)
         self._at_entry(operation)
-        rank = array.rank
+        rank = len(operation.sizes)
         for axis, value in enumerate(operation.results[2:]):
             kind, position = ("size", axis) if axis < rank else ("stride", axis - rank)
-            value.name_hint = f"{array.name}_{kind}{position}"
+            value.name_hint = f"{name}_{kind}{position}"
         return list(operation.sizes), list(operation.strides)
 
     def _at_entry(self, operation: Operation) -> None:
@@ -255,7 +253,7 @@ def current(what: str = "this") -> Tracer:
 
 
 def trace(
-    function: Callable[..., None], name: str, arguments: Sequence[Callable[[Tracer], Value]],
+    function: Callable[..., None], name: str, arguments: Sequence[Callable[[Tracer], object]],
     constants: dict[str, Any], attributes: dict[str, Attribute],
     subgroups: tuple[int, int] = (1, 1),
 ) -> ModuleOp:

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu import dtypes
-from xegpu.dialect import conversions
 from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import ElementTypeError, RankError, ShapeError, TraceError
-from xetile.dialect.attributes import TileEncoding, WgMapAttr
-from xetile.dialect.ops import text, tile_of
+from xegpu.errors import ElementTypeError, ShapeError, TraceError
+from xetile.arithmetic import BINARY, constant_of, convert, fold
+from xetile.dialect.attributes import WgMapAttr
+from xetile.dialect.ops import text
 from xetile.distribution import WgMap
 from xetile.tracer import current
 
 Number = int | float
-
-_FLOAT: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "+": arith.AddfOp, "-": arith.SubfOp, "*": arith.MulfOp, "/": arith.DivfOp,
-    "maximum": arith.MaximumfOp, "minimum": arith.MinimumfOp,
-}
-_SIGNED: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "+": arith.AddiOp, "-": arith.SubiOp, "*": arith.MuliOp, "//": arith.FloorDivSIOp, "%": arith.RemSIOp,
-    "maximum": arith.MaxSIOp, "minimum": arith.MinSIOp, "&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp,
-    "<<": arith.ShLIOp, ">>": arith.ShRSIOp,
-}
-_UNSIGNED: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    **_SIGNED, "//": arith.DivUIOp, "%": arith.RemUIOp, "maximum": arith.MaxUIOp, "minimum": arith.MinUIOp,
-    ">>": arith.ShRUIOp,
-}
-BINARY = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "x": _SIGNED}
-
-_FOLD: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b, "maximum": max, "minimum": min,
-}
-
 
 class Value:
     """A symbolic value: one SSA value of the recording.
@@ -258,100 +235,6 @@ class Vector(Arithmetic):
         return Vector(convert(self.ssa, target), self.wg_map)
 
 
-class Addressed(Value):
-    """What stands for memory, and takes no part in arithmetic."""
-
-    __slots__ = ()
-
-    def _calculated(self, *others: object) -> NoReturn:
-        raise ElementTypeError(f"a {self.describe()} takes no part in arithmetic",
-                               "calculate with vectors and run-time numbers: xt.load_tile(tile) gives a vector, "
-                               "array.shape and array.strides give numbers", current("arithmetic").location())
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _calculated
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __and__ = __or__ = __xor__ = _calculated
-    __lshift__ = __rshift__ = __neg__ = __pos__ = __invert__ = __abs__ = _calculated
-
-
-class Tile(Addressed):
-    """A window on an array in memory: an address, not data.
-
-    Attributes:
-        shape: rows and columns.
-        dtype: the element type.
-        wg_map: how it is dealt to the subgroups, None on a subgroup's tile.
-    """
-
-    __slots__ = ()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return tile_of(self.ssa).shape
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return tile_of(self.ssa).dtype
-
-    @property
-    def encoding(self) -> TileEncoding:
-        """Order, work-group map and blocks."""
-        return tile_of(self.ssa).encoding
-
-    @property
-    def wg_map(self) -> WgMap | None:
-        """How the tile is dealt to the subgroups."""
-        return self.encoding.wg_map
-
-    def describe(self) -> str:
-        return f"tile of {text(self.shape)} {self.dtype}"
-
-
-class Array(Addressed):
-    """An array argument of the kernel.
-
-    Attributes:
-        name: the parameter's name.
-        rank: number of dimensions.
-        dtype: the element type it is read as.
-        shape, strides: run-time sizes and strides in elements.
-    """
-
-    __slots__ = ("_metadata", "dtype", "name", "rank")
-
-    def __init__(self, ssa: SSAValue, name: str, rank: int, dtype: DType, metadata: Any = None) -> None:
-        super().__init__(ssa)
-        self.name, self.rank, self.dtype = name, rank, dtype
-        self._metadata = metadata
-
-    def describe(self) -> str:
-        return f"{self.rank}-dimensional array of {self.dtype}"
-
-    def metadata(self) -> tuple[list[SSAValue], list[SSAValue]]:
-        """The SSA values of sizes and strides."""
-        if self._metadata is None:
-            self._metadata = current("an array's shape").metadata(self)
-        return self._metadata  # type: ignore[no-any-return]
-
-    @property
-    def shape(self) -> tuple[Scalar, ...]:
-        """Run-time sizes, in elements."""
-        return tuple(Scalar(size) for size in self.metadata()[0])
-
-    @property
-    def strides(self) -> tuple[Scalar, ...]:
-        """Run-time strides, in elements."""
-        return tuple(Scalar(stride) for stride in self.metadata()[1])
-
-
-def constant_of(value: SSAValue) -> int | float | None:
-    """The number that an SSA value is, if it is a scalar constant."""
-    if isinstance(value.owner, arith.ConstantOp) and hasattr(value.owner.value, "value"):
-        return value.owner.value.value.data  # type: ignore[no-any-return]
-    return None
-
-
 def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
     """``value``, a Python number or a run-time one, as a scalar of ``dtype``.
 
@@ -432,20 +315,6 @@ def _scalar_binary(operator: str, left: Any, right: Any) -> Scalar:
     return Scalar(current().emit(rule(*operands)))
 
 
-def fold(operator: str, dtype: DType, left: SSAValue, right: SSAValue) -> SSAValue | None:
-    """The result of an index operation that needs none: both sides constant, or one of them neutral."""
-    if dtype.kind != "x":
-        return None
-    a, b = constant_of(left), constant_of(right)
-    if a is not None and b is not None and operator in _FOLD and (b != 0 or operator not in ("//", "%")):
-        return current().constant(_FOLD[operator](a, b), dtype)
-    if (b == 0 and operator in "+-") or (b == 1 and operator in ("*", "//")):
-        return left
-    if (a == 0 and operator == "+") or (a == 1 and operator == "*"):
-        return right
-    return None
-
-
 def spread(number: Any, like: Vector) -> SSAValue:
     """A number spread over a vector of the shape and element type of ``like``."""
     mlir = VectorType(like.dtype.mlir, like.shape)
@@ -488,42 +357,3 @@ def _check_alike(operator: str, left: Vector, right: Vector) -> None:
     if left.wg_map != right.wg_map:
         raise ShapeError(f"the sides of {operator} are dealt out differently: {left.wg_map} and {right.wg_map}",
                          "give both the same wg_map", location)
-
-
-def convert(value: SSAValue, target: DType) -> SSAValue:
-    """A scalar or vector as another element type."""
-    type_ = value.type
-    source = of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
-    if source is target:
-        return value
-    if {source, target} == {dtypes.f16, dtypes.bf16}:  # as wide as each other, so neither extends nor truncates
-        return convert(convert(value, dtypes.f32), target)
-    if "x" in (source.kind, target.kind):
-        if dtypes.i32 not in (source, target):  # an index converts to 32 bits only, as devices count with these
-            return convert(convert(value, dtypes.i32), target)
-        return current().emit(arith.IndexCastOp(value, target.mlir))  # type: ignore[no-any-return]
-    result = VectorType(target.mlir, type_.get_shape()) if isinstance(type_, VectorType) else target.mlir
-    return current().emit(_conversion(source, target)(value, result))  # type: ignore
-
-
-def _conversion(source: DType, target: DType) -> type[Operation]:
-    if source.is_float and target.is_float:
-        wider = target.bits > source.bits or (source is dtypes.tf32 and target.bits >= 32)
-        return arith.ExtFOp if wider else arith.TruncFOp
-    if source.is_float:
-        return conversions.FPToSIOp if target.signed else conversions.FPToUIOp
-    if target.is_float:
-        return conversions.SIToFPOp if source.signed else conversions.UIToFPOp
-    if target.bits > source.bits:
-        return conversions.ExtSIOp if source.signed else conversions.ExtUIOp
-    return arith.BitcastOp if target.bits == source.bits else conversions.TruncIOp
-
-
-def check_rank(array: Array, rank: int, what: str) -> None:
-    """Raise unless ``array`` has ``rank`` dimensions."""
-    if array.rank != rank:
-        example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)" if array.rank < rank else \
-            f"one {rank}-dimensional slice at a time, such as {array.name}[{', '.join('0' * (array.rank - rank))}]"
-        raise RankError(f"{what} takes a {rank}-dimensional array, and {array.name} has "
-                        f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
-                        current().location())

@@ -1,0 +1,78 @@
+"""Fragments under another lane map, in OpenCL C: elements move between lanes by subgroup shuffles."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from codegen.emitter import Emitter, Rule
+from codegen.fragments import Fragment
+from xegpu import layouts
+from xegpu.dialect import ops
+from xegpu.dtypes import DType
+from xegpu.errors import TargetError
+
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
+
+
+def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
+    """A fragment under another lane map, by shuffles.
+
+    For each element of the result, the lane and the word that hold it; words that only some lanes need are shuffled by
+    all, and chosen afterwards.
+    """
+    assert operation.source_map is not None
+    assert operation.target_map is not None
+    source, target, shape = operation.source_map.data, operation.target_map.data, operation.block_shape()
+    fragment = emitter.fragment(operation.source)
+    if source.per_lane != 1:
+        raise TargetError("a layout of packed words converts into no other")
+    result = emitter.fresh(operation.result)
+    row, column = layouts.positions(shape, target)
+    words = fragment.words()
+    bits = {8: "uchar", 16: "ushort", 32: "uint"}[fragment.dtype.bits]
+    lane = emitter.name("lane_id")
+    emitter.line(f"const uint {lane} = get_sub_group_local_id();")
+    across = shape[1] // source.unit[1]
+    made = []
+    for unit in range(row.shape[1]):
+        parts = []
+        for e in range(target.per_lane):
+            r, c = row[:, unit, e], column[:, unit, e]
+            holder = (r % source.unit[0]) * source.wi_layout[1] + c % source.unit[1]
+            index = r // source.unit[0] * across + c // source.unit[1]
+            parts.append(_fetched(words, [int(h) for h in holder], [int(i) for i in index], lane, bits))
+        made.append(_joined(parts, fragment.dtype, result))
+    width = result.width
+    groups = [made[i:i + width] for i in range(0, len(made), width)]
+    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+
+
+def _fetched(words: list[str], holder: list[int], index: list[int], lane: str, bits: str) -> str:
+    """The bits of one element for every lane: from lane ``holder``, word ``index``."""
+    from_lane = _table(holder, lane)
+    fetched = {i: f"intel_sub_group_shuffle((uint)as_{bits}({words[i]}), {from_lane})" for i in sorted(set(index))}
+    first, *others = fetched.items()
+    expression = first[1]
+    for i, value in others:
+        lanes_of_i = sum(1 << position for position, at in enumerate(index) if at == i)
+        expression = f"((({lanes_of_i:#x}u >> {lane}) & 1u) ? {value} : {expression})"
+    return expression
+
+
+def _table(values: list[int], lane: str) -> str:
+    """``values[lane]`` as arithmetic: four bits a lane, looked up in one or two words."""
+    step = values[1] - values[0] if len(values) > 1 else 0
+    if all(value == values[0] + step * i for i, value in enumerate(values)):
+        return f"{values[0]}u" if step == 0 else f"({lane} * {step}u + {values[0]}u)" if step > 0 else "0u"
+    packed = sum(value << (4 * i) for i, value in enumerate(values))
+    return f"((uint)({packed:#x}ul >> ({lane} * 4)) & 15u)"
+
+
+def _joined(parts: list[str], dtype: DType, result: Fragment) -> str:
+    bits = {8: "uchar", 16: "ushort", 32: "uint"}[dtype.bits]
+    if len(parts) == 1:
+        return f"as_{dtype.opencl}(({bits})({parts[0]}))"
+    return f"({result.word})(" + " | ".join(f"({part}) << {i * dtype.bits}" for i, part in enumerate(parts)) + ")"
+
+
+RULES: dict[type[Operation], Rule] = {ops.ConvertLayoutOp: convert_layout}

@@ -1,0 +1,82 @@
+"""What ``tile_mma`` demands of its operands before anything is recorded: shapes, element types, work-group maps."""
+
+from __future__ import annotations
+
+from xegpu.dtypes import DType
+from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.targets import TARGETS
+from xetile.dialect.ops import text
+from xetile.distribution import WgMap
+from xetile.tracer import current
+from xetile.values import Vector
+
+
+def accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:
+    """The element type of a product's result: the accumulator's, or the first that the operands' types allow.
+
+    Raises:
+        ElementTypeError: no target multiplies these types, or accumulates so.
+    """
+    location = current().location()
+    forms = [form for target in TARGETS.values() for form in target.forms if (form.a, form.b) == (a.dtype, b.dtype)]
+    if not forms:
+        pairs = sorted({f"{form.a} x {form.b}" for target in TARGETS.values() for form in target.forms})
+        raise ElementTypeError(f"no matrix engine multiplies {a.dtype} by {b.dtype}",
+                               f"tile_mma takes {', '.join(pairs)}; convert with .to(...) or view the array with "
+                               "xt.view(array, dtype)", location)
+    accumulators = {form_type for form in forms for form_type in form.accumulators}
+    if acc is not None and acc.dtype not in accumulators:
+        names = " or ".join(sorted(map(str, accumulators)))
+        raise ElementTypeError(f"{a.dtype} by {b.dtype} does not accumulate in {acc.dtype}",
+                               f"make the accumulator of {names}, as in xt.zeros({acc.shape}, "
+                               f"xt.{min(map(str, accumulators))})", location)
+    return acc.dtype if acc is not None else forms[0].accumulators[0]
+
+
+def check_product(a: Vector, b: Vector, acc: Vector | None) -> None:
+    """Raise a ShapeError unless A is M x K, B K x N and the accumulator M x N."""
+    (m, depth), (rows, n) = a.shape, b.shape
+    if depth != rows:
+        raise ShapeError(f"tile_mma of A {text(a.shape)} and B {text(b.shape)}: A has {depth} columns and B {rows} "
+                         f"rows", f"make B's tile {depth}x{n}, or A's tile {m}x{rows}", current().location())
+    if acc is not None and acc.shape != (m, n):
+        raise ShapeError(f"A {text(a.shape)} times B {text(b.shape)} is {m}x{n}, and the accumulator is "
+                         f"{text(acc.shape)}", f"make the accumulator {m}x{n}: xt.zeros(({m}, {n}), xt.{acc.dtype})",
+                         current().location())
+
+
+def derived_map(a: Vector, b: Vector) -> WgMap | None:
+    """The map of a result that nothing else says: rows as A deals them out, columns as B does."""
+    if a.wg_map is None or b.wg_map is None:
+        return None
+    return WgMap(a.wg_map.sg_layout, (a.wg_map.sg_data[0], b.wg_map.sg_data[1]))
+
+
+def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -> None:
+    """Raise a ShapeError unless each subgroup holds all that its part of the result needs (XeTile.md, ``wg_map``)."""
+    location = current().location()
+    if result is None:
+        if mapped := next((x for x in (a, b) if x.wg_map is not None), None):
+            raise ShapeError(f"tile_mma has an operand with {mapped.wg_map} and others without a wg_map",
+                             "give the tiles of A, B and the accumulator each a wg_map, or none of them", location)
+        return
+    if acc is not None and acc.wg_map != result:
+        raise ShapeError(f"the accumulator is dealt out as {acc.wg_map}, the result as {result}",
+                         f"make the accumulator with wg_map={result}", location)
+    depth = a.shape[1]
+    needed = {"A": (a, WgMap(result.sg_layout, (result.sg_data[0], depth))),
+              "B": (b, WgMap(result.sg_layout, (depth, result.sg_data[1])))}
+    for name, (operand, map_) in needed.items():
+        axis = 1 if name == "A" else 0
+        given = operand.wg_map
+        fits = given is not None and given.sg_layout == map_.sg_layout \
+            and given.sg_data[1 - axis] == map_.sg_data[1 - axis] and given.whole(axis, depth)
+        if not fits:
+            raise ShapeError(f"{name} is dealt out as {given}, but a result of {result} needs {map_}",
+                             f"give {name}'s tile {map_}", location)
+    assert a.wg_map is not None
+    assert b.wg_map is not None
+    if a.wg_map.sg_data[1] != b.wg_map.sg_data[0]:
+        raise ShapeError(f"A is cut into blocks of {a.wg_map.sg_data[1]} along K and B into blocks of "
+                         f"{b.wg_map.sg_data[0]}: {a.wg_map} and {b.wg_map}",
+                         f"make both {depth}, or both the same divisor of it", location)
