@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
@@ -28,6 +28,11 @@ _SYMBOLS: dict[type[Operation], str] = {
 }
 _FUNCTIONS: dict[type[Operation], str] = {
     arith.MaxSIOp: "max", arith.MinSIOp: "min", arith.MaxUIOp: "max", arith.MinUIOp: "min",
+}
+_UNARY: dict[type[Operation], str] = {
+    math.ExpOp: "exp", math.Exp2Op: "exp2", math.LogOp: "log", math.SqrtOp: "sqrt", math.RsqrtOp: "rsqrt",
+    math.TanhOp: "tanh", math.ErfOp: "erf", math.SinOp: "sin", math.CosOp: "cos", math.FloorOp: "floor",
+    math.CeilOp: "ceil", math.AbsFOp: "fabs", math.AbsIOp: "abs",
 }
 _EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: ">", arith.MinimumfOp: "<"}
 
@@ -119,6 +124,22 @@ def _extreme(order: str, left: str, right: str, dtype: DType, width: int) -> str
     return f"select({right}, {left}, ({left} {order} {right}) | isnan({left}))"
 
 
+def unary(emitter: Emitter, operation: Operation) -> None:
+    """A function of one operand; f16 computes in float, whose functions are more accurate than half's."""
+    dtype, width, groups = _operands(emitter, operation)
+    name = _UNARY[type(operation)]
+    floats, halves = vector_type("float", width), vector_type("half", width)
+    expressions = []
+    for (value,) in groups:
+        if dtype is f16:
+            expressions.append(f"convert_{halves}({name}(convert_{floats}({value})))")
+        elif type(operation) is math.AbsIOp:
+            expressions.append(f"as_{vector_type(dtype.opencl, width)}(abs({value}))")  # OpenCL's abs is unsigned
+        else:
+            expressions.append(rounded(f"{name}({computed(value, dtype, width)})", dtype, width))
+    _finish(emitter, operation, expressions)
+
+
 def convert(emitter: Emitter, operation: Operation) -> None:
     """A conversion between element types."""
     source, width, groups = _operands(emitter, operation)
@@ -169,5 +190,6 @@ def _bitcast(emitter: Emitter, operation: Any) -> None:
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys((*_SYMBOLS, *_FUNCTIONS, *_EXTREMES, arith.FloorDivSIOp), binary),
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), convert),
+    **dict.fromkeys(_UNARY, unary),
     arith.BitcastOp: _bitcast,
 }

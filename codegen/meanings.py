@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import erf
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, gpu, memref, ub
+from xdsl.dialects import arith, gpu, math, memref, ub
 from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation
@@ -50,6 +51,24 @@ def _binary(function: Callable[[Any, Any], Any]) -> Meaning:
         return _rounded(function(*operands), dtype)
 
     return meaning
+
+
+def _unary(function: Callable[[Any], Any]) -> Meaning:
+    def meaning(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+        dtype = element_type(operation.results[0].type)
+        return _rounded(function(np.asarray(operands[0], dtype.compute)), dtype)
+
+    return meaning
+
+
+_erf = np.frompyfunc(erf, 1, 1)
+
+UNARY: dict[type[Operation], Callable[[Any], Any]] = {
+    math.ExpOp: np.exp, math.Exp2Op: np.exp2, math.LogOp: np.log, math.SqrtOp: np.sqrt,
+    math.RsqrtOp: lambda a: 1 / np.sqrt(a), math.TanhOp: np.tanh, math.SinOp: np.sin, math.CosOp: np.cos,
+    math.ErfOp: lambda a: np.asarray(_erf(a), np.float64), math.FloorOp: np.floor, math.CeilOp: np.ceil,
+    math.AbsFOp: np.abs, math.AbsIOp: np.abs,
+}
 
 
 def _divide_toward_zero(a: Any, b: Any) -> Any:
@@ -174,6 +193,7 @@ def _subgroup(machine: Machine) -> Any:
 
 MEANINGS: Meanings = {
     **{kind: _binary(function) for kind, function in BINARY.items()},
+    **{kind: _unary(function) for kind, function in UNARY.items()},
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,

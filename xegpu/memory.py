@@ -109,6 +109,11 @@ def _inside(array: Block, rows: Block, columns: Block) -> Block:
     return inside
 
 
+def is_inside(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batch: int) -> Block:
+    """Which elements of blocks of ``shape`` at (row, column) lie inside ``array``, in the shape of a read."""
+    return _inside(array, *_indices(row, column, shape, batch))
+
+
 def write(array: Block, row: Offset, column: Offset, value: Block, active: Block | None = None) -> None:
     """Blocks to ``array``; elements outside it are dropped, and so are instances that are not ``active``.
 

@@ -124,6 +124,18 @@ def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2])
 
 
+def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    value, window = operands
+    lanes = None if operation.sg_map is None else operation.sg_map.data
+    rows, columns = desc_of(operation.desc).shape
+    whole = value if lanes is None else layouts.gather(value, (rows, columns), lanes)
+    batch = machine.batch - (lanes is not None)
+    mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch)
+    dtype = of_mlir(operation.result.type.element_type)
+    padded = np.where(mask, whole, round_to(np.asarray(operation.number), dtype)).astype(dtype.compute)
+    return padded if lanes is None else layouts.scatter(padded, lanes)
+
+
 def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     source: Array = operands[0]
     words, *_, factor = shape_of(operation.result)
@@ -152,5 +164,6 @@ def meanings(window: Callable[[Array, Any, Any], Window]) -> Mapping[type[Operat
         ops.DpasOp: _product,
         ops.MadOp: _product,
         ops.PackOp: _pack,
+        ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
     }

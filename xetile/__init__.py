@@ -22,6 +22,8 @@ from xegpu.targets import TARGETS
 from xetile.arguments import Spec
 from xetile.distribution import WgMap
 from xetile.executors import best_place
+from xetile.functions import absolute as abs
+from xetile.functions import ceil, cos, erf, exp, exp2, floor, log, rsqrt, sin, sqrt, tanh
 from xetile.kernel import Kernel, kernel
 from xetile.language import (
     full,
@@ -50,10 +52,10 @@ __version__ = "0.1.0"
 register_cpu_driver()  # before dpctl lists devices for the first time; it does not import dpctl
 
 __all__ = [
-    "TARGETS", "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec",
-    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "best_place", "bf16", "f16", "f32",
-    "f64", "full", "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "kernel", "load_tile",
-    "maximum", "minimum", "num_groups", "parse", "prefetch_tile", "range", "scalar", "store_tile", "subgroup_id",
-    "tf32", "tile_mma", "tile_transpose", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view",
-    "wg_map", "zeros",
+    "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TARGETS",
+    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "best_place", "bf16", "ceil",
+    "cos", "erf", "exp", "exp2", "f16", "f32", "f64", "floor", "full", "group_id", "i1", "i16", "i32", "i4", "i64",
+    "i8", "index", "init_tile", "kernel", "load_tile", "log", "maximum", "minimum", "num_groups", "parse",
+    "prefetch_tile", "range", "rsqrt", "scalar", "sin", "sqrt", "store_tile", "subgroup_id", "tanh", "tf32", "tile_mma",
+    "tile_transpose", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "zeros",
 ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute
 
 from xegpu import dtypes
+from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
 from xetile.arguments import AtTheCall, TypedView, check_view
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
@@ -106,14 +109,36 @@ def _order(order: Any) -> tuple[int, int]:
 def load_tile(tile: Tile, *, padding: float = 0) -> Vector:
     """The elements of a tile; those outside the array are ``padding`` (``load_tile``).
 
+    Args:
+        tile: the tile.
+        padding: a Python number, rounded to the element type. Zero costs nothing: the hardware pads with it.
+
     Raises:
-        ElementTypeError: ``tile`` is no tile, or ``padding`` is not zero (no other padding is implemented yet).
+        ElementTypeError: ``tile`` is no tile, or its element type does not hold ``padding``.
     """
     _need(tile, Tile, "load_tile")
-    if padding != 0:
-        raise ElementTypeError(f"padding {padding} is not implemented yet", "only padding=0 works so far",
+    return Vector(current().emit(LoadTileOp(tile.ssa, _padding(padding, tile.dtype))), tile.wg_map)
+
+
+def _padding(padding: Any, dtype: DType) -> Attribute | None:
+    """The attribute for a padding; none for zero, with which everything pads by itself."""
+    number = plain(padding)
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        raise ElementTypeError(f"padding is {_what(padding)}",
+                               "give a Python number, known when the kernel is compiled", current().location())
+    held = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
+    if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
+        raise ElementTypeError(f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds",
                                current().location())
-    return Vector(current().emit(LoadTileOp(tile.ssa)), tile.wg_map)
+    if held == 0:
+        return None
+    return FloatAttr(float(held), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
+
+
+def _holds(dtype: DType, number: int) -> bool:
+    bits = dtype.bits - (dtype.kind == "i")
+    lowest = -(1 << bits) if dtype.kind == "i" else 0
+    return lowest <= number < 1 << bits
 
 
 def store_tile(value: Vector, tile: Tile) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from codegen.interpreter import Machine, Meanings, Window
 from xegpu import memory
+from xegpu.dialect.ops import number_of
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.reference import surface
 from xetile.dialect import ops
@@ -40,7 +41,8 @@ def _init(machine: Machine, operation: Any, operands: Sequence[Any]) -> Window:
 
 def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     tile, window = tile_of(operation.tile), operands[0]
-    block = memory.read(window.array, window.row, window.column, tile.shape, machine.batch)
+    padding = 0 if operation.padding is None else number_of(operation.padding)
+    block = memory.read(window.array, window.row, window.column, tile.shape, machine.batch, padding)
     block = block.astype(tile.dtype.compute, copy=False)
     if np.may_share_memory(block, window.array):
         block = block.copy()  # the kernel may write this array before it uses what it has loaded

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _PACKAGE = __name__.partition(".")[0]
-_FILES = ("tracer", "arithmetic", "values", "tiles", "products", "language", "loops", "frames", "kernel", "arguments")
+_FILES = ("tracer", "arithmetic", "values", "tiles", "products", "functions", "language", "loops", "frames", "kernel",
+          "arguments")
 _RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
+
+
 class _Recordings(threading.local):
     """The recordings of one thread, the innermost last: threads record kernels independently."""
 

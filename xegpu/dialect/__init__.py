@@ -13,7 +13,7 @@ from xegpu.dialect.conversions import Arith
 XeGPU = Dialect(
     "xegpu",
     [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
-     ops.PackOp, ops.ConvertLayoutOp],
+     ops.PackOp, ops.PadOp, ops.ConvertLayoutOp],
     [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.TensorDescType],
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, MemRefType, UnitAttr, VectorType, i64
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IndexType, IntegerAttr, MemRefType, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -19,6 +19,7 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    prop_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -309,6 +310,46 @@ class PackOp(IRDLOperation):
         factor = 32 // of_mlir(self.source.type.element_type).bits  # type: ignore[attr-defined]
         if factor == 1 or shape[0] % factor:
             raise VerifyException(f"{self.source.type} does not pack into 32-bit words along its rows")
+
+
+@irdl_op_definition
+class PadOp(IRDLOperation):
+    """A block as it was loaded, with ``padding`` in the place of what lies outside the base. It goes beyond the seed.
+
+    Memory operations pad with zero; this is for every other value.
+    """
+
+    name = "xegpu.pad"
+    value = operand_def(VECTOR)
+    desc = operand_def(DESC)
+    padding = prop_def(Attribute)
+    sg_map = opt_prop_def(SgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc) `->` type($result)"
+
+    def __init__(self, value: SSAValue, desc: SSAValue, padding: Attribute, sg_map: LaneMap | None = None) -> None:
+        super().__init__(operands=[value, desc], result_types=[value.type],
+                         properties={"padding": padding, "sg_map": SgMapAttr(sg_map) if sg_map else None})
+
+    @property
+    def number(self) -> float:
+        """The padding as a number."""
+        return number_of(self.padding)
+
+    def verify_(self) -> None:
+        if self.value.type != self.result.type or len(shape_of(self.value)) != 2:
+            raise VerifyException("padding keeps a block's type, which has two dimensions")
+        if self.value.type.element_type != desc_of(self.desc).element_type:  # type: ignore[attr-defined]
+            raise VerifyException(f"a {self.value.type} was not loaded through a {self.desc.type}")
+
+
+def number_of(attribute: Attribute) -> float:
+    """The number that a float or integer attribute holds."""
+    if not isinstance(attribute, (FloatAttr, IntegerAttr)):
+        raise VerifyException(f"{attribute} is no number")
+    return attribute.value.data
 
 
 @irdl_op_definition

@@ -30,6 +30,7 @@ from xegpu.dialect.ops import (
     LoadNdOp,
     MadOp,
     PackOp,
+    PadOp,
     ProductOp,
     StoreNdOp,
     UpdateNdOffsetOp,
@@ -85,7 +86,7 @@ class _Distributor(Rebuilder):
     def __init__(self, target: Target, webs: Webs) -> None:
         super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
-                          DpasOp: _product, MadOp: _product, PackOp: _pack, BroadcastOp: _spread,
+                          DpasOp: _product, MadOp: _product, PackOp: _pack, PadOp: _pad, BroadcastOp: _spread,
                           ub.PoisonOp: _poison, ShapeCastOp: _cast})
         self.target, self.webs = target, webs
 
@@ -269,6 +270,13 @@ def _pack(build: _Distributor, operation: PackOp) -> None:
     value = build.converted(source, build.plain(form.shape))
     lanes = layouts.operand_b(build.target.subgroup, bits)
     build.set(operation.result, build.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
+
+
+def _pad(build: _Distributor, operation: PadOp) -> None:
+    source, desc = build.get(operation.value), build.one(operation.desc)
+    lanes = build.plain(source.form.shape)
+    form = Distributed(source.form.shape, lanes)
+    build.set(operation.result, build.emit(PadOp(build.converted(source, lanes), desc, operation.padding, lanes)), form)
 
 
 def _product(build: _Distributor, operation: ProductOp) -> None:

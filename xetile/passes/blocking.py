@@ -109,7 +109,7 @@ class _Blocker(Rebuilder):
     def side(self, vector: SSAValue) -> str:
         """``"a"`` or ``"b"`` for a value that is loaded and only ever that side of products, else empty."""
         members, uses = self.vectors.members(vector), self.vectors.uses(vector)
-        loaded = all(isinstance(member.owner, ops.LoadTileOp) for member in members)
+        loaded = all(isinstance(member.owner, ops.LoadTileOp) and member.owner.padding is None for member in members)
         if not loaded or not all(isinstance(use.operation, ops.TileMmaOp) for use in uses):
             return ""
         sides = {"ab"[use.index] for use in uses if use.index < 2} | {"c" for use in uses if use.index == 2}

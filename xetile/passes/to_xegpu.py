@@ -121,6 +121,12 @@ def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
         part = VectorType(tile.element_type, blocks)
         loads = [build.emit(ExtractOp(load, [position], part)) for load in loads
                  for position in range(tile.encoding.array_length)]
+    if operation.padding is not None:
+        desc = build.one(operation.tile)
+        places = [(row, column) for row in range(0, tile.shape[0], blocks[0])
+                  for column in range(0, tile.shape[1], blocks[1])]
+        loads = [build.emit(xegpu.PadOp(load, _at(build, desc, *place), operation.padding))
+                 for load, place in zip(loads, places, strict=True)]
     build.set(operation.result, tuple(loads), Blocks(tile.shape, blocks))
 
 
