@@ -107,17 +107,21 @@ class DeviceExecutor:
             runs, with the builtins that the CPU lacks emulated.
 
     Raises:
-        DeviceError: there is no such device.
+        DeviceError: there is no such device, or it is a GPU in no table and no target is given.
+        TargetError: the device cannot run code for the target.
     """
 
     def __init__(self, where: str | Queue, target: Target | None) -> None:
         self.queue = find_queue(where)
-        here = device_target(self.queue) if target is None or not _is_cpu(self.queue) else "cpu"
-        self.target = target or find_target(here)
-        if not _is_cpu(self.queue) and self.target.ocloc is None:
-            raise TargetError(f"code for {self.target.name} does not run on {self.queue.sycl_device.name}",
-                              f"choose a GPU target: {', '.join(t.name for t in TARGETS.values() if t.ocloc)}")
         self.device = str(self.queue.sycl_device.name).strip()
+        try:
+            own = find_target(device_target(self.queue))
+        except DeviceError:
+            if target is None:
+                raise
+            own = target  # a GPU that no table knows: the author says what it takes
+        self.target = target or own
+        check_fits(self.target, own, self.device)
         self._kernels: dict[Lowered, Any] = {}
 
     def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
@@ -160,6 +164,26 @@ class DeviceExecutor:
 
 def _is_cpu(queue: Queue) -> bool:
     return bool(queue.sycl_device.is_cpu)
+
+
+def check_fits(target: Target, own: Target, device: str) -> None:
+    """Raise unless a device runs code for ``target``: a GPU builds what it cannot run, and gives garbage.
+
+    Args:
+        target: the device that code is made for.
+        own: the target of the device that shall run it.
+        device: the device's name.
+
+    Raises:
+        TargetError: subgroups of another size, or block messages that the device has not.
+    """
+    if own.ocloc is None:  # the CPU device, which emulates every GPU
+        return
+    runs = [t.name for t in TARGETS.values() if t.ocloc and t.subgroup == own.subgroup and t.blocks <= own.blocks]
+    if target.name not in runs:
+        raise TargetError(f"code for {target.name} does not run on {device}, which takes code for {own.name}",
+                          f"drop target=, or choose one of {', '.join(runs)}; \"opencl:cpu\" runs the text of "
+                          "every GPU")
 
 
 def _passed(argument: Argument) -> list[Any]:

@@ -31,6 +31,7 @@ import xetile as xt
 from codegen import launcher
 from codegen.offline import compile_spirv
 from codegen.prelude import prelude_for
+from xegpu.targets import Target
 from xetile import executors
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
@@ -273,3 +274,16 @@ def test_numpy_runs_a_large_grid_in_pieces_of_bounded_memory(name: str, where: s
         tracemalloc.stop()
     assert peak < 128 << 20
     np.testing.assert_array_equal(c, product(a, b, types.acc))
+
+
+@pytest.mark.parametrize("target", list(xt.TARGETS.values()), ids=list(xt.TARGETS))
+@pytest.mark.parametrize("own", list(xt.TARGETS.values()), ids=list(xt.TARGETS))
+def test_a_gpu_gets_only_code_that_it_runs(target: Target, own: Target) -> None:
+    """DPAS in the wrong subgroup size builds without a word and leaves registers unset."""
+    fits = own.name == "cpu" or (target.name != "cpu" and target.subgroup == own.subgroup)
+    if fits:
+        executors.check_fits(target, own, "the device")
+        return
+    with pytest.raises(xt.TargetError, match=f"code for {target.name} does not run on the device") as caught:
+        executors.check_fits(target, own, "the device")
+    assert own.name in caught.value.hint
