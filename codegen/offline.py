@@ -13,16 +13,9 @@ from functools import cache
 from pathlib import Path
 
 from xegpu.errors import TargetError, ToolError
+from xegpu.targets import TARGETS
 
-OCLOC_DEVICES: Mapping[str, str] = {
-    "pvc": "pvc",
-    "bmg": "bmg",
-    "lnl": "lnl-m",
-    "ptl": "ptl-h",
-    "cri": "cri",
-    "dg2": "dg2",
-    "arl": "arl-h",
-}
+OCLOC_DEVICES: Mapping[str, str] = {target.name: target.ocloc for target in TARGETS.values() if target.ocloc}
 """Our targets under the names that ocloc's ``-device`` takes."""
 
 _SECONDS = 600  # a compiler that takes longer hangs

@@ -88,7 +88,7 @@ class Target:
     Attributes:
         name: the name an author writes.
         description: the products that carry it.
-        ocloc: the name that Intel's offline compiler takes, None where there is no machine code to make.
+        ocloc: the device name that Intel's offline compiler takes, None where there is no machine code to make.
         subgroup: lanes of a subgroup in matrix kernels.
         forms: the products it computes, the matrix engine's first.
         blocks: 2D block messages; empty where there is no 2D block IO.
@@ -178,11 +178,11 @@ TARGETS = {
     for target in (
         _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc"),
         _xe2("bmg", "Arc B-series (Battlemage)", "bmg"),
-        _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl"),
-        _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl"),
+        _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
+        _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),
         _xe2("cri", "Crescent Island (Xe3P)", "cri"),
         _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2"),
-        _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl"),
+        _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_forms(16, all_types=True),
                registers=(0, 0), subgroups=(512, 512), slm=32 * 1024),
     )
