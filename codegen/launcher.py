@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -29,6 +30,7 @@ _SPELLINGS: dict[type, Callable[[Any], Any]] = {
 _SPIRV_MAGIC = 0x07230203
 
 _in_flight: deque[tuple[Event, list[Argument]]] = deque()
+_in_flight_lock = threading.Lock()
 
 
 def build_program(queue: Queue, source: str | bytes, options: str = "") -> Program:
@@ -135,10 +137,11 @@ def _keep(event: Event, args: list[Argument]) -> None:
 
 def release_finished(looks: int | None = None) -> None:
     """Lets go of the arguments of kernels that have run: of all of them, or of the first ``looks`` that are held."""
-    for _ in range(min(len(_in_flight), len(_in_flight) if looks is None else looks)):
-        entry = _in_flight.popleft()
-        if not _is_done(entry[0]):
-            _in_flight.append(entry)
+    with _in_flight_lock:
+        for _ in range(min(len(_in_flight), len(_in_flight) if looks is None else looks)):
+            entry = _in_flight.popleft()
+            if not _is_done(entry[0]):
+                _in_flight.append(entry)
 
 
 def _is_done(event: Event) -> bool:

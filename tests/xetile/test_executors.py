@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -287,3 +288,30 @@ def test_a_gpu_gets_only_code_that_it_runs(target: Target, own: Target) -> None:
     with pytest.raises(xt.TargetError, match=f"code for {target.name} does not run on the device") as caught:
         executors.check_fits(target, own, "the device")
     assert own.name in caught.value.hint
+
+
+def test_threads_record_and_launch_independently() -> None:
+    """Eight threads, each with kernels of its own, on NumPy and on the CPU device at the same time."""
+    require_device()
+
+    def work(seed: int) -> bool:
+        rng = np.random.default_rng(seed)
+
+        @xt.kernel
+        def own(A, C, *, factor):
+            value = xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)))
+            for _ in xt.range(seed):
+                value = value * factor
+            xt.store_tile(value, xt.init_tile(C, (0, 0), (8, 32)))
+
+        a = rng.integers(-3, 4, (8, 32)).astype(np.float32)
+        right = []
+        for where in ("numpy", "numpy:xegpu", "opencl:cpu"):
+            for _ in range(5):
+                c = np.zeros_like(a)
+                own.on(where)[1](a, c, factor=2.0)
+                right.append(np.array_equal(c, a * 2.0**seed))
+        return all(right)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
