@@ -62,8 +62,8 @@ def _fetched(words: list[str], holder: list[int], index: list[int], lane: str, b
 def _table(values: list[int], lane: str) -> str:
     """``values[lane]`` as arithmetic: four bits a lane, looked up in one or two words."""
     step = values[1] - values[0] if len(values) > 1 else 0
-    if all(value == values[0] + step * i for i, value in enumerate(values)):
-        return f"{values[0]}u" if step == 0 else f"({lane} * {step}u + {values[0]}u)" if step > 0 else "0u"
+    if step >= 0 and all(value == values[0] + step * i for i, value in enumerate(values)):
+        return f"({lane} * {step}u + {values[0]}u)" if step else f"{values[0]}u"
     packed = sum(value << (4 * i) for i, value in enumerate(values))
     return f"((uint)({packed:#x}ul >> ({lane} * 4)) & 15u)"
 

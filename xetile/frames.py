@@ -43,11 +43,6 @@ class Path:
         """The variable."""
         return str(self.keys[0].name)
 
-    @property
-    def direct(self) -> bool:
-        """Whether the variable itself is meant, and nothing inside it."""
-        return len(self.keys) == 1
-
     def __str__(self) -> str:
         forms = {"local": "{}", "item": "[{!r}]", "attribute": ".{}", "cell": " (its variable {})"}
         return "".join(forms[key.kind].format(key.name) for key in self.keys)

@@ -190,8 +190,7 @@ class Placed:
 
     def __init__(self, kernel: BaseKernel, where: Any, target: Target | None,
                  subgroups: tuple[int, int] | None) -> None:
-        self._kernel, self._where, self._target, self._subgroups = kernel, where, target, subgroups
-        self._grid: Any = None
+        self._kernel, self._target, self._subgroups = kernel, target, subgroups
         self._executor: Executor | None = None if where is None else executor_for(where, target)
 
     @property

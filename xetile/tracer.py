@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     ModuleOp,
-    Signedness,
     StridedLayoutAttr,
     StringAttr,
 )
@@ -218,11 +217,6 @@ def _author() -> FrameType | None:
 def signless(mlir: Attribute) -> IntegerType | IndexType:
     """An integer type without its sign, as MLIR's arithmetic constants want it; index stays."""
     return IntegerType(mlir.width.data) if isinstance(mlir, IntegerType) else IndexType()
-
-
-def unsigned(mlir: Attribute) -> bool:
-    """Whether an MLIR type is an unsigned integer."""
-    return isinstance(mlir, IntegerType) and mlir.signedness.data == Signedness.UNSIGNED
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from xetile.dialect.ops import text
 from xetile.distribution import WgMap
 from xetile.tracer import current
 
-Number = int | float
 
 class Value:
     """A symbolic value: one SSA value of the recording.

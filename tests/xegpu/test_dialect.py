@@ -130,3 +130,10 @@ def test_a_descriptor_leads_back_to_its_array() -> None:
     assert array_of(loads[1].desc) is a
     assert array_of(store.desc) is c
     assert written_arguments(function) == (2,)
+
+
+@pytest.mark.parametrize(("field", "says"), [("access = foo", "access is block, rows or strided, not foo"),
+                                             ("memory_scope = slm", "slm memory are not implemented yet")])
+def test_descriptors_that_nothing_lowers_are_refused(field: str, says: str) -> None:
+    with pytest.raises(VerifyException, match=says):
+        parsed(KERNEL.replace("access = rows", field)).verify()

@@ -27,7 +27,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.dialect.attributes import SgMapAttr, TensorDesc, TensorDescType
+from xegpu.dialect.attributes import ACCESS, SgMapAttr, TensorDesc, TensorDescType
 from xegpu.dtypes import of_mlir
 from xegpu.layouts import LaneMap, operand_b
 
@@ -95,6 +95,11 @@ class CreateNdTdescOp(IRDLOperation):
         desc = desc_of(self.result)
         if len(self.offsets) != 2 or len(self.shape) != 2 or len(self.strides) != 2 or len(desc.shape) != 2:
             raise VerifyException("a 2D descriptor takes two offsets, two sizes and two strides")
+        if desc.block.access not in ACCESS:
+            raise VerifyException(f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}")
+        if desc.block.memory_scope != "global":
+            raise VerifyException(f"descriptors of {desc.block.memory_scope} memory are not implemented yet\n"
+                                  "use memory_scope = global")
         assert isinstance(self.source.type, MemRefType)
         if self.source.type.element_type != desc.element_type:
             raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {self.source.type}")
