@@ -206,21 +206,24 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
 def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
     """The vector with its dimensions exchanged (``tile_transpose``).
 
-    What is loaded and only ever used transposed costs nothing where the target has transposing loads. Transposing a
-    vector that was computed is not implemented yet.
+    What is loaded and only ever used transposed costs nothing where the target has transposing loads. What was computed
+    is transposed in registers.
 
     Args:
         v: rows x columns.
-        wg_map: how the result is dealt to subgroups; each must find its part in what it holds of ``v``.
+        wg_map: how the result is dealt to subgroups; by default as ``v`` is, with both dimensions of ``sg_layout`` and
+            ``sg_data`` exchanged.
 
     Raises:
-        ShapeError: a map on one side only.
+        ShapeError: the map does not deal out the result, or ``v`` has none.
     """
     _need(v, Vector, "tile_transpose")
-    if (v.wg_map is None) != (wg_map is None):
+    if v.wg_map is None and wg_map is not None:
         raise ShapeError(f"the vector is dealt out as {v.wg_map}, its transpose as {wg_map}",
                          "give both a wg_map, or neither", current().location())
-    return Vector(current().emit(TileTransposeOp(v.ssa, wg_map)), wg_map)
+    result = wg_map or (v.wg_map and v.wg_map.transposed())
+    _check_map(result, (v.shape[1], v.shape[0]))
+    return Vector(current().emit(TileTransposeOp(v.ssa, result)), result)
 
 
 def zeros(shape: tuple[int, int], dtype: Any, *, wg_map: WgMap | None = None) -> Vector:

@@ -15,8 +15,9 @@ from codegen.interpreter import Machine, Meanings, Window
 from xegpu import memory
 from xegpu.dialect.ops import number_of
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.reductions import reduce
 from xegpu.reference import surface
-from xetile.dialect import ops
+from xetile.dialect import ops, vector_ops
 from xetile.dialect.ops import tile_of
 
 Array = np.ndarray[Any, Any]
@@ -110,6 +111,17 @@ def _matmul(a: Array, b: Array) -> Array:
     return result.reshape(*shape, m, n)
 
 
+def _reduce(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    rank = len(ops.shape_of(operation.source))
+    axes = tuple(axis - rank for axis in vector_ops.axes_of(operation))
+    return reduce(operation.kind.data, operands[0], axes, of_mlir(operation.source.type.element_type))
+
+
+def _broadcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    shape = ops.shape_of(operation.result)
+    return np.broadcast_to(operands[0], (*operands[0].shape[:-len(shape)], *shape))
+
+
 MEANINGS: Meanings = {
     ops.InitTileOp: _init,
     ops.LoadTileOp: _load,
@@ -120,4 +132,7 @@ MEANINGS: Meanings = {
     ops.TileTransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     ops.TilePackOp: lambda machine, operation, operands: pack(operands[0], ops.shape_of(operation.result)[2:]),  # type: ignore
     ops.TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),
+    vector_ops.TileReduceOp: _reduce,
+    vector_ops.TileBroadcastOp: _broadcast,
+    vector_ops.TileConvLayoutOp: lambda machine, operation, operands: operands[0],
 }

@@ -14,6 +14,7 @@ from xegpu.errors import ElementTypeError, ShapeError, TraceError
 from xetile.arithmetic import BINARY, constant_of, convert, fold
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.ops import text
+from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap
 from xetile.tracer import current
 
@@ -282,7 +283,8 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     shaped = left if isinstance(left, Vector) else right
     location = current().location()
     if isinstance(left, Vector) and isinstance(right, Vector):
-        _check_alike(operator, left, right)
+        left, right = alike(operator, left, right)
+        shaped = left
     rule = BINARY[shaped.dtype.kind].get(operator)
     if rule is None:
         other = {"/": "//", "//": "/"}.get(operator, "")
@@ -343,6 +345,53 @@ def _wrap(number: int, dtype: DType) -> int:
 
 def _sign_cast(value: SSAValue, dtype: DType) -> Operation:
     return UnrealizedConversionCastOp.create(operands=[value], result_types=[dtype.mlir])
+
+
+def alike(operator: str, left: Vector, right: Vector) -> tuple[Vector, Vector]:
+    """Two vectors of one element type in one shape: dimensions of size 1 are repeated, as NumPy repeats them.
+
+    Raises:
+        ElementTypeError: the element types differ.
+        ShapeError: other dimensions, or the work-group maps, differ.
+    """
+    if left.shape != right.shape and left.dtype is right.dtype:
+        pairs = list(zip(left.shape, right.shape, strict=True))
+        if all(a == b or 1 in (a, b) for a, b in pairs):
+            rows, columns = (max(pair) for pair in pairs)
+            map_ = _common_map(left, right, (rows, columns))
+            left, right = (broadcast(side, (rows, columns), map_) for side in (left, right))
+    _check_alike(operator, left, right)
+    return left, right
+
+
+def _common_map(left: Vector, right: Vector, shape: tuple[int, int]) -> WgMap | None:
+    """The map in which two vectors meet: that of a side that has ``shape``, or rows of one and columns of the other."""
+    if left.wg_map is None or right.wg_map is None:
+        return left.wg_map or right.wg_map
+    whole = next((side.wg_map for side in (left, right) if side.shape == shape), None)
+    column, row = (left, right) if left.shape[1] == 1 else (right, left)
+    return whole or WgMap(column.wg_map.sg_layout, (column.wg_map.sg_data[0], row.wg_map.sg_data[1]))  # type: ignore
+
+
+def broadcast(v: Vector, shape: tuple[int, int], wg_map: WgMap | None) -> Vector:
+    """A vector repeated along its dimensions of size 1 up to ``shape``, dealt out by ``wg_map``.
+
+    Raises:
+        ShapeError: another dimension differs, or the maps contradict each other.
+    """
+    location = current().location()
+    axes = [axis for axis, (old, new) in enumerate(zip(v.shape, shape, strict=True)) if old != new]
+    if wide := [axis for axis in axes if v.shape[axis] != 1]:
+        raise ShapeError(f"a {v.describe()} is not broadcast to {text(shape)}: dimension {wide[0]} has "
+                         f"{v.shape[wide[0]]} elements", "only dimensions of size 1 are repeated", location)
+    if axes and (v.wg_map is None) != (wg_map is None):
+        raise ShapeError(f"the vector is dealt out as {v.wg_map}, its broadcast as {wg_map}",
+                         "give both a wg_map, or neither: how a broadcast is dealt out is not derived", location)
+    if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
+        raise ShapeError(f"a vector dealt out as {v.wg_map} is not broadcast to one dealt out as {wg_map}",
+                         f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
+                         location)
+    return Vector(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map) if axes else v
 
 
 def _check_alike(operator: str, left: Vector, right: Vector) -> None:
