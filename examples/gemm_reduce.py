@@ -20,7 +20,7 @@ def gemm_reduce(A, BT, bias, sums, *, BM=256, BN=256, BK=32, sg=(8, 4), ahead=6)
     map_c, map_bias = xt.wg_map(sg, (rows, columns)), xt.wg_map(sg, (1, columns))
     map_rows = xt.wg_map((subgroups, 1), (BM // subgroups, BN))
     map_sums = xt.wg_map((subgroups, 1), (BM // subgroups, 1))
-    shares_a, shares_bt = xt.wg_map((subgroups, 1), (BM // subgroups, BK)), xt.wg_map((subgroups, 1), (BN // subgroups, BK))
+    shares_a, shares_bt = (xt.wg_map((subgroups, 1), (size // subgroups, BK)) for size in (BM, BN))
     total = xt.zeros((BM, 1), xt.f32, wg_map=map_sums)
     for n in xt.range(0, BT.shape[0], BN):
         a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=map_a)

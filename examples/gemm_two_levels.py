@@ -70,7 +70,8 @@ def main() -> None:
     grid = -(-options.m // settings.get("BM", 256)), -(-options.n // settings.get("BN", 256))
     seconds = timed(lambda: kernel[grid](a, b, c, **settings))
     expected = a.astype(np.float32) @ b.astype(np.float32)
-    judge(kernel, f"{options.m} x {options.k} by {options.k} x {options.n}, two levels of prefetch", seconds, c, expected)
+    judge(kernel, f"{options.m} x {options.k} by {options.k} x {options.n}, two levels of prefetch", seconds, c,
+          expected)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def command_line(text: str, **sizes: int) -> argparse.Namespace:
     parser.add_argument("--device", help="numpy, numpy:xegpu, opencl:cpu, opencl:gpu, level_zero:gpu (default: best)")
     parser.add_argument("--target", choices=xt.TARGETS, help="whose code to run or show")
     parser.add_argument("--causal", action="store_true", help="for attention only")
-    parser.add_argument("--show", choices=["xetile", "xegpu", "opencl", "isa", "report"], help="print instead of running")
+    parser.add_argument("--show", choices=["xetile", "xegpu", "opencl", "isa", "report"], help="print, do not run")
     return parser.parse_args()
 
 
