@@ -33,7 +33,8 @@ def main() -> None:
     options = command_line(__doc__, batch=8, m=512, n=512, k=512)
     if options.show:
         spec = xt.Spec((None, None, None), xt.bf16)
-        show(batched_gemm, options, spec, spec, xt.Spec((None, None, None), xt.f32), **constants(options.target or "pvc"))
+        c = xt.Spec((None, None, None), xt.f32)
+        show(batched_gemm, options, spec, spec, c, **constants(options.target or "pvc"))
         return
     a = whole_numbers(1, options.batch, options.m, options.k)
     b = whole_numbers(2, options.batch, options.k, options.n)

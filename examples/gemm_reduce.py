@@ -16,7 +16,7 @@ def gemm_reduce(A, BT, bias, sums, *, BM=256, BN=256, BK=32, sg=(8, 4), ahead=6)
     m, subgroups = xt.group_id(0) * BM, sg[0] * sg[1]
     rows, columns = BM // sg[0], BN // sg[1]
     map_a, map_b = xt.wg_map(sg, (rows, BK)), xt.wg_map(sg, (BK, columns))
-    map_bt = xt.wg_map((sg[1], sg[0]), (columns, BK))  # subgroups hold other parts of BT than they need of its transpose
+    map_bt = xt.wg_map((sg[1], sg[0]), (columns, BK))
     map_c, map_bias = xt.wg_map(sg, (rows, columns)), xt.wg_map(sg, (1, columns))
     map_rows = xt.wg_map((subgroups, 1), (BM // subgroups, BN))
     map_sums = xt.wg_map((subgroups, 1), (BM // subgroups, 1))
