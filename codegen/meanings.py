@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation
 from codegen.interpreter import BATCH, Machine, Meaning, Meanings
 from xegpu import dtypes
 from xegpu.dialect.conversions import CONVERSIONS
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
 from xegpu.dtypes import DType, of_mlir, round_to
 
 
@@ -204,6 +204,7 @@ MEANINGS: Meanings = {
     InsertStridedSliceOp: _insert,
     ShapeCastOp: lambda machine, op, operands: operands[0].reshape(
         *operands[0].shape[:-len(op.source.type.get_shape())], *op.result.type.get_shape()),
+    TransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     memref.ExtractStridedMetaDataOp: _metadata,
     UnrealizedConversionCastOp: _cast,
     gpu.BlockIdOp: lambda machine, op, _: machine.along(_axis(op), *machine.groups[_axis(op)]),

@@ -15,7 +15,7 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from codegen import elementwise, lanes, loops, padding, products, shuffles
+from codegen import block_vectors, elementwise, lanes, loops, padding, products, shuffles
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from xegpu.dialect import ops
@@ -327,7 +327,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
+    **block_vectors.RULES, **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),

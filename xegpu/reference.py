@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import Operation
 
-from xegpu import layouts, memory
+from xegpu import block_meanings, layouts, memory
 from xegpu.dialect import ops
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
@@ -26,6 +26,10 @@ class Machine(Protocol):
     @property
     def batch(self) -> int:
         """Batch axes of a vector, the lanes included."""
+
+    @property
+    def lanes(self) -> int | None:
+        """Lanes of a subgroup where values are fragments, else None."""
 
     @property
     def active(self) -> Array | None:
@@ -93,7 +97,7 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     whole = memory.read(window.array, window.row, window.column, (rows, columns * length), batch)
     blocks = np.stack(np.split(whole.astype(desc.dtype.compute), length, axis=-1), axis=-3)
     if desc.sg_map is not None:
-        fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map), -3, -4)
+        fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map, machine.lanes), -3, -4)
         return fragments if length > 1 else np.asarray(fragments[..., 0, :, :])
     blocks = vnni(blocks, 32 // desc.dtype.bits) if packed else blocks
     if operation.transposes:
@@ -121,7 +125,7 @@ def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     m, n, k = operation.sizes()
     a, b = layouts.gather(a, (m, k), maps[0]), layouts.gather(b, (k, n), maps[1])
     whole = [layouts.gather(c, (m, n), maps[2]) for c in acc]
-    return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2])
+    return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2], machine.lanes)
 
 
 def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
@@ -133,7 +137,7 @@ def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch)
     dtype = of_mlir(operation.result.type.element_type)
     padded = np.where(mask, whole, round_to(np.asarray(operation.number), dtype)).astype(dtype.compute)
-    return padded if lanes is None else layouts.scatter(padded, lanes)
+    return padded if lanes is None else layouts.scatter(padded, lanes, machine.lanes)
 
 
 def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
@@ -146,7 +150,7 @@ def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
 
 def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     whole = layouts.gather(operands[0], operation.block_shape(), operation.source_map.data)
-    return layouts.scatter(whole, operation.target_map.data)
+    return layouts.scatter(whole, operation.target_map.data, machine.lanes)
 
 
 def meanings(window: Callable[[Array, Any, Any], Window]) -> Mapping[type[Operation], Callable[..., Any]]:
@@ -166,4 +170,5 @@ def meanings(window: Callable[[Array, Any, Any], Window]) -> Mapping[type[Operat
         ops.PackOp: _pack,
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
+        **block_meanings.MEANINGS,
     }

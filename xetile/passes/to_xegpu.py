@@ -28,7 +28,9 @@ from xegpu.rewriting import Parts, Rebuilder, Rule, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
+from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp
 from xetile.distribution import Pair
+from xetile.passes import vectors_to_xegpu
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,9 @@ class ToXeGPU:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        return Rebuilder({**RULES, ops.TileMmaOp: partial(_mma, target=self.target)}).function(function)
+        rules = {ops.TileMmaOp: partial(_mma, target=self.target),
+                 ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup)}
+        return Rebuilder({**RULES, **rules}).function(function)
 
 
 def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
@@ -145,12 +149,35 @@ def _unpack(build: Rebuilder, operation: ops.TileUnpackOp) -> None:
 
 
 def _pack(build: Rebuilder, operation: ops.TilePackOp) -> None:
-    source = build.get(operation.source)
     shape = ops.shape_of(operation.result)
-    form = Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
+    cut = _cut(build, build.get(operation.source), (shape[2], shape[3]))
+    build.set(operation.result, cut.values, cut.form)
+
+
+def _cut(build: Rebuilder, source: Parts, block: Pair) -> Parts:
+    """A vector of blocks in blocks of another shape."""
+    form = Blocks(source.form.shape, block)
     rows, columns = (range(0, size, step) for size, step in zip(form.shape, form.block, strict=True))
-    values = tuple(_block(build, source, form.block, row, column) for row in rows for column in columns)
-    build.set(operation.result, values, form)
+    return Parts(tuple(_block(build, source, form.block, row, column) for row in rows for column in columns), form)
+
+
+def _form(value: SSAValue) -> Blocks:
+    shape = ops.shape_of(value)
+    return Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
+
+
+def _reduce(build: Rebuilder, operation: TileReduceOp) -> None:
+    build.set(operation.result, vectors_to_xegpu.reduce(build, operation), _form(operation.result))
+
+
+def _broadcast(build: Rebuilder, operation: TileBroadcastOp) -> None:
+    build.set(operation.result, vectors_to_xegpu.broadcast(build, operation), _form(operation.result))
+
+
+def _transpose(build: Rebuilder, operation: ops.TileTransposeOp, lanes: int) -> None:
+    values, block = vectors_to_xegpu.transpose(build, build.get(operation.source), lanes, _cut)
+    rows, columns = ops.shape_of(operation.result)
+    build.set(operation.result, values, Blocks((rows, columns), block))
 
 
 def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) -> SSAValue:
@@ -215,4 +242,6 @@ RULES: dict[type[Operation], Rule] = {
     ops.TilePackOp: _pack,
     ops.TileUnpackOp: _unpack,
     BroadcastOp: _spread,
+    TileReduceOp: _reduce,
+    TileBroadcastOp: _broadcast,
 }
