@@ -24,6 +24,9 @@ def _before(value: SSAValue) -> SSAValue | None:
     assert isinstance(owner, Operation)
     if isinstance(owner, scf.ForOp):
         return owner.iter_args[owner.results.index(value)]  # type: ignore[arg-type]
+    if isinstance(owner, scf.IfOp):  # both branches yield a tile on one surface
+        end = owner.true_region.block.last_op
+        return None if end is None else end.operands[owner.results.index(value)]  # type: ignore[arg-type]
     if isinstance(owner, UnrealizedConversionCastOp) or owner.name in ("xetile.update_tile_offset",
                                                                        "xegpu.update_nd_offset"):
         return owner.operands[0]

@@ -1,0 +1,156 @@
+"""What must hold of loops and branches, beyond what each operation says of itself.
+
+A barrier is met by every subgroup of a work-group or by none, so no branch and no loop around it may depend on which
+subgroup runs it. A branch yields what it has results for. A tile that a loop or a branch carries stays on its surface,
+as a descriptor carries its coordinates only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.gpu import BarrierOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dialect.attributes import SourceLocation
+from xegpu.errors import Location, TraceError
+from xegpu.origins import origin
+
+_PER_SUBGROUP = ("gpu.subgroup_id", "gpu.thread_id", "gpu.lane_id")
+
+
+def check(function: func.FuncOp, dealt: bool) -> None:
+    """Check the loops and branches of a kernel.
+
+    Args:
+        function: the kernel, at any stage.
+        dealt: whether a ``wg_map`` deals its tiles to the subgroups.
+
+    Raises:
+        TraceError: one breaks a rule of this module; it points at the author's line.
+    """
+    for operation in function.walk():
+        if isinstance(operation, scf.IfOp):
+            try:
+                check_branches(operation)
+            except VerifyException as error:
+                raise TraceError(f"scf.if: {error}", "end both branches with scf.yield of the same types",
+                                 _place(operation)) from None
+        if isinstance(operation, (scf.ForOp, scf.IfOp)):
+            _check_surfaces(operation)
+    _check_subgroups(function, dealt)
+
+
+def check_branches(operation: scf.IfOp) -> None:
+    """Raise a VerifyException unless both branches yield what the operation has results for."""
+    types = [result.type for result in operation.output]
+    if types and not operation.false_region.blocks:
+        raise VerifyException("it has results, and no else branch that yields them")
+    for region in operation.regions:
+        for block in region.blocks:
+            yielded = [value.type for value in block.last_op.operands] if block.last_op is not None else []
+            if yielded != types:
+                raise VerifyException(f"it gives ({_listed(types)}), and a branch yields ({_listed(yielded)})")
+
+
+def _listed(types: list[Attribute]) -> str:
+    return ", ".join(str(type_) for type_ in types)
+
+
+def carried(operation: scf.ForOp | scf.IfOp) -> Iterator[tuple[SSAValue, ...]]:
+    """For each result of a loop or branch, the values that it may be; those that a loop starts with come first."""
+    ends = [block.last_op.operands for region in operation.regions for block in region.blocks
+            if block.last_op is not None]
+    if isinstance(operation, scf.ForOp):
+        ends.insert(0, operation.iter_args)
+    yield from zip(*ends, strict=True)
+
+
+def _check_surfaces(operation: scf.ForOp | scf.IfOp) -> None:
+    for values in carried(operation):
+        surfaces = [_surface(origin(value)) for value in values]
+        if any(surface != surfaces[0] for surface in surfaces):
+            name = values[0].name_hint
+            shown = f"`{name}`" if name else "this value"
+            raise TraceError(f"{shown} is a tile on one array before this, and on another after it",
+                             "keep a tile for each array, and choose between what is loaded through them",
+                             _place(operation))
+
+
+def _surface(made: SSAValue) -> tuple[object, ...]:
+    """What a tile's surface is made of: its base, and the sizes and strides that describe it."""
+    owner = made.owner
+    if not isinstance(owner, Operation) or owner.name not in ("xetile.init_tile", "xegpu.create_nd_tdesc"):
+        return ()
+    described = [value for name in ("shape", "strides") for value in getattr(owner, name)]
+    return (origin(owner.operands[0]), *(_constant_or_itself(value) for value in described))
+
+
+def _constant_or_itself(value: SSAValue) -> object:
+    return value.owner.value if isinstance(value.owner, arith.ConstantOp) else value
+
+
+def per_subgroup(function: func.FuncOp) -> set[SSAValue]:
+    """The values that may differ between the subgroups of a work-group, as they come from a subgroup's position."""
+    found: set[SSAValue] = set()
+    new = [result for operation in function.walk() if operation.name in _PER_SUBGROUP for result in operation.results]
+    while new:
+        value = new.pop()
+        if value not in found:
+            found.add(value)
+            new += [reached for use in value.uses for reached in _reached(use.operation, use.index)]
+    return found
+
+
+def _reached(user: Operation, index: int) -> list[SSAValue]:
+    """The values that an operand of an operation has a say in."""
+    if isinstance(user, scf.YieldOp):
+        above = user.parent_op()
+        assert above is not None
+        arguments = above.body.block.args[1:][index:index + 1] if isinstance(above, scf.ForOp) else ()
+        return [above.results[index], *arguments]
+    if not isinstance(user, scf.ForOp):
+        return list(user.results)
+    if index < 3:  # another number of iterations: everything that comes out differs
+        return [*user.results, *user.body.block.args]
+    return [user.results[index - 3], user.body.block.args[index - 2]]
+
+
+def _check_subgroups(function: func.FuncOp, dealt: bool) -> None:
+    differing = per_subgroup(function)
+    for operation in function.walk() if differing else ():
+        if dealt and isinstance(operation, (scf.ForOp, scf.IfOp)) and _differs(operation, differing):
+            raise TraceError(f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
+                             "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write "
+                             "the kernel without a wg_map", _place(operation))
+        around = _around(operation, differing) if isinstance(operation, BarrierOp) else None
+        if around is not None:
+            raise TraceError(f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that "
+                             "not all subgroups of a work-group meet is never passed",
+                             "put the barrier behind it, or let it depend on what all subgroups share, such as "
+                             "group_id", _place(operation))
+
+
+def _around(operation: Operation, differing: set[SSAValue]) -> Operation | None:
+    """The loop or branch around an operation that differs between subgroups."""
+    above = operation.parent_op()
+    while above is not None and not _differs(above, differing):
+        above = above.parent_op()
+    return above
+
+
+def _differs(operation: Operation, differing: set[SSAValue]) -> bool:
+    """Whether a loop's bounds, or a branch's condition, differ between subgroups."""
+    decides = operation.operands[:3] if isinstance(operation, scf.ForOp) else operation.operands
+    return isinstance(operation, (scf.ForOp, scf.IfOp)) and any(value in differing for value in decides)
+
+
+def _named(operation: Operation) -> str:
+    return "a loop" if isinstance(operation, scf.ForOp) else "a condition"
+
+
+def _place(operation: Operation) -> Location | None:
+    place = operation.location
+    return place.data if isinstance(place, SourceLocation) else None
