@@ -104,9 +104,11 @@ def _wrong_offsets(base: Array, offsets: Any) -> RankError:
     if not batch:
         return RankError(f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
                          "first element, for example (xt.group_id(0) * 32, 0)", current().location())
-    return RankError(f"init_tile takes {base.rank} offsets on a {base.describe()}, not {given}",
-                     f"give the {'index' if batch == 1 else 'indices'} of the matrix first, then row and column: "
-                     f"(xt.group_id({min(batch + 1, 2)}), {'0, ' * (batch - 1)}row, column)", current().location())
+    return RankError(f"init_tile takes as many offsets as the array has dimensions: {base.name} has {base.rank} "
+                     f"dimensions, and the offsets are {given}",
+                     f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
+                     f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "
+                     f"{base.name}[{', '.join('0' * batch)}]", current().location())
 
 
 def _order(order: Any) -> tuple[int, int]:

@@ -174,7 +174,8 @@ def test_five_dimensions(place: Place) -> None:
     @xt.kernel
     def copied(A, C):
         x, y, z = (xt.group_id(d) for d in range(3))
-        xt.store_tile(xt.load_tile(xt.init_tile(A, (x, y, z, 0, 0), (8, 16))), xt.init_tile(C, (z, y, x, 0, 0), (8, 16)))
+        value = xt.load_tile(xt.init_tile(A, (x, y, z, 0, 0), (8, 16)))
+        xt.store_tile(value, xt.init_tile(C, (z, y, x, 0, 0), (8, 16)))
 
     a = integers(np.random.default_rng(8), xt.f32, 2, 3, 4, 8, 16)
     c = np.zeros((4, 3, 2, 8, 16), np.float32)
@@ -228,11 +229,11 @@ def test_mistakes() -> None:
         xt.update_tile_offset(xt.init_tile(A, (0, 0, 0), (8, 16)), 1, 0, 0)
 
     a = np.zeros((2, 16, 16), np.float32)
-    with pytest.raises(xt.RankError, match=r"takes 3 offsets on a 3-dimensional array of f32, not \(0, 0\)"):
+    with pytest.raises(xt.RankError, match=r"A has 3 dimensions, and the offsets are \(0, 0\)"):
         few[1](a)
     with pytest.raises(xt.RankError, match="takes two offsets, not 3"):
         wandering[1](a)
-    with pytest.raises(xt.RankError, match="launch with A.reshape"):
+    with pytest.raises(xt.RankError, match=r"launch with A\.reshape"):
         few[1](np.zeros(16, np.float32))
     text = str(few.lower(np.zeros((16, 16), np.float32)).stages["xetile"])
     with pytest.raises(xt.TextError, match="takes 2 offsets, not 1"):
