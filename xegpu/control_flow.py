@@ -1,22 +1,18 @@
 """What must hold of loops and branches, beyond what each operation says of itself.
 
 A barrier is met by every subgroup of a work-group or by none, so no branch and no loop around it may depend on which
-subgroup runs it. A branch yields what it has results for. A tile that a loop or a branch carries stays on its surface,
-as a descriptor carries its coordinates only.
+subgroup runs it. A branch yields what it has results for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import func, scf
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.errors import Location, TraceError
-from xegpu.origins import origin
 
 _PER_SUBGROUP = ("gpu.subgroup_id", "gpu.thread_id", "gpu.lane_id")
 
@@ -38,8 +34,6 @@ def check(function: func.FuncOp, dealt: bool) -> None:
             except VerifyException as error:
                 raise TraceError(f"scf.if: {error}", "end both branches with scf.yield of the same types",
                                  _place(operation)) from None
-        if isinstance(operation, (scf.ForOp, scf.IfOp)):
-            _check_surfaces(operation)
     _check_subgroups(function, dealt)
 
 
@@ -57,39 +51,6 @@ def check_branches(operation: scf.IfOp) -> None:
 
 def _listed(types: list[Attribute]) -> str:
     return ", ".join(str(type_) for type_ in types)
-
-
-def carried(operation: scf.ForOp | scf.IfOp) -> Iterator[tuple[SSAValue, ...]]:
-    """For each result of a loop or branch, the values that it may be; those that a loop starts with come first."""
-    ends = [block.last_op.operands for region in operation.regions for block in region.blocks
-            if block.last_op is not None]
-    if isinstance(operation, scf.ForOp):
-        ends.insert(0, operation.iter_args)
-    yield from zip(*ends, strict=True)
-
-
-def _check_surfaces(operation: scf.ForOp | scf.IfOp) -> None:
-    for values in carried(operation):
-        surfaces = [_surface(origin(value)) for value in values]
-        if any(surface != surfaces[0] for surface in surfaces):
-            name = values[0].name_hint
-            shown = f"`{name}`" if name else "this value"
-            raise TraceError(f"{shown} is a tile on one array before this, and on another after it",
-                             "keep a tile for each array, and choose between what is loaded through them",
-                             _place(operation))
-
-
-def _surface(made: SSAValue) -> tuple[object, ...]:
-    """What a tile's surface is made of: its base, and the sizes and strides that describe it."""
-    owner = made.owner
-    if not isinstance(owner, Operation) or owner.name not in ("xetile.init_tile", "xegpu.create_nd_tdesc"):
-        return ()
-    described = [value for name in ("shape", "strides") for value in getattr(owner, name)]
-    return (origin(owner.operands[0]), *(_constant_or_itself(value) for value in described))
-
-
-def _constant_or_itself(value: SSAValue) -> object:
-    return value.owner.value if isinstance(value.owner, arith.ConstantOp) else value
 
 
 def per_subgroup(function: func.FuncOp) -> set[SSAValue]:
