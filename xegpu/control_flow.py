@@ -1,7 +1,8 @@
 """What must hold of loops and branches, beyond what each operation says of itself.
 
 A barrier is met by every subgroup of a work-group or by none, so no branch and no loop around it may depend on which
-subgroup runs it. A branch yields what it has results for.
+subgroup runs it; nor may one in a kernel whose tiles are dealt to the subgroups, as every line there stands for all of
+them. A branch yields what it has results for.
 """
 
 from __future__ import annotations
@@ -12,29 +13,30 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import SourceLocation
-from xegpu.errors import Location, TraceError
+from xegpu.errors import Location, TraceError, XeError
 
 _PER_SUBGROUP = ("gpu.subgroup_id", "gpu.thread_id", "gpu.lane_id")
 
 
-def check(function: func.FuncOp, dealt: bool) -> None:
+def check(function: func.FuncOp, dealt: bool, kind: type[XeError] = TraceError) -> None:
     """Check the loops and branches of a kernel.
 
     Args:
         function: the kernel, at any stage.
         dealt: whether a ``wg_map`` deals its tiles to the subgroups.
+        kind: the error to raise.
 
     Raises:
-        TraceError: one breaks a rule of this module; it points at the author's line.
+        XeError: one breaks a rule of this module; it points at the author's line.
     """
     for operation in function.walk():
         if isinstance(operation, scf.IfOp):
             try:
                 check_branches(operation)
             except VerifyException as error:
-                raise TraceError(f"scf.if: {error}", "end both branches with scf.yield of the same types",
-                                 _place(operation)) from None
-    _check_subgroups(function, dealt)
+                raise kind(f"scf.if: {error}", "end both branches with scf.yield of the same types",
+                           _place(operation)) from None
+    _check_subgroups(function, dealt, kind)
 
 
 def check_branches(operation: scf.IfOp) -> None:
@@ -56,7 +58,8 @@ def _listed(types: list[Attribute]) -> str:
 def per_subgroup(function: func.FuncOp) -> set[SSAValue]:
     """The values that may differ between the subgroups of a work-group, as they come from a subgroup's position."""
     found: set[SSAValue] = set()
-    new = [result for operation in function.walk() if operation.name in _PER_SUBGROUP for result in operation.results]
+    positions = (operation for operation in function.walk() if operation.name in _PER_SUBGROUP)
+    new: list[SSAValue] = [result for operation in positions for result in operation.results]
     while new:
         value = new.pop()
         if value not in found:
@@ -79,19 +82,19 @@ def _reached(user: Operation, index: int) -> list[SSAValue]:
     return [user.results[index - 3], user.body.block.args[index - 2]]
 
 
-def _check_subgroups(function: func.FuncOp, dealt: bool) -> None:
+def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) -> None:
     differing = per_subgroup(function)
     for operation in function.walk() if differing else ():
-        if dealt and isinstance(operation, (scf.ForOp, scf.IfOp)) and _differs(operation, differing):
-            raise TraceError(f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
-                             "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write "
-                             "the kernel without a wg_map", _place(operation))
+        if dealt and _differs(operation, differing):
+            raise kind(f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
+                       "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
+                       "kernel without a wg_map", _place(operation))
         around = _around(operation, differing) if isinstance(operation, BarrierOp) else None
         if around is not None:
-            raise TraceError(f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that "
-                             "not all subgroups of a work-group meet is never passed",
-                             "put the barrier behind it, or let it depend on what all subgroups share, such as "
-                             "group_id", _place(operation))
+            raise kind(f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
+                       "all subgroups of a work-group meet is never passed",
+                       "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",
+                       _place(operation))
 
 
 def _around(operation: Operation, differing: set[SSAValue]) -> Operation | None:

@@ -1,7 +1,8 @@
 """Builds a new kernel from an old one, operation by operation; one old value may become several new ones.
 
 A pass is a table from operation to rule. A rule reads what the operands became, emits new operations, and says what
-the results become. Whatever has no rule is copied; loops and branches are rebuilt with everything that their values became.
+the results become. Whatever has no rule is copied; loops and branches are rebuilt with everything that their values
+became.
 """
 
 from __future__ import annotations
@@ -175,8 +176,9 @@ class Rebuilder:
             self._end(block, parts, yielded[-1])
         self.place = place
         types = [value.type for parts in yielded[-1] for value in parts.values]
-        regions = [Region(block) for block in blocks]
-        self.emit(new := scf.IfOp(self.one(operation.cond), types, regions[0], *regions[1:]))
+        second = Region(blocks[1]) if len(blocks) > 1 else None
+        new = scf.IfOp(self.one(operation.cond), types, Region(blocks[0]), second)
+        self.emit(new)
         new.attributes.update(operation.attributes)
         self._regroup(operation.output, yielded[-1], new.output)
 

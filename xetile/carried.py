@@ -171,13 +171,13 @@ class Body:
 
     def _check_lengths(self) -> None:
         now = self._lengths()
+        name, start, recorded = self._construct.name, self._construct.start, self._construct.recorded
         for path, old in self._sizes.items():
             if now.get(path, old) != old and self.reads(path):
                 raise TraceError(
-                    f"`{path}` holds {old} items {self._construct.start} and {now[path]} after its body, but the body is "
-                    f"{self._construct.recorded}",
-                    f"let it keep its length: make all {max(old, now[path])} items before {self._construct.name}, and "
-                    "replace them inside", self._location)
+                    f"`{path}` holds {old} items {start} and {now[path]} after its body, but the body is {recorded}",
+                    f"let it keep its length: make all {max(old, now[path])} items before {name}, and replace them "
+                    "inside", self._location)
 
     def _start_with(self, path: Path, old: Any, new: Any) -> str:
         if isinstance(new, (Vector, Tile)):
@@ -185,15 +185,17 @@ class Body:
             return f"give it its first value before {self._construct.name}: {path} = {example}"
         if isinstance(old, (int, float)) and not isinstance(old, bool):
             kind: Any = new.dtype if isinstance(new, Scalar) else "f32" if isinstance(old, float) else "index"
-            return f"{self._construct.owner} carries run-time values only: start with {path} = xt.scalar({old}, xt.{kind})"
+            owner = self._construct.owner
+            return f"{owner} carries run-time values only: start with {path} = xt.scalar({old}, xt.{kind})"
         return self._construct.instead
 
     def _mend(self, path: Path, old: Any, new: Any) -> str:
         shapes = [getattr(value, "shape", ()) for value in (old, new)]
         calculated = isinstance(old, Arithmetic) and isinstance(new, Arithmetic) and shapes[0] == shapes[1]
+        carries = self._construct.carries
         if calculated and old.dtype is not new.dtype:
-            return f"{self._construct.carries} keeps its type: end the body with {path} = {path}.to(xt.{old.dtype})"
-        return f"{self._construct.carries} keeps its shape, element type and wg_map: give what the body makes another name"
+            return f"{carries} keeps its type: end the body with {path} = {path}.to(xt.{old.dtype})"
+        return f"{carries} keeps its shape, element type and wg_map: give what the body makes another name"
 
 
 def _listed(paths: list[Path]) -> str:

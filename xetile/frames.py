@@ -94,6 +94,10 @@ class Scope:
             return None
         return value
 
+    def holds(self, path: Path) -> bool:
+        """Whether there is something at ``path``, or it is a variable, so that something can be placed there."""
+        return len(path.keys) == 1 or self.get(path) is not None
+
     def place(self, path: Path, value: Any) -> None:
         """Put ``value`` at ``path``, rebuilding the tuples on the way and changing other containers in place."""
         frame = self.frames[path.depth]

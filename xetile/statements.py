@@ -10,6 +10,7 @@ import dis
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any
 
@@ -114,7 +115,7 @@ def _instructions(code: CodeType) -> dict[int, dis.Instruction]:
 def _order(code: CodeType) -> dict[int, int]:
     """Each instruction's offset to that of the next one."""
     offsets = list(_instructions(code))
-    return dict(zip(offsets, offsets[1:], strict=False))
+    return dict(pairwise(offsets))
 
 
 def _standing(code: CodeType, offset: int) -> tuple[dis.Instruction, dis.Instruction]:

@@ -209,7 +209,7 @@ class Tracer:
         self.entry.add_op(func.ReturnOp())
         self.function.update_function_type()  # type: ignore[no-untyped-call]
         self.function.attributes.update(attributes)
-        control_flow.check(self.function)
+        control_flow.check(self.function, bool(self._mapped))
         return ModuleOp([self.function], {STAGE: StringAttr("xetile")})
 
 
