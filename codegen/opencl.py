@@ -15,7 +15,19 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from codegen import block_vectors, elementwise, lanes, loops, padding, products, shuffles
+from codegen import (
+    block_vectors,
+    branches,
+    comparisons,
+    elementwise,
+    lanes,
+    loops,
+    padding,
+    products,
+    shuffles,
+    synchronisation,
+)
+from codegen.batches import matrix
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from xegpu.dialect import ops
@@ -207,9 +219,10 @@ def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
 
 def _create(emitter: Emitter, operation: ops.CreateNdTdescOp) -> None:
     array: Array = emitter.values[operation.source]
-    height, width = (atom(emitter.values[size]) for size in operation.shape)
-    pitch, step = (atom(emitter.values[stride]) for stride in operation.strides)
-    row, column = (emitter.coordinate(offset) for offset in operation.offsets)
+    height, width = (atom(emitter.values[size]) for size in operation.shape[-2:])
+    pitch, step = (atom(emitter.values[stride]) for stride in operation.strides[-2:])
+    row, column = (emitter.coordinate(offset) for offset in operation.offsets[-2:])
+    array, row = matrix(emitter, operation, array, row)
     step = "1" if ops.desc_of(operation.result).block.access == "rows" else step
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
 
@@ -327,7 +340,8 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **block_vectors.RULES, **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
+    **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **synchronisation.RULES,
+    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),

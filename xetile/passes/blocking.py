@@ -62,7 +62,7 @@ def _vector_links(operation: Operation) -> Iterator[SSAValue]:
     if isinstance(operation, ops.TileMmaOp):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
     elif not isinstance(operation, (*_MEMORY, *block_vectors.OPERATIONS, ops.TilePackOp, ops.TileUnpackOp, scf.ForOp,
-                                    scf.YieldOp)):
+                                    scf.IfOp, scf.YieldOp)):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
 

@@ -106,6 +106,11 @@ def subgroups_of(function: func.FuncOp) -> Pair:
     return rows, columns
 
 
+def is_dealt(function: func.FuncOp) -> bool:
+    """Whether a ``wg_map`` deals tiles of a kernel to the subgroups of a work-group."""
+    return any(_map_of(operation) is not None for operation in function.walk())
+
+
 def _map_of(operation: Operation) -> WgMap | None:
     if isinstance(operation, ops.InitTileOp):
         return ops.tile_of(operation.result).encoding.wg_map
@@ -121,15 +126,14 @@ def _init(build: Dealer, operation: ops.InitTileOp) -> None:
     form = _turned(build, operation) or Dealt(tile.encoding.wg_map, tile.shape)
     step = -1 if form.turned else 1
     result = TileType(tile).with_(shape=form.wg_map.sg_data[::step], wg_map=None)
-    row, column = (build.one(at) for at in operation.offsets)
+    *lead, row, column = (build.one(at) for at in operation.offsets)
     sizes = [build.one(value) for value in operation.shape]
     strides = [build.one(value) for value in operation.strides]
     tiles = []
     for i, j in form.rounds:
         down, right = (offset(build, form, 0, i), offset(build, form, 1, j))[::step]
-        tiles.append(build.emit(ops.InitTileOp(build.one(operation.source), [build.add(row, down),
-                                                                             build.add(column, right)],
-                                               sizes, strides, result)))
+        place = [*lead, build.add(row, down), build.add(column, right)]
+        tiles.append(build.emit(ops.InitTileOp(build.one(operation.source), place, sizes, strides, result)))
     build.set(operation.result, tuple(tiles), form)
 
 
