@@ -182,6 +182,10 @@ def _cast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return np.asarray(operands[0]).astype(dtype.compute)
 
 
+def _recast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    return operands[0]
+
+
 def _axis(operation: Any) -> int:
     return "xyz".index(operation.dimension.data.value)
 
@@ -206,6 +210,7 @@ MEANINGS: Meanings = {
         *operands[0].shape[:-len(op.source.type.get_shape())], *op.result.type.get_shape()),
     memref.ExtractStridedMetaDataOp: _metadata,
     UnrealizedConversionCastOp: _cast,
+    memref.CastOp: _recast,
     gpu.BlockIdOp: lambda machine, op, _: machine.along(_axis(op), *machine.groups[_axis(op)]),
     gpu.GridDimOp: lambda machine, op, _: machine.grid[_axis(op)],
     gpu.SubgroupIdOp: lambda machine, op, _: _subgroup(machine),
