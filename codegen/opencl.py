@@ -15,7 +15,17 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from codegen import elementwise, lanes, loops, padding, products, shuffles
+from codegen import (
+    branches,
+    comparisons,
+    elementwise,
+    lanes,
+    loops,
+    padding,
+    products,
+    shuffles,
+    synchronisation,
+)
 from codegen.batches import matrix
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
@@ -344,6 +354,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
+    **comparisons.RULES, **branches.RULES, **synchronisation.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),

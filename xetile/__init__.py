@@ -20,6 +20,7 @@ from xegpu.errors import (
 )
 from xegpu.targets import TARGETS
 from xetile.arguments import Spec
+from xetile.conditions import otherwise, when
 from xetile.distribution import WgMap
 from xetile.executors import best_place
 from xetile.functions import absolute as abs
@@ -46,6 +47,7 @@ from xetile.language import (
 from xetile.language import scalar_ as scalar
 from xetile.loops import range
 from xetile.parsing import parse
+from xetile.synchronisation import barrier, fence
 
 __version__ = "0.1.0"
 
@@ -58,4 +60,5 @@ __all__ = [
     "i8", "index", "init_tile", "kernel", "load_tile", "log", "maximum", "minimum", "num_groups", "parse",
     "prefetch_tile", "range", "rsqrt", "scalar", "sin", "sqrt", "store_tile", "subgroup_id", "tanh", "tf32", "tile_mma",
     "tile_transpose", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "zeros",
+    "barrier", "fence", "otherwise", "when",
 ]

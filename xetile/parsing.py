@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from xegpu import control_flow
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
@@ -23,6 +24,7 @@ from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
 from xetile.dialect import context
 from xetile.kernel import BaseKernel
+from xetile.passes.workgroup_to_subgroup import is_dealt
 from xetile.pipeline import PASSES, STAGE, TARGET
 
 _COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
@@ -205,6 +207,8 @@ def parse(text: str, name: str = "<text>") -> Module:
     printed = str(module)
     for function in functions:
         function.detach()  # type: ignore[no-untyped-call]
+    for function in functions:
+        control_flow.check(function, is_dealt(function), TextError)
     kernels = {function.sym_name.data: ParsedKernel(function, module.attributes) for function in functions}
     return Module(kernels, printed)
 

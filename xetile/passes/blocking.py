@@ -61,7 +61,7 @@ def _vector_links(operation: Operation) -> Iterator[SSAValue]:
     """Element-wise operations join their vectors; products join accumulator and result."""
     if isinstance(operation, ops.TileMmaOp):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not isinstance(operation, (*_MEMORY, ops.TilePackOp, ops.TileUnpackOp, scf.ForOp, scf.YieldOp)):
+    elif not isinstance(operation, (*_MEMORY, ops.TilePackOp, ops.TileUnpackOp, scf.ForOp, scf.IfOp, scf.YieldOp)):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
 
