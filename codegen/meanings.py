@@ -183,6 +183,10 @@ def _cast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return np.asarray(operands[0]).astype(dtype.compute)
 
 
+def _recast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    return operands[0]
+
+
 def _axis(operation: Any) -> int:
     return "xyz".index(operation.dimension.data.value)
 
@@ -209,6 +213,7 @@ MEANINGS: Meanings = {
     TransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     memref.ExtractStridedMetaDataOp: _metadata,
     UnrealizedConversionCastOp: _cast,
+    memref.CastOp: _recast,
     gpu.BlockIdOp: lambda machine, op, _: machine.along(_axis(op), *machine.groups[_axis(op)]),
     gpu.GridDimOp: lambda machine, op, _: machine.grid[_axis(op)],
     gpu.SubgroupIdOp: lambda machine, op, _: _subgroup(machine),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xegpu.constants import number as number
 from xegpu.control_flow import check_branches
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.errors import Location, ShapeError, XeError
@@ -25,6 +26,8 @@ _INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
     arith.FloorDivSIOp: lambda a, b: a // b, arith.AndIOp: lambda a, b: a & b, arith.ShRSIOp: lambda a, b: a >> b,
 }
+
+_Number = TypeVar("_Number")
 
 
 @dataclass(frozen=True)
@@ -285,18 +288,10 @@ def follow(build: Rebuilder, operation: Operation) -> None:
     build.retyped(operation, moved.values[0].type, moved.form)
 
 
-def exchanged(numbers: Sequence[SSAValue]) -> list[SSAValue]:
+def exchanged(numbers: Sequence[_Number]) -> list[_Number]:
     """Offsets, sizes or strides of an array seen with its last two dimensions exchanged."""
     *lead, rows, columns = numbers
     return [*lead, columns, rows]
-
-
-def number(value: SSAValue) -> int | None:
-    """The integer that an index value is, if it is a constant."""
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
 
 
 def erase_dead(block: Block) -> None:

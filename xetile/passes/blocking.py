@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.descriptions import spelled_out
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import XeError
 from xegpu.rewriting import Parts, Rebuilder, follow, placed, rewrite
@@ -235,11 +236,15 @@ def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
         build.copy(operation)
         return
     blocks, length = build.tile_blocks(operation.result)
-    order = tile.encoding.order
-    if order == (0, 1) and not build.turned(operation.result, blocks, length):
-        order = (1, 0)  # reached element by element, with the strides that the array has
-    result = TileType(tile).with_(inner_blocks=blocks, array_length=length, order=order)
-    build.retyped(operation, result)
+    result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
+    if tile.encoding.order == (1, 0) or build.turned(operation.result, blocks, length):
+        build.retyped(operation, result)
+        return
+    # reached element by element, with the strides that the array has
+    offsets = [build.one(offset) for offset in operation.offsets]
+    source, shape, strides = spelled_out(build, operation)
+    made = ops.InitTileOp(source, offsets, shape, strides, result.with_(order=(1, 0)))
+    build.set(operation.result, build.emit(made))
 
 
 def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:
