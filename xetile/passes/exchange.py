@@ -54,7 +54,11 @@ class Dealer(Rebuilder):
     def free(self, shape: Pair, element: Attribute) -> bool:
         """Whether a buffer of ``shape`` fits into shared local memory, or is there already."""
         bytes_ = prod(shape) * of_mlir(element).bytes
-        return (shape, element) in self._buffers or self.taken + bytes_ <= self.target.slm
+        return self.has_buffer(shape, element) or self.taken + bytes_ <= self.target.slm
+
+    def has_buffer(self, shape: Pair, element: Attribute) -> bool:
+        """Whether there is a buffer of ``shape`` already."""
+        return (shape, element) in self._buffers
 
     def buffer(self, shape: Pair, element: Attribute) -> SSAValue:
         """An array of ``shape`` in shared local memory, shared by everything that passes through one like it."""
@@ -241,12 +245,15 @@ def _through_slm(build: Dealer, source: Parts, target: Dealt, transposed: bool) 
     element: Attribute = source.values[0].type.element_type  # type: ignore[attr-defined]
     data = _turned(target.wg_map.sg_data, transposed)
     slab = _slab(build, form, data, element)
+    untouched = not build.has_buffer(slab, element) and len(build.blocks) == 1
     array = build.buffer(slab, element)
     parts: list[SSAValue] = []
     for row in range(0, form.shape[0], slab[0]):
         for column in range(0, form.shape[1], slab[1]):
             window = _Window(build, array, form.shape, slab, (row, column))
-            barrier(build)
+            if not untouched:  # others may still read what was there before
+                barrier(build)
+            untouched = False
             for value, round_ in zip(source.values, form.rounds, strict=True):
                 window.store(value, (offset(build, form, 0, round_[0]), offset(build, form, 1, round_[1])))
             barrier(build)
