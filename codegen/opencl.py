@@ -15,7 +15,7 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from codegen import elementwise, lanes, loops, padding, products, shuffles
+from codegen import comparisons, elementwise, lanes, loops, padding, positions, products, shuffles
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from xegpu.dialect import ops
@@ -164,7 +164,7 @@ def _index(symbol: str) -> Rule:
 
 
 def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
-    if isinstance(operation.result.type, VectorType):
+    if isinstance(operation.result.type, VectorType) or of_mlir(operation.result.type).opencl != "int":
         elementwise.binary(emitter, operation)
         return
     size = number(operation.rhs) or 0
@@ -202,6 +202,8 @@ def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
     if isinstance(value, Array):
         dtype = of_mlir(result.type.element_type)  # type: ignore[attr-defined]
         value = Array(f"((global {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides)
+    elif not isinstance(result.type, VectorType):  # a constant of an unsigned type, written as a signed number
+        value = f"(({of_mlir(result.type).opencl}){atom(value)})"
     emitter.values[result] = value
 
 
@@ -327,7 +329,8 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
+    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES, **comparisons.RULES,
+    **positions.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),

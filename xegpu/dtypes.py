@@ -105,6 +105,19 @@ def of(value: Any) -> DType:
         raise ElementTypeError(f"{value!r} is not an element type", f"use one of: {names}") from None
 
 
+def whole(dtype: DType) -> DType:
+    """``dtype``, if its elements are whole bytes.
+
+    Raises:
+        ElementTypeError: it is i4 or u4, which NumPy keeps a byte each and the hardware two in a byte.
+    """
+    if dtype.bits < 8:
+        wide = "i8" if dtype.kind == "i" else "u8"
+        raise ElementTypeError(f"{dtype} cannot be loaded, stored or computed with: NumPy keeps one in a byte, and the "
+                               "hardware two", f"use {wide}, as in array.astype(numpy.{BY_NAME[wide].numpy})")
+    return dtype
+
+
 def of_mlir(mlir: Attribute) -> DType:
     """The element type whose MLIR type is ``mlir``.
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from xegpu.dtypes import DType, i1
+
 Offset = int | np.ndarray[Any, Any]
 Block = np.ndarray[Any, Any]
 _SPARSE = 4
@@ -63,6 +65,11 @@ def read(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batc
         return _gather(array, row, column, shape, padding, batch)
     slab = _slab(array, rows.start, columns.start, (height, width), padding)
     return _windows(slab, rows, columns, shape, batch)
+
+
+def as_numbers(block: Block, dtype: DType) -> Block:
+    """What was read, in the compute type of its element type; every byte that is not zero is true."""
+    return block.view(np.uint8) != 0 if dtype is i1 else block.astype(dtype.compute, copy=False)
 
 
 def _windows(slab: Block, rows: _Progression, columns: _Progression, shape: tuple[int, int], batch: int) -> Block:

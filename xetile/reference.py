@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from codegen.interpreter import Machine, Meanings, Window
-from xegpu import memory
+from xegpu import memory, positions
 from xegpu.dialect.ops import number_of
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.reference import surface
 from xetile.dialect import ops
 from xetile.dialect.ops import tile_of
+from xetile.dialect.positions import IotaOp
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +44,7 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     tile, window = tile_of(operation.tile), operands[0]
     padding = 0 if operation.padding is None else number_of(operation.padding)
     block = memory.read(window.array, window.row, window.column, tile.shape, machine.batch, padding)
-    block = block.astype(tile.dtype.compute, copy=False)
+    block = memory.as_numbers(block, tile.dtype)
     if np.may_share_memory(block, window.array):
         block = block.copy()  # the kernel may write this array before it uses what it has loaded
     blocks = tile.encoding.inner_blocks
@@ -110,6 +111,14 @@ def _matmul(a: Array, b: Array) -> Array:
     return result.reshape(*shape, m, n)
 
 
+def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    rows, columns, *blocks = ops.shape_of(operation.result)
+    height, width = blocks or (1, 1)
+    start, dtype = operands[0] if operands else 0, of_mlir(operation.result.type.element_type)
+    flat = positions.whole((rows * height, columns * width), operation.axis.value.data, start, dtype, machine.batch)
+    return pack(flat, (height, width)) if blocks else flat
+
+
 MEANINGS: Meanings = {
     ops.InitTileOp: _init,
     ops.LoadTileOp: _load,
@@ -120,4 +129,5 @@ MEANINGS: Meanings = {
     ops.TileTransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     ops.TilePackOp: lambda machine, operation, operands: pack(operands[0], ops.shape_of(operation.result)[2:]),  # type: ignore
     ops.TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),
+    IotaOp: _iota,
 }

@@ -24,6 +24,7 @@ from xegpu.rewriting import Rebuilder, Rule, placed, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType, WgMapAttr
+from xetile.dialect.positions import IotaOp
 from xetile.distribution import Pair, WgMap
 
 
@@ -195,6 +196,24 @@ def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
     build.set(operation.vector, (value,) * len(list(map_.blocks(form.shape))), form)
 
 
+def _iota(build: Rebuilder, operation: IotaOp) -> None:
+    """Each block counts from where it starts in the whole."""
+    if operation.wg_map is None:
+        build.copy(operation)
+        return
+    form = Dealt(operation.wg_map.data, ops.shape_of(operation.result))  # type: ignore[arg-type]
+    axis = operation.axis.value.data
+    part = VectorType(operation.result.type.element_type, form.wg_map.sg_data)  # type: ignore[attr-defined]
+    starts = [_offset(build, form, axis, position[axis]) for position in form.wg_map.blocks(form.shape)]
+    if operation.start is not None:
+        starts = [build.add(build.one(operation.start), start) for start in starts]
+    build.set(operation.result, tuple(_counted(build, part, axis, start) for start in starts), form)
+
+
+def _counted(build: Rebuilder, part: VectorType, axis: int, start: SSAValue) -> SSAValue:  # type: ignore[type-arg]
+    return build.shared(("iota", part, axis, start), lambda: build.emit(IotaOp(part, axis, start)))
+
+
 def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     a, b = build.get(operation.a), build.get(operation.b)
     if a.form is None:
@@ -264,4 +283,5 @@ RULES: dict[type[Operation], Rule] = {
     ops.TileMmaOp: _mma,
     ops.TileTransposeOp: _transpose,
     BroadcastOp: _spread,
+    IotaOp: _iota,
 }
