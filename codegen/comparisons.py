@@ -1,9 +1,4 @@
-"""Comparisons, selections and what reads truth values, in NumPy and in OpenCL C.
-
-A truth value (``i1``) is a byte of 0 or 1 everywhere: in memory, in a scalar (``char``) and in a fragment (``char8``).
-OpenCL's comparisons of vectors give 0 or -1 in integers as wide as the operands; they are narrowed at once, and widened
-again where a selection needs them so wide. Intel's compiler sees through both and keeps a flag register.
-"""
+"""Comparisons and selections, in OpenCL C and in NumPy; :mod:`codegen.truth` says what a truth value is in OpenCL C."""
 
 from __future__ import annotations
 
@@ -14,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation
 
+from codegen import truth
 from codegen.elementwise import computed, finish, operand_groups
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type
@@ -27,39 +23,30 @@ _FLOATS = {"oeq": "{0} == {1}", "ogt": "{0} > {1}", "oge": "{0} >= {1}", "olt": 
 _OPPOSITES = {"ueq": "one", "ugt": "ole", "uge": "olt", "ult": "oge", "ule": "ogt", "true": "false"}
 """Unordered predicates, each with the ordered one that is true exactly where it is not."""
 _INTEGERS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_SIZES = {8: "char", 16: "short", 32: "int", 64: "long"}
 
 
 def _compare(emitter: Emitter, operation: CmpIOp | CmpFOp) -> None:
     dtype, width, groups = operand_groups(emitter, operation)
+    vector, name = isinstance(operation.result.type, VectorType), operation.name_of_predicate
+    opposite = isinstance(operation, CmpFOp) and name in _OPPOSITES
     expressions = []
     for group in groups:
         left, right = (computed(value, dtype, width) for value in group)
         if isinstance(operation, CmpIOp):
-            holds, opposite = _integers(operation.name_of_predicate, left, right, dtype, width), False
+            holds = _integers(name, left, right, dtype.register if vector else dtype.opencl, width)
         else:
-            opposite = operation.name_of_predicate in _OPPOSITES
-            name = _OPPOSITES.get(operation.name_of_predicate, operation.name_of_predicate)
-            holds = _FLOATS[name].format(left, right)
-        expressions.append(_narrowed(holds, opposite, width))
+            holds = _FLOATS[_OPPOSITES.get(name, name)].format(left, right)
+        expressions.append(truth.held(holds, width, opposite=opposite) if vector else f"{'!' * opposite}({holds})")
     finish(emitter, operation, expressions)
 
 
-def _integers(predicate: str, left: str, right: str, dtype: DType, width: int) -> str:
+def _integers(predicate: str, left: str, right: str, c_type: str, width: int) -> str:
     """A comparison of integers, read with the sign that the predicate says."""
-    signed = dtype.opencl.removeprefix("u")
-    kind = {"u": f"u{signed}", "s": signed}.get(predicate[0], dtype.opencl) if len(predicate) == 3 else dtype.opencl
-    if kind != dtype.opencl:
+    signed = c_type.removeprefix("u")
+    kind = {"u": f"u{signed}", "s": signed}[predicate[0]] if len(predicate) == 3 else c_type
+    if kind != c_type:
         left, right = (f"as_{vector_type(kind, width)}({side})" for side in (left, right))
     return f"{left} {_INTEGERS[predicate[-2:]]} {right}"
-
-
-def _narrowed(holds: str, opposite: bool, width: int) -> str:
-    """What OpenCL's comparison gives, 0 or -1 in a vector and 0 or 1 in a scalar, as a byte of 0 or 1."""
-    if width == 1:
-        return f"!({holds})" if opposite else holds
-    bytes_, one = vector_type("char", width), "(char)1"
-    return f"(convert_{bytes_}({holds}) + {one})" if opposite else f"(convert_{bytes_}({holds}) & {one})"
 
 
 def _select(emitter: Emitter, operation: SelectOp) -> None:
@@ -72,15 +59,8 @@ def _select(emitter: Emitter, operation: SelectOp) -> None:
     conditions = condition.names if isinstance(condition, Fragment) else (condition,) * len(left.names)
     each = isinstance(condition, Fragment) and left.width > 1
     finish(emitter, operation, [
-        f"select({b}, {a}, {_widened(c, left.dtype, left.width)})" if each else f"({c}) ? {a} : {b}"
+        f"select({b}, {a}, {truth.as_wide_as(c, left.dtype, left.width)})" if each else f"({c}) ? {a} : {b}"
         for c, a, b in zip(conditions, left.names, right.names, strict=True)])
-
-
-def _widened(condition: str, dtype: DType, width: int) -> str:
-    """Bytes of 0 or 1 as ``select`` wants them: 0 or -1, as wide as what is selected."""
-    wide = vector_type(_SIZES[8 * np.dtype(dtype.numpy).itemsize], width)
-    read = condition if wide.startswith("char") else f"convert_{wide}({condition})"
-    return f"{read} != ({wide})(0)"
 
 
 RULES: dict[type[Operation], Rule] = {CmpIOp: _compare, CmpFOp: _compare, SelectOp: _select}

@@ -2,7 +2,7 @@
 
 Integers, f16, f32 and f64 compute in their own type. bf16 is stored as 16-bit words and computes in float, rounded to
 nearest even after every operation, as the NumPy reference does. tf32 computes as float32. An index is an int. Truth
-values are bytes of 0 or 1 (:mod:`codegen.comparisons`).
+values have a form of their own (:mod:`codegen.truth`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
+from codegen import truth
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type
 from xegpu.dialect.conversions import CONVERSIONS
@@ -68,7 +69,9 @@ def _integer(number: int, dtype: DType) -> str:
 
 
 def stored(expression: str, dtype: DType) -> str:
-    """A scalar as it lies in a fragment; every scalar is kept in that form already."""
+    """A scalar as it lies in a fragment; only truth values are kept in another form."""
+    if dtype is i1:
+        return f"(short)-({expression})"
     return f"({dtype.opencl})({expression})" if dtype.kind == "i" and dtype.bits < 32 else expression
 
 
@@ -173,11 +176,15 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     source, width, groups = operand_groups(emitter, operation)
     result = operation.results[0].type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
+    if source is i1 and isinstance(result, VectorType):
+        finish(emitter, operation, [rounded(truth.numbers(group[0], f32 if target is bf16 else target, width), target,
+                                            width) for group in groups])
+        return
     finish(emitter, operation, [converted(group[0], source, target, width) for group in groups])
 
 
 def converted(expression: str, source: DType, target: DType, width: int) -> str:
-    """A register of one element type as another; truth values become 0 or 1, and nothing becomes one."""
+    """A register of one element type as another."""
     value = computed(expression, source, width)
     if target in (bf16, tf32) and source not in (bf16, tf32, f32):
         value = f"convert_{vector_type('float', width)}({value})"

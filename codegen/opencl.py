@@ -15,9 +15,10 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from codegen import comparisons, elementwise, lanes, loops, padding, positions, products, shuffles
+from codegen import comparisons, elementwise, lanes, loops, padding, positions, products, shuffles, truth
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
+from codegen.pressure import live_bytes
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
@@ -127,8 +128,8 @@ def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: in
 
 
 def registers_needed(function: func.FuncOp) -> int:
-    """About the bytes of fragments that a lane keeps alive at once: what loops carry and what their bodies load."""
-    totals = [0]
+    """About the bytes of fragments that a lane keeps alive at once; of a loop all that it carries and loads counts."""
+    totals = [live_bytes(function)]
     for operation in function.walk():
         if isinstance(operation, scf.ForOp):
             loaded = [op.results[0] for op in operation.body.block.ops if isinstance(op, ops.LoadNdOp)]
@@ -242,7 +243,7 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     if desc.block.access != "block":
         lanes.load(emitter, operation)
         return
-    fragment = emitter.fresh(operation.result)
+    fragment = truth.in_memory(emitter.fresh(operation.result))
     array = emitter.name(operation.result.name_hint)
     count = len(fragment.names)
     emitter.line(f"{fragment.c_type} {array}[{count}];")
@@ -255,6 +256,7 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
         arguments = _block_arguments(emitter, operation.desc)
     emitter.line(f"{name}({arguments}, (private {pointer} *){array});")
     emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
+    truth.from_memory(emitter, operation.result)
 
 
 def _pointer_type(kind: str, desc: TensorDesc) -> str:
@@ -268,7 +270,7 @@ def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     if desc.block.access != "block":
         lanes.store(emitter, operation)
         return
-    fragment = emitter.fragment(operation.value)
+    fragment = truth.to_memory(emitter, emitter.fragment(operation.value))
     array = emitter.name("stored")
     values = ", ".join(fragment.names)
     emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")

@@ -6,12 +6,13 @@ from xdsl.ir import Operation
 
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment
+from codegen.truth import register_bits
 from xegpu import layouts
 from xegpu.dialect import ops
 from xegpu.dtypes import DType
 from xegpu.errors import TargetError
 
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
 def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
@@ -29,7 +30,7 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
     result = emitter.fresh(operation.result)
     row, column = layouts.positions(shape, target)
     words = fragment.words()
-    bits = {8: "uchar", 16: "ushort", 32: "uint"}[fragment.dtype.bits]
+    bits = _UNSIGNED[register_bits(fragment.dtype)]
     lane = emitter.name("lane_id")
     emitter.line(f"const uint {lane} = get_sub_group_local_id();")
     across = shape[1] // source.unit[1]
@@ -50,7 +51,8 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
 def _fetched(words: list[str], holder: list[int], index: list[int], lane: str, bits: str) -> str:
     """The bits of one element for every lane: from lane ``holder``, word ``index``."""
     from_lane = _table(holder, lane)
-    fetched = {i: f"intel_sub_group_shuffle((uint)as_{bits}({words[i]}), {from_lane})" for i in sorted(set(index))}
+    wide = bits if bits == "ulong" else "uint"
+    fetched = {i: f"intel_sub_group_shuffle(({wide})as_{bits}({words[i]}), {from_lane})" for i in sorted(set(index))}
     first, *others = fetched.items()
     expression = first[1]
     for i, value in others:
@@ -69,9 +71,9 @@ def _table(values: list[int], lane: str) -> str:
 
 
 def _joined(parts: list[str], dtype: DType, result: Fragment) -> str:
-    bits = {8: "uchar", 16: "ushort", 32: "uint"}[dtype.bits]
+    bits = _UNSIGNED[register_bits(dtype)]
     if len(parts) == 1:
-        return f"as_{dtype.opencl}(({bits})({parts[0]}))"
+        return f"as_{dtype.register}(({bits})({parts[0]}))"
     return f"({result.word})(" + " | ".join(f"({part}) << {i * dtype.bits}" for i, part in enumerate(parts)) + ")"
 
 

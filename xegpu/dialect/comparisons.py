@@ -65,6 +65,9 @@ class ComparisonOp(IRDLOperation):
         if not 0 <= self.predicate.value.data < len(self.PREDICATES):
             raise VerifyException(f"there is no predicate {self.predicate.value.data}\n"
                                   f"predicates are 0 to {len(self.PREDICATES) - 1}: {', '.join(self.PREDICATES)}")
+        if get_element_type_or_self(self.lhs.type) == i1 and self.name_of_predicate.startswith("s"):
+            raise VerifyException(f"truth values have no sign, so {self.name_of_predicate} does not compare them\n"
+                                  f"use u{self.name_of_predicate[1:]}")
         if self.result.type != truth_like(self.lhs.type):
             raise VerifyException(f"comparing {self.lhs.type} gives {truth_like(self.lhs.type)}, not "
                                   f"{self.result.type}")
