@@ -60,6 +60,20 @@ class Choice:
     options: tuple[tuple[np.ndarray[Any, Any], Window], ...]
 
 
+def narrow(number: Any) -> Any:
+    """A run-time number without the axes along which it does not vary, so that lattices stay lattices.
+
+    One that is the same for all instances becomes a Python number; vectors stay as they are.
+    """
+    if not isinstance(number, np.ndarray) or number.ndim != BATCH:
+        return number
+    for axis, size in enumerate(number.shape):
+        first = number.take([0], axis)
+        if size > 1 and (number == first).all():
+            number = first
+    return number if number.size > 1 else number.reshape(-1)[0].item()
+
+
 @dataclass
 class Machine:
     """What the meanings of operations may ask about the instances that are running.

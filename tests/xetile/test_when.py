@@ -29,7 +29,7 @@ def plain(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
 
 def every_order(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
     total = a * 0
-    for i, condition in enumerate([r < n, r <= n, r > n, r >= n, r == n, r != n, 2 < r, n == r + 1]):
+    for i, condition in enumerate([r < n, r <= n, r > n, r >= n, r == n, r != n, r > 2, n == r + 1]):
         with x.when(condition):
             total = total + a * (i + 1) + b
     return total
