@@ -22,6 +22,7 @@ from xegpu.dialect.attributes import TensorDescType
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.divisibility import multiple_of
 from xegpu.memrefs import static_form
+from xegpu.passes.element_types import check_element_types
 from xegpu.passes.operands import descriptor_webs
 from xegpu.rewriting import Rebuilder, Rule, follow, rewrite
 from xegpu.targets import Target
@@ -50,6 +51,7 @@ class Legalise:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
+        check_element_types(function, self.target)
         webs = descriptor_webs(function)
         arguments = function.body.block.args
         ways = dict(zip(arguments, self.access, strict=True))
