@@ -12,7 +12,7 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation
 
-from codegen import comparisons, synchronisation
+from codegen import comparisons, shared_memory, synchronisation
 from codegen.interpreter import BATCH, Machine, Meaning, Meanings
 from xegpu import dtypes
 from xegpu.dialect.conversions import CONVERSIONS
@@ -197,7 +197,7 @@ def _subgroup(machine: Machine) -> Any:
 
 
 MEANINGS: Meanings = {
-    **comparisons.MEANINGS, **synchronisation.MEANINGS,
+    **comparisons.MEANINGS, **shared_memory.MEANINGS, **synchronisation.MEANINGS,
     **{kind: _binary(function) for kind, function in BINARY.items()},
     **{kind: _unary(function) for kind, function in UNARY.items()},
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),

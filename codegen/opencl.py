@@ -23,6 +23,7 @@ from codegen import (
     loops,
     padding,
     products,
+    shared_memory,
     shuffles,
     synchronisation,
 )
@@ -220,7 +221,8 @@ def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
     value = emitter.values[source]
     if isinstance(value, Array):
         dtype = of_mlir(result.type.element_type)  # type: ignore[attr-defined]
-        value = Array(f"((global {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides)
+        value = Array(f"(({value.space} {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides,
+                      value.space)
     emitter.values[result] = value
 
 
@@ -264,6 +266,9 @@ def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> 
 
 def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     desc = ops.desc_of(operation.desc)
+    if desc.block.memory_scope == "slm":
+        shared_memory.load(emitter, operation)
+        return
     if desc.block.access != "block":
         lanes.load(emitter, operation)
         return
@@ -290,6 +295,9 @@ def _pointer_type(kind: str, desc: TensorDesc) -> str:
 
 def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     desc = ops.desc_of(operation.desc)
+    if desc.block.memory_scope == "slm":
+        shared_memory.store(emitter, operation)
+        return
     if desc.block.access != "block":
         lanes.store(emitter, operation)
         return
@@ -354,7 +362,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **comparisons.RULES, **branches.RULES, **synchronisation.RULES,
+    **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
