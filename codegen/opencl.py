@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.dialects import arith, func, gpu, memref, scf, ub
 from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from codegen import block_vectors, elementwise, lanes, loops, padding, products, shuffles
 from codegen.emitter import CALL, Emitter, Rule, atom
@@ -127,13 +127,36 @@ def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: in
 
 
 def registers_needed(function: func.FuncOp) -> int:
-    """About the bytes of fragments that a lane keeps alive at once: what loops carry and what their bodies load."""
-    totals = [0]
+    """About the bytes of fragments that a lane keeps alive at once.
+
+    In loops, what they carry and what their bodies load; outside of them, what is still used later on.
+    """
+    totals = [_most_alive(function.body.block)]
     for operation in function.walk():
         if isinstance(operation, scf.ForOp):
             loaded = [op.results[0] for op in operation.body.block.ops if isinstance(op, ops.LoadNdOp)]
             totals.append(sum(_bytes(value.type) for value in (*operation.iter_args, *loaded)))
     return max(totals)
+
+
+def _most_alive(block: Block) -> int:
+    """The most bytes of fragments that are alive between two operations of a block; constants cost nothing."""
+    alive: set[SSAValue] = set()
+    total = most = 0
+    for operation in reversed(list(block.ops)):
+        ended = alive.intersection(operation.results)
+        begun = {whole for operand in operation.operands if (whole := _whole(operand)) is not None} - alive
+        alive = alive - ended | begun
+        total += sum(_bytes(value.type) for value in begun) - sum(_bytes(value.type) for value in ended)
+        most = max(most, total)
+    return most
+
+
+def _whole(value: SSAValue) -> SSAValue | None:
+    """The fragment that a value is, or is part of; None for constants."""
+    while isinstance(value.owner, (xvector.ExtractOp, ExtractStridedSliceOp)):
+        value = value.owner.operands[0]
+    return None if isinstance(value.owner, (xvector.BroadcastOp, ub.PoisonOp)) else value
 
 
 def _bytes(type_: Attribute) -> int:
