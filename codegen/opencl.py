@@ -151,7 +151,7 @@ def registers_needed(function: func.FuncOp) -> int:
     totals = [0]
     for operation in function.walk():
         if isinstance(operation, scf.ForOp):
-            loaded = [op.results[0] for op in operation.body.block.ops if isinstance(op, ops.LoadNdOp)]
+            loaded = [op.results[0] for op in branches.inside(operation.body.block) if isinstance(op, ops.LoadNdOp)]
             totals.append(sum(_bytes(value.type) for value in (*operation.iter_args, *loaded)))
     return max(totals)
 

@@ -37,6 +37,8 @@ from xegpu.targets import Target
 
 _COLUMN_BYTES = 4
 """A message's first column must lie at a multiple of these."""
+_FROM_BEST = ("block", "rows", "strided")
+"""Ways to memory, each of which serves what those before it serve."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,10 @@ class Legalise:
                 build.one(operation.memref).owner.attributes[slm.PANELS] = panels[operation]  # type: ignore[union-attr]
 
         def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
-            way = _way(way_of(operation, ways))
+            # where a loop or branch carries it to another array, both are reached in the way that serves both
+            makers = [member.owner for member in webs.members(operation.result)]
+            way = max((_way(way_of(maker, ways)) for maker in makers if isinstance(maker, CreateNdTdescOp)),
+                      key=_FROM_BEST.index)
             if is_shared(operation.source.type):
                 inside = all(_is_inside(ranges, use.operation) for use in webs.uses(operation.result))
                 build.retyped(operation, _type(operation).with_(access=way, boundary_check=not inside))
