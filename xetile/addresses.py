@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +27,13 @@ class Memory:
         source: the memref, or the address.
         rank: dimensions.
         dtype: element type.
-        sizes, strides: a number for each dimension; none where the memref's type says them.
+        description: gives sizes and strides, a number for each dimension; none where the memref's type says them.
     """
 
     source: SSAValue
     rank: int
     dtype: DType
-    sizes: list[SSAValue]
-    strides: list[SSAValue]
+    description: Callable[[], tuple[list[SSAValue], list[SSAValue]]]
 
 
 def memory_of(base: Any, shape: Any, strides: Any, dtype: Any) -> Memory:
@@ -65,9 +65,9 @@ def _of_array(base: Array, shape: Any, strides: Any, dtype: Any) -> Memory:
                                f"{base.dtype}", "drop it; to read the array as another type of the same size, use "
                                "xt.view(array, dtype)", current().location())
     if shape is None and strides is None:
-        return Memory(base.ssa, base.rank, base.dtype, *base.metadata())
-    sizes, steps = _numbers(shape, strides, base.rank, f"{base.name} has {base.rank} dimensions")
-    return Memory(_dynamic(base), base.rank, base.dtype, sizes, steps)
+        return Memory(base.ssa, base.rank, base.dtype, base.metadata)
+    numbers = _numbers(shape, strides, base.rank, f"{base.name} has {base.rank} dimensions")
+    return Memory(_dynamic(base), base.rank, base.dtype, lambda: numbers)
 
 
 def _dynamic(base: Array) -> SSAValue:
@@ -98,8 +98,8 @@ def _at_address(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
         element = dtypes.of(dtype)
     except ElementTypeError as error:
         raise error.at(location) from None
-    sizes, steps = _numbers(shape, strides, 2, "an address has two dimensions")
-    return Memory(base.ssa, 2, element, sizes, steps)
+    numbers = _numbers(shape, strides, 2, "an address has two dimensions")
+    return Memory(base.ssa, 2, element, lambda: numbers)
 
 
 def _numbers(shape: Any, strides: Any, rank: int, why: str) -> tuple[list[SSAValue], list[SSAValue]]:

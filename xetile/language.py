@@ -100,7 +100,7 @@ def init_tile(
     if not isinstance(offsets, (tuple, list)) or len(offsets) != memory.rank:
         raise _wrong_offsets(base, memory.rank, offsets)
     parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding(_order(order), wg_map))
-    operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], memory.sizes, memory.strides,
+    operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], *memory.description(),
                            TileType(parameters))
     return Tile(tracer.emit(operation))
 
