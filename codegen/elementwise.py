@@ -146,7 +146,7 @@ def convert(emitter: Emitter, operation: Operation) -> None:
     result = operation.results[0].type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
     if "x" in (source.kind, target.kind):
-        _finish(emitter, operation, [f"({target.opencl}){group[0]}" for group in groups])
+        _finish(emitter, operation, [f"({vector_type(target.opencl, width)})({group[0]})" for group in groups])
         return
     _finish(emitter, operation, [_converted(group[0], source, target, width) for group in groups])
 

@@ -129,6 +129,14 @@ class Array:
 
 
 @dataclass(frozen=True)
+class Scattered:
+    """A descriptor of single elements: what they lie off from, and how far a lane's own does, in elements."""
+
+    base: str
+    offset: str
+
+
+@dataclass(frozen=True)
 class Descriptor:
     """A block descriptor: an array seen as rows of elements, and where the block stands on it."""
 

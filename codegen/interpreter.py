@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
+from xegpu.scattered_memory import Elements
 
 Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
 Meanings = Mapping[type[Operation], Meaning]
@@ -67,6 +68,11 @@ class Machine:
     def batch(self) -> int:
         """Batch axes of a vector."""
         return BATCH + (self.lanes is not None)
+
+    @property
+    def instances(self) -> tuple[int, ...]:
+        """Instances that run now, along each batch axis but the lanes."""
+        return (*(count for _, count in self.groups), *self.subgroups)
 
     def along(self, axis: int, first: int, count: int) -> Any:
         """``first ... first + count - 1`` along a batch axis."""
@@ -133,6 +139,8 @@ class Machine:
         if isinstance(new, Window):
             row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
             return Window(new.array, row, column)
+        if isinstance(new, Elements):
+            return new.at(self._select(running, new.offsets, old.offsets))
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
         return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
 

@@ -9,7 +9,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from codegen.emitter import Emitter, Rule, atom
-from codegen.fragments import Coordinate, Descriptor, Fragment, names
+from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dtypes import of_mlir
 
 
@@ -50,6 +50,9 @@ def _carried(emitter: Emitter, argument: SSAValue, initial: Any) -> tuple[Any, l
         moved = Descriptor(initial.array, initial.height, initial.width, initial.pitch, initial.step,
                            Coordinate(row), Coordinate(column))
         return moved, [row, column]
+    if isinstance(initial, Scattered):
+        emitter.line(f"int {stem} = {initial.offset};")
+        return Scattered(initial.base, stem), [stem]
     emitter.line(f"{of_mlir(argument.type).opencl} {stem} = {initial};")
     return stem, [stem]
 
@@ -57,12 +60,16 @@ def _carried(emitter: Emitter, argument: SSAValue, initial: Any) -> tuple[Any, l
 def _parts(value: Any) -> list[str]:
     if isinstance(value, Fragment):
         return list(value.names)
+    if isinstance(value, Scattered):
+        return [value.offset]
     return [str(value.row), str(value.column)] if isinstance(value, Descriptor) else [value]
 
 
 def _types(value: Any) -> list[str]:
     if isinstance(value, Fragment):
         return [value.c_type] * len(value.names)
+    if isinstance(value, Scattered):
+        return ["int"]
     return ["int", "int"] if isinstance(value, Descriptor) else [""]
 
 

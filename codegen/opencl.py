@@ -15,7 +15,7 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from codegen import elementwise, lanes, loops, padding, products, shuffles
+from codegen import elementwise, lanes, loops, padding, products, scattered, shuffles
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from xegpu.dialect import ops
@@ -297,6 +297,10 @@ def _insert(emitter: Emitter, operation: InsertStridedSliceOp) -> None:
     start = values_of(operation.offsets)[0]
     words = dest.words()
     words[start:start + source.units] = source.words()
+    uses = list(operation.result.uses)
+    if uses and all(isinstance(use.operation, InsertStridedSliceOp) and use.index == 1 for use in uses):
+        emitter.values[operation.result] = dest.renamed(tuple(words))  # put together where the last part comes
+        return
     width = width_of(dest.units)
     result = emitter.fresh(operation.result)
     groups = [words[i:i + width] for i in range(0, dest.units, width)]
@@ -327,7 +331,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
+    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **scattered.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),

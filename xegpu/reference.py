@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import Operation
 
-from xegpu import layouts, memory
+from xegpu import layouts, memory, scattered_reference
 from xegpu.dialect import ops
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
@@ -166,4 +166,5 @@ def meanings(window: Callable[[Array, Any, Any], Window]) -> Mapping[type[Operat
         ops.PackOp: _pack,
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
+        **scattered_reference.MEANINGS,
     }

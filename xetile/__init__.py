@@ -24,6 +24,7 @@ from xetile.distribution import WgMap
 from xetile.executors import best_place
 from xetile.functions import absolute as abs
 from xetile.functions import ceil, cos, erf, exp, exp2, floor, log, rsqrt, sin, sqrt, tanh
+from xetile.gathers import atomic_rmw_tile, load_gather, store_scatter
 from xetile.kernel import Kernel, kernel
 from xetile.language import (
     full,
@@ -53,9 +54,10 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 
 __all__ = [
     "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TARGETS",
-    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "best_place", "bf16", "ceil",
-    "cos", "erf", "exp", "exp2", "f16", "f32", "f64", "floor", "full", "group_id", "i1", "i16", "i32", "i4", "i64",
-    "i8", "index", "init_tile", "kernel", "load_tile", "log", "maximum", "minimum", "num_groups", "parse",
-    "prefetch_tile", "range", "rsqrt", "scalar", "sin", "sqrt", "store_tile", "subgroup_id", "tanh", "tf32", "tile_mma",
-    "tile_transpose", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "zeros",
+    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "atomic_rmw_tile", "best_place",
+    "bf16", "ceil", "cos", "erf", "exp", "exp2", "f16", "f32", "f64", "floor", "full", "group_id", "i1", "i16", "i32",
+    "i4", "i64", "i8", "index", "init_tile", "kernel", "load_gather", "load_tile", "log", "maximum", "minimum",
+    "num_groups", "parse", "prefetch_tile", "range", "rsqrt", "scalar", "sin", "sqrt", "store_scatter", "store_tile",
+    "subgroup_id", "tanh", "tf32", "tile_mma", "tile_transpose", "u16", "u32", "u4", "u64", "u8", "update_tile_offset",
+    "view", "wg_map", "zeros",
 ]

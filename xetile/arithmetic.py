@@ -64,11 +64,11 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
         return value
     if {source, target} == {dtypes.f16, dtypes.bf16}:  # as wide as each other, so neither extends nor truncates
         return convert(convert(value, dtypes.f32), target)
+    result = VectorType(target.mlir, type_.get_shape()) if isinstance(type_, VectorType) else target.mlir
     if "x" in (source.kind, target.kind):
         if dtypes.i32 not in (source, target):  # an index converts to 32 bits only, as devices count with these
             return convert(convert(value, dtypes.i32), target)
-        return current().emit(arith.IndexCastOp(value, target.mlir))  # type: ignore[no-any-return]
-    result = VectorType(target.mlir, type_.get_shape()) if isinstance(type_, VectorType) else target.mlir
+        return current().emit(conversions.IndexCastOp(value, result))  # type: ignore[no-any-return]
     return current().emit(_conversion(source, target)(value, result))  # type: ignore
 
 

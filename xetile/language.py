@@ -29,6 +29,7 @@ from xetile.dialect.ops import (
 )
 from xetile.distribution import WgMap
 from xetile.products import accumulator, check_maps, check_product, derived_map
+from xetile.scattered import init_scattered, update_scattered
 from xetile.tiles import Array, Tile, check_rank
 from xetile.tracer import current, is_recording
 from xetile.values import Scalar, Value, Vector, binary, plain, scalar, scalar_of_element
@@ -63,17 +64,21 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
 
 def init_tile(
     base: Array,
-    offsets: tuple[Any, Any],
-    shape: tuple[int, int],
+    offsets: Any,
+    shape: Any = None,
     *,
     order: tuple[int, int] = (1, 0),
     wg_map: WgMap | None = None,
 ) -> Tile:
     """A tile of ``shape`` at ``offsets`` of a 2D array (``init_tile``).
 
+    With an index vector as ``offsets`` it is a scattered tile: each element lies that many elements of memory from the
+    array's first one (``row * array.strides[0] + column * array.strides[1]``), and the array may have any dimensions.
+    Shape and map are those of the index vector.
+
     Args:
         base: an array argument of the kernel, or a view of one.
-        offsets: row and column of the tile's first element; integers or run-time indices.
+        offsets: row and column of the tile's first element, integers or run-time indices; or a vector of indices.
         shape: rows and columns, compile-time integers.
         order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
             checked when the kernel is lowered for an array. Such arrays work without it too.
@@ -87,6 +92,8 @@ def init_tile(
     if not isinstance(base, Array):
         raise ElementTypeError(f"init_tile takes an array argument of the kernel, not {_what(base)}",
                                "pass the array itself", tracer.location())
+    if isinstance(offsets, Vector):
+        return init_scattered(base, offsets, shape, order, wg_map)
     check_rank(base, 2, "init_tile")
     rows, columns = _shape(shape, "a tile's shape")
     _check_map(wg_map, (rows, columns))
@@ -173,9 +180,14 @@ def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
     current().emit(PrefetchTileOp(tile.ssa, locality))
 
 
-def update_tile_offset(tile: Tile, d0: Any, d1: Any) -> Tile:
-    """The tile moved by ``d0`` rows and ``d1`` columns (``update_tile_offset``)."""
+def update_tile_offset(tile: Tile, d0: Any, d1: Any = None) -> Tile:
+    """The tile moved by ``d0`` rows and ``d1`` columns (``update_tile_offset``).
+
+    A scattered tile takes one index vector, by which each of its elements moves.
+    """
     _need(tile, Tile, "update_tile_offset")
+    if isinstance(d0, Vector) and d1 is None:
+        return update_scattered(tile, d0)
     return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, [scalar(d0), scalar(d1)])))
 
 

@@ -16,6 +16,7 @@ from xegpu import memory
 from xegpu.dialect.ops import number_of
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.reference import surface
+from xetile import scattered_reference
 from xetile.dialect import ops
 from xetile.dialect.ops import tile_of
 
@@ -120,4 +121,5 @@ MEANINGS: Meanings = {
     ops.TileTransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     ops.TilePackOp: lambda machine, operation, operands: pack(operands[0], ops.shape_of(operation.result)[2:]),  # type: ignore
     ops.TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),
+    **scattered_reference.MEANINGS,
 }

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = __name__.partition(".")[0]
 _FILES = ("tracer", "arithmetic", "values", "tiles", "products", "functions", "language", "loops", "frames", "kernel",
-          "arguments")
+          "arguments", "scattered", "gathers")
 _RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import floatingPointLike, signlessIntegerLike
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -121,7 +121,22 @@ class TruncIOp(ConversionOp):
             raise VerifyException(f"{self.result.type} is not narrower than {self.input.type}")
 
 
-CONVERSIONS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp)
+@irdl_op_definition
+class IndexCastOp(ConversionOp):
+    """``arith.index_cast``: between an index and an integer."""
+
+    name = "arith.index_cast"
+    input = operand_def(signlessIntegerLike)
+    result = result_def(signlessIntegerLike)
+
+    def verify_(self) -> None:
+        super().verify_()
+        kinds = {isinstance(get_element_type_or_self(value.type), IndexType) for value in (self.input, self.result)}
+        if len(kinds) != 2:
+            raise VerifyException(f"one of {self.input.type} and {self.result.type} must be an index, and no more")
+
+
+CONVERSIONS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp, IndexCastOp)
 _NAMES = {operation.name for operation in CONVERSIONS}
 
 Arith = Dialect("arith", [*(operation for operation in arith.Arith.operations if operation.name not in _NAMES),

@@ -6,12 +6,12 @@ from xdsl.context import Context
 from xdsl.ir import Dialect
 
 import xegpu.dialect
-from xetile.dialect import attributes, ops
+from xetile.dialect import attributes, ops, scattered
 
 XeTile = Dialect(
     "xetile",
     [ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp, ops.TileMmaOp,
-     ops.TileTransposeOp, ops.TilePackOp, ops.TileUnpackOp],
+     ops.TileTransposeOp, ops.TilePackOp, ops.TileUnpackOp, *scattered.OPERATIONS],
     [attributes.WgMapAttr, attributes.TileAttr, attributes.TileType],
 )
 

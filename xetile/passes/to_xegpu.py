@@ -29,6 +29,7 @@ from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
 from xetile.distribution import Pair
+from xetile.passes import scattered
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class ToXeGPU:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        return Rebuilder({**RULES, ops.TileMmaOp: partial(_mma, target=self.target)}).function(function)
+        return Rebuilder({**RULES, ops.TileMmaOp: partial(_mma, target=self.target),
+                          **scattered.xegpu_rules(self.target)}).function(function)
 
 
 def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
@@ -136,6 +138,9 @@ def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
 
 
 def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
+    if ops.tile_of(operation.tile).encoding.scatter:
+        scattered.prefetch(build, operation.tile)
+        return
     for desc in _messages(build, operation.tile):
         build.emit(xegpu.PrefetchNdOp(desc))
 

@@ -25,6 +25,7 @@ from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.distribution import Pair, WgMap
+from xetile.passes import scattered
 
 
 @dataclass(frozen=True)
@@ -264,4 +265,5 @@ RULES: dict[type[Operation], Rule] = {
     ops.TileMmaOp: _mma,
     ops.TileTransposeOp: _transpose,
     BroadcastOp: _spread,
+    **scattered.SUBGROUP_RULES,
 }

@@ -1,0 +1,128 @@
+"""Single elements of NumPy memory, each at an offset of its own: gathers, scatters and atomic updates.
+
+Offsets count elements from an array's first one, as they lie in memory; what is masked off is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from xegpu.atomics import Kind
+from xegpu.dtypes import DType
+from xegpu.errors import ShapeError
+
+Array = np.ndarray[Any, Any]
+
+
+def flat(array: Array) -> tuple[Array, int]:
+    """All memory from an array's lowest element to its highest as one dimension, and where its first element lies."""
+    if not array.size:
+        return np.empty(0, array.dtype), 0
+    steps = [stride // array.itemsize for stride in array.strides]
+    reach = [(size - 1) * step for size, step in zip(array.shape, steps, strict=True)]
+    first = -sum(distance for distance in reach if distance < 0)
+    ascending = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in steps)]
+    length = sum(map(abs, reach)) + 1
+    return np.lib.stride_tricks.as_strided(ascending, (length,), (array.itemsize,)), first
+
+
+@dataclass(frozen=True)
+class Elements:
+    """A scattered tile or descriptor at run time.
+
+    Attributes:
+        array: the array whose memory the elements lie in.
+        offsets: for each element its distance from the array's first one; batch axes in front.
+    """
+
+    array: Array
+    offsets: Any
+
+    @cached_property
+    def _memory(self) -> tuple[Array, int]:
+        return flat(self.array)
+
+    def moved(self, offsets: Any) -> Elements:
+        """Every element moved by an offset of its own."""
+        return self.at(self.offsets + offsets)
+
+    def at(self, offsets: Any) -> Elements:
+        """Elements of the same array elsewhere."""
+        return replace(self, offsets=offsets)
+
+    def chunked(self, chunk: int) -> Elements:
+        """``chunk`` elements from each offset on, along a dimension in front of the last one."""
+        if chunk == 1:
+            return self
+        return self.at(np.asarray(self.offsets)[..., None, :] + np.arange(chunk)[:, None])
+
+    def _places(self, mask: Any) -> tuple[Array, Array]:
+        """Positions in memory and which count, in one shape."""
+        memory, first = self._memory
+        offsets, active = np.broadcast_arrays(np.asarray(self.offsets, np.int64), np.asarray(mask, bool))
+        outside = active & ((offsets < -first) | (offsets >= len(memory) - first))
+        if outside.any():
+            raise ShapeError(f"element {offsets[outside][0]} lies outside an array whose memory holds elements "
+                             f"{-first} to {len(memory) - first - 1}", "mask off what lies outside: a device would touch it")
+        return offsets + first, active
+
+    def gather(self, mask: Any, padding: Any) -> Array:
+        """The elements; those masked off are ``padding``."""
+        at, active = self._places(mask)
+        result = np.full(at.shape, padding, self.array.dtype)
+        result[active] = self._memory[0][at[active]]
+        return result
+
+    def scatter(self, value: Any, mask: Any) -> None:
+        """Write the elements that are not masked off; where two fall on one place, the later lane stays."""
+        at, active = self._places(np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), np.shape(value))))
+        value = np.broadcast_to(value, at.shape)
+        self._memory[0][at[active]] = value[active].astype(self.array.dtype)
+
+    def update(self, kind: Kind, value: Array, mask: Any, dtype: DType) -> Array:
+        """Update the elements one after the other; the values that each found, 0 where masked off."""
+        at, active = self._places(np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), np.shape(value))))
+        values = np.broadcast_to(value, at.shape)[active].astype(dtype.compute)
+        old, memory, places = np.zeros(len(values), dtype.compute), self._memory[0], at[active]
+        for turn in _turns(places):
+            old[turn] = memory[places[turn]].astype(dtype.compute)
+            memory[places[turn]] = kind.updated(old[turn], values[turn], dtype).astype(memory.dtype)
+        result = np.zeros(at.shape, dtype.compute)
+        result[active] = old
+        return result
+
+
+def _turns(places: Array) -> Iterator[Array]:
+    """Positions in ``places``, in groups without two equal places; equal places keep their order."""
+    if not len(places):
+        return
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    starts = np.r_[True, ordered[1:] != ordered[:-1]]
+    positions = np.arange(len(places))
+    turn = positions - np.maximum.accumulate(np.where(starts, positions, 0))
+    by_turn = order[np.argsort(turn, kind="stable")]
+    yield from np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
+
+
+def block_elements(array: Array, at: tuple[Any, Any], rows: Array, columns: Array,
+                   batch: int) -> tuple[Elements, Array]:
+    """Elements of a 2D array at a row and a column plus ``rows`` and ``columns``, and which of them lie inside it.
+
+    Args:
+        array: two dimensions, any strides.
+        at: row and column of a block; integers, or arrays over the batch axes.
+        rows, columns: the place of each element in the block, in shapes that broadcast.
+        batch: number of batch axes of ``at``.
+    """
+    axes = (None,) * max(rows.ndim, columns.ndim)
+    y, x = (np.asarray(start, np.int64).reshape(np.shape(start) or (1,) * batch)[(..., *axes)] for start in at)
+    at = y + rows, x + columns
+    inside = (at[0] >= 0) & (at[0] < array.shape[0]) & (at[1] >= 0) & (at[1] < array.shape[1])
+    pitch, step = (stride // array.itemsize for stride in array.strides)
+    return Elements(array, at[0] * pitch + at[1] * step), inside
