@@ -7,7 +7,7 @@ else compares and swaps: the element itself, or the 32-bit word that holds a nar
 from __future__ import annotations
 
 from codegen import elementwise
-from codegen.emitter import Emitter
+from codegen.emitter import CALL, Emitter
 from xegpu.atomics import KINDS
 from xegpu.dtypes import DType, bf16
 
@@ -28,7 +28,7 @@ def update_function(emitter: Emitter, kind: str, dtype: DType) -> str:
     """The name of the function that updates one element and gives its old value; it is written once."""
     name = f"atomic_{kind}_{dtype}"
     pragma = _LONG if dtype.bits == 64 else ""
-    head = f"static {dtype.opencl} {name}(global {dtype.opencl} *at, {dtype.opencl} value)\n"
+    head = f"{CALL} static {dtype.opencl} {name}(global {dtype.opencl} *at, {dtype.opencl} value)\n"
     emitter.functions[name] = f"{pragma}{head}{{\n{_body(kind, dtype)}}}\n"
     return name
 

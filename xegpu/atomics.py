@@ -32,11 +32,12 @@ class Kind:
     unsigned: bool = False
 
     def updated(self, old: Array, value: Array, dtype: DType) -> Array:
-        """The new values, rounded to ``dtype`` and held in its compute type."""
+        """The new values, rounded to ``dtype`` and held in its compute type; arithmetic on tf32 is float32's."""
         if self.unsigned and dtype.kind == "i":
             plain = np.dtype(f"u{old.dtype.itemsize}")
             return np.asarray(self.combine(old.view(plain), value.view(plain))).view(old.dtype)
-        return round_to(np.asarray(self.combine(old, value)), dtype)
+        result = np.asarray(self.combine(old, value))
+        return result if dtype is dtypes.tf32 else round_to(result, dtype)
 
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (

@@ -68,7 +68,8 @@ class Elements:
         outside = active & ((offsets < -first) | (offsets >= len(memory) - first))
         if outside.any():
             raise ShapeError(f"element {offsets[outside][0]} lies outside an array whose memory holds elements "
-                             f"{-first} to {len(memory) - first - 1}", "mask off what lies outside: a device would touch it")
+                             f"{-first} to {len(memory) - first - 1}",
+                             "mask off what lies outside: a device would touch it")
         return offsets + first, active
 
     def gather(self, mask: Any, padding: Any) -> Array:
