@@ -36,7 +36,7 @@ def _check_vector(name: str, value: SSAValue, tile: TileParameters, element: Att
     assert isinstance(value.type, VectorType)
     if shape_of(value) != shape:
         raise VerifyException(f"the {name} of {text(shape_of(value))} does not fit a tile of {text(shape)}\n"
-                              f"give a {name} of {text(shape)}")
+                              f"make the {name} {text(shape)}")
     if value.type.element_type != element:
         raise VerifyException(f"the {name} has elements of {value.type.element_type}, and {element} are needed\n{hint}")
 

@@ -155,7 +155,7 @@ def _register(build: Rebuilder, block: Pair, lanes: int) -> Pair:
         unit = layouts.plain(lanes, block[1]).unit
     except XeError as error:
         raise error.at(build.where()) from None
-    if block[0] % unit[0]:
+    if block[0] % unit[0] or unit[0] * unit[1] != lanes:
         build.fail(f"blocks of {text(block)} do not fill the {lanes} lanes of a subgroup",
                    f"use tiles of which a subgroup's part has a multiple of {unit[0]} rows or of {lanes} columns")
     return unit
