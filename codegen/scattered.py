@@ -110,7 +110,7 @@ def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
     emitter.line(f"const long {offset} = {y} * (long){desc.pitch} + {x} * (long){desc.step};")
     emitter.values[operation.result] = Scattered(desc.array.name, offset)
     emitter.assign(operation.inside, emitter.fresh(operation.inside),
-                   [f"(uint){y} < (uint){desc.height} && (uint){x} < (uint){desc.width}"])
+                   [f"-((uint){y} < (uint){desc.height} && (uint){x} < (uint){desc.width})"])
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -153,7 +153,8 @@ def test_wild_places_are_found_unless_masked_off() -> None:
 
 
 @pytest.mark.parametrize(("kind", "dtype", "name"), [
-    ("add", dtypes.f16, "addf"), ("add", dtypes.i8, "addi"), ("max", dtypes.f32, "maximumf"), ("min", dtypes.u8, "minu"),
+    ("add", dtypes.f16, "addf"), ("add", dtypes.i8, "addi"), ("max", dtypes.f32, "maximumf"),
+    ("min", dtypes.u8, "minu"),
     ("max", dtypes.i64, "maxs"), ("exchange", dtypes.bf16, "assign"), ("xor", dtypes.u16, "xori"),
     ("and", dtypes.f32, "and"), ("minnumf", dtypes.f32, "minnumf")])
 def test_short_names(kind: str, dtype: dtypes.DType, name: str) -> None:
