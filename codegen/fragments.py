@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xegpu.dtypes import DType
@@ -130,10 +131,19 @@ class Array:
 
 @dataclass(frozen=True)
 class Scattered:
-    """A descriptor of single elements: what they lie off from, and how far a lane's own does, in elements."""
+    """A descriptor of single elements.
+
+    Attributes:
+        base: what they lie off from.
+        offset: how far a lane's own does, in elements.
+        element: the C type of an element.
+        offset_type: that of the offset.
+    """
 
     base: str
     offset: str
+    element: str
+    offset_type: str = "int"
 
 
 @dataclass(frozen=True)
@@ -151,3 +161,15 @@ class Descriptor:
     def moved(self, rows: Coordinate, columns: Coordinate) -> Descriptor:
         """The descriptor moved by two offsets."""
         return replace(self, row=self.row.plus(rows), column=self.column.plus(columns))
+
+    @property
+    def place(self) -> list[tuple[str, str]]:
+        """C type and expression of what tells one array, and one matrix of it, from another."""
+        return [(f"global {self.array.dtype.opencl} *", self.array.name),
+                *(("int", number) for number in (self.height, self.width, self.pitch, self.step))]
+
+    def placed(self, names: Sequence[str]) -> Descriptor:
+        """The descriptor with what :attr:`place` gives in variables of these names."""
+        pointer, height, width, pitch, step = names
+        array = replace(self.array, name=pointer)
+        return replace(self, array=array, height=height, width=width, pitch=pitch, step=step)

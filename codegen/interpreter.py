@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -32,15 +32,19 @@ _CHUNK_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class Window:
-    """A tile or a block descriptor at run time: an array and where on it the window stands."""
+    """A tile or a block descriptor at run time: an array and where on it the window stands.
+
+    ``lead`` are the indices of the dimensions in front of the last two: they say on which matrix it stands.
+    """
 
     array: np.ndarray[Any, Any]
     row: Any
     column: Any
+    lead: tuple[Any, ...] = ()
 
     def moved(self, rows: Any, columns: Any) -> Window:
         """The window moved by two offsets."""
-        return Window(self.array, self.row + rows, self.column + columns)
+        return replace(self, row=self.row + rows, column=self.column + columns)
 
 
 @dataclass
@@ -53,7 +57,8 @@ class Machine:
         grid: groups of the whole launch.
         subgroups: subgroups of a work-group along two axes.
         lanes: lanes of a subgroup in a distributed kernel, else None.
-        active: instances that take part in a loop whose bounds differ, None for all.
+        active: instances that take part in a loop whose bounds differ, or in a branch of which some take the other
+            one, None for all.
     """
 
     meanings: Meanings
@@ -107,6 +112,9 @@ class Machine:
         if isinstance(operation, scf.ForOp):
             carried = self._loop(operation, operands)
             return carried[0] if len(carried) == 1 else carried
+        if isinstance(operation, scf.IfOp):
+            chosen = self._branches(operation, operands[0])
+            return chosen[0] if len(chosen) == 1 else chosen
         meaning = self.meanings.get(type(operation))
         if meaning is None:
             raise XeError(f"NumPy has no meaning for {operation.name}")
@@ -135,10 +143,26 @@ class Machine:
         self.active = outer
         return carried
 
+    def _branches(self, operation: scf.IfOp, condition: Any) -> list[Any]:
+        """Each branch for the instances that take it; one that none of them takes is not run."""
+        outer, holds = self.active, np.asarray(condition, bool)
+        holds = holds.reshape(holds.shape or (1,) * BATCH)
+        masks = [side if outer is None else outer & side for side in (holds, ~holds)]
+        taken = [bool(mask.any()) for mask in masks]
+        results: list[Any] = []
+        for region, mask, some in zip(operation.regions, masks, taken, strict=True):
+            if some and region.blocks:
+                self.active = mask if all(taken) else outer
+                new = self.run(region.block)
+                results = [self._select(mask, *pair) for pair in zip(new, results, strict=True)] if results else new
+        self.active = outer
+        return results
+
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
         if isinstance(new, Window):
             row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
-            return Window(new.array, row, column)
+            lead = tuple(self._select(running, *pair) for pair in zip(new.lead, old.lead, strict=True))
+            return Window(new.array, row, column, lead)
         if isinstance(new, Elements):
             return new.at(self._select(running, new.offsets, old.offsets))
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
@@ -172,7 +196,8 @@ def _bytes_of(block: Block) -> int:
     """The bytes of vectors that one instance makes: a value is kept until its operation runs again."""
     total = 0
     for operation in block.walk():
-        values = (*operation.results, *(argument for region in operation.regions for argument in region.block.args))
+        blocks = (block for region in operation.regions for block in region.blocks)
+        values = (*operation.results, *(argument for block in blocks for argument in block.args))
         if not isinstance(operation, (ExtractOp, ExtractStridedSliceOp)):  # parts are views
             total += sum(_size(value.type) for value in values)
     return total

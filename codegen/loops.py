@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects import scf
@@ -11,14 +12,16 @@ from xdsl.ir import Operation, SSAValue
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dtypes import of_mlir
+from xegpu.origins import makings
 
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
     block = loop.body.block
     variables: list[str] = []
-    for argument, initial in zip(block.args[1:], loop.iter_args, strict=True):
-        emitter.values[argument], changing = _carried(emitter, argument, emitter.values[initial])
+    wanders = [len(makings(argument)) > 1 for argument in block.args[1:]]
+    for argument, initial, moves in zip(block.args[1:], loop.iter_args, wanders, strict=True):
+        emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
         variables += changing
     counter = emitter.name(block.args[0].name_hint or "i")
     emitter.values[block.args[0]] = counter
@@ -26,8 +29,10 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     emitter.depth += 1
     for operation in block.ops:
         if isinstance(operation, scf.YieldOp):
-            new = [part for value in operation.operands for part in _parts(emitter.values[value])]
-            _rebind(emitter, variables, new, [t for a in block.args[1:] for t in _types(emitter.values[a])])
+            ends = zip(operation.operands, wanders, strict=True)
+            new = [part for value, moves in ends for part in parts(emitter.values[value], moves)]
+            kept = zip(block.args[1:], wanders, strict=True)
+            rebind(emitter, variables, new, [t for a, moves in kept for t in types(emitter.values[a], moves)])
         else:
             emitter.emit(operation)
     emitter.depth -= 1
@@ -36,8 +41,11 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         emitter.values[result] = emitter.values[argument]
 
 
-def _carried(emitter: Emitter, argument: SSAValue, initial: Any) -> tuple[Any, list[str]]:
-    """Variables that a loop changes, declared with their first values."""
+def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> tuple[Any, list[str]]:
+    """Variables that a loop or branch changes, declared with their first values; the value that they make up.
+
+    A descriptor is made anew in the body, maybe on another array, if it ``moves``; else only its offsets change.
+    """
     stem = emitter.name(argument.name_hint)
     if isinstance(initial, Fragment):
         fragment = initial.renamed(names(stem, len(initial.names)))
@@ -47,35 +55,55 @@ def _carried(emitter: Emitter, argument: SSAValue, initial: Any) -> tuple[Any, l
     if isinstance(initial, Descriptor):
         row, column = emitter.name(f"{stem}_row"), emitter.name(f"{stem}_column")
         emitter.line(f"int {row} = {initial.row}, {column} = {initial.column};")
-        moved = Descriptor(initial.array, initial.height, initial.width, initial.pitch, initial.step,
-                           Coordinate(row), Coordinate(column))
-        return moved, [row, column]
+        moved = replace(initial, row=Coordinate(row), column=Coordinate(column))
+        if not moves:
+            return moved, [row, column]
+        place = [emitter.name(f"{stem}_{part}") for part in ("base", "height", "width", "pitch", "step")]
+        for name, (c_type, value) in zip(place, initial.place, strict=True):
+            emitter.line(f"{c_type} {name} = {value};")
+        return moved.placed(place), [row, column, *place]
     if isinstance(initial, Scattered):
-        emitter.line(f"int {stem} = {initial.offset};")
-        return Scattered(initial.base, stem), [stem]
+        return _carried_elements(emitter, stem, initial, moves)
     emitter.line(f"{of_mlir(argument.type).opencl} {stem} = {initial};")
     return stem, [stem]
 
 
-def _parts(value: Any) -> list[str]:
+def _carried_elements(emitter: Emitter, stem: str, initial: Scattered, moves: bool) -> tuple[Scattered, list[str]]:
+    """A descriptor of single elements that a loop or branch changes: where a lane's own lies, and on which array."""
+    emitter.line(f"{initial.offset_type} {stem} = {initial.offset};")
+    moved = replace(initial, offset=stem)
+    if not moves:
+        return moved, [stem]
+    base = emitter.name(f"{stem}_base")
+    emitter.line(f"global {initial.element} *{base} = {initial.base};")
+    return replace(moved, base=base), [stem, base]
+
+
+def parts(value: Any, moves: bool) -> list[str]:
+    """The expressions that the variables of a carried value get."""
     if isinstance(value, Fragment):
         return list(value.names)
     if isinstance(value, Scattered):
-        return [value.offset]
-    return [str(value.row), str(value.column)] if isinstance(value, Descriptor) else [value]
+        return [value.offset, *([value.base] if moves else [])]
+    if not isinstance(value, Descriptor):
+        return [value]
+    return [str(value.row), str(value.column), *(part for _, part in value.place if moves)]
 
 
-def _types(value: Any) -> list[str]:
+def types(value: Any, moves: bool) -> list[str]:
+    """The C types of these variables, empty where it follows from the variable itself."""
     if isinstance(value, Fragment):
         return [value.c_type] * len(value.names)
     if isinstance(value, Scattered):
-        return ["int"]
-    return ["int", "int"] if isinstance(value, Descriptor) else [""]
+        return [value.offset_type, *([f"global {value.element} *"] if moves else [])]
+    if not isinstance(value, Descriptor):
+        return [""]
+    return ["int", "int", *(c_type for c_type, _ in value.place if moves)]
 
 
-def _rebind(emitter: Emitter, variables: list[str], new: list[str], types: list[str]) -> None:
+def rebind(emitter: Emitter, variables: list[str], new: list[str], kinds: list[str]) -> None:
     """Give the carried variables their next values, all at once where one needs another's old value."""
-    changes = [(v, n, t) for v, n, t in zip(variables, new, types, strict=True) if v != n]
+    changes = [(v, n, t) for v, n, t in zip(variables, new, kinds, strict=True) if v != n]
     changed = {variable for variable, _, _ in changes}
     tangled = any(set(re.findall(r"[A-Za-z_]\w*", value)) & (changed - {variable}) for variable, value, _ in changes)
     if tangled:

@@ -7,6 +7,7 @@ device lacks them the prelude supplies them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from xdsl.ir import Operation
@@ -30,14 +31,15 @@ def _word(emitter: Emitter, operand: Any) -> str:
 
 def _create(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
     array: Array = emitter.values[operation.source]
-    emitter.values[operation.result] = Scattered(array.name, atom(_word(emitter, operation.offsets)))
+    offset = atom(_word(emitter, operation.offsets))
+    emitter.values[operation.result] = Scattered(array.name, offset, array.dtype.opencl)
 
 
 def _update(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:
     desc: Scattered = emitter.values[operation.desc]
     name = emitter.name(operation.result.name_hint)
-    emitter.line(f"const int {name} = {desc.offset} + {atom(_word(emitter, operation.offsets))};")
-    emitter.values[operation.result] = Scattered(desc.base, name)
+    emitter.line(f"const {desc.offset_type} {name} = {desc.offset} + {atom(_word(emitter, operation.offsets))};")
+    emitter.values[operation.result] = replace(desc, offset=name)
 
 
 def _active(emitter: Emitter, mask: Any) -> str:
@@ -108,7 +110,7 @@ def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
     emitter.line(f"const int {y} = {desc.row} + {row}{down}, {x} = {desc.column} + {column}{across};")
     offset = emitter.name("offset")
     emitter.line(f"const long {offset} = {y} * (long){desc.pitch} + {x} * (long){desc.step};")
-    emitter.values[operation.result] = Scattered(desc.array.name, offset)
+    emitter.values[operation.result] = Scattered(desc.array.name, offset, desc.array.dtype.opencl, "long")
     emitter.assign(operation.inside, emitter.fresh(operation.inside),
                    [f"-((uint){y} < (uint){desc.height} && (uint){x} < (uint){desc.width})"])
 

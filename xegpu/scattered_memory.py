@@ -5,7 +5,7 @@ Offsets count elements from an array's first one, as they lie in memory; what is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -111,19 +111,19 @@ def _turns(places: Array) -> Iterator[Array]:
     yield from np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
 
 
-def block_elements(array: Array, at: tuple[Any, Any], rows: Array, columns: Array,
-                   batch: int) -> tuple[Elements, Array]:
-    """Elements of a 2D array at a row and a column plus ``rows`` and ``columns``, and which of them lie inside it.
+def block_elements(array: Array, at: Sequence[Any], rows: Array, columns: Array, batch: int) -> tuple[Elements, Array]:
+    """Elements of an array at a place plus ``rows`` and ``columns``, and which of them lie inside it.
 
     Args:
-        array: two dimensions, any strides.
-        at: row and column of a block; integers, or arrays over the batch axes.
+        array: any strides.
+        at: where a block stands, for each dimension; integers, or arrays over the batch axes.
         rows, columns: the place of each element in the block, in shapes that broadcast.
         batch: number of batch axes of ``at``.
     """
     axes = (None,) * max(rows.ndim, columns.ndim)
-    y, x = (np.asarray(start, np.int64).reshape(np.shape(start) or (1,) * batch)[(..., *axes)] for start in at)
-    at = y + rows, x + columns
-    inside = (at[0] >= 0) & (at[0] < array.shape[0]) & (at[1] >= 0) & (at[1] < array.shape[1])
-    pitch, step = (stride // array.itemsize for stride in array.strides)
-    return Elements(array, at[0] * pitch + at[1] * step), inside
+    *lead, y, x = (np.asarray(start, np.int64).reshape(np.shape(start) or (1,) * batch)[(..., *axes)] for start in at)
+    inside, offsets = np.asarray(True), np.asarray(0)
+    for index, size, stride in zip((*lead, y + rows, x + columns), array.shape, array.strides, strict=True):
+        inside = inside & (index >= 0) & (index < size)
+        offsets = offsets + index * (stride // array.itemsize)
+    return Elements(array, offsets), inside

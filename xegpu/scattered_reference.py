@@ -75,7 +75,7 @@ def _elements(machine: Any, operation: Any, operands: Sequence[Any]) -> list[Any
     number = np.arange(height * width)
     lanes = desc_of(operation.result).sg_map is not None
     number = number[:, None] if lanes else number
-    return list(block_elements(window.array, (window.row, window.column), row + number // width,
+    return list(block_elements(window.array, (*window.lead, window.row, window.column), row + number // width,
                                column + number % width, machine.batch - lanes))
 
 

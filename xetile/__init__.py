@@ -20,6 +20,7 @@ from xegpu.errors import (
 )
 from xegpu.targets import TARGETS
 from xetile.arguments import Spec
+from xetile.conditions import otherwise, when
 from xetile.distribution import WgMap
 from xetile.executors import best_place
 from xetile.functions import absolute as abs
@@ -47,6 +48,7 @@ from xetile.language import (
 from xetile.language import scalar_ as scalar
 from xetile.loops import range
 from xetile.parsing import parse
+from xetile.synchronisation import barrier, fence
 
 __version__ = "0.1.0"
 
@@ -54,10 +56,10 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 
 __all__ = [
     "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TARGETS",
-    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "atomic_rmw_tile", "best_place",
-    "bf16", "ceil", "cos", "erf", "exp", "exp2", "f16", "f32", "f64", "floor", "full", "group_id", "i1", "i16", "i32",
-    "i4", "i64", "i8", "index", "init_tile", "kernel", "load_gather", "load_tile", "log", "maximum", "minimum",
-    "num_groups", "parse", "prefetch_tile", "range", "rsqrt", "scalar", "sin", "sqrt", "store_scatter", "store_tile",
-    "subgroup_id", "tanh", "tf32", "tile_mma", "tile_transpose", "u16", "u32", "u4", "u64", "u8", "update_tile_offset",
-    "view", "wg_map", "zeros",
+    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "atomic_rmw_tile", "barrier",
+    "best_place", "bf16", "ceil", "cos", "erf", "exp", "exp2", "f16", "f32", "f64", "fence", "floor", "full",
+    "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "kernel", "load_gather", "load_tile",
+    "log", "maximum", "minimum", "num_groups", "otherwise", "parse", "prefetch_tile", "range", "rsqrt", "scalar", "sin",
+    "sqrt", "store_scatter", "store_tile", "subgroup_id", "tanh", "tf32", "tile_mma", "tile_transpose", "u16", "u32",
+    "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "zeros",
 ]

@@ -9,19 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from xegpu import control_flow
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
+from xegpu.memrefs import static_form
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
 from xetile.dialect import context
 from xetile.kernel import BaseKernel
+from xetile.passes.workgroup_to_subgroup import is_dealt
 from xetile.pipeline import PASSES, STAGE, TARGET
 
 _COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
@@ -117,10 +120,24 @@ def _check(argument: Argument, type_: Any) -> None:
         if argument.dtype is not element:
             raise ElementTypeError(f"{argument.name} holds {argument.dtype}, the kernel takes {type_}",
                                    f"pass an array of {element}, or view it: xt.view({argument.name}, xt.{element})")
+        _check_layout(argument, type_)
     elif argument.rank is not None or argument.dtype is not of_mlir(type_):
         what = "an array" if argument.rank is not None else f"a number of type {argument.dtype}"
         raise ElementTypeError(f"{argument.name} is {what}, the kernel takes a number of type {type_}",
                                "pass a float" if of_mlir(type_).is_float else "pass an integer")
+
+
+def _check_layout(argument: Argument, type_: MemRefType) -> None:
+    """Raise unless an array has the sizes and strides that a static memref has; what is not known yet passes."""
+    static = static_form(type_)
+    shape, strides = static or (type_.get_shape(), (None,) * len(type_.get_shape()))
+    for what, has, wanted in zip(("size", "stride"), (argument.shape, argument.strides), (shape, strides), strict=True):
+        for axis, (mine, its) in enumerate(zip(has, wanted, strict=True)):
+            free = its in (None, DYNAMIC_INDEX) or mine is None or (what == "stride" and shape[axis] == 1)
+            if not free and mine != its:
+                raise ShapeError(f"{what} {axis} of {argument.name} is {mine}, and the kernel takes {type_}",
+                                 f"pass an array of shape {shape} with strides {strides}, in elements" if static else
+                                 f"pass an array with {its} elements along dimension {axis}")
 
 
 class _Reader(Parser):
@@ -190,6 +207,8 @@ def parse(text: str, name: str = "<text>") -> Module:
     printed = str(module)
     for function in functions:
         function.detach()  # type: ignore[no-untyped-call]
+    for function in functions:
+        control_flow.check(function, is_dealt(function), TextError)
     kernels = {function.sym_name.data: ParsedKernel(function, module.attributes) for function in functions}
     return Module(kernels, printed)
 

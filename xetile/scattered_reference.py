@@ -44,7 +44,7 @@ def _positions(tile: TileParameters) -> tuple[Array, Array]:
 def _atomic(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     (value, place, *masks), tile = operands, tile_of(operation.tile)
     elements, mask = (place, np.asarray(masks[0] if masks else True)) if isinstance(place, Elements) else \
-        block_elements(place.array, (place.row, place.column), *_positions(tile), machine.batch)
+        block_elements(place.array, (*place.lead, place.row, place.column), *_positions(tile), machine.batch)
     rank = len(tile.blocked_shape())
     return atomic(machine, operation.kind.data, elements, value, mask, tile.dtype, rank)
 

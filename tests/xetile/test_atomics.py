@@ -272,3 +272,42 @@ def test_the_table_of_kinds_is_complete():
     assert len(KINDS) == 16
     assert kinds_of(dtypes.i1) == ()
     assert all(kinds_of(dtype) for dtype in ATOMIC_TYPES)
+
+
+@pytest.mark.parametrize("place", SOME, ids=str)
+def test_a_batch_of_matrices(place):
+    """Each group updates its matrix and the next one; there is none behind the last."""
+    @xt.kernel
+    def spread(A, V, OLD):
+        value = xt.load_tile(xt.init_tile(V, (0, 0), (16, 16)))
+        for i in range(2):
+            tile = xt.init_tile(A, (xt.group_id(0) + i, 0, 0), (16, 16))
+            old = xt.atomic_rmw_tile("addi", value, tile)
+            xt.store_tile(old, xt.init_tile(OLD, (2 * xt.group_id(0) + i, 0, 0), (16, 16)))
+
+    rng = np.random.default_rng(9)
+    a, v, old = integers(rng, "i32", 3, 13, 15), integers(rng, "i32", 16, 16), np.full((6, 13, 15), 99, np.int32)
+    before = a.copy()
+    place.of(spread)[3](a, v, old)
+    assert (a == before + v[:13, :15] * np.array([1, 2, 2])[:, None, None]).all()
+    assert (old[0] == before[0]).all()
+    assert (old[5] == 0).all()
+    assert (np.sort([old[1], old[2]], axis=0) == np.sort([before[1], before[1] + v[:13, :15]], axis=0)).all()
+
+
+@pytest.mark.parametrize("place", SOME, ids=str)
+def test_under_a_condition(place):
+    @xt.kernel
+    def some(A, B):
+        one, two = xt.init_tile(A, (0, 0), (8, 16)), xt.init_tile(B, (0, 0), (8, 16))
+        old = xt.zeros((8, 16), xt.i32)
+        with xt.when(xt.group_id(0) > 2):
+            old = xt.atomic_rmw_tile("add", xt.full((8, 16), 1, xt.i32), one)
+            one = xt.update_tile_offset(one, 1, 0)
+        xt.atomic_rmw_tile("max", old, two)
+        xt.atomic_rmw_tile("add", xt.full((8, 16), 10, xt.i32), one)
+
+    a, b = np.zeros((9, 16), np.int32), np.full((8, 16), -5, np.int32)
+    place.of(some)[5](a, b)
+    assert (a == np.array([32, *[52] * 7, 20])[:, None]).all()
+    assert b.max() >= 1

@@ -221,6 +221,32 @@ def test_groups_that_take_different_numbers_of_turns(place):
     assert (c == expected).all()
 
 
+@pytest.mark.parametrize("place", SOME, ids=str)
+def test_a_condition_chooses_array_and_places(place):
+    @xt.kernel
+    def chosen(A, B, AT, C):
+        indices = loaded(AT, (0, 0), (8, 32)).to(xt.index)
+        tile, total = xt.init_tile(A, offsets=indices), xt.zeros((8, 32), xt.f32)
+        for turn in xt.range(0, 4):
+            with xt.when(xt.group_id(0) + turn > 3):
+                tile = xt.update_tile_offset(tile, indices)
+            total = total + xt.load_gather(tile)
+        with xt.when(xt.num_groups(0) > 2):
+            tile = xt.init_tile(B, offsets=indices)
+        xt.store_tile(total + xt.load_gather(tile), xt.init_tile(C, (8 * xt.group_id(0), 0), (8, 32)))
+
+    rng = np.random.default_rng(14)
+    a, b, at = integers(rng, "f32", 500), integers(rng, "f32", 500), rng.integers(0, 100, (8, 32)).astype(np.int32)
+    for groups in (2, 4):
+        c = np.zeros((8 * groups, 32), np.float32)
+        place.of(chosen)[groups](a, b, at, c)
+        for group in range(groups):
+            moves = np.cumsum([group + turn > 3 for turn in range(4)])
+            expected = sum(a[at * (1 + times)] for times in moves)
+            expected = expected + (b[at] if groups > 2 else a[at * (1 + moves[-1])])
+            assert (c[8 * group:8 * group + 8] == expected).all()
+
+
 CHUNKS = """
 func.func @chunks(%A: memref<?xf32>, %I: memref<?x?xi32>, %M: memref<?x?xi1>, %C: memref<?x?xf32>) {
   %c0 = arith.constant 0 : index
