@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
-from xegpu.scattered_memory import Elements
+from xegpu.memrefs import is_shared
+from xegpu.scattered_memory import Elements, identity
 
 Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
 Meanings = Mapping[type[Operation], Meaning]
@@ -45,6 +46,37 @@ class Window:
     def moved(self, rows: Any, columns: Any) -> Window:
         """The window moved by two offsets."""
         return replace(self, row=self.row + rows, column=self.column + columns)
+
+
+    @property
+    def surface(self) -> tuple[Any, ...]:
+        """What tells its array from others: two views of one array are alike."""
+        return identity(self.array)
+
+
+Standing = Window | Elements
+"""What stands on an array."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Windows on different arrays, of which each instance has one: the instances, and their window."""
+
+    options: tuple[tuple[np.ndarray[Any, Any], Standing], ...]
+
+
+def narrow(number: Any) -> Any:
+    """A run-time number without the axes along which it does not vary, so that lattices stay lattices.
+
+    One that is the same for all instances becomes a Python number; vectors stay as they are.
+    """
+    if not isinstance(number, np.ndarray) or number.ndim != BATCH:
+        return number
+    for axis, size in enumerate(number.shape):
+        first = number.take([0], axis)
+        if size > 1 and (number == first).all():
+            number = first
+    return number if number.size > 1 else number.reshape(-1)[0].item()
 
 
 @dataclass
@@ -78,6 +110,11 @@ class Machine:
     def instances(self) -> tuple[int, ...]:
         """Instances that run now, along each batch axis but the lanes."""
         return (*(count for _, count in self.groups), *self.subgroups)
+
+    @property
+    def work_group(self) -> tuple[Any, ...]:
+        """The indices of each instance's work-group in an array of shared local memory, which all groups have."""
+        return tuple(self.along(axis, 0, count) for axis, (_, count) in enumerate(self.groups))
 
     def along(self, axis: int, first: int, count: int) -> Any:
         """``first ... first + count - 1`` along a batch axis."""
@@ -115,6 +152,8 @@ class Machine:
         if isinstance(operation, scf.IfOp):
             chosen = self._branches(operation, operands[0])
             return chosen[0] if len(chosen) == 1 else chosen
+        if any(isinstance(operand, Choice) for operand in operands):
+            return self._each_option(operation, operands)
         meaning = self.meanings.get(type(operation))
         if meaning is None:
             raise XeError(f"NumPy has no meaning for {operation.name}")
@@ -158,15 +197,45 @@ class Machine:
         self.active = outer
         return results
 
+    def _each_option(self, operation: Operation, operands: Sequence[Any]) -> Any:
+        """An operation on a window that stands on different arrays, for the instances of each array."""
+        (choice,) = (operand for operand in operands if isinstance(operand, Choice))
+        outer, result = self.active, None
+        for instances, window in choice.options:
+            self.active = instances if outer is None else outer & instances
+            made = self.evaluate(operation, [window if operand is choice else operand for operand in operands])
+            if result is not None and isinstance(made, list):
+                result = [self._select(instances, *pair) for pair in zip(made, result, strict=True)]
+            else:
+                result = made if result is None else self._select(instances, made, result)
+        self.active = outer
+        return result
+
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
-        if isinstance(new, Window):
-            row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
-            lead = tuple(self._select(running, *pair) for pair in zip(new.lead, old.lead, strict=True))
-            return Window(new.array, row, column, lead)
-        if isinstance(new, Elements):
-            return new.at(self._select(running, new.offsets, old.offsets))
+        if isinstance(new, (Window, Elements, Choice)):
+            return self._window(running, new, old)
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
         return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
+
+    def _window(self, running: np.ndarray[Any, Any], new: Standing | Choice,
+                old: Standing | Choice) -> Standing | Choice:
+        found: dict[Any, tuple[np.ndarray[Any, Any], Standing]] = {}
+        for side, value in ((running, new), (~running, old)):
+            for instances, window in value.options if isinstance(value, Choice) else ((np.True_, value),):
+                mask = side & instances
+                if (other := found.get(window.surface)) is not None:
+                    window = self._moved(mask, window, other[1])
+                    mask = mask | other[0]
+                found[window.surface] = mask, window
+        options = tuple((mask, window) for mask, window in found.values() if mask.any())
+        return options[0][1] if len(options) == 1 else Choice(options)
+
+    def _moved(self, running: np.ndarray[Any, Any], new: Standing, old: Any) -> Standing:
+        if isinstance(new, Elements):
+            return new.at(self._select(running, new.offsets, old.offsets))
+        row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
+        lead = tuple(self._select(running, *pair) for pair in zip(new.lead, old.lead, strict=True))
+        return Window(new.array, row, column, lead)
 
 
 def run(
@@ -204,8 +273,9 @@ def _bytes_of(block: Block) -> int:
 
 
 def _size(type_: Attribute) -> int:
-    if not isinstance(type_, VectorType):
+    if not isinstance(type_, VectorType) and not is_shared(type_):
         return 0
+    assert isinstance(type_, (VectorType, MemRefType))
     return math.prod(type_.get_shape()) * of_mlir(type_.element_type).compute.itemsize
 
 

@@ -30,9 +30,9 @@ def _word(emitter: Emitter, operand: Any) -> str:
 
 
 def _create(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
-    array: Array = emitter.values[operation.source]
-    offset = atom(_word(emitter, operation.offsets))
-    emitter.values[operation.result] = Scattered(array.name, offset, array.dtype.opencl)
+    source, element = emitter.values[operation.source], desc_of(operation.result).dtype.opencl
+    base = source.name if isinstance(source, Array) else f"((global {element} *)({source}))"
+    emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element)
 
 
 def _update(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:

@@ -12,10 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import Operation
 
-from xegpu import layouts, memory, scattered_reference
+from xegpu import block_meanings, layouts, memory, positions, scattered_reference
 from xegpu.dialect import ops
 from xegpu.dialect.ops import desc_of, shape_of
+from xegpu.dialect.positions import IotaOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.memrefs import is_shared
 
 Array = np.ndarray[Any, Any]
 
@@ -28,8 +30,16 @@ class Machine(Protocol):
         """Batch axes of a vector, the lanes included."""
 
     @property
+    def lanes(self) -> int | None:
+        """Lanes of a subgroup where values are fragments, else None."""
+
+    @property
     def active(self) -> Array | None:
         """Instances that take part, None for all."""
+
+    @property
+    def work_group(self) -> tuple[Any, ...]:
+        """The indices of each instance's work-group in an array of shared local memory."""
 
 
 class Window(Protocol):
@@ -66,14 +76,17 @@ def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array
     return np.lib.stride_tricks.as_strided(array, tuple(sizes), bytes_apart)
 
 
-def described(operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
+def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
     """What makes a window, from the operands of what makes a tile or a descriptor: array, row, column, lead."""
     array, *numbers = operands
     first, second = len(operation.offsets), len(operation.offsets) + len(operation.shape)
     *lead, row, column = numbers[:first]
-    if first == second:  # a memref of static shape describes itself
-        return array, row, column, tuple(lead)
-    return surface(array, numbers[first:second], numbers[second:]), row, column, tuple(lead)
+    group = machine.work_group if is_shared(operation.source.type) else ()
+    if first < second:  # else it is a memref of static shape, which describes itself
+        across = [stride // array.itemsize for stride in array.strides[:len(group)]]
+        sizes, strides = numbers[first:second], numbers[second:]
+        array = surface(array, [*array.shape[:len(group)], *sizes], [*across, *strides])
+    return array, row, column, (*group, *lead)
 
 
 def vnni(block: Array, factor: int) -> Array:
@@ -106,9 +119,9 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     length, packed = desc.block.array_length, operation.packed is not None
     batch = machine.batch - (desc.sg_map is not None)
     whole = memory.read(window.array, window.row, window.column, (rows, columns * length), batch, lead=window.lead)
-    blocks = np.stack(np.split(whole.astype(desc.dtype.compute), length, axis=-1), axis=-3)
+    blocks = np.stack(np.split(memory.as_numbers(whole, desc.dtype), length, axis=-1), axis=-3)
     if desc.sg_map is not None:
-        fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map), -3, -4)
+        fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map, machine.lanes), -3, -4)
         return fragments if length > 1 else np.asarray(fragments[..., 0, :, :])
     blocks = vnni(blocks, 32 // desc.dtype.bits) if packed else blocks
     if operation.transposes:
@@ -136,7 +149,7 @@ def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     m, n, k = operation.sizes()
     a, b = layouts.gather(a, (m, k), maps[0]), layouts.gather(b, (k, n), maps[1])
     whole = [layouts.gather(c, (m, n), maps[2]) for c in acc]
-    return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2])
+    return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2], machine.lanes)
 
 
 def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
@@ -148,7 +161,7 @@ def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch, window.lead)
     dtype = of_mlir(operation.result.type.element_type)
     padded = np.where(mask, whole, round_to(np.asarray(operation.number), dtype)).astype(dtype.compute)
-    return padded if lanes is None else layouts.scatter(padded, lanes)
+    return padded if lanes is None else layouts.scatter(padded, lanes, machine.lanes)
 
 
 def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
@@ -161,7 +174,15 @@ def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
 
 def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     whole = layouts.gather(operands[0], operation.block_shape(), operation.source_map.data)
-    return layouts.scatter(whole, operation.target_map.data)
+    return layouts.scatter(whole, operation.target_map.data, machine.lanes)
+
+
+def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    shape, axis = operation.block_shape(), operation.axis.value.data
+    dtype = of_mlir(operation.result.type.element_type)
+    if operation.sg_map is None:
+        return positions.whole(shape, axis, operands[0], dtype, machine.batch)
+    return positions.of_lanes(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data)
 
 
 def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
@@ -171,7 +192,7 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         window: makes a descriptor of an array, a row, a column, and indices of the dimensions before these.
     """
     return {
-        ops.CreateNdTdescOp: lambda machine, operation, operands: window(*described(operation, operands)),
+        ops.CreateNdTdescOp: lambda machine, operation, operands: window(*described(machine, operation, operands)),
         ops.UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
         ops.LoadNdOp: _load,
         ops.StoreNdOp: _store,
@@ -182,4 +203,6 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
         **scattered_reference.MEANINGS,
+        IotaOp: _iota,
+        **block_meanings.MEANINGS,
     }

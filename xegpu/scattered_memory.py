@@ -5,9 +5,9 @@ Offsets count elements from an array's first one, as they lie in memory; what is
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,21 +31,50 @@ def flat(array: Array) -> tuple[Array, int]:
     return np.lib.stride_tricks.as_strided(ascending, (length,), (array.itemsize,)), first
 
 
+def _bare(address: int, count: int, dtype: Any) -> Array:
+    """An array on memory at an address."""
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    return np.ndarray((count,), dtype, memory)
+
+
+def identity(array: Array) -> tuple[Any, ...]:
+    """What tells an array from others: two views of one array are alike."""
+    interface = array.__array_interface__
+    return interface["data"], array.shape, array.strides, interface["typestr"]
+
+
 @dataclass(frozen=True)
 class Elements:
     """A scattered tile or descriptor at run time.
 
     Attributes:
-        array: the array whose memory the elements lie in.
+        array: the array whose memory the elements lie in; what is made on an address has one element there.
         offsets: for each element its distance from the array's first one; batch axes in front.
+        bounded: whether the array's memory ends where it does; that at an address goes on.
     """
 
     array: Array
     offsets: Any
+    bounded: bool = True
 
-    @cached_property
-    def _memory(self) -> tuple[Array, int]:
-        return flat(self.array)
+    @classmethod
+    def at_address(cls, address: int, dtype: DType, offsets: Any) -> Elements:
+        """Elements of the memory of this process, off from an address."""
+        return cls(_bare(address, 1, dtype.numpy), offsets, False)
+
+    def _memory(self, active: Array, offsets: Array) -> tuple[Array, int]:
+        """Memory that holds all active elements, and where in it the array's first one lies."""
+        if self.bounded:
+            return flat(self.array)
+        reached = offsets[active] if active.any() else np.zeros(1, np.int64)
+        low, high = int(reached.min()), int(reached.max())
+        address = self.array.ctypes.data + low * self.array.itemsize
+        return _bare(address, high - low + 1, self.array.dtype), -low
+
+    @property
+    def surface(self) -> tuple[Any, ...]:
+        """What tells its array from others."""
+        return identity(self.array)
 
     def moved(self, offsets: Any) -> Elements:
         """Every element moved by an offset of its own."""
@@ -61,35 +90,37 @@ class Elements:
             return self
         return self.at(np.asarray(self.offsets)[..., None, :] + np.arange(chunk)[:, None])
 
-    def _places(self, mask: Any) -> tuple[Array, Array]:
-        """Positions in memory and which count, in one shape."""
-        memory, first = self._memory
+    def _places(self, mask: Any) -> tuple[Array, Array, Array]:
+        """Memory, positions in it, and which of them count, the last two in one shape."""
         offsets, active = np.broadcast_arrays(np.asarray(self.offsets, np.int64), np.asarray(mask, bool))
+        memory, first = self._memory(active, offsets)
         outside = active & ((offsets < -first) | (offsets >= len(memory) - first))
         if outside.any():
             raise ShapeError(f"element {offsets[outside][0]} lies outside an array whose memory holds elements "
                              f"{-first} to {len(memory) - first - 1}",
                              "mask off what lies outside: a device would touch it")
-        return offsets + first, active
+        return memory, offsets + first, active
 
     def gather(self, mask: Any, padding: Any) -> Array:
         """The elements; those masked off are ``padding``."""
-        at, active = self._places(mask)
+        memory, at, active = self._places(mask)
         result = np.full(at.shape, padding, self.array.dtype)
-        result[active] = self._memory[0][at[active]]
+        result[active] = memory[at[active]]
         return result
 
     def scatter(self, value: Any, mask: Any) -> None:
         """Write the elements that are not masked off; where two fall on one place, the later lane stays."""
-        at, active = self._places(np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), np.shape(value))))
+        shape = np.broadcast_shapes(np.shape(mask), np.shape(value))
+        memory, at, active = self._places(np.broadcast_to(mask, shape))
         value = np.broadcast_to(value, at.shape)
-        self._memory[0][at[active]] = value[active].astype(self.array.dtype)
+        memory[at[active]] = value[active].astype(self.array.dtype)
 
     def update(self, kind: Kind, value: Array, mask: Any, dtype: DType) -> Array:
         """Update the elements one after the other; the values that each found, 0 where masked off."""
-        at, active = self._places(np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), np.shape(value))))
+        shape = np.broadcast_shapes(np.shape(mask), np.shape(value))
+        memory, at, active = self._places(np.broadcast_to(mask, shape))
         values = np.broadcast_to(value, at.shape)[active].astype(dtype.compute)
-        old, memory, places = np.zeros(len(values), dtype.compute), self._memory[0], at[active]
+        old, places = np.zeros(len(values), dtype.compute), at[active]
         for turn in _turns(places):
             old[turn] = memory[places[turn]].astype(dtype.compute)
             memory[places[turn]] = kind.updated(old[turn], values[turn], dtype).astype(memory.dtype)

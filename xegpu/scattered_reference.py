@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Operation
 
 from xegpu.atomics import KINDS
@@ -41,6 +41,23 @@ def atomic(machine: Any, kind: str, elements: Elements, value: Array, mask: Any,
                                 np.shape(value), np.shape(mask), np.shape(elements.offsets))
     mask = np.broadcast_to(active_elements(machine, mask, rank), batch)
     return elements.update(KINDS[kind], np.broadcast_to(value, batch), mask, dtype)
+
+
+def made(machine: Any, operation: Any, source: Any, offsets: Any, dtype: DType) -> Elements:
+    """Elements off from an array's first one, or from an address.
+
+    Args:
+        machine: what runs the operation.
+        operation: its first operand is a memref or an address, its second the vector of offsets.
+        source, offsets: what these are.
+        dtype: the element type.
+    """
+    _, vector = operation.operands
+    if isinstance(operation.operands[0].type, MemRefType):
+        return Elements(source, offsets)
+    lowest = int(np.min(source))
+    apart = machine.as_vector(np.asarray(source) - lowest, _rank(vector)) // dtype.bytes
+    return Elements.at_address(lowest, dtype, offsets + apart)
 
 
 def _rank(value: Any) -> int:
@@ -80,7 +97,8 @@ def _elements(machine: Any, operation: Any, operands: Sequence[Any]) -> list[Any
 
 
 MEANINGS: Mapping[type[Operation], Callable[..., Any]] = {
-    ops.CreateTdescOp: lambda machine, operation, operands: Elements(*operands),
+    ops.CreateTdescOp: lambda machine, operation, operands: made(
+        machine, operation, operands[0], operands[1], desc_of(operation.result).dtype),
     ops.UpdateOffsetOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
     ops.LoadGatherOp: _load,
     ops.StoreScatterOp: _store,

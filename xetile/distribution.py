@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 from numbers import Integral
@@ -106,6 +106,15 @@ class WgMap:
                 if linear not in owners:
                     owners.append(linear)
         return dict(sorted(table.items()))
+
+    def collapsed(self, axes: Collection[int]) -> WgMap:
+        """The map of a vector that is reduced along ``axes``: the same subgroups, blocks of one element along these."""
+        rows, columns = (1 if axis in axes else data for axis, data in enumerate(self.sg_data))
+        return WgMap(self.sg_layout, (rows, columns))
+
+    def transposed(self) -> WgMap:
+        """The map of the transposed vector: both dimensions of ``sg_layout`` and ``sg_data`` exchanged."""
+        return WgMap(self.sg_layout[::-1], self.sg_data[::-1])
 
     def whole(self, axis: int, size: int) -> bool:
         """Whether every subgroup owns the whole of a dimension of ``size``."""

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute
 from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
+from xegpu.positions import check_type
 from xetile.arguments import AtTheCall, TypedView, check_view
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.ops import (
@@ -27,12 +28,13 @@ from xetile.dialect.ops import (
     UpdateTileOffsetOp,
     text,
 )
+from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
 from xetile.products import accumulator, check_maps, check_product, derived_map
 from xetile.scattered import init_scattered, update_scattered
 from xetile.tiles import Array, Tile, check_rank
 from xetile.tracer import current, is_recording
-from xetile.values import Scalar, Value, Vector, binary, plain, scalar, scalar_of_element
+from xetile.values import Scalar, Value, Vector, element_type, limits, plain, scalar, scalar_of_element
 from xetile.values import scalar as scalar_value
 
 _DIMENSIONS = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
@@ -63,18 +65,19 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
 
 
 def init_tile(
-    base: Array,
+    base: Array | Scalar,
     offsets: Any,
     shape: Any = None,
     *,
     order: tuple[int, int] = (1, 0),
     wg_map: WgMap | None = None,
+    dtype: Any = None,
 ) -> Tile:
     """A tile of ``shape`` at ``offsets`` of an array (``init_tile``); it covers the array's last two dimensions.
 
     With an index vector as ``offsets`` it is a scattered tile: each element lies that many elements of memory from the
     array's first one (``row * array.strides[0] + column * array.strides[1]``), and the array may have any dimensions.
-    Shape and map are those of the index vector.
+    Shape and map are those of the index vector. Its base may be an address, too: a run-time i64 or u64.
 
     Args:
         base: an array argument of the kernel, or a view of one.
@@ -84,25 +87,25 @@ def init_tile(
         order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
             checked when the kernel is lowered for an array. Such arrays work without it too.
         wg_map: how a work-group's tile is dealt to the subgroups.
+        dtype: the element type of what lies at an address.
 
     Raises:
         RankError: the array has less than two dimensions, or not as many as there are offsets.
         ShapeError: the map does not deal out the shape, or ``order`` is none.
     """
     tracer = current("xt.init_tile")
+    if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
+        return init_scattered(base, offsets, shape, order, wg_map, dtype)
     if not isinstance(base, Array):
         raise ElementTypeError(f"init_tile takes an array argument of the kernel, not {_what(base)}",
                                "pass the array itself", tracer.location())
-    if isinstance(offsets, Vector):
-        return init_scattered(base, offsets, shape, order, wg_map)
     check_rank(base, 2, "init_tile")
     rows, columns = _shape(shape, "a tile's shape")
     _check_map(wg_map, (rows, columns))
     if not isinstance(offsets, (tuple, list)) or len(offsets) != base.rank:
         raise _wrong_offsets(base, offsets)
     parameters = TileParameters((rows, columns), base.dtype.mlir, TileEncoding(_order(order), wg_map))
-    operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], [size.ssa for size in base.shape],
-                           [stride.ssa for stride in base.strides], TileType(parameters))
+    operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], *base.metadata(), TileType(parameters))
     return Tile(tracer.emit(operation))
 
 
@@ -142,6 +145,8 @@ def load_tile(tile: Tile, *, padding: float = 0) -> Vector:
 def _padding(padding: Any, dtype: DType) -> Attribute | None:
     """The attribute for a padding; none for zero, with which everything pads by itself."""
     number = plain(padding)
+    if dtype is dtypes.i1 and isinstance(number, bool):
+        number = int(number)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise ElementTypeError(f"padding is {_what(padding)}",
                                "give a Python number, known when the kernel is compiled", current().location())
@@ -155,9 +160,8 @@ def _padding(padding: Any, dtype: DType) -> Attribute | None:
 
 
 def _holds(dtype: DType, number: int) -> bool:
-    bits = dtype.bits - (dtype.kind == "i")
-    lowest = -(1 << bits) if dtype.kind == "i" else 0
-    return lowest <= number < 1 << bits
+    low, high = limits(dtype)
+    return low <= number <= high
 
 
 def store_tile(value: Vector, tile: Tile) -> None:
@@ -236,21 +240,24 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
 def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
     """The vector with its dimensions exchanged (``tile_transpose``).
 
-    What is loaded and only ever used transposed costs nothing where the target has transposing loads. Transposing a
-    vector that was computed is not implemented yet.
+    What is loaded and only ever used transposed costs nothing where the target has transposing loads. What was computed
+    is transposed in registers.
 
     Args:
         v: rows x columns.
-        wg_map: how the result is dealt to subgroups; each must find its part in what it holds of ``v``.
+        wg_map: how the result is dealt to subgroups; by default as ``v`` is, with both dimensions of ``sg_layout`` and
+            ``sg_data`` exchanged.
 
     Raises:
-        ShapeError: a map on one side only.
+        ShapeError: the map does not deal out the result, or ``v`` has none.
     """
     _need(v, Vector, "tile_transpose")
-    if (v.wg_map is None) != (wg_map is None):
+    if v.wg_map is None and wg_map is not None:
         raise ShapeError(f"the vector is dealt out as {v.wg_map}, its transpose as {wg_map}",
                          "give both a wg_map, or neither", current().location())
-    return Vector(current().emit(TileTransposeOp(v.ssa, wg_map)), wg_map)
+    result = wg_map or (v.wg_map and v.wg_map.transposed())
+    _check_map(result, (v.shape[1], v.shape[0]))
+    return Vector(current().emit(TileTransposeOp(v.ssa, result)), result)
 
 
 def zeros(shape: tuple[int, int], dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
@@ -274,12 +281,36 @@ def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None
     """
     tracer = current("xt.full")
     shape = _shape(shape, "a vector's shape")
-    element = _placed(lambda: dtypes.of(dtype))
+    element = element_type(dtype)
     _check_map(wg_map, shape)
     operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, shape))
     if wg_map is not None:
         operation.attributes["wg_map"] = WgMapAttr(wg_map)
     return Vector(tracer.emit(operation), wg_map)
+
+
+def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: WgMap | None = None) -> Vector:
+    """The row (``axis = 0``) or the column (``axis = 1``) of every element of a vector, from zero.
+
+    Args:
+        shape: rows and columns.
+        axis: 0 or 1.
+        dtype: element type; it must hold the last position.
+        wg_map: how it is dealt to the subgroups; positions are those in the whole vector.
+
+    Raises:
+        RankError: there is no such axis.
+        ElementTypeError: the type does not hold the positions.
+        ShapeError: the map does not deal out the shape.
+    """
+    tracer = current("xt.iota")
+    shape, element = _shape(shape, "a vector's shape"), element_type(dtype)
+    _check_map(wg_map, shape)
+    if type(axis) is not int or axis not in (0, 1):
+        raise RankError(f"a vector has axes 0 and 1, not {text_of(axis)}", "write xt.iota(shape, 0) for rows, "
+                        "xt.iota(shape, 1) for columns", tracer.location())
+    _placed(lambda: check_type(element.mlir, shape[axis]))
+    return Vector(tracer.emit(IotaOp(VectorType(element.mlir, shape), axis, wg_map=wg_map)), wg_map)
 
 
 def view(array: Any, dtype: Any) -> Any:
@@ -295,7 +326,7 @@ def view(array: Any, dtype: Any) -> Any:
         with AtTheCall():
             return TypedView(array, dtypes.of(dtype))
     tracer = current("xt.view")
-    element = _placed(lambda: dtypes.of(dtype))
+    element = element_type(dtype)
     _placed(lambda: check_view(array.name, array.dtype, element))
     source = array.ssa.type
     assert isinstance(source, MemRefType)
@@ -333,24 +364,7 @@ def subgroup_id(d: int | None = None) -> Scalar:
 def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
     """A Python number as a run-time scalar, for example as the first value of what a loop carries."""
     current("xt.scalar")
-    return Scalar(scalar_value(value, _placed(lambda: dtypes.of(dtype))))
-
-
-def maximum(a: Any, b: Any) -> Any:
-    """The larger of two values, element by element; NaN if either is NaN."""
-    return _extreme("maximum", a, b)
-
-
-def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two values, element by element; NaN if either is NaN."""
-    return _extreme("minimum", a, b)
-
-
-def _extreme(operator: str, a: Any, b: Any) -> Any:
-    current(f"xt.{operator}")
-    if all(isinstance(plain(side), (int, float)) for side in (a, b)):
-        return max(a, b) if operator == "maximum" else min(a, b)
-    return binary(operator, a, b)
+    return Scalar(scalar_value(value, element_type(dtype)))
 
 
 def _dimension(d: int) -> DimensionAttr:

@@ -13,7 +13,7 @@ import numpy as np
 from codegen.interpreter import Machine, Meanings
 from xegpu.dialect.ops import number_of
 from xegpu.scattered_memory import Array, Elements, block_elements
-from xegpu.scattered_reference import active_elements, atomic
+from xegpu.scattered_reference import active_elements, atomic, made
 from xetile.dialect import scattered as ops
 from xetile.dialect.attributes import TileParameters
 from xetile.dialect.ops import tile_of
@@ -50,7 +50,8 @@ def _atomic(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
 
 
 MEANINGS: Meanings = {
-    ops.InitScatteredTileOp: lambda machine, operation, operands: Elements(*operands),
+    ops.InitScatteredTileOp: lambda machine, operation, operands: made(
+        machine, operation, operands[0], operands[1], tile_of(operation.result).dtype),
     ops.UpdateScatteredTileOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
     ops.LoadGatherOp: _load,
     ops.StoreScatterOp: _store,

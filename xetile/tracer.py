@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _PACKAGE = __name__.partition(".")[0]
 _FILES = ("tracer", "arithmetic", "values", "tiles", "products", "functions", "language", "loops", "frames", "kernel",
-          "arguments", "carried", "statements", "conditions", "synchronisation", "scattered", "gathers")
+          "arguments", "reductions", "carried", "statements", "conditions", "synchronisation", "powers", "operands",
+          "selection", "scattered", "gathers")
 _RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
 
 
@@ -190,6 +191,14 @@ class Tracer:
             kind, position = ("size", axis) if axis < rank else ("stride", axis - rank)
             value.name_hint = f"{name}_{kind}{position}"
         return list(operation.sizes), list(operation.strides)
+
+    def emit_at_head(self, operation: Operation) -> SSAValue:
+        """Put an operation at the head of the kernel, with the author's line; its only result."""
+        if self.broken is not None:
+            raise self.broken
+        operation.location = SourceLocation(self.location())  # type: ignore[assignment]
+        self._at_entry(operation)
+        return operation.results[0]
 
     def _at_entry(self, operation: Operation) -> None:
         first = self.entry.first_op

@@ -71,8 +71,8 @@ def data(rng: np.random.Generator, dtype: DType, shape: tuple[int, int]) -> Arra
     return rng.integers(limits.min, limits.max, shape, dtype.numpy, endpoint=True)
 
 
-@pytest.mark.parametrize("place", SOME, ids=str)
-@pytest.mark.parametrize("dtype", ATOMIC_TYPES, ids=str)
+@pytest.mark.parametrize(("dtype", "place"), [(dtype, place) for dtype in ATOMIC_TYPES for place in SOME
+                                              if not (dtype is xt.f64 and place.target == "dg2")], ids=str)
 def test_every_kind_of_every_type(dtype, place):
     """Tiles that hang over two edges: what is outside is not touched, and reads as zero."""
     rng, kinds = np.random.default_rng(5), kinds_of(dtype)

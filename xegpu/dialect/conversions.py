@@ -11,7 +11,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.dtypes import of_mlir
+from xegpu.dialect.comparisons import COMPARISONS
+from xegpu.dtypes import i1, of_mlir
 
 
 class ConversionOp(IRDLOperation):
@@ -32,7 +33,7 @@ class ConversionOp(IRDLOperation):
     def widening(self) -> int:
         """Bits that the result's elements have more than the operand's."""
         source, target = (of_mlir(get_element_type_or_self(value.type)) for value in (self.input, self.result))
-        return target.bits - source.bits
+        return (1 if target is i1 else target.bits) - (1 if source is i1 else source.bits)
 
 
 def _shape(type_: Attribute) -> tuple[int, ...]:
@@ -133,13 +134,14 @@ class IndexCastOp(ConversionOp):
         super().verify_()
         kinds = {isinstance(get_element_type_or_self(value.type), IndexType) for value in (self.input, self.result)}
         if len(kinds) != 2:
-            raise VerifyException(f"one of {self.input.type} and {self.result.type} must be an index, and no more")
+            raise VerifyException(f"one of {self.input.type} and {self.result.type} is an index, the other is not")
 
 
 CONVERSIONS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp, IndexCastOp)
-_NAMES = {operation.name for operation in CONVERSIONS}
+_OURS = (*CONVERSIONS, *COMPARISONS)
+_NAMES = {operation.name for operation in _OURS}
 
 Arith = Dialect("arith", [*(operation for operation in arith.Arith.operations if operation.name not in _NAMES),
-                          *CONVERSIONS], list(arith.Arith.attributes))
-"""The arith dialect with these operations in the place of xDSL's."""
+                          *_OURS], list(arith.Arith.attributes))
+"""The arith dialect with these operations, and those of :mod:`xegpu.dialect.comparisons`, in the place of xDSL's."""
 

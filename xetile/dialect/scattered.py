@@ -20,6 +20,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.scattered import AtomicKindAttr, check_elements, check_kind
+from xegpu.memrefs import is_shared
+from xegpu.origins import arrays_of
 from xetile.dialect.attributes import TileParameters, TileType
 from xetile.dialect.ops import TILE, VECTOR, check_map, shape_of, text, tile_of
 
@@ -67,6 +69,9 @@ class InitScatteredTileOp(IRDLOperation):
         check_elements(tile.dtype)
         if isinstance(source, MemRefType) and source.element_type != tile.element_type:
             raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
+        if is_shared(source):
+            raise VerifyException("a scattered tile cannot stand on an array in shared local memory, whose elements "
+                                  "lie in an order of their own\nuse a window on it: init_tile(array, offsets, shape)")
         if isinstance(source, IntegerType) and source.width.data != 64:
             raise VerifyException(f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
         if tile.encoding.wg_map is not None:
@@ -163,6 +168,9 @@ class AtomicRMWTileOp(IRDLOperation):
     def verify_(self) -> None:
         tile = tile_of(self.tile)
         check_kind(self.kind.data, tile.dtype)
+        if any(is_shared(array.type) for array in arrays_of(self.tile)):
+            raise VerifyException("atomic updates of shared local memory are not implemented yet\n"
+                                  "update an array argument")
         if self.mask is not None:
             _check_scattered(tile, "a mask", "the tile's array, whose edges mask by themselves")
             _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")

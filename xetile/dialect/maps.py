@@ -1,0 +1,65 @@
+"""How a vector is dealt out, read from the operation that makes it (XeTile.md, "Workgroup Level XeTile extension")."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from xetile.dialect.attributes import TileType, WgMapAttr
+from xetile.distribution import WgMap
+
+_COLLAPSING = "xetile.tile_reduce"
+_TURNING = "xetile.tile_transpose"
+
+
+def map_of(value: SSAValue) -> WgMap | None:
+    """The map of a vector; None for a subgroup's vector, and where what makes it does not tell yet.
+
+    Operations that carry no map hand on that of their vectors; what a loop carries has that of its first value.
+    """
+    seen: set[SSAValue] = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current in seen or not isinstance(current.type, VectorType):
+            continue
+        seen.add(current)
+        owner = current.owner
+        if isinstance(owner, Block):
+            pending += _first_value(current, owner)
+            continue
+        if (found := _said(owner)) is not None:
+            return found
+        if owner.name in (_COLLAPSING, _TURNING):
+            return _derived(owner)
+        pending += _sources(current, owner)
+    return None
+
+
+def _said(operation: Operation) -> WgMap | None:
+    for operand in operation.operands:
+        if isinstance(operand.type, TileType):
+            return operand.type.data.encoding.wg_map
+    attribute = operation.properties.get("wg_map") or operation.attributes.get("wg_map")
+    return attribute.data if isinstance(attribute, WgMapAttr) else None
+
+
+def _derived(operation: Operation) -> WgMap | None:
+    source = map_of(operation.operands[0])
+    if source is None or operation.name == _TURNING:
+        return source and source.transposed()
+    return source.collapsed([axis.value.data for axis in operation.properties["axes"]])  # type: ignore[attr-defined]
+
+
+def _first_value(argument: SSAValue, block: Block) -> list[SSAValue]:
+    loop = block.parent_op()
+    if not isinstance(loop, scf.ForOp) or argument is block.args[0]:
+        return []
+    return [loop.iter_args[block.args.index(argument) - 1]]  # type: ignore[arg-type]
+
+
+def _sources(value: SSAValue, operation: Operation) -> list[SSAValue]:
+    if isinstance(operation, scf.ForOp):
+        return [operation.iter_args[operation.results.index(value)]]  # type: ignore[arg-type]
+    return list(operation.operands)

@@ -1,0 +1,122 @@
+"""Functions on vectors as a whole: reductions, broadcasts, and other ways to deal a vector out (XeTile.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
+from xegpu.reductions import kind_of
+from xetile.dialect.ops import text
+from xetile.dialect.vector_ops import TileConvLayoutOp, TileReduceOp
+from xetile.distribution import WgMap
+from xetile.tracer import current
+from xetile.values import Value, Vector, broadcast, plain
+
+
+def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:
+    """The vector reduced along ``axis``, which stays with size 1 (``tile_reduce``).
+
+    Sums and products of f16, bf16 and tf32 accumulate in float32 and are rounded once; those of integers wrap in the
+    element type.
+
+    Args:
+        kind: ``"add"``, ``"mul"``; for floats ``"minnumf"`` and ``"maxnumf"``, which drop NaN, ``"minimumf"`` and
+            ``"maximumf"``, which give NaN where there is one; for integers ``"minsi"``, ``"maxsi"``, ``"minui"``,
+            ``"maxui"``, ``"and"``, ``"or"``, ``"xor"``; ``"min"`` and ``"max"`` for those of ``minimumf``, ``minsi``,
+            ``minui`` and ``maximumf``, ``maxsi``, ``maxui`` that fit the element type.
+        v: rows x columns.
+        axis: 0 for 1 x columns, 1 for rows x 1, ``(0, 1)`` for 1 x 1.
+        wg_map: how the result is dealt out. It is that of ``v`` with ``sg_data`` of 1 along ``axis``, by default too;
+            subgroups that share the reduced dimension exchange what they have.
+
+    Raises:
+        ElementTypeError: the element type has no such kind.
+        RankError: ``axis`` is no dimension of a vector.
+        ShapeError: the maps contradict each other.
+    """
+    tracer = current("xt.tile_reduce")
+    _need(v, "tile_reduce")
+    axes = _axes(axis)
+    try:
+        name = kind_of(str(kind), v.dtype)
+    except XeError as error:
+        raise error.at(tracer.location()) from None
+    _check_map(v, wg_map, "tile_reduce")
+    derived = v.wg_map and v.wg_map.collapsed(axes)
+    result = wg_map or derived
+    if derived is not None and derived != result:
+        raise ShapeError(f"a vector dealt out as {v.wg_map} and reduced along {list(axes)} is not dealt out as "
+                         f"{result}", f"its map is {derived}; xt.tile_conv_layout(v, wg_map) gives it another",
+                         tracer.location())
+    return Vector(tracer.emit(TileReduceOp(name, v.ssa, axes, result)), result)
+
+
+def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:
+    """The vector repeated along its dimensions of size 1, up to ``shape`` (``tile_broadcast``).
+
+    Operators do this by themselves where one side has a dimension of size 1, as NumPy's do.
+
+    Args:
+        v: 1 x columns, rows x 1 or 1 x 1.
+        shape: rows and columns of the result.
+        wg_map: how the result is dealt out, needed if ``v`` is; then ``v`` must have the same ``sg_layout``, and
+            ``sg_data`` of 1 along the dimensions that are repeated.
+
+    Raises:
+        ShapeError: a dimension that is not 1 differs, or the maps contradict each other.
+    """
+    tracer = current("xt.tile_broadcast")
+    _need(v, "tile_broadcast")
+    sizes = tuple(plain(size) for size in shape) if isinstance(shape, (tuple, list)) else ()
+    if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
+        raise ShapeError(f"tile_broadcast's shape must be two positive integers, not {shape!r}",
+                         "give rows and columns, for example (32, 64)", tracer.location())
+    _check_map(v, wg_map, "tile_broadcast")
+    return broadcast(v, (sizes[0], sizes[1]), wg_map)
+
+
+def tile_conv_layout(v: Vector, wg_map: WgMap) -> Vector:
+    """The same vector, dealt to the subgroups by another map (``tile_conv_layout``).
+
+    Args:
+        v: a vector of a work-group.
+        wg_map: how the result is dealt out, to as many subgroups.
+
+    Raises:
+        ShapeError: ``v`` has no map, or the new one does not deal it out.
+    """
+    tracer = current("xt.tile_conv_layout")
+    _need(v, "tile_conv_layout")
+    _check_map(v, wg_map, "tile_conv_layout")
+    return Vector(tracer.emit(TileConvLayoutOp(v.ssa, wg_map, v.wg_map)), wg_map)
+
+
+def _axes(axis: Any) -> tuple[int, ...]:
+    """Dimensions of a vector in ascending order, negative ones counted from the end."""
+    given = [plain(value) for value in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    if not given or not all(type(value) is int and -2 <= value < 2 for value in given):
+        raise RankError(f"a vector has dimensions 0 and 1, not {axis!r}",
+                        "use 0 to reduce columns, 1 to reduce rows, (0, 1) for both", current().location())
+    return tuple(sorted({value % 2 for value in given}))
+
+
+def _need(v: Any, function: str) -> None:
+    if isinstance(v, Vector):
+        return
+    what = f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {v!r}"
+    raise ElementTypeError(f"{function} takes a vector, not {what}", "get a vector with xt.load_tile(tile), "
+                           "xt.zeros(shape, dtype) or xt.full(shape, value, dtype)", current().location())
+
+
+def _check_map(v: Vector, result: WgMap | None, function: str) -> None:
+    """A map on the result needs one on the vector, and deals to as many subgroups."""
+    if result is None and function != "tile_conv_layout":
+        return
+    location = current().location()
+    if not isinstance(result, WgMap):
+        raise ElementTypeError(f"wg_map is {result!r}", "make one with xt.wg_map(sg_layout=(8, 4), sg_data=(32, 64))",
+                               location)
+    if v.wg_map is None:
+        raise ShapeError(f"{function} gives a result dealt out as {result}, and its {text(v.shape)} vector has no map",
+                         "give both a wg_map, or neither", location)
+    current().use_map(result.subgroups)
