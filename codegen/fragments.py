@@ -131,6 +131,23 @@ class Array:
 
 
 @dataclass(frozen=True)
+class Scattered:
+    """A descriptor of single elements.
+
+    Attributes:
+        base: what they lie off from.
+        offset: how far a lane's own does, in elements.
+        element: the C type of an element.
+        offset_type: that of the offset.
+    """
+
+    base: str
+    offset: str
+    element: str
+    offset_type: str = "int"
+
+
+@dataclass(frozen=True)
 class Descriptor:
     """A block descriptor: an array seen as rows of elements, and where the block stands on it."""
 

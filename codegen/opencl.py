@@ -25,6 +25,7 @@ from codegen import (
     padding,
     positions,
     products,
+    scattered,
     shared_memory,
     shuffles,
     synchronisation,
@@ -342,6 +343,10 @@ def _insert(emitter: Emitter, operation: InsertStridedSliceOp) -> None:
     start = values_of(operation.offsets)[0]
     words = dest.words()
     words[start:start + source.units] = source.words()
+    uses = list(operation.result.uses)
+    if uses and all(isinstance(use.operation, InsertStridedSliceOp) and use.index == 1 for use in uses):
+        emitter.values[operation.result] = dest.renamed(tuple(words))  # put together where the last part comes
+        return
     width = width_of(dest.units)
     result = emitter.fresh(operation.result)
     groups = [words[i:i + width] for i in range(0, dest.units, width)]
@@ -373,7 +378,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
-    **positions.RULES,
+    **positions.RULES, **scattered.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),

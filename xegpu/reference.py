@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import Operation
 
-from xegpu import block_meanings, layouts, memory, positions
+from xegpu import block_meanings, layouts, memory, positions, scattered_reference
 from xegpu.addresses import memory_at
 from xegpu.dialect import ops
 from xegpu.dialect.ops import desc_of, shape_of
@@ -207,6 +207,7 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         ops.PackOp: _pack,
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
+        **scattered_reference.MEANINGS,
         IotaOp: _iota,
         **block_meanings.MEANINGS,
     }

@@ -32,6 +32,7 @@ from xetile.dialect.ops import (
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
 from xetile.products import accumulator, check_maps, check_product, derived_map
+from xetile.scattered import init_scattered, update_scattered
 from xetile.tiles import Array, Tile
 from xetile.tracer import current, is_recording
 from xetile.values import Scalar, Value, Vector, element_type, limits, plain, scalar, scalar_of_element
@@ -66,8 +67,8 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
 
 def init_tile(
     base: Array | Scalar,
-    offsets: tuple[Any, ...],
-    shape: tuple[int, int],
+    offsets: Any,
+    shape: Any = None,
     *,
     order: tuple[int, int] = (1, 0),
     wg_map: WgMap | None = None,
@@ -77,11 +78,15 @@ def init_tile(
 ) -> Tile:
     """A tile of ``shape`` at ``offsets`` of an array (``init_tile``); it covers the array's last two dimensions.
 
+    With an index vector as ``offsets`` it is a scattered tile: each element lies that many elements of memory from the
+    array's first one (``row * array.strides[0] + column * array.strides[1]``), and the array may have any dimensions.
+    Shape and map are those of the index vector. Its base may be an address, too: a run-time i64 or u64.
+
     Args:
         base: an array argument of the kernel, or a view of one; an array of ``xt.alloc_slm``; or an address, a
             run-time i64 or u64, with ``base_shape``, ``base_strides`` and ``dtype``.
         offsets: row and column of the tile's first element; integers or run-time indices. An array of more than two
-            dimensions is a batch of matrices: the indices of the matrix come first.
+            dimensions is a batch of matrices: the indices of the matrix come first. Or a vector of indices.
         shape: rows and columns, compile-time integers.
         order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
             checked when the kernel is lowered for an array. Such arrays work without it too.
@@ -96,6 +101,8 @@ def init_tile(
         ElementTypeError: ``base`` is neither an array nor an address; ``dtype`` with an array, or an address without.
     """
     tracer = current("xt.init_tile")
+    if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)) and base_shape is None is base_strides:
+        return init_scattered(base, offsets, shape, order, wg_map, dtype)
     memory = memory_of(base, base_shape, base_strides, dtype)
     rows, columns = _shape(shape, "a tile's shape")
     _check_map(wg_map, (rows, columns))
@@ -194,13 +201,17 @@ def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
     current().emit(PrefetchTileOp(tile.ssa, locality))
 
 
-def update_tile_offset(tile: Tile, d0: Any, d1: Any, *more: Any) -> Tile:
+def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
     """The tile moved by ``d0`` rows and ``d1`` columns of its matrix (``update_tile_offset``).
+
+    A scattered tile takes one index vector, by which each of its elements moves.
 
     Raises:
         RankError: more than two offsets: a tile does not move from matrix to matrix.
     """
     _need(tile, Tile, "update_tile_offset")
+    if isinstance(d0, Vector) and d1 is None:
+        return update_scattered(tile, d0)
     if more:
         raise RankError(f"update_tile_offset takes two offsets, not {2 + len(more)}", "a tile moves within its matrix; "
                         "make one on another matrix with xt.init_tile", current().location())

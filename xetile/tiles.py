@@ -62,7 +62,7 @@ class Tile(Addressed):
         return self.encoding.wg_map
 
     def describe(self) -> str:
-        return f"tile of {text(self.shape)} {self.dtype}"
+        return f"{'scattered ' if self.encoding.scatter else ''}tile of {text(self.shape)} {self.dtype}"
 
 
 class Array(Addressed):

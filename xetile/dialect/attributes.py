@@ -44,12 +44,14 @@ class TileEncoding:
         wg_map: how the work-group's tile is dealt to subgroups; None on a subgroup's tile.
         inner_blocks: rows and columns of the blocks that memory operations move; None before blocking.
         array_length: blocks side by side that one memory operation moves.
+        scatter: whether each element has an address of its own.
     """
 
     order: Pair = (1, 0)
     wg_map: WgMap | None = None
     inner_blocks: Pair | None = None
     array_length: int = 1
+    scatter: bool = False
 
 
 @irdl_attr_definition

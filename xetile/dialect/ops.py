@@ -78,6 +78,7 @@ class InitTileOp(IRDLOperation):
     def verify_(self) -> None:
         tile, source = tile_of(self.result), self.source.type
         verify_described(self, "a tile")
+        _check_window(tile, "this init_tile", "init_tile(array, offsets=index_vector)")
         if isinstance(source, MemRefType) and source.element_type != tile.element_type:
             raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
         _verify_order(tile, None if self.shape else static_form(source))
@@ -107,6 +108,12 @@ def _verify_encoding(tile: TileParameters) -> None:
         check_map(tile.encoding.wg_map, tile.shape)
 
 
+def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
+    """Raise a verifier's error for a scattered tile, whose elements are reached one by one."""
+    if tile.encoding.scatter:
+        raise VerifyException(f"{operation} takes a window on an array, and this tile is scattered\nuse {instead}")
+
+
 def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
     """Raise a verifier's error unless ``wg_map`` deals out ``shape`` evenly."""
     try:
@@ -133,6 +140,7 @@ class LoadTileOp(IRDLOperation):
 
     def verify_(self) -> None:
         tile = tile_of(self.tile)
+        _check_window(tile, "load_tile", "load_gather(tile, mask)")
         if shape_of(self.result) != tile.blocked_shape() or self.result.type.element_type != tile.element_type:  # type: ignore
             raise VerifyException(
                 f"loading {self.tile.type} gives a vector<{text(tile.blocked_shape())}x{tile.element_type}>, "
@@ -154,6 +162,7 @@ class StoreTileOp(IRDLOperation):
 
     def verify_(self) -> None:
         tile = tile_of(self.tile)
+        _check_window(tile, "store_tile", "store_scatter(value, tile, mask)")
         if shape_of(self.value) != tile.blocked_shape():
             raise VerifyException(f"a vector of {text(shape_of(self.value))} does not fit a tile of {text(tile.shape)}")
         if self.value.type.element_type != tile.element_type:  # type: ignore[attr-defined]
@@ -198,6 +207,7 @@ class UpdateTileOffsetOp(IRDLOperation):
         super().__init__(operands=[tile, offsets], result_types=[tile.type])
 
     def verify_(self) -> None:
+        _check_window(tile_of(self.tile), "moving by rows and columns", "update_tile_offset(tile, index_vector)")
         if len(self.offsets) != 2 or self.tile.type != self.result.type:
             raise VerifyException("a tile moves by two offsets and keeps its type")
 

@@ -30,8 +30,9 @@ from xegpu.targets import MatrixForm, Target
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
+from xetile.dialect.scattered import AtomicRMWTileOp
 from xetile.distribution import Pair
-from xetile.passes import block_vectors
+from xetile.passes import block_vectors, scattered
 
 _MEMORY = (ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp)
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
@@ -74,7 +75,7 @@ class _Blocker(Rebuilder):
     def __init__(self, target: Target, function: func.FuncOp) -> None:
         super().__init__({ops.InitTileOp: _init, ops.LoadTileOp: _load, ops.StoreTileOp: _store,
                           ops.UpdateTileOffsetOp: follow, ops.TileMmaOp: _mma, ops.PrefetchTileOp: _prefetch,
-                          BroadcastOp: _spread, **block_vectors.RULES})
+                          BroadcastOp: _spread, **block_vectors.RULES, **scattered.BLOCKING_RULES})
         self.target = target
         self.tiles = Webs(function, _tile_links)
         self.vectors = Webs(function, _vector_links)
@@ -121,7 +122,7 @@ class _Blocker(Rebuilder):
     def role(self, tile: SSAValue) -> str:
         """What a tile's web is for: ``a``, ``b``, ``plain``, ``store`` or ``prefetch``."""
         operations = {type(use.operation): use.operation for use in self.tiles.uses(tile)}
-        if ops.StoreTileOp in operations:
+        if ops.StoreTileOp in operations or AtomicRMWTileOp in operations:
             return "store"
         sides = {self.side(use.operation.results[0]) for use in self.tiles.uses(tile)
                  if isinstance(use.operation, ops.LoadTileOp)}
@@ -267,7 +268,7 @@ def _prefetch(build: _Blocker, operation: ops.PrefetchTileOp) -> None:
     tile = build.one(operation.tile)
     parameters = ops.tile_of(tile)
     (rows, columns), length = parameters.encoding.inner_blocks or (0, 0), parameters.encoding.array_length
-    if build.target.has_block("prefetch", parameters.dtype.bits, rows, columns, length):
+    if parameters.encoding.scatter or build.target.has_block("prefetch", parameters.dtype.bits, rows, columns, length):
         build.emit(ops.PrefetchTileOp(tile, operation.locality.value.data))
 
 

@@ -25,6 +25,7 @@ from xegpu.rewriting import Rebuilder, exchanged, rewrite
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
+from xetile.dialect.scattered import AtomicRMWTileOp
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class _Orders(Rebuilder):
     def turns(self, tile: SSAValue) -> bool:
         """Whether everything that is loaded through a tile's web is transposed, and nothing is stored."""
         loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, ops.LoadTileOp)]
-        stores = any(isinstance(use.operation, ops.StoreTileOp) for use in self.webs.uses(tile))
+        stores = any(isinstance(use.operation, (ops.StoreTileOp, AtomicRMWTileOp)) for use in self.webs.uses(tile))
         users = [use.operation for load in loads for use in load.result.uses]
         return bool(users) and not stores and all(isinstance(user, ops.TileTransposeOp) for user in users)
 

@@ -34,7 +34,7 @@ from xetile.dialect.attributes import TileParameters
 from xetile.dialect.positions import IotaOp
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp
 from xetile.distribution import Pair
-from xetile.passes import vectors_to_xegpu
+from xetile.passes import scattered, vectors_to_xegpu
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,10 @@ class ToXeGPU:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        rules = {ops.TileMmaOp: partial(_mma, target=self.target),
-                 ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup)}
+        rules: dict[type[Operation], Rule] = {
+            ops.TileMmaOp: partial(_mma, target=self.target),
+            ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup),
+            **scattered.xegpu_rules(self.target)}
         return Rebuilder({**RULES, **rules}).function(function)
 
 
@@ -146,6 +148,9 @@ def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
 
 
 def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
+    if ops.tile_of(operation.tile).encoding.scatter:
+        scattered.prefetch(build, operation.tile)
+        return
     for desc in _messages(build, operation.tile):
         build.emit(xegpu.PrefetchNdOp(desc))
 

@@ -32,7 +32,7 @@ from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import Pair, WgMap
-from xetile.passes import exchange
+from xetile.passes import exchange, scattered
 from xetile.passes.dealing import Dealt, offset
 from xetile.passes.exchange import SLM, Dealer, serves
 
@@ -251,5 +251,6 @@ RULES: dict[type[Operation], Rule] = {
     vector_ops.TileReduceOp: exchange.reduce,
     vector_ops.TileBroadcastOp: exchange.broadcast,
     BroadcastOp: _spread,
+    **scattered.SUBGROUP_RULES,
     IotaOp: _iota,
 }
