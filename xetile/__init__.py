@@ -20,6 +20,7 @@ from xegpu.errors import (
 )
 from xegpu.targets import TARGETS
 from xetile.arguments import Spec
+from xetile.blocks import tile_pack, tile_unpack
 from xetile.conditions import otherwise, when
 from xetile.distribution import WgMap
 from xetile.executors import best_place
@@ -60,6 +61,6 @@ __all__ = [
     "best_place", "bf16", "ceil", "cos", "erf", "exp", "exp2", "f16", "f32", "f64", "fence", "floor", "full",
     "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "kernel", "load_tile", "log", "maximum",
     "minimum", "num_groups", "otherwise", "parse", "prefetch_tile", "range", "rsqrt", "scalar", "sin", "sqrt",
-    "store_tile", "subgroup_id", "tanh", "tf32", "tile_mma", "tile_transpose", "u16", "u32", "u4", "u64", "u8",
-    "update_tile_offset", "view", "wg_map", "when", "zeros",
+    "store_tile", "subgroup_id", "tanh", "tf32", "tile_mma", "tile_pack", "tile_transpose", "tile_unpack", "u16", "u32",
+    "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "zeros",
 ]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = __name__.partition(".")[0]
 _FILES = ("tracer", "arithmetic", "values", "tiles", "products", "functions", "language", "loops", "frames", "kernel",
-          "arguments", "shared", "addresses", "carried", "statements", "conditions", "synchronisation")
+          "arguments", "shared", "addresses", "blocks", "carried", "statements", "conditions", "synchronisation")
 _RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
 
 

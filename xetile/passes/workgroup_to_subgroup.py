@@ -25,6 +25,7 @@ from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.distribution import Pair, WgMap
+from xetile.passes.flat_vectors import flattened
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class WorkgroupToSubgroup:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with every work-group value replaced by a subgroup's share of it."""
-        return rewrite(module, self._function)
+        return rewrite(module, lambda function: self._function(flattened(function)))
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         first = self._first_map(function)
@@ -155,6 +156,8 @@ def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
                                    build.add(column, _offset(build, form, 1, j))], sizes, strides, result))
         for i, j in form.wg_map.blocks(form.shape)
     )
+    for tile_ in tiles:
+        tile_.owner.attributes.update(operation.attributes)  # type: ignore[union-attr]
     build.set(operation.result, tiles, form)
 
 
