@@ -18,6 +18,7 @@ from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
 from xegpu.positions import check_type
 from xetile.addresses import memory_of
 from xetile.arguments import AtTheCall, TypedView, check_view
+from xetile.blocks import check_blocks
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.ops import (
     InitTileOp,
@@ -27,11 +28,12 @@ from xetile.dialect.ops import (
     TileMmaOp,
     TileTransposeOp,
     UpdateTileOffsetOp,
+    flat_shape,
     text,
 )
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
-from xetile.products import accumulator, check_maps, check_product, derived_map
+from xetile.products import accumulator, check_maps, check_product, derived_map, product_shape
 from xetile.scattered import init_scattered, update_scattered
 from xetile.tiles import Array, Tile
 from xetile.tracer import current, is_recording
@@ -72,6 +74,7 @@ def init_tile(
     *,
     order: tuple[int, int] = (1, 0),
     wg_map: WgMap | None = None,
+    inner_blocks: tuple[int, int] | None = None,
     base_shape: tuple[Any, ...] | None = None,
     base_strides: tuple[Any, ...] | None = None,
     dtype: Any = None,
@@ -91,6 +94,8 @@ def init_tile(
         order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
             checked when the kernel is lowered for an array. Such arrays work without it too.
         wg_map: how a work-group's tile is dealt to the subgroups.
+        inner_blocks: rows and columns of the blocks in which its vectors come: ``[rows / r, columns / c, r, c]``. A
+            message moves such a block where the target has one that does.
         base_shape, base_strides: sizes and strides in elements, integers or run-time indices, that describe the memory
             from its first element on; an array has its own, and is then described anew.
         dtype: the type of the elements at an address.
@@ -101,17 +106,26 @@ def init_tile(
         ElementTypeError: ``base`` is neither an array nor an address; ``dtype`` with an array, or an address without.
     """
     tracer = current("xt.init_tile")
-    if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)) and base_shape is None is base_strides:
+    if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
+        _refuse_for_scattered(inner_blocks=inner_blocks, base_shape=base_shape, base_strides=base_strides)
         return init_scattered(base, offsets, shape, order, wg_map, dtype)
     memory = memory_of(base, base_shape, base_strides, dtype)
     rows, columns = _shape(shape, "a tile's shape")
     _check_map(wg_map, (rows, columns))
     if not isinstance(offsets, (tuple, list)) or len(offsets) != memory.rank:
         raise _wrong_offsets(base, memory.rank, offsets)
-    parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding(_order(order), wg_map))
+    blocks = None if inner_blocks is None else check_blocks(inner_blocks, (rows, columns), "the tile", wg_map)
+    parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding(_order(order), wg_map, blocks))
     operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], *memory.description(),
                            TileType(parameters))
     return Tile(tracer.emit(operation))
+
+
+def _refuse_for_scattered(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ShapeError(f"{name}= stands beside an index vector, whose elements each have an offset of their own",
+                             f"drop {name}=", current().location())
 
 
 def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
@@ -177,10 +191,9 @@ def store_tile(value: Vector, tile: Tile) -> None:
     """
     _need(value, Vector, "store_tile(value, tile)")
     _need(tile, Tile, "store_tile(value, tile)")
-    if value.shape != tile.shape:
+    if value.shape != tile.blocked_shape:
         raise ShapeError(f"a {value.describe()} does not go into a {tile.describe()}",
-                         f"make a tile of {text(value.shape)}: xt.init_tile(array, offsets, {value.shape})",
-                         current().location())
+                         _fitting_tile(value, tile), current().location())
     if value.dtype is not tile.dtype:
         raise ElementTypeError(f"a {value.describe()} does not go into a {tile.describe()}",
                                f"convert it with .to(xt.{tile.dtype})", current().location())
@@ -188,6 +201,14 @@ def store_tile(value: Vector, tile: Tile) -> None:
         raise ShapeError(f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
                          "give both the same wg_map", current().location())
     current().emit(StoreTileOp(value.ssa, tile.ssa))
+
+
+def _fitting_tile(value: Vector, tile: Tile) -> str:
+    if flat_shape(value.shape) != tile.shape:
+        return f"make a tile of {text(value.shape)}: xt.init_tile(array, offsets, {value.shape})"
+    if len(value.shape) == 2:
+        return f"give it the tile's blocks: xt.tile_pack(v, {tile.encoding.inner_blocks})"
+    return f"make the tile with inner_blocks={value.shape[2:]}, or use xt.tile_unpack(v)"
 
 
 def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
@@ -237,7 +258,7 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
     dtype = accumulator(a, b, acc)
     result_map = wg_map or (acc.wg_map if acc is not None else derived_map(a, b))
     check_maps(a, b, acc, result_map)
-    result = VectorType(dtype.mlir, (a.shape[0], b.shape[-1]))
+    result = VectorType(dtype.mlir, product_shape(a, b))
     operation = TileMmaOp(a.ssa, b.ssa, None if acc is None else acc.ssa, result, result_map)
     return Vector(current().emit(operation), result_map)
 

@@ -46,6 +46,12 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return value.type.get_shape()
 
 
+def flat_shape(shape: Sequence[int]) -> Pair:
+    """Rows and columns of a vector, in blocks or not."""
+    rows, columns, *block = shape
+    return (rows * block[0], columns * block[1]) if block else (rows, columns)
+
+
 def text(shape: Sequence[int]) -> str:
     """A shape as MLIR writes it: 64x32."""
     return "x".join(map(str, shape))
@@ -102,8 +108,13 @@ def _verify_encoding(tile: TileParameters) -> None:
     blocks, order = tile.encoding.inner_blocks, tile.encoding.order
     if sorted(order) != [0, 1]:
         raise VerifyException(f"order must be [1, 0] or [0, 1], not {list(order)}")
-    if blocks and (tile.shape[0] % blocks[0] or tile.shape[1] % blocks[1]):
-        raise VerifyException(f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}")
+    dealt = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
+    if blocks and (len(blocks) != 2 or min(blocks) <= 0):
+        raise VerifyException(f"inner_blocks are two positive integers, not {list(blocks)}")
+    if blocks and any(size % block for covered in (tile.shape, dealt)
+                      for size, block in zip(covered, blocks, strict=True)):
+        raise VerifyException(f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
+                              + (f", of which a subgroup has {text(dealt)}" if dealt != tile.shape else ""))
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
 
