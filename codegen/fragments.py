@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xegpu.dtypes import DType
@@ -143,3 +144,15 @@ class Descriptor:
     def moved(self, rows: Coordinate, columns: Coordinate) -> Descriptor:
         """The descriptor moved by two offsets."""
         return replace(self, row=self.row.plus(rows), column=self.column.plus(columns))
+
+    @property
+    def place(self) -> list[tuple[str, str]]:
+        """C type and expression of what tells one array, and one matrix of it, from another."""
+        return [(f"global {self.array.dtype.opencl} *", self.array.name),
+                *(("int", number) for number in (self.height, self.width, self.pitch, self.step))]
+
+    def placed(self, names: Sequence[str]) -> Descriptor:
+        """The descriptor with what :attr:`place` gives in variables of these names."""
+        pointer, height, width, pitch, step = names
+        array = replace(self.array, name=pointer)
+        return replace(self, array=array, height=height, width=width, pitch=pitch, step=step)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -31,15 +31,19 @@ _CHUNK_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class Window:
-    """A tile or a block descriptor at run time: an array and where on it the window stands."""
+    """A tile or a block descriptor at run time: an array and where on it the window stands.
+
+    ``lead`` are the indices of the dimensions in front of the last two: they say on which matrix it stands.
+    """
 
     array: np.ndarray[Any, Any]
     row: Any
     column: Any
+    lead: tuple[Any, ...] = ()
 
     def moved(self, rows: Any, columns: Any) -> Window:
         """The window moved by two offsets."""
-        return Window(self.array, self.row + rows, self.column + columns)
+        return replace(self, row=self.row + rows, column=self.column + columns)
 
 
 @dataclass
@@ -132,7 +136,8 @@ class Machine:
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
         if isinstance(new, Window):
             row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
-            return Window(new.array, row, column)
+            lead = tuple(self._select(running, *pair) for pair in zip(new.lead, old.lead, strict=True))
+            return Window(new.array, row, column, lead)
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
         return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects import scf
@@ -11,14 +12,16 @@ from xdsl.ir import Operation, SSAValue
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, names
 from xegpu.dtypes import of_mlir
+from xegpu.origins import makings
 
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
     block = loop.body.block
     variables: list[str] = []
-    for argument, initial in zip(block.args[1:], loop.iter_args, strict=True):
-        emitter.values[argument], changing = _carried(emitter, argument, emitter.values[initial])
+    wanders = [len(makings(argument)) > 1 for argument in block.args[1:]]
+    for argument, initial, moves in zip(block.args[1:], loop.iter_args, wanders, strict=True):
+        emitter.values[argument], changing = _carried(emitter, argument, emitter.values[initial], moves)
         variables += changing
     counter = emitter.name(block.args[0].name_hint or "i")
     emitter.values[block.args[0]] = counter
@@ -26,8 +29,10 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     emitter.depth += 1
     for operation in block.ops:
         if isinstance(operation, scf.YieldOp):
-            new = [part for value in operation.operands for part in _parts(emitter.values[value])]
-            _rebind(emitter, variables, new, [t for a in block.args[1:] for t in _types(emitter.values[a])])
+            carried = zip(operation.operands, wanders, strict=True)
+            new = [part for value, moves in carried for part in _parts(emitter.values[value], moves)]
+            types = zip(block.args[1:], wanders, strict=True)
+            _rebind(emitter, variables, new, [t for a, moves in types for t in _types(emitter.values[a], moves)])
         else:
             emitter.emit(operation)
     emitter.depth -= 1
@@ -36,8 +41,11 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         emitter.values[result] = emitter.values[argument]
 
 
-def _carried(emitter: Emitter, argument: SSAValue, initial: Any) -> tuple[Any, list[str]]:
-    """Variables that a loop changes, declared with their first values."""
+def _carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> tuple[Any, list[str]]:
+    """Variables that a loop changes, declared with their first values.
+
+    A descriptor is made anew in the body, maybe on another array, if it ``moves``; else only its offsets change.
+    """
     stem = emitter.name(argument.name_hint)
     if isinstance(initial, Fragment):
         fragment = initial.renamed(names(stem, len(initial.names)))
@@ -47,23 +55,31 @@ def _carried(emitter: Emitter, argument: SSAValue, initial: Any) -> tuple[Any, l
     if isinstance(initial, Descriptor):
         row, column = emitter.name(f"{stem}_row"), emitter.name(f"{stem}_column")
         emitter.line(f"int {row} = {initial.row}, {column} = {initial.column};")
-        moved = Descriptor(initial.array, initial.height, initial.width, initial.pitch, initial.step,
-                           Coordinate(row), Coordinate(column))
-        return moved, [row, column]
+        moved = replace(initial, row=Coordinate(row), column=Coordinate(column))
+        if not moves:
+            return moved, [row, column]
+        place = [emitter.name(f"{stem}_{part}") for part in ("base", "height", "width", "pitch", "step")]
+        for name, (c_type, value) in zip(place, initial.place, strict=True):
+            emitter.line(f"{c_type} {name} = {value};")
+        return moved.placed(place), [row, column, *place]
     emitter.line(f"{of_mlir(argument.type).opencl} {stem} = {initial};")
     return stem, [stem]
 
 
-def _parts(value: Any) -> list[str]:
+def _parts(value: Any, moves: bool) -> list[str]:
     if isinstance(value, Fragment):
         return list(value.names)
-    return [str(value.row), str(value.column)] if isinstance(value, Descriptor) else [value]
+    if not isinstance(value, Descriptor):
+        return [value]
+    return [str(value.row), str(value.column), *(part for _, part in value.place if moves)]
 
 
-def _types(value: Any) -> list[str]:
+def _types(value: Any, moves: bool) -> list[str]:
     if isinstance(value, Fragment):
         return [value.c_type] * len(value.names)
-    return ["int", "int"] if isinstance(value, Descriptor) else [""]
+    if not isinstance(value, Descriptor):
+        return [""]
+    return ["int", "int", *(c_type for c_type, _ in value.place if moves)]
 
 
 def _rebind(emitter: Emitter, variables: list[str], new: list[str], types: list[str]) -> None:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCas
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from codegen import elementwise, lanes, loops, padding, products, shuffles
+from codegen.batches import matrix
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from xegpu.dialect import ops
@@ -207,9 +208,10 @@ def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
 
 def _create(emitter: Emitter, operation: ops.CreateNdTdescOp) -> None:
     array: Array = emitter.values[operation.source]
-    height, width = (atom(emitter.values[size]) for size in operation.shape)
-    pitch, step = (atom(emitter.values[stride]) for stride in operation.strides)
-    row, column = (emitter.coordinate(offset) for offset in operation.offsets)
+    height, width = (atom(emitter.values[size]) for size in operation.shape[-2:])
+    pitch, step = (atom(emitter.values[stride]) for stride in operation.strides[-2:])
+    row, column = (emitter.coordinate(offset) for offset in operation.offsets[-2:])
+    array, row = matrix(emitter, operation, array, row)
     step = "1" if ops.desc_of(operation.result).block.access == "rows" else step
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
 

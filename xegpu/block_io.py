@@ -17,18 +17,23 @@ SERVED_BY = {
 
 
 def fault(pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int) -> str:
-    """Why 2D block IO may not touch a 2D array, empty if it may.
+    """Why 2D block IO may not touch an array's matrices, its last two dimensions; empty if it may.
 
     Args:
         pointer: address of the first element, None if it is not known yet (then it counts as aligned).
         shape, strides: in elements; None where not known yet (then they count as legal).
         itemsize: bytes of an element.
     """
-    if len(shape) != 2:
+    if len(shape) < 2:
         return f"it has {len(shape)} dimensions"
+    for size, stride in zip(shape[:-2], strides[:-2], strict=True):
+        if size == 0:
+            return "it has no matrices"
+        if size != 1 and stride is not None and stride * itemsize % 64:
+            return f"its matrices are {stride * itemsize} bytes apart, not a multiple of 64"
     if pointer is not None and pointer % 64:
         return f"its base is {pointer % 64} bytes off a 64-byte boundary"
-    (height, width), (pitch, step) = shape, strides
+    (height, width), (pitch, step) = shape[-2:], strides[-2:]
     if step not in (1, None):
         return f"its elements are {step} apart along a row"
     if height is not None and not 0 < height <= _LIMIT:
@@ -52,8 +57,9 @@ def access(
     An array that is stored column by column, such as a transposed view, is judged as its transpose; the answer is then
     ``"block-columns"`` or ``"columns"``.
     """
-    if len(shape) == 2 and strides[0] == 1 and strides[1] != 1:
-        transposed = access(target, pointer, shape[::-1], strides[::-1], itemsize)
+    if len(shape) >= 2 and strides[-2] == 1 and strides[-1] != 1:
+        sizes, steps = ((*numbers[:-2], numbers[-1], numbers[-2]) for numbers in (shape, strides))
+        transposed = access(target, pointer, sizes, steps, itemsize)
         return {"block": "block-columns", "rows": "columns"}[transposed]
     if target.block_io and not fault(pointer, shape, strides, itemsize):
         return "block"

@@ -40,7 +40,7 @@ def multiple_of(value: SSAValue, assumed: Known | None = None) -> int:
     if isinstance(owner, arith.MuliOp):
         return multiple_of(owner.lhs, known) * multiple_of(owner.rhs, known)
     if isinstance(owner, CreateNdTdescOp):
-        return multiple_of(owner.offsets[1], known)
+        return multiple_of(owner.offsets[-1], known)
     if isinstance(owner, UpdateNdOffsetOp):
         return gcd(multiple_of(owner.desc, known), multiple_of(owner.offsets[1], known))
     return 1

@@ -1,4 +1,4 @@
-"""Reading and writing blocks of a 2D NumPy array for many program instances at once.
+"""Reading and writing blocks of NumPy arrays of matrices for many program instances at once.
 
 Offsets are integers, or arrays over the batch axes. Where they form a lattice, as the tiles of a grid do, a read is a
 view of the array with the instances along the batch axes, and nothing is copied; elsewhere it is a gather.
@@ -6,7 +6,9 @@ view of the array with the instances along the batch axes, and nothing is copied
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -42,118 +44,138 @@ def _progression(offset: Offset) -> _Progression | None:
     return _Progression(int(values[0]), step, len(values), axes[0])
 
 
-def read(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batch: int, padding: Any = 0) -> Block:
+Lead = tuple[Offset, ...]
+"""Indices of the dimensions in front of the last two: which matrix of a batch."""
+
+
+def read(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batch: int, padding: Any = 0,
+         lead: Lead = ()) -> Block:
     """Blocks of ``shape`` at (row, column), elements outside ``array`` being ``padding``.
 
     Args:
-        array: two dimensions, any strides.
+        array: two dimensions behind those that ``lead`` indexes, any strides.
         row, column: integers, or integer arrays with ``batch`` axes.
         shape: rows and columns of a block.
         batch: number of batch axes.
         padding: the value outside.
+        lead: an index for each dimension in front of the last two, each like ``row``.
 
     Returns:
         ``batch`` axes, each of size 1 where no offset varies along it, then ``shape``; it may be a view of ``array``.
     """
-    rows, columns = _progression(row), _progression(column)
-    if rows is None or columns is None or (rows.axis is not None and rows.axis == columns.axis):
-        return _gather(array, row, column, shape, padding, batch)
-    height, width = rows.end(shape[0]) - rows.start, columns.end(shape[1]) - columns.start
-    if height * width > _SPARSE * rows.count * columns.count * shape[0] * shape[1]:
-        return _gather(array, row, column, shape, padding, batch)
-    slab = _slab(array, rows.start, columns.start, (height, width), padding)
-    return _windows(slab, rows, columns, shape, batch)
+    lattice, sizes = _lattice((*lead, row, column)), (*[1] * len(lead), *shape)
+    if lattice is None:
+        return _gather(array, (*lead, row, column), shape, padding, batch)
+    extents = [along.end(size) - along.start for along, size in zip(lattice, sizes, strict=True)]
+    if prod(extents) > _SPARSE * prod(along.count for along in lattice) * prod(shape):
+        return _gather(array, (*lead, row, column), shape, padding, batch)
+    return _windows(_slab(array, [along.start for along in lattice], extents, padding), lattice, shape, batch)
 
 
-def _windows(slab: Block, rows: _Progression, columns: _Progression, shape: tuple[int, int], batch: int) -> Block:
+def _lattice(offsets: Sequence[Offset]) -> list[_Progression] | None:
+    """The offsets as progressions along different batch axes, None where they are not."""
+    found = [_progression(offset) for offset in offsets]
+    lattice = [along for along in found if along is not None]
+    axes = [along.axis for along in lattice if along.axis is not None]
+    return lattice if len(lattice) == len(found) and len(set(axes)) == len(axes) else None
+
+
+def _windows(slab: Block, lattice: Sequence[_Progression], shape: tuple[int, int], batch: int) -> Block:
     sizes, strides = [1] * batch, [0] * batch
-    for progression, stride in zip((rows, columns), slab.strides, strict=True):
-        if progression.axis is not None:
-            sizes[progression.axis], strides[progression.axis] = progression.count, progression.step * stride
-    return np.lib.stride_tricks.as_strided(slab, (*sizes, *shape), (*strides, *slab.strides))
+    for along, stride in zip(lattice, slab.strides, strict=True):
+        if along.axis is not None:
+            sizes[along.axis], strides[along.axis] = along.count, along.step * stride
+    return np.lib.stride_tricks.as_strided(slab, (*sizes, *shape), (*strides, *slab.strides[-2:]))
 
 
-def _slab(array: Block, row: int, column: int, shape: tuple[int, int], padding: Any) -> Block:
+def _slab(array: Block, starts: Sequence[int], extents: Sequence[int], padding: Any) -> Block:
     inside = [(max(start, 0), min(start + size, limit))
-              for start, size, limit in zip((row, column), shape, array.shape, strict=True)]
-    if all(end - begin == size for (begin, end), size in zip(inside, shape, strict=True)):
-        return array[inside[0][0]:inside[0][1], inside[1][0]:inside[1][1]]
-    slab = np.full(shape, padding, array.dtype)
+              for start, size, limit in zip(starts, extents, array.shape, strict=True)]
+    if all(end - begin == size for (begin, end), size in zip(inside, extents, strict=True)):
+        return array[tuple(slice(begin, end) for begin, end in inside)]
+    slab = np.full(extents, padding, array.dtype)
     if all(end > begin for begin, end in inside):
-        (top, bottom), (left, right) = inside
-        slab[top - row:bottom - row, left - column:right - column] = array[top:bottom, left:right]
+        there = tuple(slice(begin - start, end - start) for (begin, end), start in zip(inside, starts, strict=True))
+        slab[there] = array[tuple(slice(begin, end) for begin, end in inside)]
     return slab
 
 
-def _indices(row: Offset, column: Offset, shape: tuple[int, int], batch: int) -> tuple[Block, Block]:
-    rows = np.asarray(row, np.int64).reshape(np.shape(row) or (1,) * batch)[..., None, None]
-    columns = np.asarray(column, np.int64).reshape(np.shape(column) or (1,) * batch)[..., None, None]
-    return rows + np.arange(shape[0])[:, None], columns + np.arange(shape[1])
+def _indices(offsets: Sequence[Offset], shape: tuple[int, int], batch: int) -> list[Block]:
+    """The index arrays of all elements: batch axes, then rows and columns, of size 1 where they do not vary."""
+    *lead, rows, columns = (np.asarray(offset, np.int64).reshape(np.shape(offset) or (1,) * batch)[..., None, None]
+                            for offset in offsets)
+    return [*lead, rows + np.arange(shape[0])[:, None], columns + np.arange(shape[1])]
 
 
-def _gather(array: Block, row: Offset, column: Offset, shape: tuple[int, int], padding: Any, batch: int) -> Block:
-    return gather(array, *_indices(row, column, shape, batch), padding)
+def _gather(array: Block, offsets: Sequence[Offset], shape: tuple[int, int], padding: Any, batch: int) -> Block:
+    *lead, rows, columns = _indices(offsets, shape, batch)
+    return gather(array, rows, columns, padding, lead)
 
 
-def gather(array: Block, rows: Block, columns: Block, padding: Any = 0) -> Block:
+def gather(array: Block, rows: Block, columns: Block, padding: Any = 0, lead: Sequence[Block] = ()) -> Block:
     """Single elements of ``array``; those outside are ``padding``. The index arrays broadcast."""
-    inside = _inside(array, rows, columns)
+    indices = (*lead, rows, columns)
+    inside = _inside(array, indices)
     if array.size == 0:
         return np.full(inside.shape, padding, array.dtype)
-    values = array[np.clip(rows, 0, array.shape[0] - 1), np.clip(columns, 0, array.shape[1] - 1)]
+    values = array[tuple(np.clip(index, 0, size - 1) for index, size in zip(indices, array.shape, strict=True))]
     return np.where(inside, values, np.asarray(padding, array.dtype))
 
 
-def _inside(array: Block, rows: Block, columns: Block) -> Block:
-    inside: Block = (rows >= 0) & (rows < array.shape[0]) & (columns >= 0) & (columns < array.shape[1])
+def _inside(array: Block, indices: Sequence[Block]) -> Block:
+    inside: Block = np.asarray(True)
+    for index, size in zip(indices, array.shape, strict=True):
+        inside = inside & (index >= 0) & (index < size)
     return inside
 
 
-def is_inside(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batch: int) -> Block:
+def is_inside(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batch: int, lead: Lead = ()) -> Block:
     """Which elements of blocks of ``shape`` at (row, column) lie inside ``array``, in the shape of a read."""
-    return _inside(array, *_indices(row, column, shape, batch))
+    return _inside(array, _indices((*lead, row, column), shape, batch))
 
 
-def write(array: Block, row: Offset, column: Offset, value: Block, active: Block | None = None) -> None:
+def write(array: Block, row: Offset, column: Offset, value: Block, active: Block | None = None,
+          lead: Lead = ()) -> None:
     """Blocks to ``array``; elements outside it are dropped, and so are instances that are not ``active``.
 
     Args:
-        array: two dimensions, any strides; changed in place.
+        array: two dimensions behind those that ``lead`` indexes, any strides; changed in place.
         row, column: integers, or integer arrays with the batch axes of ``value``.
         value: batch axes, then rows and columns.
         active: for each instance, whether it writes; None for all.
+        lead: an index for each dimension in front of the last two, each like ``row``.
     """
     batch = value.ndim - 2
     shape = (value.shape[-2], value.shape[-1])
-    rows, columns = _progression(row), _progression(column)
-    lattice = rows is not None and columns is not None and (rows.axis is None or rows.axis != columns.axis)
-    if lattice and active is None and _covers(rows, columns, value.shape[:-2]):  # type: ignore[arg-type]
-        assert rows is not None
-        assert columns is not None
-        inside = rows.start >= 0 and columns.start >= 0 and rows.end(shape[0]) <= array.shape[0] \
-            and columns.end(shape[1]) <= array.shape[1]
-        if inside and array.size:
-            slab = array[rows.start:rows.end(shape[0]), columns.start:columns.end(shape[1])]
-            _windows(slab, rows, columns, shape, batch)[...] = value
+    lattice, sizes = _lattice((*lead, row, column)), (*[1] * len(lead), *shape)
+    if lattice is not None and active is None and _covers(lattice, value.shape[:-2]) and array.size:
+        ends = [along.end(size) for along, size in zip(lattice, sizes, strict=True)]
+        if all(along.start >= 0 for along in lattice) and all(map(int.__le__, ends, array.shape)):
+            slab = array[tuple(slice(along.start, end) for along, end in zip(lattice, ends, strict=True))]
+            _windows(slab, lattice, shape, batch)[...] = value
             return
-    scatter(array, *_indices(row, column, shape, batch), value, None if active is None else active[..., None, None])
+    mask = None if active is None else active[..., None, None]
+    *indices, rows, columns = _indices((*lead, row, column), shape, batch)
+    scatter(array, rows, columns, value, mask, indices)
 
 
-def _covers(rows: _Progression, columns: _Progression, batch: tuple[int, ...]) -> bool:
+def _covers(lattice: Sequence[_Progression], batch: tuple[int, ...]) -> bool:
     """Whether the instances of ``value`` are those of the lattice, none writing where another does."""
     sizes = [1] * len(batch)
-    for progression in (rows, columns):
-        if progression.axis is not None:
-            sizes[progression.axis] = progression.count
+    for along in lattice:
+        if along.axis is not None:
+            sizes[along.axis] = along.count
     return tuple(sizes) == batch
 
 
-def scatter(array: Block, rows: Block, columns: Block, value: Block, active: Block | None = None) -> None:
+def scatter(array: Block, rows: Block, columns: Block, value: Block, active: Block | None = None,
+            lead: Sequence[Block] = ()) -> None:
     """Single elements to ``array``; those outside it, or not active, are dropped."""
-    inside = _inside(array, rows, columns)
+    indices = (*lead, rows, columns)
+    inside = _inside(array, indices)
     if active is not None:
         inside = inside & active
     shape = np.broadcast_shapes(inside.shape, value.shape)
     chosen = np.broadcast_to(inside, shape)
-    array[np.broadcast_to(rows, shape)[chosen], np.broadcast_to(columns, shape)[chosen]] = \
-        np.broadcast_to(value, shape)[chosen].astype(array.dtype)
+    places = tuple(np.broadcast_to(index, shape)[chosen] for index in indices)
+    array[places] = np.broadcast_to(value, shape)[chosen].astype(array.dtype)

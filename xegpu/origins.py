@@ -1,45 +1,86 @@
-"""Follows a tile or descriptor back to the operation that made it."""
+"""Follows a tile or descriptor back to the operations that made it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import UnrealizedConversionCastOp
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-
-def origin(value: SSAValue) -> SSAValue:
-    """The value that ``value`` was moved, carried and cast from: the result of its making, or a function argument."""
-    while True:
-        before = _before(value)
-        if before is None:
-            return value
-        value = before
+_MOVES = ("xetile.update_tile_offset", "xegpu.update_nd_offset", "memref.cast")
 
 
-def _before(value: SSAValue) -> SSAValue | None:
+def makings(value: SSAValue) -> set[SSAValue]:
+    """The values that ``value`` may be moved, carried and cast from: results of a making, or function arguments.
+
+    A loop carries more than one where its body makes a new tile in the place of the one that it was given.
+    """
+    found: set[SSAValue] = set()
+    seen: set[SSAValue] = set()
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        before = list(_before(value))
+        waiting += before
+        if not before:
+            found.add(value)
+    return found
+
+
+def _before(value: SSAValue) -> Iterator[SSAValue]:
     if isinstance(value, BlockArgument):
         loop = value.block.parent_op()
-        return loop.iter_args[value.index - 1] if isinstance(loop, scf.ForOp) and value.index > 0 else None
+        if isinstance(loop, scf.ForOp) and value.index > 0:
+            yield from _carried(loop, value.index - 1)
+        return
     owner = value.owner
     assert isinstance(owner, Operation)
     if isinstance(owner, scf.ForOp):
-        return owner.iter_args[owner.results.index(value)]  # type: ignore[arg-type]
-    if isinstance(owner, UnrealizedConversionCastOp) or owner.name in ("xetile.update_tile_offset",
-                                                                       "xegpu.update_nd_offset"):
-        return owner.operands[0]
-    return None
+        yield from _carried(owner, owner.results.index(value))  # type: ignore[arg-type]
+    elif isinstance(owner, UnrealizedConversionCastOp) or owner.name in _MOVES:
+        yield owner.operands[0]
+
+
+def _carried(loop: scf.ForOp, position: int) -> Iterator[SSAValue]:
+    terminator = loop.body.block.last_op
+    assert terminator is not None
+    yield loop.iter_args[position]
+    yield terminator.operands[position]
+
+
+def arrays_of(value: SSAValue) -> set[SSAValue]:
+    """What a tile or descriptor may stand on: function arguments, and arrays in shared local memory."""
+    found: set[SSAValue] = set()
+    for made in makings(value):
+        owner = made.owner
+        found |= arrays_of(owner.operands[0]) if isinstance(owner, Operation) and owner.operands else {made}
+    return found
 
 
 def array_of(value: SSAValue) -> SSAValue:
-    """The function argument that a tile or descriptor stands on."""
-    made = origin(value)
-    while isinstance(made.owner, Operation) and made.owner.operands:
-        made = origin(made.owner.operands[0])
-    return made
+    """What a memref, or what is made on it, stands on; for a tile that a loop carries, the first it stands on.
+
+    It is a function argument, or the result of an allocation in shared local memory.
+    """
+    while True:
+        if isinstance(value.owner, Operation) and not isinstance(value.owner, scf.ForOp):
+            if not value.owner.operands:
+                return value
+            value = value.owner.operands[0]
+        else:
+            before = next(_before(value), None)
+            if before is None:
+                return value
+            value = before
 
 
 def written_arguments(function: func.FuncOp) -> tuple[int, ...]:
-    """Positions of the arguments that a kernel writes to."""
+    """Positions of the array arguments that a kernel writes to."""
     stores = (op for op in function.walk() if op.name in ("xetile.store_tile", "xegpu.store_nd"))
-    found = {array_of(operation.operands[1]) for operation in stores}
-    return tuple(position for position, argument in enumerate(function.body.block.args) if argument in found)
+    found: set[SSAValue] = set().union(*(arrays_of(operation.operands[1]) for operation in stores))
+    return tuple(position for position, argument in enumerate(function.body.block.args)
+                 if argument in found and isinstance(argument.type, MemRefType))

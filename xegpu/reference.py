@@ -47,18 +47,31 @@ class Window(Protocol):
     def column(self) -> Any:
         """Its first column."""
 
+    @property
+    def lead(self) -> tuple[Any, ...]:
+        """Indices of the dimensions in front of the last two."""
+
     def moved(self, rows: Any, columns: Any) -> Window:
         """The descriptor moved by two offsets."""
 
 
-def surface(array: Array, row: Any, column: Any, *sizes_and_strides: Any) -> Array:
-    """The array that sizes and strides (two each, in elements) describe from the first element of ``array`` on."""
-    (height, width), strides = sizes_and_strides[:2], sizes_and_strides[2:]
-    itemsize = array.itemsize
-    if array.shape == (height, width) and all(stride == own // itemsize for stride, own in zip(strides, array.strides,
-                                                                                              strict=True)):
+Making = Callable[[Array, Any, Any, tuple[Any, ...]], Window]
+
+
+def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array:
+    """The array that sizes and strides (in elements) describe from the first element of ``array`` on."""
+    bytes_apart = tuple(stride * array.itemsize for stride in strides)
+    if array.shape == tuple(sizes) and array.strides == bytes_apart:
         return array
-    return np.lib.stride_tricks.as_strided(array, (height, width), tuple(stride * itemsize for stride in strides))
+    return np.lib.stride_tricks.as_strided(array, tuple(sizes), bytes_apart)
+
+
+def described(operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
+    """What makes a window, from the operands of what makes a tile or a descriptor: array, row, column, lead."""
+    array, *numbers = operands
+    first, second = len(operation.offsets), len(operation.offsets) + len(operation.shape)
+    *lead, row, column = numbers[:first]
+    return surface(array, numbers[first:second], numbers[second:]), row, column, tuple(lead)
 
 
 def vnni(block: Array, factor: int) -> Array:
@@ -90,7 +103,7 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     rows, columns = desc.shape
     length, packed = desc.block.array_length, operation.packed is not None
     batch = machine.batch - (desc.sg_map is not None)
-    whole = memory.read(window.array, window.row, window.column, (rows, columns * length), batch)
+    whole = memory.read(window.array, window.row, window.column, (rows, columns * length), batch, lead=window.lead)
     blocks = np.stack(np.split(whole.astype(desc.dtype.compute), length, axis=-1), axis=-3)
     if desc.sg_map is not None:
         fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map), -3, -4)
@@ -107,7 +120,7 @@ def _store(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
     desc, (value, window) = desc_of(operation.desc), operands
     if desc.sg_map is not None:
         value = layouts.gather(value, (desc.shape[0], desc.shape[1]), desc.sg_map)
-    memory.write(window.array, window.row, window.column, value, machine.active)
+    memory.write(window.array, window.row, window.column, value, machine.active, window.lead)
 
 
 def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
@@ -130,7 +143,7 @@ def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     rows, columns = desc_of(operation.desc).shape
     whole = value if lanes is None else layouts.gather(value, (rows, columns), lanes)
     batch = machine.batch - (lanes is not None)
-    mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch)
+    mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch, window.lead)
     dtype = of_mlir(operation.result.type.element_type)
     padded = np.where(mask, whole, round_to(np.asarray(operation.number), dtype)).astype(dtype.compute)
     return padded if lanes is None else layouts.scatter(padded, lanes)
@@ -149,14 +162,14 @@ def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     return layouts.scatter(whole, operation.target_map.data)
 
 
-def meanings(window: Callable[[Array, Any, Any], Window]) -> Mapping[type[Operation], Callable[..., Any]]:
+def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
     """The table from operation to meaning.
 
     Args:
-        window: makes a descriptor of an array, a row and a column.
+        window: makes a descriptor of an array, a row, a column, and indices of the dimensions before these.
     """
     return {
-        ops.CreateNdTdescOp: lambda machine, operation, operands: window(surface(*operands), *operands[1:3]),
+        ops.CreateNdTdescOp: lambda machine, operation, operands: window(*described(operation, operands)),
         ops.UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
         ops.LoadNdOp: _load,
         ops.StoreNdOp: _store,

@@ -259,6 +259,12 @@ def follow(build: Rebuilder, operation: Operation) -> None:
     build.retyped(operation, moved.values[0].type, moved.form)
 
 
+def exchanged(numbers: Sequence[SSAValue]) -> list[SSAValue]:
+    """Offsets, sizes or strides of an array seen with its last two dimensions exchanged."""
+    *lead, rows, columns = numbers
+    return [*lead, columns, rows]
+
+
 def number(value: SSAValue) -> int | None:
     """The integer that an index value is, if it is a constant."""
     owner = value.owner

@@ -63,24 +63,25 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
 
 def init_tile(
     base: Array,
-    offsets: tuple[Any, Any],
+    offsets: tuple[Any, ...],
     shape: tuple[int, int],
     *,
     order: tuple[int, int] = (1, 0),
     wg_map: WgMap | None = None,
 ) -> Tile:
-    """A tile of ``shape`` at ``offsets`` of a 2D array (``init_tile``).
+    """A tile of ``shape`` at ``offsets`` of an array (``init_tile``); it covers the array's last two dimensions.
 
     Args:
         base: an array argument of the kernel, or a view of one.
-        offsets: row and column of the tile's first element; integers or run-time indices.
+        offsets: row and column of the tile's first element; integers or run-time indices. An array of more than two
+            dimensions is a batch of matrices: the indices of the matrix come first.
         shape: rows and columns, compile-time integers.
         order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
             checked when the kernel is lowered for an array. Such arrays work without it too.
         wg_map: how a work-group's tile is dealt to the subgroups.
 
     Raises:
-        RankError: the array does not have two dimensions.
+        RankError: the array has less than two dimensions, or not as many as there are offsets.
         ShapeError: the map does not deal out the shape, or ``order`` is none.
     """
     tracer = current("xt.init_tile")
@@ -90,13 +91,24 @@ def init_tile(
     check_rank(base, 2, "init_tile")
     rows, columns = _shape(shape, "a tile's shape")
     _check_map(wg_map, (rows, columns))
-    if not isinstance(offsets, (tuple, list)) or len(offsets) != 2:
-        raise RankError(f"init_tile takes two offsets, not {text_of(offsets)}", "give the row and column of the tile's "
-                        "first element, for example (xt.group_id(0) * 32, 0)", tracer.location())
+    if not isinstance(offsets, (tuple, list)) or len(offsets) != base.rank:
+        raise _wrong_offsets(base, offsets)
     parameters = TileParameters((rows, columns), base.dtype.mlir, TileEncoding(_order(order), wg_map))
     operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], [size.ssa for size in base.shape],
                            [stride.ssa for stride in base.strides], TileType(parameters))
     return Tile(tracer.emit(operation))
+
+
+def _wrong_offsets(base: Array, offsets: Any) -> RankError:
+    given, batch = text_of(offsets), base.rank - 2
+    if not batch:
+        return RankError(f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
+                         "first element, for example (xt.group_id(0) * 32, 0)", current().location())
+    return RankError(f"init_tile takes as many offsets as the array has dimensions: {base.name} has {base.rank} "
+                     f"dimensions, and the offsets are {given}",
+                     f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
+                     f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "
+                     f"{base.name}[{', '.join('0' * batch)}]", current().location())
 
 
 def _order(order: Any) -> tuple[int, int]:
@@ -173,9 +185,16 @@ def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
     current().emit(PrefetchTileOp(tile.ssa, locality))
 
 
-def update_tile_offset(tile: Tile, d0: Any, d1: Any) -> Tile:
-    """The tile moved by ``d0`` rows and ``d1`` columns (``update_tile_offset``)."""
+def update_tile_offset(tile: Tile, d0: Any, d1: Any, *more: Any) -> Tile:
+    """The tile moved by ``d0`` rows and ``d1`` columns of its matrix (``update_tile_offset``).
+
+    Raises:
+        RankError: more than two offsets: a tile does not move from matrix to matrix.
+    """
     _need(tile, Tile, "update_tile_offset")
+    if more:
+        raise RankError(f"update_tile_offset takes two offsets, not {2 + len(more)}", "a tile moves within its matrix; "
+                        "make one on another matrix with xt.init_tile", current().location())
     return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, [scalar(d0), scalar(d1)])))
 
 

@@ -16,7 +16,7 @@ from xegpu import memory
 from xegpu.dialect.ops import number_of
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.reductions import reduce
-from xegpu.reference import surface
+from xegpu.reference import described
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.ops import tile_of
 
@@ -37,13 +37,14 @@ def unpack(blocked: Array) -> Array:
 
 
 def _init(machine: Machine, operation: Any, operands: Sequence[Any]) -> Window:
-    return Window(surface(*operands), operands[1], operands[2])
+    return Window(*described(operation, operands))
 
 
 def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     tile, window = tile_of(operation.tile), operands[0]
     padding = 0 if operation.padding is None else number_of(operation.padding)
-    block = memory.read(window.array, window.row, window.column, tile.shape, machine.batch, padding)
+    block = memory.read(window.array, window.row, window.column, tile.shape, machine.batch, padding,
+                        window.lead)
     block = block.astype(tile.dtype.compute, copy=False)
     if np.may_share_memory(block, window.array):
         block = block.copy()  # the kernel may write this array before it uses what it has loaded
@@ -55,7 +56,7 @@ def _store(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
     value, window = operands
     if tile_of(operation.tile).encoding.inner_blocks is not None:
         value = unpack(value)
-    memory.write(window.array, window.row, window.column, value, machine.active)
+    memory.write(window.array, window.row, window.column, value, machine.active, window.lead)
 
 
 def _mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:

@@ -103,10 +103,9 @@ class Array(Addressed):
 
 
 def check_rank(array: Array, rank: int, what: str) -> None:
-    """Raise unless ``array`` has ``rank`` dimensions."""
-    if array.rank != rank:
-        example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)" if array.rank < rank else \
-            f"one {rank}-dimensional slice at a time, such as {array.name}[{', '.join('0' * (array.rank - rank))}]"
-        raise RankError(f"{what} takes a {rank}-dimensional array, and {array.name} has "
+    """Raise unless ``array`` has ``rank`` dimensions or more."""
+    if array.rank < rank:
+        example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)"
+        raise RankError(f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
                         f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
                         current().location())

@@ -72,7 +72,7 @@ def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tup
 
 @irdl_op_definition
 class CreateNdTdescOp(IRDLOperation):
-    """A descriptor of a block of a 2D array: offsets, shape and strides in elements."""
+    """A descriptor of a block of an array's last two dimensions: offsets, shape and strides of all, in elements."""
 
     name = "xegpu.create_nd_tdesc"
     source = operand_def(MemRefType)
@@ -93,14 +93,16 @@ class CreateNdTdescOp(IRDLOperation):
 
     def verify_(self) -> None:
         desc = desc_of(self.result)
-        if len(self.offsets) != 2 or len(self.shape) != 2 or len(self.strides) != 2 or len(desc.shape) != 2:
-            raise VerifyException("a 2D descriptor takes two offsets, two sizes and two strides")
+        assert isinstance(self.source.type, MemRefType)
+        rank = max(len(self.source.type.get_shape()), 2)
+        if len(desc.shape) != 2 or any(len(group) != rank for group in (self.offsets, self.shape, self.strides)):
+            raise VerifyException(f"a 2D descriptor on {rank} dimensions takes {rank} offsets, {rank} sizes and {rank} "
+                                  "strides")
         if desc.block.access not in ACCESS:
             raise VerifyException(f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}")
         if desc.block.memory_scope != "global":
             raise VerifyException(f"descriptors of {desc.block.memory_scope} memory are not implemented yet\n"
                                   "use memory_scope = global")
-        assert isinstance(self.source.type, MemRefType)
         if self.source.type.element_type != desc.element_type:
             raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {self.source.type}")
 

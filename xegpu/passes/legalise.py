@@ -102,7 +102,7 @@ def _way(way: str, operation: CreateNdTdescOp) -> str:
     by_columns = way.endswith("columns")
     stride = operation.strides[-1]
     strides: list[SSAValue] = list(stride.owner.strides) if isinstance(stride.owner, ExtractStridedMetaDataOp) else []
-    if stride not in strides or (strides.index(stride) == 0) != by_columns:
+    if stride not in strides or (strides.index(stride) == len(strides) - 2) != by_columns:
         return "strided"
     return {"block-columns": "block", "columns": "rows"}.get(way, way)
 

@@ -51,7 +51,7 @@ def text(shape: Sequence[int]) -> str:
 
 @irdl_op_definition
 class InitTileOp(IRDLOperation):
-    """A tile of a 2D array: offsets, and for a dynamic array its shape and strides, all in elements."""
+    """A tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements."""
 
     name = "xetile.init_tile"
     source = operand_def(MemRefType)
@@ -73,10 +73,14 @@ class InitTileOp(IRDLOperation):
     def verify_(self) -> None:
         tile, source = tile_of(self.result), self.source.type
         assert isinstance(source, MemRefType)
-        if len(source.get_shape()) != 2 or len(self.offsets) != 2:
-            raise VerifyException("a tile covers a 2D array at two offsets")
-        if len(self.shape) != 2 or len(self.strides) != 2:
-            raise VerifyException("an array of dynamic shape needs two sizes and two strides")
+        rank = len(source.get_shape())
+        if rank < 2:
+            raise VerifyException(f"a tile covers the last two dimensions of an array, and {source} has {rank}")
+        if len(self.offsets) != rank:
+            raise VerifyException(f"a tile of an array of {rank} dimensions takes {rank} offsets, not "
+                                  f"{len(self.offsets)}")
+        if len(self.shape) != rank or len(self.strides) != rank:
+            raise VerifyException(f"an array of dynamic shape needs {rank} sizes and {rank} strides")
         if source.element_type != tile.element_type:
             raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
         _verify_encoding(tile)

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.origins import array_of
-from xegpu.rewriting import Rebuilder, rewrite
+from xegpu.rewriting import Rebuilder, exchanged, rewrite
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
@@ -70,9 +70,11 @@ def _init(build: _Orders, operation: ops.InitTileOp) -> None:
     if tile.encoding.order == (0, 1) and not columns and tile.encoding.inner_blocks is None:
         build.fail("the tile has order [0, 1], and its array is stored row by row",
                    "drop the order, or pass the transposed view of an array stored the other way round")
-    step, shape = (-1, (tile.shape[1], tile.shape[0])) if turned else (1, tile.shape)
-    offsets, sizes, strides = ([build.one(value) for value in group][::step]
+    offsets, sizes, strides = ([build.one(value) for value in group]
                                for group in (operation.offsets, operation.shape, operation.strides))
+    if turned:
+        offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
+    shape = tile.shape[::-1] if turned else tile.shape
     result = TileType(tile).with_(shape=shape, order=(0, 1) if columns != turned else (1, 0))
     made = ops.InitTileOp(build.one(operation.source), offsets, sizes, strides, result)
     build.set(operation.result, build.emit(made), turned or None)

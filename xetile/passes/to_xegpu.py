@@ -24,7 +24,7 @@ from xegpu.dialect import ops as xegpu
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
-from xegpu.rewriting import Parts, Rebuilder, Rule, rewrite
+from xegpu.rewriting import Parts, Rebuilder, Rule, exchanged, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
@@ -79,7 +79,7 @@ def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
     offsets, shape, strides = ([build.one(value) for value in group]
                                for group in (operation.offsets, operation.shape, operation.strides))
     if turned:  # the descriptor stands on memory as it lies, which is the transpose of what the tile is on
-        offsets, shape, strides = offsets[::-1], shape[::-1], strides[::-1]
+        offsets, shape, strides = exchanged(offsets), exchanged(shape), exchanged(strides)
     made = xegpu.CreateNdTdescOp(build.one(operation.source), offsets, shape, strides, result)
     build.set(operation.result, build.emit(made))
 

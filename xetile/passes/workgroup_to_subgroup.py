@@ -141,12 +141,12 @@ def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
         return
     form = Dealt(tile.encoding.wg_map, tile.shape)
     result = TileType(tile).with_(shape=form.wg_map.sg_data, wg_map=None)
-    row, column = (build.one(offset) for offset in operation.offsets)
+    *lead, row, column = (build.one(offset) for offset in operation.offsets)
     sizes = [build.one(value) for value in operation.shape]
     strides = [build.one(value) for value in operation.strides]
     tiles = tuple(
         build.emit(ops.InitTileOp(build.one(operation.source),
-                                  [build.add(row, _offset(build, form, 0, i)),
+                                  [*lead, build.add(row, _offset(build, form, 0, i)),
                                    build.add(column, _offset(build, form, 1, j))], sizes, strides, result))
         for i, j in form.wg_map.blocks(form.shape)
     )

@@ -1,0 +1,32 @@
+"""Arrays of more than two dimensions in OpenCL C: which matrix of a batch a descriptor stands on.
+
+The base pointer is displaced to the matrix, in 64-bit arithmetic. Where an index is outside the array, the descriptor
+stands on the first matrix, far below its last row: all that it reads is padding, and what it writes is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from codegen.emitter import Emitter, atom
+from codegen.fragments import Array, Coordinate
+from xegpu.dialect import ops
+
+_BELOW = 1 << 28
+"""A row that no matrix has (hardware.md: at most 2**24), and which may be moved far without leaving 32 bits."""
+
+
+def matrix(emitter: Emitter, operation: ops.CreateNdTdescOp, array: Array, row: Coordinate) -> tuple[Array, Coordinate]:
+    """The matrix that a descriptor's leading offsets choose, and the row where the descriptor stands on it."""
+    lead = [emitter.values[offset] for offset in operation.offsets[:-2]]
+    if not lead:
+        return array, row
+    sizes, strides = ([emitter.values[value] for value in group[:-2]] for group in (operation.shape, operation.strides))
+    stem = operation.result.name_hint or array.name
+    inside, first, name = (emitter.name(f"{stem}_{part}") for part in ("inside", "first", "matrix"))
+    within = " && ".join(f"(uint){atom(index)} < (uint){atom(size)}" for index, size in zip(lead, sizes, strict=True))
+    displaced = " + ".join(f"{atom(index)} * (long){atom(stride)}" for index, stride in zip(lead, strides, strict=True))
+    emitter.line(f"const bool {inside} = {within};")
+    emitter.line(f"global {array.dtype.opencl} *{name} = {array.name} + ({inside} ? {displaced} : 0);")
+    emitter.line(f"const int {first} = {inside} ? {row} : {_BELOW};")
+    return replace(array, name=name), Coordinate(first)
