@@ -21,11 +21,12 @@ def matrix(emitter: Emitter, operation: ops.CreateNdTdescOp, array: Array, row: 
     lead = [emitter.values[offset] for offset in operation.offsets[:-2]]
     if not lead:
         return array, row
-    sizes, strides = ([emitter.values[value] for value in group[:-2]] for group in (operation.shape, operation.strides))
     stem = operation.result.name_hint or array.name
     inside, first, name = (emitter.name(f"{stem}_{part}") for part in ("inside", "first", "matrix"))
-    within = " && ".join(f"(uint){atom(index)} < (uint){atom(size)}" for index, size in zip(lead, sizes, strict=True))
-    displaced = " + ".join(f"{atom(index)} * (long){atom(stride)}" for index, stride in zip(lead, strides, strict=True))
+    each = [(atom(index), atom(size), atom(stride))
+            for index, size, stride in zip(lead, array.sizes[:-2], array.strides[:-2], strict=True)]
+    within = " && ".join(f"(uint){index} < (uint){size}" for index, size, _ in each)
+    displaced = " + ".join(f"{index} * (long){stride}" for index, _, stride in each)
     emitter.line(f"const bool {inside} = {within};")
     emitter.line(f"global {array.dtype.opencl} *{name} = {array.name} + ({inside} ? {displaced} : 0);")
     emitter.line(f"const int {first} = {inside} ? {row} : {_BELOW};")

@@ -56,7 +56,8 @@ class Machine:
         grid: groups of the whole launch.
         subgroups: subgroups of a work-group along two axes.
         lanes: lanes of a subgroup in a distributed kernel, else None.
-        active: instances that take part in a loop whose bounds differ, None for all.
+        active: instances that take part in a loop whose bounds differ, or in a branch of which some take the other
+            one, None for all.
     """
 
     meanings: Meanings
@@ -105,6 +106,9 @@ class Machine:
         if isinstance(operation, scf.ForOp):
             carried = self._loop(operation, operands)
             return carried[0] if len(carried) == 1 else carried
+        if isinstance(operation, scf.IfOp):
+            chosen = self._branches(operation, operands[0])
+            return chosen[0] if len(chosen) == 1 else chosen
         meaning = self.meanings.get(type(operation))
         if meaning is None:
             raise XeError(f"NumPy has no meaning for {operation.name}")
@@ -132,6 +136,21 @@ class Machine:
             position = position + step
         self.active = outer
         return carried
+
+    def _branches(self, operation: scf.IfOp, condition: Any) -> list[Any]:
+        """Each branch for the instances that take it; one that none of them takes is not run."""
+        outer, holds = self.active, np.asarray(condition, bool)
+        holds = holds.reshape(holds.shape or (1,) * BATCH)
+        masks = [side if outer is None else outer & side for side in (holds, ~holds)]
+        taken = [bool(mask.any()) for mask in masks]
+        results: list[Any] = []
+        for region, mask, some in zip(operation.regions, masks, taken, strict=True):
+            if some and region.blocks:
+                self.active = mask if all(taken) else outer
+                new = self.run(region.block)
+                results = [self._select(mask, *pair) for pair in zip(new, results, strict=True)] if results else new
+        self.active = outer
+        return results
 
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
         if isinstance(new, Window):
@@ -169,7 +188,8 @@ def _bytes_of(block: Block) -> int:
     """The bytes of vectors that one instance makes: a value is kept until its operation runs again."""
     total = 0
     for operation in block.walk():
-        values = (*operation.results, *(argument for region in operation.regions for argument in region.block.args))
+        blocks = (block for region in operation.regions for block in region.blocks)
+        values = (*operation.results, *(argument for block in blocks for argument in block.args))
         if not isinstance(operation, (ExtractOp, ExtractStridedSliceOp)):  # parts are views
             total += sum(_size(value.type) for value in values)
     return total

@@ -21,7 +21,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     variables: list[str] = []
     wanders = [len(makings(argument)) > 1 for argument in block.args[1:]]
     for argument, initial, moves in zip(block.args[1:], loop.iter_args, wanders, strict=True):
-        emitter.values[argument], changing = _carried(emitter, argument, emitter.values[initial], moves)
+        emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
         variables += changing
     counter = emitter.name(block.args[0].name_hint or "i")
     emitter.values[block.args[0]] = counter
@@ -29,10 +29,10 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     emitter.depth += 1
     for operation in block.ops:
         if isinstance(operation, scf.YieldOp):
-            carried = zip(operation.operands, wanders, strict=True)
-            new = [part for value, moves in carried for part in _parts(emitter.values[value], moves)]
-            types = zip(block.args[1:], wanders, strict=True)
-            _rebind(emitter, variables, new, [t for a, moves in types for t in _types(emitter.values[a], moves)])
+            ends = zip(operation.operands, wanders, strict=True)
+            new = [part for value, moves in ends for part in parts(emitter.values[value], moves)]
+            kept = zip(block.args[1:], wanders, strict=True)
+            rebind(emitter, variables, new, [t for a, moves in kept for t in types(emitter.values[a], moves)])
         else:
             emitter.emit(operation)
     emitter.depth -= 1
@@ -41,8 +41,8 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         emitter.values[result] = emitter.values[argument]
 
 
-def _carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> tuple[Any, list[str]]:
-    """Variables that a loop changes, declared with their first values.
+def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> tuple[Any, list[str]]:
+    """Variables that a loop or branch changes, declared with their first values; the value that they make up.
 
     A descriptor is made anew in the body, maybe on another array, if it ``moves``; else only its offsets change.
     """
@@ -66,7 +66,8 @@ def _carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) ->
     return stem, [stem]
 
 
-def _parts(value: Any, moves: bool) -> list[str]:
+def parts(value: Any, moves: bool) -> list[str]:
+    """The expressions that the variables of a carried value get."""
     if isinstance(value, Fragment):
         return list(value.names)
     if not isinstance(value, Descriptor):
@@ -74,7 +75,8 @@ def _parts(value: Any, moves: bool) -> list[str]:
     return [str(value.row), str(value.column), *(part for _, part in value.place if moves)]
 
 
-def _types(value: Any, moves: bool) -> list[str]:
+def types(value: Any, moves: bool) -> list[str]:
+    """The C types of these variables, empty where it follows from the variable itself."""
     if isinstance(value, Fragment):
         return [value.c_type] * len(value.names)
     if not isinstance(value, Descriptor):
@@ -82,9 +84,9 @@ def _types(value: Any, moves: bool) -> list[str]:
     return ["int", "int", *(c_type for c_type, _ in value.place if moves)]
 
 
-def _rebind(emitter: Emitter, variables: list[str], new: list[str], types: list[str]) -> None:
+def rebind(emitter: Emitter, variables: list[str], new: list[str], kinds: list[str]) -> None:
     """Give the carried variables their next values, all at once where one needs another's old value."""
-    changes = [(v, n, t) for v, n, t in zip(variables, new, types, strict=True) if v != n]
+    changes = [(v, n, t) for v, n, t in zip(variables, new, kinds, strict=True) if v != n]
     changed = {variable for variable, _, _ in changes}
     tangled = any(set(re.findall(r"[A-Za-z_]\w*", value)) & (changed - {variable}) for variable, value, _ in changes)
     if tangled:

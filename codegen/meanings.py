@@ -12,6 +12,7 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation
 
+from codegen import comparisons, synchronisation
 from codegen.interpreter import BATCH, Machine, Meaning, Meanings
 from xegpu import dtypes
 from xegpu.dialect.conversions import CONVERSIONS
@@ -182,6 +183,10 @@ def _cast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return np.asarray(operands[0]).astype(dtype.compute)
 
 
+def _recast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    return operands[0]
+
+
 def _axis(operation: Any) -> int:
     return "xyz".index(operation.dimension.data.value)
 
@@ -192,6 +197,7 @@ def _subgroup(machine: Machine) -> Any:
 
 
 MEANINGS: Meanings = {
+    **comparisons.MEANINGS, **synchronisation.MEANINGS,
     **{kind: _binary(function) for kind, function in BINARY.items()},
     **{kind: _unary(function) for kind, function in UNARY.items()},
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),
@@ -206,6 +212,7 @@ MEANINGS: Meanings = {
         *operands[0].shape[:-len(op.source.type.get_shape())], *op.result.type.get_shape()),
     memref.ExtractStridedMetaDataOp: _metadata,
     UnrealizedConversionCastOp: _cast,
+    memref.CastOp: _recast,
     gpu.BlockIdOp: lambda machine, op, _: machine.along(_axis(op), *machine.groups[_axis(op)]),
     gpu.GridDimOp: lambda machine, op, _: machine.grid[_axis(op)],
     gpu.SubgroupIdOp: lambda machine, op, _: _subgroup(machine),

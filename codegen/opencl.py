@@ -7,7 +7,7 @@ accumulators may end up in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects import arith, func, gpu, memref, scf, ub
@@ -15,7 +15,17 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from codegen import elementwise, lanes, loops, padding, products, shuffles
+from codegen import (
+    branches,
+    comparisons,
+    elementwise,
+    lanes,
+    loops,
+    padding,
+    products,
+    shuffles,
+    synchronisation,
+)
 from codegen.batches import matrix
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
@@ -24,11 +34,13 @@ from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
+from xegpu.memrefs import static_form
 from xegpu.rewriting import number
 from xegpu.targets import Target
 
 GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
 """Grid axis to OpenCL dimension: the last axis of a grid runs fastest."""
+Names = tuple[str, ...]
 _LARGE = "-cl-intel-256-GRF-per-thread"
 _SMALL_BUDGET = 0.7
 
@@ -107,9 +119,15 @@ def _parameters(emitter: Emitter, function: func.FuncOp) -> list[str]:
         rank, dtype = len(type_.get_shape()), of_mlir(type_.element_type)
         sizes = tuple(emitter.name(f"{name}_size{axis}") for axis in range(rank))
         strides = tuple(emitter.name(f"{name}_stride{axis}") for axis in range(rank))
-        emitter.values[argument] = Array(name, dtype, sizes, strides)
+        emitter.values[argument] = Array(name, dtype, *_known(type_, sizes, strides))
         parameters += [f"global {dtype.opencl} *{name}", *(f"int {size}" for size in (*sizes, *strides))]
     return parameters
+
+
+def _known(type_: MemRefType, sizes: Names, strides: Names) -> tuple[Names, Names]:
+    """Sizes and strides of an argument: the numbers that its type says, else its parameters."""
+    static = static_form(type_)
+    return (sizes, strides) if static is None else (tuple(map(str, static[0])), tuple(map(str, static[1])))
 
 
 def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: int) -> str:
@@ -206,10 +224,17 @@ def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
     emitter.values[result] = value
 
 
+def _recast(emitter: Emitter, operation: memref.CastOp) -> None:
+    emitter.values[operation.dest] = emitter.values[operation.source]
+
+
 def _create(emitter: Emitter, operation: ops.CreateNdTdescOp) -> None:
     array: Array = emitter.values[operation.source]
-    height, width = (atom(emitter.values[size]) for size in operation.shape[-2:])
-    pitch, step = (atom(emitter.values[stride]) for stride in operation.strides[-2:])
+    if operation.shape:
+        sizes, strides = (tuple(emitter.values[value] for value in group)
+                          for group in (operation.shape, operation.strides))
+        array = replace(array, sizes=sizes, strides=strides)
+    height, width, pitch, step = (atom(value) for value in (*array.sizes[-2:], *array.strides[-2:]))
     row, column = (emitter.coordinate(offset) for offset in operation.offsets[-2:])
     array, row = matrix(emitter, operation, array, row)
     step = "1" if ops.desc_of(operation.result).block.access == "rows" else step
@@ -329,6 +354,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
+    **comparisons.RULES, **branches.RULES, **synchronisation.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
@@ -340,6 +366,7 @@ RULES: dict[type[Operation], Rule] = {
     gpu.SubgroupIdOp: _subgroup,
     memref.ExtractStridedMetaDataOp: _metadata,
     UnrealizedConversionCastOp: _cast,
+    memref.CastOp: _recast,
     ops.CreateNdTdescOp: _create,
     ops.UpdateNdOffsetOp: _update,
     ops.LoadNdOp: _load,

@@ -33,6 +33,10 @@ def multiple_of(value: SSAValue, assumed: Known | None = None) -> int:
         return _of_argument(loop, value.index, known) if isinstance(loop, scf.ForOp) else 1
     if isinstance(owner, scf.ForOp):
         return _carried(owner, list(owner.results).index(value), known)  # type: ignore[arg-type]
+    if isinstance(owner, scf.IfOp):
+        position = list(owner.results).index(value)  # type: ignore[arg-type]
+        ends = [region.block.last_op for region in owner.regions]
+        return gcd(*(multiple_of(end.operands[position], known) for end in ends if end is not None))
     if isinstance(owner, arith.ConstantOp):
         return abs(owner.value.value.data) if isinstance(owner.value, IntegerAttr) else 1
     if isinstance(owner, (arith.AddiOp, arith.SubiOp)):

@@ -14,7 +14,7 @@ _MOVES = ("xetile.update_tile_offset", "xegpu.update_nd_offset", "memref.cast")
 def makings(value: SSAValue) -> set[SSAValue]:
     """The values that ``value`` may be moved, carried and cast from: results of a making, or function arguments.
 
-    A loop carries more than one where its body makes a new tile in the place of the one that it was given.
+    A loop or a branch carries more than one where its body makes a new tile in the place of the one that it was given.
     """
     found: set[SSAValue] = set()
     seen: set[SSAValue] = set()
@@ -41,6 +41,9 @@ def _before(value: SSAValue) -> Iterator[SSAValue]:
     assert isinstance(owner, Operation)
     if isinstance(owner, scf.ForOp):
         yield from _carried(owner, owner.results.index(value))  # type: ignore[arg-type]
+    elif isinstance(owner, scf.IfOp):  # the branch that keeps what was there before comes first
+        ends = [region.block.last_op for region in reversed(owner.regions)]
+        yield from (end.operands[owner.results.index(value)] for end in ends if end is not None)  # type: ignore
     elif isinstance(owner, UnrealizedConversionCastOp) or owner.name in _MOVES:
         yield owner.operands[0]
 
@@ -62,12 +65,12 @@ def arrays_of(value: SSAValue) -> set[SSAValue]:
 
 
 def array_of(value: SSAValue) -> SSAValue:
-    """What a memref, or what is made on it, stands on; for a tile that a loop carries, the first it stands on.
+    """What a memref, or what is made on it, stands on; for a tile that is carried, the first it stands on.
 
     It is a function argument, or the result of an allocation in shared local memory.
     """
     while True:
-        if isinstance(value.owner, Operation) and not isinstance(value.owner, scf.ForOp):
+        if isinstance(value.owner, Operation) and not isinstance(value.owner, (scf.ForOp, scf.IfOp)):
             if not value.owner.operands:
                 return value
             value = value.owner.operands[0]

@@ -71,6 +71,8 @@ def described(operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any,
     array, *numbers = operands
     first, second = len(operation.offsets), len(operation.offsets) + len(operation.shape)
     *lead, row, column = numbers[:first]
+    if first == second:  # a memref of static shape describes itself
+        return array, row, column, tuple(lead)
     return surface(array, numbers[first:second], numbers[second:]), row, column, tuple(lead)
 
 

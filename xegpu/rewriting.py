@@ -1,14 +1,15 @@
 """Builds a new kernel from an old one, operation by operation; one old value may become several new ones.
 
 A pass is a table from operation to rule. A rule reads what the operands became, emits new operations, and says what
-the results become. Whatever has no rule is copied; loops are rebuilt with everything that their carried values became.
+the results become. Whatever has no rule is copied; loops and branches are rebuilt with everything that their values
+became.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
@@ -16,6 +17,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xegpu.constants import number as number
+from xegpu.control_flow import check_branches
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.errors import Location, ShapeError, XeError
 
@@ -23,6 +26,8 @@ _INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
     arith.FloorDivSIOp: lambda a, b: a // b, arith.AndIOp: lambda a, b: a & b, arith.ShRSIOp: lambda a, b: a >> b,
 }
+
+_Number = TypeVar("_Number")
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,12 @@ class Rebuilder:
         self._last_constant: Operation | None = None
 
     def match(self, parts: Parts, like: Parts) -> Parts:
-        """``parts`` in the form of ``like``: what a loop yields must have the form of what it was given."""
+        """``parts`` in the form of ``like``: what a loop yields must have the form of what it was given.
+
+        What one branch yields must have the form of what the other does.
+        """
         if parts.form != like.form:
-            self.fail(f"a loop carries a value as {like.form} and yields it as {parts.form}")
+            self.fail(f"a loop or a condition has a value as {like.form} before and as {parts.form} after its body")
         return parts
 
     def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
@@ -90,6 +98,8 @@ class Rebuilder:
             rule(self, operation)
         elif isinstance(operation, scf.ForOp):
             self._loop(operation)
+        elif isinstance(operation, scf.IfOp):
+            self._branches(operation)
         elif any(len(self.get(operand).values) != 1 for operand in operation.operands):
             self.each_part(operation)
         else:
@@ -151,19 +161,38 @@ class Rebuilder:
         block.args[0].name_hint = old.args[0].name_hint
         self._regroup(old.args[1:], carried, block.args[1:])
         place = self.place
-        yielded = [*self._body(old, block)]
-        self.blocks.append(block)
-        self._known.append({})
-        matched = [self.match(parts, like) for parts, like in zip(yielded, carried, strict=True)]
-        self._known.pop()
-        self.blocks.pop()
-        block.add_op(scf.YieldOp(*(value for parts in matched for value in parts.values)))
+        self._end(block, self._body(old, block), carried)
         self.place = place
         start, stop, step = (self.one(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
         new.attributes.update(loop.attributes)
         self.emit(new)
         self._regroup(loop.res, carried, new.res)
+
+    def _branches(self, operation: scf.IfOp) -> None:
+        """Both branches, their results in the form that the second gives them: that of before, where it is empty."""
+        place = self.place
+        old = [region.block for region in operation.regions if region.blocks]
+        blocks = [Block() for _ in old]
+        yielded = [self._body(before, block) for before, block in zip(old, blocks, strict=True)]
+        for block, parts in zip(blocks, yielded, strict=True):
+            self._end(block, parts, yielded[-1])
+        self.place = place
+        types = [value.type for parts in yielded[-1] for value in parts.values]
+        second = Region(blocks[1]) if len(blocks) > 1 else None
+        new = scf.IfOp(self.one(operation.cond), types, Region(blocks[0]), second)
+        self.emit(new)
+        new.attributes.update(operation.attributes)
+        self._regroup(operation.output, yielded[-1], new.output)
+
+    def _end(self, block: Block, yielded: Sequence[Parts], like: Sequence[Parts]) -> None:
+        """Close the block of a loop or branch with what it yields, in the form of ``like``."""
+        self.blocks.append(block)
+        self._known.append({})
+        matched = [self.match(parts, form) for parts, form in zip(yielded, like, strict=True)]
+        self._known.pop()
+        self.blocks.pop()
+        block.add_op(scf.YieldOp(*(value for parts in matched for value in parts.values)))
 
     def _regroup(self, old: Sequence[SSAValue], like: Sequence[Parts], new: Sequence[SSAValue]) -> None:
         position = 0
@@ -259,18 +288,10 @@ def follow(build: Rebuilder, operation: Operation) -> None:
     build.retyped(operation, moved.values[0].type, moved.form)
 
 
-def exchanged(numbers: Sequence[SSAValue]) -> list[SSAValue]:
+def exchanged(numbers: Sequence[_Number]) -> list[_Number]:
     """Offsets, sizes or strides of an array seen with its last two dimensions exchanged."""
     *lead, rows, columns = numbers
     return [*lead, columns, rows]
-
-
-def number(value: SSAValue) -> int | None:
-    """The integer that an index value is, if it is a constant."""
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
 
 
 def erase_dead(block: Block) -> None:
@@ -280,9 +301,15 @@ def erase_dead(block: Block) -> None:
             for inner in region.blocks:
                 erase_dead(inner)
         unused = all(not result.has_one_use() and not result.has_more_than_one_use() for result in operation.results)
-        if unused and operation.has_trait(Pure) and operation.results:
+        if unused and (_is_idle(operation) or (operation.has_trait(Pure) and operation.results)):
             operation.detach()  # type: ignore[no-untyped-call]
             operation.erase()
+
+
+def _is_idle(operation: Operation) -> bool:
+    """Whether a branch has nothing in it that has an effect; its prefetches may have been dropped."""
+    inside = (inner for region in operation.regions for inner in region.walk())
+    return isinstance(operation, scf.IfOp) and all(inner.has_trait(Pure) or _is_idle(inner) for inner in inside)
 
 
 def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> ModuleOp:
@@ -304,6 +331,8 @@ def verify(function: func.FuncOp) -> None:
     for operation in function.walk():
         try:
             operation.verify_()
+            if isinstance(operation, scf.IfOp):
+                check_branches(operation)
         except VerifyException as error:
             place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
             message, _, hint = str(error).partition("\n")

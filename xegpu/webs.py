@@ -14,8 +14,8 @@ Links = Callable[[Operation], Iterable[SSAValue]]
 class Webs:
     """The webs of a function.
 
-    Loops join what they carry: initial value, block argument, yielded value and result. Other operations join the
-    values that ``links`` names for them.
+    Loops join what they carry: initial value, block argument, yielded value and result; branches join what they yield
+    with the result. Other operations join the values that ``links`` names for them.
     """
 
     def __init__(self, function: func.FuncOp, links: Links) -> None:
@@ -23,6 +23,8 @@ class Webs:
         for operation in function.walk():
             if isinstance(operation, scf.ForOp):
                 self._join_loop(operation)
+            if isinstance(operation, scf.IfOp):
+                self._join_branches(operation)
             self._join(list(links(operation)))
         self._members: dict[SSAValue, list[SSAValue]] = defaultdict(list)
         for value in self._parent:
@@ -32,6 +34,11 @@ class Webs:
         block = loop.body.block
         assert block.last_op is not None
         for group in zip(loop.iter_args, block.args[1:], block.last_op.operands, loop.results, strict=True):
+            self._join(list(group))
+
+    def _join_branches(self, branches: scf.IfOp) -> None:
+        ends = [region.block.last_op for region in branches.regions if branches.results]
+        for group in zip(branches.results, *(end.operands for end in ends if end is not None), strict=True):
             self._join(list(group))
 
     def _join(self, values: list[SSAValue]) -> None:
@@ -51,6 +58,6 @@ class Webs:
         return self._members.get(self.root(value), [value])
 
     def uses(self, value: SSAValue) -> list[Use]:
-        """Every use of a member of the web, other than by loops and their terminators."""
+        """Every use of a member of the web, other than by loops, and by the terminators of loops and branches."""
         return [use for member in self.members(value) for use in member.uses
                 if not isinstance(use.operation, (scf.ForOp, scf.YieldOp))]

@@ -20,6 +20,7 @@ from xegpu.errors import (
 )
 from xegpu.targets import TARGETS
 from xetile.arguments import Spec
+from xetile.conditions import otherwise, when
 from xetile.distribution import WgMap
 from xetile.executors import best_place
 from xetile.functions import absolute as abs
@@ -47,6 +48,7 @@ from xetile.language import scalar_ as scalar
 from xetile.loops import range
 from xetile.parsing import parse
 from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
+from xetile.synchronisation import barrier, fence
 
 __version__ = "0.1.0"
 
@@ -60,4 +62,5 @@ __all__ = [
     "prefetch_tile", "range", "rsqrt", "scalar", "sin", "sqrt", "store_tile", "subgroup_id", "tanh", "tf32",
     "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_reduce", "tile_transpose", "u16", "u32", "u4", "u64", "u8",
     "update_tile_offset", "view", "wg_map", "zeros",
+    "barrier", "fence", "otherwise", "when",
 ]

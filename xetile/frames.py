@@ -1,13 +1,12 @@
 """Looks into and writes to the local variables of running Python functions.
 
-The loop tracer needs three things of the author's frames: every traced value that variables reach, a way to put
-another object in the place of one, and whether the loop's body reads a variable before it writes it.
+Recording a loop or a condition needs three things of the author's frames: every traced value that variables reach, a
+way to put another object in the place of one, and whether a variable is read before it is written.
 """
 
 from __future__ import annotations
 
 import ctypes
-import dis
 import functools
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from xetile.statements import Statement
 from xetile.tiles import Array
 from xetile.values import Value
 
@@ -54,18 +54,19 @@ class Path:
 
 
 class Scope:
-    """The variables that a loop's body can reach: those of its function and of the callers up to the kernel.
+    """The variables that a statement's body can reach: those of its function and of the callers up to the kernel.
 
     A caller's variables stand still while its callee runs, but lists that they share, and variables that inner
     functions close over, do not.
 
     Args:
-        frame: the function that the loop stands in.
+        frame: the function that the statement stands in.
         stop: the code of the kernel, the last frame to look at.
+        statement: the loop or the condition.
     """
 
-    def __init__(self, frame: FrameType, stop: CodeType) -> None:
-        self.frames = [frame]
+    def __init__(self, frame: FrameType, stop: CodeType, statement: Statement) -> None:
+        self.frames, self.statement = [frame], statement
         while self.frames[-1].f_code is not stop and self.frames[-1].f_back is not None:
             self.frames.append(self.frames[-1].f_back)
 
@@ -93,6 +94,10 @@ class Scope:
             return None
         return value
 
+    def holds(self, path: Path) -> bool:
+        """Whether there is something at ``path``, or it is a variable, so that something can be placed there."""
+        return len(path.keys) == 1 or self.get(path) is not None
+
     def place(self, path: Path, value: Any) -> None:
         """Put ``value`` at ``path``, rebuilding the tuples on the way and changing other containers in place."""
         frame = self.frames[path.depth]
@@ -102,24 +107,18 @@ class Scope:
             write_local(frame, path.root, new)
 
     def reads_first(self, path: Path) -> bool:
-        """Whether the loop's body may read the variable of ``path`` before it writes it.
+        """Whether the statement's body may read the variable of ``path`` before it writes it.
 
-        The first instruction of the body that touches the variable decides. A variable that other functions can touch
-        counts as read.
+        A variable that other functions can touch counts as read.
         """
-        frame = self.frames[0]
-        if path.depth or path.root in _cells(frame.f_code):
-            return True
-        body, _ = _body_and_rest(frame)
-        return _first_touch(body, path.root) == "read"
+        return self._is_shared(path) or self.statement.reads_inside(path.root)
 
     def reads_after(self, path: Path) -> bool:
-        """Whether the variable of ``path`` may be read behind the loop before it is written there."""
-        frame = self.frames[0]
-        if path.depth or path.root in _cells(frame.f_code):
-            return True
-        _, rest = _body_and_rest(frame)
-        return _first_touch(rest, path.root) == "read"
+        """Whether the variable of ``path`` may be read behind the statement before it is written there."""
+        return self._is_shared(path) or self.statement.reads_after(path.root)
+
+    def _is_shared(self, path: Path) -> bool:
+        return path.depth > 0 or path.root in _cells(self.frames[0].f_code)
 
 
 def _walk(path: Path, value: Any, kinds: tuple[type, ...], above: tuple[int, ...],
@@ -212,51 +211,3 @@ def write_local(frame: FrameType, name: str, value: Any) -> None:
     frame.f_locals[name] = value
     if sys.version_info < (3, 13):  # from 3.13 on, f_locals of a function writes through (PEP 667)
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
-
-
-_FILLERS = ("CACHE", "EXTENDED_ARG", "NOP")
-
-
-def at_for_statement(frame: FrameType) -> bool:
-    """Whether ``frame`` stands at the head of a ``for`` statement, about to take an iterator.
-
-    A comprehension takes its iterator too, but does not start to iterate with its next instruction.
-    """
-    names = [instruction.opname for instruction in dis.get_instructions(frame.f_code)
-             if instruction.offset >= frame.f_lasti and instruction.opname not in _FILLERS]
-    return names[:2] == ["GET_ITER", "FOR_ITER"]
-
-
-def loop_variable(frame: FrameType) -> str | None:
-    """The name of the variable of the loop at whose head ``frame`` stands, None if it is more than a name."""
-    body, _ = _body_and_rest(frame)
-    first = next((instruction for instruction in body if instruction.opname not in _FILLERS), None)
-    stores = first is not None and first.opname.startswith("STORE_")
-    return str(first.argval) if first is not None and stores and isinstance(first.argval, str) else None
-
-
-def _body_and_rest(frame: FrameType) -> tuple[list[dis.Instruction], list[dis.Instruction]]:
-    """The instructions of the loop at whose head ``frame`` stands, and those behind it."""
-    instructions = list(dis.get_instructions(frame.f_code))
-    head = next((i for i, instruction in enumerate(instructions) if instruction.offset == frame.f_lasti), None)
-    if head is None:
-        return [], []
-    end = instructions[head].argval
-    behind = instructions[head + 1:]
-    return [i for i in behind if i.offset < end], [i for i in behind if i.offset >= end]
-
-
-def _first_touch(instructions: list[dis.Instruction], name: str) -> str:
-    for instruction in instructions:
-        touched = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-        if name in touched and instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_NAME")):
-            return "read"
-        if name in touched and instruction.opname.startswith(("STORE_FAST", "STORE_DEREF", "STORE_NAME")):
-            return _first_of_pair(instruction, name)
-    return ""
-
-
-def _first_of_pair(instruction: dis.Instruction, name: str) -> str:
-    """STORE_FAST_LOAD_FAST (3.13) writes its first variable and reads its second."""
-    pair = isinstance(instruction.argval, tuple) and instruction.opname == "STORE_FAST_LOAD_FAST"
-    return "read" if pair and instruction.argval[0] != name else "write"

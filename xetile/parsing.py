@@ -7,22 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from xegpu import control_flow
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
+from xegpu.memrefs import static_form
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
 from xetile.executors import MEANINGS
 from xetile.kernel import BaseKernel
-from xetile.passes.workgroup_to_subgroup import subgroups_of
+from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
 from xetile.pipeline import PASSES, STAGE, TARGET, stage_of
 from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
-from xetile.text.normal import is_dealt, normalise
+from xetile.text.normal import normalise
 from xetile.text.reader import COMPARE, Reader
 from xetile.text.threads import THREADS, counts_threads, resolved, unknown
 
@@ -115,7 +117,7 @@ class ParsedKernel(BaseKernel):
 
     def _says_subgroups(self) -> bool:
         """Whether the text says how many subgroups a work-group has, by an attribute or by a map."""
-        return SUBGROUPS in self._function.attributes or any(is_dealt(value) for value in self._function.walk())
+        return SUBGROUPS in self._function.attributes or is_dealt(self._function)
 
     def _for_subgroups(self, subgroups: tuple[int, int] | None) -> ModuleOp:
         function, threads = self._function, counts_threads(self._function)
@@ -124,6 +126,7 @@ class ParsedKernel(BaseKernel):
             if subgroups is None and SUBGROUPS not in function.attributes:
                 raise unknown(threads)
             function = resolved(function, block_size(function) or (rows, columns, 1))
+            control_flow.check(function, is_dealt(function), TextError)  # what differs between subgroups is seen now
         elif subgroups is None:
             return self._module
         else:
@@ -143,10 +146,24 @@ def _check(argument: Argument, type_: Any) -> None:
         if argument.dtype is not element:
             raise ElementTypeError(f"{argument.name} holds {argument.dtype}, the kernel takes {type_}",
                                    f"pass an array of {element}, or view it: xt.view({argument.name}, xt.{element})")
+        _check_layout(argument, type_)
     elif argument.rank is not None or argument.dtype is not of_mlir(type_):
         what = "an array" if argument.rank is not None else f"a number of type {argument.dtype}"
         raise ElementTypeError(f"{argument.name} is {what}, the kernel takes a number of type {type_}",
                                "pass a float" if of_mlir(type_).is_float else "pass an integer")
+
+
+def _check_layout(argument: Argument, type_: MemRefType) -> None:
+    """Raise unless an array has the sizes and strides that a static memref has; what is not known yet passes."""
+    static = static_form(type_)
+    shape, strides = static or (type_.get_shape(), (None,) * len(type_.get_shape()))
+    for what, has, wanted in zip(("size", "stride"), (argument.shape, argument.strides), (shape, strides), strict=True):
+        for axis, (mine, its) in enumerate(zip(has, wanted, strict=True)):
+            free = its in (None, DYNAMIC_INDEX) or mine is None or (what == "stride" and shape[axis] == 1)
+            if not free and mine != its:
+                raise ShapeError(f"{what} {axis} of {argument.name} is {mine}, and the kernel takes {type_}",
+                                 f"pass an array of shape {shape} with strides {strides}, in elements" if static else
+                                 f"pass an array with {its} elements along dimension {axis}")
 
 
 def _place(operation: Operation) -> Location:
@@ -185,6 +202,7 @@ def parse(text: str, name: str = "<text>") -> Module:
         function.detach()  # type: ignore[no-untyped-call]
     kernels: dict[str, ParsedKernel] = {}
     for function in found:
+        control_flow.check(function, is_dealt(function), TextError)
         if (kernel := ParsedKernel(function, module.attributes)).name in kernels:
             raise TextError(f"two kernels have the name {kernel.name}", "give each a name of its own", _place(function))
         kernels[kernel.name] = kernel

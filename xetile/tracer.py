@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     FloatAttr,
@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from xegpu import control_flow
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType
 from xegpu.errors import Location, ShapeError, TraceError, XeError
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = __name__.partition(".")[0]
 _FILES = ("tracer", "arithmetic", "values", "tiles", "products", "functions", "language", "loops", "frames", "kernel",
-          "arguments", "reductions")
+          "arguments", "reductions", "carried", "statements", "conditions", "synchronisation")
 _RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
 
 
@@ -64,6 +65,7 @@ class Tracer:
         self.blocks = [self.entry]
         self.function = func.FuncOp(name, ([], []), Region(self.entry))
         self.broken: XeError | None = None
+        self.condition: object = None  # the xt.when that was recorded last: xt.otherwise goes on from it
         self._mapped, self._split = 0, False
         self._constants: dict[tuple[object, Attribute], SSAValue] = {}
 
@@ -140,13 +142,17 @@ class Tracer:
         return block in self.blocks
 
     def check_visible(self, value: SSAValue, location: Location) -> None:
-        """Raise if ``value`` was made inside a loop that has ended."""
+        """Raise if ``value`` was made inside a loop, or under a condition, that has ended."""
         if self.sees(value):
             return
         made = value.owner.location if isinstance(value.owner, Operation) else None
         line = made.data.line if isinstance(made, SourceLocation) else 0
         name = self._variable(value)
         where = f" at line {line}" if line else ""
+        if isinstance(value.owner, Operation) and not isinstance(value.owner.parent_op(), scf.ForOp):
+            raise TraceError(f"{name} was made under a condition{where} and is used where that need not hold",
+                             "give the variable a value of the same type before xt.when, or in xt.otherwise too: what "
+                             "a body rebinds is then carried out of it", location)
         hint = "give the variable its first value before the loop: what the body rebinds is then carried out of it"
         if isinstance(value, BlockArgument):
             hint = "to keep its last value, write last = xt.scalar(0) before the loop and last = k in its body"
@@ -203,6 +209,7 @@ class Tracer:
         self.entry.add_op(func.ReturnOp())
         self.function.update_function_type()  # type: ignore[no-untyped-call]
         self.function.attributes.update(attributes)
+        control_flow.check(self.function, bool(self._mapped))
         return ModuleOp([self.function], {STAGE: StringAttr("xetile")})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
@@ -193,6 +194,35 @@ class Scalar(Arithmetic):
     def to(self, dtype: Any) -> Scalar:
         """This number as another element type."""
         return Scalar(convert(self.ssa, dtypes.of(dtype)))
+
+    __hash__ = object.__hash__
+
+    def __lt__(self, other: Any) -> Any:
+        return _compare("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compare("le", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compare("gt", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compare("ge", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return _compare("eq", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _compare("ne", self, other)
+
+
+def _compare(order: str, left: Scalar, right: Any) -> Scalar:
+    dtype = left.dtype
+    operands = left.ssa, scalar(right, dtype)
+    if dtype.is_float:
+        return Scalar(current().emit(arith.CmpfOp(*operands, "une" if order == "ne" else f"o{order}")))
+    sign = "" if order in ("eq", "ne") else "s" if dtype.signed else "u"
+    return Scalar(current().emit(arith.CmpiOp(*operands, sign + order)))
 
 
 class Vector(Arithmetic):

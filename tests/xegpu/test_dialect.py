@@ -133,7 +133,7 @@ def test_a_descriptor_leads_back_to_its_array() -> None:
 
 
 @pytest.mark.parametrize(("field", "says"), [("access = foo", "access is block, rows or strided, not foo"),
-                                             ("memory_scope = slm", "slm memory are not implemented yet")])
+                                             ("memory_scope = slm", "a descriptor of slm memory on memref")])
 def test_descriptors_that_nothing_lowers_are_refused(field: str, says: str) -> None:
     with pytest.raises(VerifyException, match=says):
         parsed(KERNEL.replace("access = rows", field)).verify()

@@ -209,7 +209,7 @@ def test_several_kernels() -> None:
     ("!xetile.tile<8x16xf32>\n  %value", "!xetile.tile<8x16xf32, #xetile.tile_attr<order = [0, 0]>>\n  %value", 5,
      "%tile", "order = [0, 0]"),
     ("}\n", "}\n" + COPY.replace("@copy", "@wrong").replace("[%m, %n]", "[%m]", 1), 13, "%tile = xetile.init_tile",
-     "two sizes"),
+     "needs 2 sizes and 2 strides, not 1 and 2"),
     ("}\n", "", 9, "", "something is missing"),
 ])
 def test_broken_text(old: str, new: str, line: int, at: str, message: str) -> None:

@@ -30,6 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.dialect.attributes import ACCESS, SgMapAttr, TensorDesc, TensorDescType
 from xegpu.dtypes import of_mlir
 from xegpu.layouts import LaneMap, operand_b
+from xegpu.memrefs import is_shared, verify_described
 
 DESC = base(TensorDescType)
 VECTOR = base(VectorType)
@@ -75,7 +76,7 @@ class CreateNdTdescOp(IRDLOperation):
     """A descriptor of a block of an array's last two dimensions: offsets, shape and strides of all, in elements."""
 
     name = "xegpu.create_nd_tdesc"
-    source = operand_def(MemRefType)
+    source = operand_def(Attribute)
     offsets = var_operand_def(IndexType)
     shape = var_operand_def(IndexType)
     strides = var_operand_def(IndexType)
@@ -83,7 +84,7 @@ class CreateNdTdescOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
     assembly_format = (
-        "$source `,` `[` $offsets `]` `,` `[` $shape `]` `,` `[` $strides `]` attr-dict "
+        "$source `,` `[` $offsets `]` (`,` `[` $shape^ `]` `,` `[` $strides `]`)? attr-dict "
         "`:` type($source) `->` type($result)"
     )
 
@@ -93,17 +94,16 @@ class CreateNdTdescOp(IRDLOperation):
 
     def verify_(self) -> None:
         desc = desc_of(self.result)
-        assert isinstance(self.source.type, MemRefType)
-        rank = max(len(self.source.type.get_shape()), 2)
-        if len(desc.shape) != 2 or any(len(group) != rank for group in (self.offsets, self.shape, self.strides)):
-            raise VerifyException(f"a 2D descriptor on {rank} dimensions takes {rank} offsets, {rank} sizes and {rank} "
-                                  "strides")
+        if len(desc.shape) != 2:
+            raise VerifyException(f"a block descriptor has two dimensions, not {len(desc.shape)}")
+        verify_described(self, "a descriptor")
         if desc.block.access not in ACCESS:
             raise VerifyException(f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}")
-        if desc.block.memory_scope != "global":
-            raise VerifyException(f"descriptors of {desc.block.memory_scope} memory are not implemented yet\n"
-                                  "use memory_scope = global")
-        if self.source.type.element_type != desc.element_type:
+        scope = "slm" if is_shared(self.source.type) else "global"
+        if desc.block.memory_scope != scope:
+            raise VerifyException(f"a descriptor of {desc.block.memory_scope} memory on {self.source.type}\n"
+                                  f"use memory_scope = {scope}")
+        if isinstance(self.source.type, MemRefType) and self.source.type.element_type != desc.element_type:
             raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {self.source.type}")
 
 

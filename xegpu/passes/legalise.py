@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StridedLayoutAttr, StringAttr
-from xdsl.dialects.memref import ExtractStridedMetaDataOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.descriptions import way_of
 from xegpu.dialect.attributes import TensorDescType
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.divisibility import multiple_of
-from xegpu.origins import array_of
+from xegpu.memrefs import static_form
 from xegpu.passes.operands import descriptor_webs
 from xegpu.rewriting import Rebuilder, Rule, follow, rewrite
 from xegpu.targets import Target
@@ -53,7 +53,7 @@ class Legalise:
         ways = dict(zip(arguments, self.access, strict=True))
 
         def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
-            way = _way(ways[array_of(operation.source)], operation)  # type: ignore[index]
+            way = _way(way_of(operation, ways))
             if way == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
                 way = "rows"
             result = operation.result.type
@@ -97,14 +97,9 @@ class Legalise:
             build.emit(PrefetchNdOp(desc))
 
 
-def _way(way: str, operation: CreateNdTdescOp) -> str:
-    """The access of an array, seen from a descriptor, which may stand on the array or on its transpose."""
-    by_columns = way.endswith("columns")
-    stride = operation.strides[-1]
-    strides: list[SSAValue] = list(stride.owner.strides) if isinstance(stride.owner, ExtractStridedMetaDataOp) else []
-    if stride not in strides or (strides.index(stride) == len(strides) - 2) != by_columns:
-        return "strided"
-    return {"block-columns": "block", "columns": "rows"}.get(way, way)
+def _way(way: str) -> str:
+    """The access of a descriptor, whose rows are contiguous or nothing is."""
+    return "strided" if way.endswith("columns") else way
 
 
 def _matches(kind: str, bits: int, columns: int, desc: SSAValue) -> bool:
@@ -120,7 +115,7 @@ def _matches(kind: str, bits: int, columns: int, desc: SSAValue) -> bool:
 
 def _argument_type(type_: Attribute, way: str) -> Attribute:
     """An array argument's type; elements next to each other along rows are visible in it."""
-    if not isinstance(type_, MemRefType) or not way:
+    if not isinstance(type_, MemRefType) or not way or static_form(type_) is not None:
         return type_
     rank = len(type_.get_shape())
     last = 1 if way in ("block", "rows") else None

@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
+from xegpu.memrefs import static_form, verify_described
 from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
 from xetile.dialect.encodings import verify_lanes, verify_memory_space, verify_product_maps
 from xetile.dialect.maps import map_of
@@ -53,10 +54,13 @@ def text(shape: Sequence[int]) -> str:
 
 @irdl_op_definition
 class InitTileOp(IRDLOperation):
-    """A tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements."""
+    """A tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements.
+
+    A memref of static shape says its sizes and strides itself; an address, an integer, needs them and has two of each.
+    """
 
     name = "xetile.init_tile"
-    source = operand_def(MemRefType)
+    source = operand_def(Attribute)
     offsets = var_operand_def(IndexType)
     shape = var_operand_def(IndexType)
     strides = var_operand_def(IndexType)
@@ -64,7 +68,7 @@ class InitTileOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
     assembly_format = (
-        "$source `,` `[` $offsets `]` `,` `[` $shape `]` `,` `[` $strides `]` attr-dict "
+        "$source `,` `[` $offsets `]` (`,` `[` $shape^ `]` `,` `[` $strides `]`)? attr-dict "
         "`:` type($source) `->` type($result)"
     )
 
@@ -74,19 +78,25 @@ class InitTileOp(IRDLOperation):
 
     def verify_(self) -> None:
         tile, source = tile_of(self.result), self.source.type
-        assert isinstance(source, MemRefType)
-        rank = len(source.get_shape())
-        if rank < 2:
-            raise VerifyException(f"a tile covers the last two dimensions of an array, and {source} has {rank}")
-        if len(self.offsets) != rank:
-            raise VerifyException(f"a tile of an array of {rank} dimensions takes {rank} offsets, not "
-                                  f"{len(self.offsets)}")
-        if len(self.shape) != rank or len(self.strides) != rank:
-            raise VerifyException(f"an array of dynamic shape needs {rank} sizes and {rank} strides")
-        if source.element_type != tile.element_type:
+        verify_described(self, "a tile")
+        if isinstance(source, MemRefType) and source.element_type != tile.element_type:
             raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
+        _verify_order(tile, None if self.shape else static_form(source))
         _verify_encoding(tile)
         verify_memory_space(tile, source)
+
+
+def _verify_order(tile: TileParameters, static: tuple[tuple[int, ...], tuple[int, ...]] | None) -> None:
+    """Raise unless ``order`` is how a memref of static shape lies in memory (XeTile.md, Appendix 1)."""
+    if static is None:
+        return
+    (rows, columns), (down, across) = static[0][-2:], static[1][-2:]
+    if tile.encoding.order == (1, 0) and across != 1 and columns != 1 and down == 1:
+        raise VerifyException("the tile has order [1, 0], and its memref is stored column by column\n"
+                              "give the tile order = [0, 1], or the memref a row-major layout")
+    if tile.encoding.order == (0, 1) and down != 1 and rows != 1:
+        raise VerifyException("the tile has order [0, 1], and its memref is not stored column by column\n"
+                              "drop the order, or give the memref the layout affine_map<(d0, d1) -> (d1, d0)>")
 
 
 def _verify_encoding(tile: TileParameters) -> None:

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.descriptions import spelled_out
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import XeError
 from xegpu.rewriting import Parts, Rebuilder, follow, placed, rewrite
@@ -60,7 +61,7 @@ def _vector_links(operation: Operation) -> Iterator[SSAValue]:
     """Element-wise operations join their vectors; products join accumulator and result."""
     if isinstance(operation, ops.TileMmaOp):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not isinstance(operation, (*_MEMORY, ops.TilePackOp, ops.TileUnpackOp, scf.ForOp, scf.YieldOp)):
+    elif not isinstance(operation, (*_MEMORY, ops.TilePackOp, ops.TileUnpackOp, scf.ForOp, scf.IfOp, scf.YieldOp)):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
 
@@ -233,11 +234,15 @@ def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
         build.copy(operation)
         return
     blocks, length = build.tile_blocks(operation.result)
-    order = tile.encoding.order
-    if order == (0, 1) and not build.turned(operation.result, blocks, length):
-        order = (1, 0)  # reached element by element, with the strides that the array has
-    result = TileType(tile).with_(inner_blocks=blocks, array_length=length, order=order)
-    build.retyped(operation, result)
+    result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
+    if tile.encoding.order == (1, 0) or build.turned(operation.result, blocks, length):
+        build.retyped(operation, result)
+        return
+    # reached element by element, with the strides that the array has
+    offsets = [build.one(offset) for offset in operation.offsets]
+    source, shape, strides = spelled_out(build, operation)
+    made = ops.InitTileOp(source, offsets, shape, strides, result.with_(order=(1, 0)))
+    build.set(operation.result, build.emit(made))
 
 
 def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:

@@ -20,7 +20,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.origins import array_of
+from xegpu.descriptions import spelled_out, way_of
 from xegpu.rewriting import Rebuilder, exchanged, rewrite
 from xegpu.webs import Webs
 from xetile.dialect import ops
@@ -66,17 +66,18 @@ class _Orders(Rebuilder):
 
 def _init(build: _Orders, operation: ops.InitTileOp) -> None:
     tile, turned = ops.tile_of(operation.result), build.turns(operation.result)
-    columns = build.ways[array_of(operation.source)].endswith("columns")  # type: ignore[index]
+    columns = way_of(operation, build.ways).endswith("columns")
     if tile.encoding.order == (0, 1) and not columns and tile.encoding.inner_blocks is None:
         build.fail("the tile has order [0, 1], and its array is stored row by row",
                    "drop the order, or pass the transposed view of an array stored the other way round")
-    offsets, sizes, strides = ([build.one(value) for value in group]
-                               for group in (operation.offsets, operation.shape, operation.strides))
+    offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
+    sizes, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
     if turned:
+        source, sizes, strides = spelled_out(build, operation)
         offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
     shape = tile.shape[::-1] if turned else tile.shape
     result = TileType(tile).with_(shape=shape, order=(0, 1) if columns != turned else (1, 0))
-    made = ops.InitTileOp(build.one(operation.source), offsets, sizes, strides, result)
+    made = ops.InitTileOp(source, offsets, sizes, strides, result)
     build.set(operation.result, build.emit(made), turned or None)
 
 

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.descriptions import spelled_out
 from xegpu.dialect import ops as xegpu
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
@@ -76,11 +77,12 @@ def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
     block = BlockTdesc(array_length=tile.encoding.array_length)
     turned = tile.encoding.order == (0, 1)
     result = TensorDescType(TensorDesc(blocks[::-1] if turned else blocks, tile.element_type, block))
-    offsets, shape, strides = ([build.one(value) for value in group]
-                               for group in (operation.offsets, operation.shape, operation.strides))
+    offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
+    shape, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
     if turned:  # the descriptor stands on memory as it lies, which is the transpose of what the tile is on
+        source, shape, strides = spelled_out(build, operation)
         offsets, shape, strides = exchanged(offsets), exchanged(shape), exchanged(strides)
-    made = xegpu.CreateNdTdescOp(build.one(operation.source), offsets, shape, strides, result)
+    made = xegpu.CreateNdTdescOp(source, offsets, shape, strides, result)
     build.set(operation.result, build.emit(made))
 
 

@@ -93,6 +93,11 @@ def subgroups_of(function: func.FuncOp) -> Pair:
     return rows, columns
 
 
+def is_dealt(function: func.FuncOp) -> bool:
+    """Whether a ``wg_map`` deals tiles of a kernel to the subgroups of a work-group."""
+    return any(_map_of(operation) is not None for operation in function.walk())
+
+
 def _map_of(operation: Operation) -> WgMap | None:
     if isinstance(operation, ops.InitTileOp):
         return ops.tile_of(operation.result).encoding.wg_map

@@ -170,13 +170,6 @@ class _Maps:
             operation.properties["wg_map"] = WgMapAttr(map_)
 
 
-def is_dealt(operation: Operation) -> bool:
-    """Whether an operation makes something that a ``wg_map`` deals out."""
-    tiles = (value.type for value in operation.results if isinstance(value.type, TileType))
-    return "wg_map" in operation.properties or "wg_map" in operation.attributes or \
-        any(type_.data.encoding.wg_map is not None for type_ in tiles)
-
-
 def _said(operation: Operation) -> WgMap | None:
     """The map that an operation itself says its result has."""
     if isinstance(operation, ops.LoadTileOp):

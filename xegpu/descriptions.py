@@ -1,0 +1,78 @@
+"""How the memory that a tile or a descriptor describes may be reached, and its description as operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
+from xdsl.dialects.memref import CastOp, ExtractStridedMetaDataOp
+from xdsl.ir import SSAValue
+
+from xegpu.constants import number
+from xegpu.memrefs import Described, is_shared, static_form
+from xegpu.origins import array_of
+from xegpu.rewriting import Rebuilder, exchanged
+
+Numbers = Sequence[SSAValue] | Sequence[int]
+_EXCHANGED = {"block": "block-columns", "rows": "columns", "block-columns": "block", "columns": "rows"}
+
+
+def spelled_out(build: Rebuilder, operation: Described) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
+    """Source, sizes and strides as operands, in the new kernel; a static memref is cast to a dynamic one for it."""
+    source = build.one(operation.source)
+    static = static_form(source.type)
+    if operation.shape or static is None:
+        return source, [build.one(size) for size in operation.shape], [build.one(step) for step in operation.strides]
+    type_ = source.type
+    assert isinstance(type_, MemRefType)
+    rank = len(type_.get_shape())
+    dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank),
+                         type_.memory_space)
+    cast = build.shared(("cast", source), lambda: build.emit(CastOp.get(source, dynamic)))
+    sizes, strides = ([build.constant(value) for value in numbers] for numbers in static)
+    return cast, sizes, strides
+
+
+def way_of(operation: Described, ways: Mapping[Any, str]) -> str:
+    """How memory may be reached, in terms of the dimensions that a tile or descriptor gives it.
+
+    Args:
+        operation: what makes the tile or descriptor.
+        ways: for each array argument, how it may be reached (:func:`xegpu.block_io.access`).
+
+    Returns:
+        the way of the array, exchanged where the last two dimensions are; for memory that is described by other
+        numbers than the array's own, ``rows`` or ``columns`` where one of the last two strides is the constant 1.
+    """
+    array = array_of(operation.source)
+    way = "" if is_shared(array.type) else ways.get(array, "")
+    if way and not operation.shape:
+        return way
+    own = _own_numbers(operation, array) if way else None
+    if own is not None and _same(operation.shape, own[0]) and _same(operation.strides, own[1]):
+        return way
+    if own is not None and _same(operation.shape, exchanged(own[0])) and _same(operation.strides, exchanged(own[1])):
+        return _EXCHANGED.get(way, way)
+    return _by_strides(operation)
+
+
+def _own_numbers(operation: Described, array: SSAValue) -> tuple[Numbers, Numbers] | None:
+    """Sizes and strides of an array itself: those that are read of it, or those of its type."""
+    first = operation.strides[0].owner
+    if isinstance(first, ExtractStridedMetaDataOp):
+        return (first.sizes, first.strides) if array_of(first.source) is array else None
+    return static_form(array.type)
+
+
+def _same(here: Sequence[SSAValue], own: Sequence[object]) -> bool:
+    return len(here) == len(own) and all(a is b or (isinstance(b, int) and number(a) == b)
+                                         for a, b in zip(here, own, strict=True))
+
+
+def _by_strides(operation: Described) -> str:
+    static = static_form(operation.source.type)
+    strides = [number(stride) for stride in operation.strides] or (static[1] if static else ())
+    if strides[-1:] and strides[-1] == 1:
+        return "rows"
+    return "columns" if len(strides) > 1 and strides[-2] == 1 else "strided"
