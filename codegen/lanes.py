@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from codegen import truth
 from codegen.emitter import CALL, Emitter
 from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
 from xegpu import layouts
@@ -24,6 +25,7 @@ _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
 _BLOCK_READ = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_read_us",
                32: "intel_sub_group_block_read"}
+"""Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
 
 _KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
 """Width of a vector to its components without the first, in vectors that exist."""
@@ -37,11 +39,13 @@ class _Piece:
         desc: the descriptor.
         at: row and column of the first element in the block.
         shape: rows and columns.
+        subgroup: lanes of the subgroup.
     """
 
     desc: TensorDesc
     at: tuple[int, int]
     shape: tuple[int, int]
+    subgroup: int
 
     @property
     def lanes(self) -> LaneMap:
@@ -104,7 +108,8 @@ class _Block(_Piece):
     def row_bits(self) -> int:
         """Bits that a lane holds of one row of a unit; 0 where no block read spreads a row in this way."""
         bits = self.lanes.wi_data[1] * self.desc.dtype.bits
-        return bits if self.lanes.wi_layout[0] == 1 and bits in _BLOCK_READ and not self.strided else 0
+        spread = self.lanes.wi_layout == (1, self.subgroup)
+        return bits if spread and bits in _BLOCK_READ and not self.strided else 0
 
     def function(self, kind: str) -> str:
         """The name of the function that loads or stores it, different from that of a piece."""
@@ -117,21 +122,22 @@ class _Block(_Piece):
             raise TargetError(f"blocks of {self.desc.shape[1]} columns cannot be read element by element",
                               f"make the columns of inner_blocks a power of two times {self.lanes.unit[1]}")
         shape = (width // across * self.lanes.unit[0], across * self.lanes.unit[1])
-        return [_Piece(self.desc, self.words[start][0], shape) for start in range(0, len(self.words), width)]
+        return [_Piece(self.desc, self.words[start][0], shape, self.subgroup)
+                for start in range(0, len(self.words), width)]
 
 
-def _position(lanes: LaneMap) -> list[str]:
-    """Lines that declare row and column of a lane's first element."""
+def _position(lanes: LaneMap, subgroup: int) -> list[str]:
+    """Lines that declare row and column of a lane's first element; a map repeats over lanes that it does not have."""
     rows, columns = lanes.wi_layout
     row = "0" if rows == 1 else f"lane / {columns}" if columns > 1 else "lane"
     column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
     row, column = _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
-    return ["const int lane = get_sub_group_local_id();",
+    return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
             f"const int row = {_sum('y', row)}, column = {_sum('x', column)};"]
 
 
-def _block_of(desc: TensorDesc) -> _Block:
-    return _Block(desc, (0, 0), (desc.shape[0], desc.shape[1] * desc.block.array_length))
+def _block_of(emitter: Emitter, desc: TensorDesc) -> _Block:
+    return _Block(desc, (0, 0), (desc.shape[0], desc.shape[1] * desc.block.array_length), emitter.subgroup)
 
 
 def _sum(first: str, second: str) -> str:
@@ -146,18 +152,21 @@ def _times(expression: str, factor: int) -> str:
 
 def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     """``load_nd`` by block reads or by single elements."""
-    block, fragment = _block_of(ops.desc_of(operation.desc)), emitter.fresh(operation.result)
+    block = _block_of(emitter, ops.desc_of(operation.desc))
+    fragment = truth.in_memory(emitter.fresh(operation.result))
     emitter.values[operation.result] = fragment
     pieces = block.pieces(fragment.width)
     if not block.row_bits:
         calls = [f"{_element_function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)})"
                  for piece in pieces]
         emitter.assign(operation.result, fragment, calls)
+        truth.from_memory(emitter, operation.result)
         return
     emitter.function(_rows_function(emitter, block, fragment))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
     emitter.line(f"{block.function('load')}({_arguments(emitter, operation.desc)}, {results});")
+    truth.from_memory(emitter, operation.result)
 
 
 def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) -> str:
@@ -189,7 +198,7 @@ def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> st
     """
     name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
     lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
-             *(f"  {line}" for line in _position(piece.lanes)), f"  {c_type} words = 0;",
+             *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)), f"  {c_type} words = 0;",
              f"  if ({piece.is_inside()}) {{", *_loop("    ", piece, fragment, piece.unchecked),
              f"  }} else if ({piece.touches()}) {{", *_loop("    ", piece, fragment, _checked(emitter, piece)),
              "  }", "  return words;", "}", ""]
@@ -276,7 +285,8 @@ def _parts(count: int) -> list[tuple[int, int]]:
 
 def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     """``store_nd`` element by element."""
-    block, fragment = _block_of(ops.desc_of(operation.desc)), emitter.fragment(operation.value)
+    block = _block_of(emitter, ops.desc_of(operation.desc))
+    fragment = truth.to_memory(emitter, emitter.fragment(operation.value))
     if fragment.per_lane != 1:
         raise TargetError("a packed fragment cannot be stored element by element")
     for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):
@@ -289,7 +299,7 @@ def _store_function(piece: _Piece, fragment: Fragment) -> str:
     width, word = fragment.width, fragment.word
     values = fragment.renamed(("words",)).words() if width > 1 else ["words"]
     head = f"{CALL} static void {piece.function('store')}(global {word} *base, {_PARAMETERS}, {fragment.c_type} words)"
-    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes)), f"  if ({piece.is_inside()}) {{",
+    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)), f"  if ({piece.is_inside()}) {{",
              *(f"    {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)),
              "    return;", "  }"]
     row, column = piece.places(0 if width == 1 else None)[0]

@@ -20,7 +20,7 @@ def _pad(emitter: Emitter, operation: ops.PadOp) -> None:
     source, result = emitter.fragment(operation.value), emitter.fresh(operation.result)
     desc: Descriptor = emitter.values[operation.desc]
     row, column = layouts.positions((shape[0], shape[1]), lanes)
-    padding = elementwise.literal(operation.number, source.dtype)
+    padding = elementwise.stored(elementwise.literal(operation.number, source.dtype), source.dtype)
     expressions = []
     for position, name in enumerate(source.names):
         units = range(position * source.width, (position + 1) * source.width)
@@ -42,8 +42,9 @@ def _function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[
     parts = fragment.renamed(("value",) * (fragment.units // fragment.width)).words()[:fragment.width]
     chosen = [f"  {part} = (uint)(row + {r}) < (uint)height && (uint)(column + {c}) < (uint)width ? {part} : {padding};"
               for part, (r, c) in zip(parts, words, strict=True)]
+    repeats = f" % {lanes.lanes}" if lanes.lanes < emitter.subgroup else ""
     lines = [f"{CALL} static {fragment.c_type} {name}({fragment.c_type} value, int height, int width, int y, int x)",
-             "{", "  const int lane = get_sub_group_local_id();",
+             "{", f"  const int lane = get_sub_group_local_id(){repeats};",
              f"  const int row = y + lane / {across}, column = x + lane % {across};",
              f"  if (y >= 0 && x >= 0 && y + {rows} <= height && x + {columns} <= width) return value;",
              *chosen, "  return value;", "}", ""]

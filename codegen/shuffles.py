@@ -5,13 +5,16 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.emitter import Emitter, Rule
+from codegen.exchanges import Words, bits_in, bits_out, function, index_table, shuffled_type
 from codegen.fragments import Fragment
+from codegen.truth import register_bits
 from xegpu import layouts
 from xegpu.dialect import ops
 from xegpu.dtypes import DType
 from xegpu.errors import TargetError
+from xegpu.lane_bits import LaneBits, bits_of
 
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
 def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
@@ -24,12 +27,16 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
     assert operation.target_map is not None
     source, target, shape = operation.source_map.data, operation.target_map.data, operation.block_shape()
     fragment = emitter.fragment(operation.source)
+    old, new = bits_of(shape, source, emitter.subgroup), bits_of(shape, target, emitter.subgroup)
+    if old is not None and new is not None:
+        _exchanged(emitter, operation, fragment, old, new)
+        return
     if source.per_lane != 1:
         raise TargetError("a layout of packed words converts into no other")
     result = emitter.fresh(operation.result)
     row, column = layouts.positions(shape, target)
     words = fragment.words()
-    bits = {8: "uchar", 16: "ushort", 32: "uint"}[fragment.dtype.bits]
+    bits = _UNSIGNED[register_bits(fragment.dtype)]
     lane = emitter.name("lane_id")
     emitter.line(f"const uint {lane} = get_sub_group_local_id();")
     across = shape[1] // source.unit[1]
@@ -47,10 +54,32 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
 
 
+def _exchanged(emitter: Emitter, operation: ops.ConvertLayoutOp, fragment: Fragment, old: LaneBits,
+               new: LaneBits) -> None:
+    """Between maps of single elements: bits of lanes and of units change places, in a function for each such pair."""
+    assert operation.source_map is not None
+    assert operation.target_map is not None
+    result, dtype = emitter.fresh(operation.result), fragment.dtype
+    words = Words(shuffled_type(dtype), [], old)
+    parameters = Fragment(dtype, fragment.units, 1, tuple(f"v{i}" for i in range(len(fragment.names))))
+    words.names = [bits_in(word, dtype) for word in parameters.words()]
+    words.named()
+    words.arrange(new)
+    (rows, columns), maps = operation.block_shape(), (operation.source_map.data, operation.target_map.data)
+    way = "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in maps)
+    name = f"convert_{dtype}_{rows}x{columns}_from_{way}"
+    emitter.function(function(name, [f"{fragment.c_type} {variable}" for variable in parameters.names], words, result,
+                              [bits_out(word, dtype) for word in words.names]))
+    emitter.line(f"{result.c_type} {', '.join(result.names)};")
+    emitter.line(f"{name}({', '.join([*fragment.names, *(f'&{variable}' for variable in result.names)])});")
+    emitter.values[operation.result] = result
+
+
 def _fetched(words: list[str], holder: list[int], index: list[int], lane: str, bits: str) -> str:
     """The bits of one element for every lane: from lane ``holder``, word ``index``."""
-    from_lane = _table(holder, lane)
-    fetched = {i: f"intel_sub_group_shuffle((uint)as_{bits}({words[i]}), {from_lane})" for i in sorted(set(index))}
+    from_lane = index_table(holder, lane)
+    wide = bits if bits == "ulong" else "uint"
+    fetched = {i: f"intel_sub_group_shuffle(({wide})as_{bits}({words[i]}), {from_lane})" for i in sorted(set(index))}
     first, *others = fetched.items()
     expression = first[1]
     for i, value in others:
@@ -59,19 +88,10 @@ def _fetched(words: list[str], holder: list[int], index: list[int], lane: str, b
     return expression
 
 
-def _table(values: list[int], lane: str) -> str:
-    """``values[lane]`` as arithmetic: four bits a lane, looked up in one or two words."""
-    step = values[1] - values[0] if len(values) > 1 else 0
-    if step >= 0 and all(value == values[0] + step * i for i, value in enumerate(values)):
-        return f"({lane} * {step}u + {values[0]}u)" if step else f"{values[0]}u"
-    packed = sum(value << (4 * i) for i, value in enumerate(values))
-    return f"((uint)({packed:#x}ul >> ({lane} * 4)) & 15u)"
-
-
 def _joined(parts: list[str], dtype: DType, result: Fragment) -> str:
-    bits = {8: "uchar", 16: "ushort", 32: "uint"}[dtype.bits]
+    bits = _UNSIGNED[register_bits(dtype)]
     if len(parts) == 1:
-        return f"as_{dtype.opencl}(({bits})({parts[0]}))"
+        return f"as_{dtype.register}(({bits})({parts[0]}))"
     return f"({result.word})(" + " | ".join(f"({part}) << {i * dtype.bits}" for i, part in enumerate(parts)) + ")"
 
 

@@ -3,12 +3,16 @@
 A subgroup of ``wi_layout[0] * wi_layout[1]`` lanes shares a block. One *distribution unit* covers
 ``wi_layout * wi_data`` elements, ``wi_data`` of them a lane; units follow each other in row-major order. A lane's
 fragment is therefore ``[number of units, wi_data[0] * wi_data[1]]``.
+
+A map of fewer lanes than the subgroup has *repeats*: lane ``l`` holds what lane ``l % (wi_layout[0] * wi_layout[1])``
+holds. So lie columns and rows of vectors that were reduced, 8x1 over 16 lanes for example.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -30,7 +34,7 @@ class LaneMap:
 
     @property
     def lanes(self) -> int:
-        """Lanes in the subgroup."""
+        """Lanes until the map repeats, at most those of the subgroup."""
         return self.wi_layout[0] * self.wi_layout[1]
 
     @property
@@ -45,8 +49,22 @@ class LaneMap:
 
     @property
     def transposed(self) -> LaneMap:
-        """The map of the transposed block: the same elements in the same lane, in the same order."""
+        """The map of the transposed block: the same elements in the same lane, in the same order.
+
+        Raises:
+            ShapeError: lanes lie along both dimensions, and run row-major; of the transposed block they would not.
+        """
+        if min(self.wi_layout) > 1:
+            raise ShapeError(f"a block over {self.wi_layout[0]}x{self.wi_layout[1]} lanes has no transposed map",
+                             "use lanes along one dimension")
         return LaneMap((self.wi_layout[1], self.wi_layout[0]), (self.wi_data[1], self.wi_data[0]))
+
+    def along_one(self, shape: tuple[int, int]) -> LaneMap:
+        """A map of one element a lane, of lanes along one dimension: this one, or the one that fills most lanes."""
+        if min(self.wi_layout) == 1:
+            return self
+        rows, columns = (gcd(size, self.lanes) for size in shape)
+        return LaneMap((rows, 1) if rows > columns else (1, columns))
 
     def fragment(self, shape: tuple[int, int]) -> tuple[int, int]:
         """The shape of a lane's fragment of a block of ``shape``: units, elements a unit.
@@ -70,12 +88,19 @@ class LaneMap:
 
 
 @cache
-def positions(shape: tuple[int, int], lanes: LaneMap) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Row and column of every element of a fragment, each as ``[lanes, units, elements a unit]``."""
+def positions(shape: tuple[int, int], lanes: LaneMap,
+              subgroup: int | None = None) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Row and column of every element of a fragment, each as ``[lanes, units, elements a unit]``.
+
+    Args:
+        shape: rows and columns of the block.
+        lanes: its map.
+        subgroup: lanes of the subgroup, over which the map repeats; by default those of the map.
+    """
     units, per_lane = lanes.fragment(shape)
     unit_rows, unit_columns = lanes.unit
     across = shape[1] // unit_columns
-    lane = np.arange(lanes.lanes)[:, None, None]
+    lane = np.arange(subgroup or lanes.lanes)[:, None, None] % lanes.lanes
     unit = np.arange(units)[None, :, None]
     element = np.arange(per_lane)[None, None, :]
     row = (unit // across) * unit_rows + (lane // lanes.wi_layout[1]) * lanes.wi_data[0] + element // lanes.wi_data[1]
@@ -88,25 +113,40 @@ def gather(fragments: np.ndarray[Any, Any], shape: tuple[int, int], lanes: LaneM
     """The whole block ``[..., rows, columns]`` from fragments ``[..., lanes, units, elements a unit]``."""
     row, column = positions(shape, lanes)
     block = np.empty((*fragments.shape[:-3], *shape), fragments.dtype)
-    block[..., row, column] = fragments
+    block[..., row, column] = fragments[..., :lanes.lanes, :, :]
     return block
 
 
-def scatter(block: np.ndarray[Any, Any], lanes: LaneMap) -> np.ndarray[Any, Any]:
-    """The fragments ``[..., lanes, units, elements a unit]`` of a block ``[..., rows, columns]``."""
-    row, column = positions((block.shape[-2], block.shape[-1]), lanes)
+def scatter(block: np.ndarray[Any, Any], lanes: LaneMap, subgroup: int | None = None) -> np.ndarray[Any, Any]:
+    """The fragments ``[..., lanes, units, elements a unit]`` of a block ``[..., rows, columns]``.
+
+    Args:
+        block: the whole block.
+        lanes: the map.
+        subgroup: lanes of the subgroup, over which the map repeats; by default those of the map.
+    """
+    row, column = positions((block.shape[-2], block.shape[-1]), lanes, subgroup)
     return block[..., row, column]
 
 
-def plain(subgroup: int, columns: int) -> LaneMap:
+def plain(subgroup: int, columns: int, rows: int | None = None) -> LaneMap:
     """One element a lane along a row; where a row is shorter than the subgroup, several rows a unit.
 
     It is the layout of accumulators and of everything that computes element by element.
+
+    Args:
+        subgroup: lanes of the subgroup.
+        columns: columns of the block.
+        rows: its rows, by default as many as a unit has. Where they are fewer, the map repeats.
+
+    Raises:
+        ShapeError: columns that are neither a multiple nor a divisor of the lanes.
     """
     if columns % subgroup == 0:
         return LaneMap((1, subgroup))
     if columns < subgroup and subgroup % columns == 0:
-        return LaneMap((subgroup // columns, columns))
+        most = subgroup // columns
+        return LaneMap((most if rows is None else gcd(most, rows), columns))
     raise ShapeError(
         f"a row of {columns} elements does not spread over {subgroup} lanes",
         f"use a multiple of {subgroup} columns",

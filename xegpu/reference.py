@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import Operation
 
-from xegpu import layouts, memory
+from xegpu import block_meanings, layouts, memory, positions
 from xegpu.dialect import ops
 from xegpu.dialect.ops import desc_of, shape_of
+from xegpu.dialect.positions import IotaOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 
 Array = np.ndarray[Any, Any]
@@ -26,6 +27,10 @@ class Machine(Protocol):
     @property
     def batch(self) -> int:
         """Batch axes of a vector, the lanes included."""
+
+    @property
+    def lanes(self) -> int | None:
+        """Lanes of a subgroup where values are fragments, else None."""
 
     @property
     def active(self) -> Array | None:
@@ -106,9 +111,9 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     length, packed = desc.block.array_length, operation.packed is not None
     batch = machine.batch - (desc.sg_map is not None)
     whole = memory.read(window.array, window.row, window.column, (rows, columns * length), batch, lead=window.lead)
-    blocks = np.stack(np.split(whole.astype(desc.dtype.compute), length, axis=-1), axis=-3)
+    blocks = np.stack(np.split(memory.as_numbers(whole, desc.dtype), length, axis=-1), axis=-3)
     if desc.sg_map is not None:
-        fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map), -3, -4)
+        fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map, machine.lanes), -3, -4)
         return fragments if length > 1 else np.asarray(fragments[..., 0, :, :])
     blocks = vnni(blocks, 32 // desc.dtype.bits) if packed else blocks
     if operation.transposes:
@@ -136,7 +141,7 @@ def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     m, n, k = operation.sizes()
     a, b = layouts.gather(a, (m, k), maps[0]), layouts.gather(b, (k, n), maps[1])
     whole = [layouts.gather(c, (m, n), maps[2]) for c in acc]
-    return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2])
+    return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2], machine.lanes)
 
 
 def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
@@ -148,7 +153,7 @@ def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch, window.lead)
     dtype = of_mlir(operation.result.type.element_type)
     padded = np.where(mask, whole, round_to(np.asarray(operation.number), dtype)).astype(dtype.compute)
-    return padded if lanes is None else layouts.scatter(padded, lanes)
+    return padded if lanes is None else layouts.scatter(padded, lanes, machine.lanes)
 
 
 def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
@@ -161,7 +166,15 @@ def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
 
 def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     whole = layouts.gather(operands[0], operation.block_shape(), operation.source_map.data)
-    return layouts.scatter(whole, operation.target_map.data)
+    return layouts.scatter(whole, operation.target_map.data, machine.lanes)
+
+
+def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    shape, axis = operation.block_shape(), operation.axis.value.data
+    dtype = of_mlir(operation.result.type.element_type)
+    if operation.sg_map is None:
+        return positions.whole(shape, axis, operands[0], dtype, machine.batch)
+    return positions.of_lanes(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data)
 
 
 def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
@@ -181,4 +194,6 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         ops.PackOp: _pack,
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
+        IotaOp: _iota,
+        **block_meanings.MEANINGS,
     }

@@ -27,7 +27,7 @@ def value(type_: Any) -> SSAValue:
 
 
 def run(operation: Any, *operands: Any, lanes: bool = False) -> Any:
-    machine = SimpleNamespace(batch=3 if lanes else 2, active=None)
+    machine = SimpleNamespace(batch=3 if lanes else 2, active=None, lanes=None)
     return MEANINGS[type(operation)](machine, operation, operands)
 
 

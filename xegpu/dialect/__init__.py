@@ -7,21 +7,22 @@ from xdsl.dialects import builtin, func, math, memref, scf, ub
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.ir import Dialect
 
-from xegpu.dialect import attributes, ops, synchronisation, vectors
+from xegpu.dialect import attributes, block_ops, ops, positions, synchronisation, vectors
 from xegpu.dialect.conversions import Arith
 from xegpu.dialect.kernels import Gpu
 
 XeGPU = Dialect(
     "xegpu",
     [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
-     ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, synchronisation.FenceOp],
+     ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, positions.IotaOp, block_ops.ReduceOp, block_ops.BroadcastOp,
+     synchronisation.FenceOp],
     [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.TensorDescType],
 )
 
 Vector = Dialect(
     "vector",
     [*xdsl_vector.Vector.operations, vectors.ExtractStridedSliceOp, vectors.InsertStridedSliceOp,
-     vectors.ShapeCastOp],
+     vectors.ShapeCastOp, vectors.TransposeOp],
     list(xdsl_vector.Vector.attributes),
 )
 

@@ -370,6 +370,7 @@ class ConvertLayoutOp(IRDLOperation):
     source = operand_def(VECTOR)
     source_map = opt_prop_def(SgMapAttr)
     target_map = opt_prop_def(SgMapAttr)
+    block = opt_prop_def(ArrayAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
@@ -381,9 +382,13 @@ class ConvertLayoutOp(IRDLOperation):
             operands=[source], result_types=[vector(target_map.fragment(shape), element)],
             properties={"source_map": SgMapAttr(source_map), "target_map": SgMapAttr(target_map)},
         )
+        if self.block_shape() != shape:
+            self.properties["block"] = ArrayAttr([IntegerAttr(size, i64) for size in shape])
 
     def block_shape(self) -> tuple[int, int]:
-        """Rows and columns of the block; a block that changes maps is one unit wide in the wider of the two."""
+        """Rows and columns of the block; without ``block`` it is one unit wide in the wider of the two maps."""
+        if self.block is not None:
+            return _pair(tuple(size.value.data for size in self.block))
         source, target = self.source_map, self.target_map
         assert source is not None
         assert target is not None

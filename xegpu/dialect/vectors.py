@@ -17,6 +17,8 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -82,6 +84,52 @@ class ShapeCastOp(IRDLOperation):
         source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
         if prod(source) != prod(result):
             raise VerifyException(f"{source} and {result} do not hold the same number of elements")
+
+
+@irdl_op_definition
+class TransposeOp(IRDLOperation):
+    """``vector.transpose``: a 2D vector with its dimensions exchanged."""
+
+    name = "vector.transpose"
+    source = operand_def(VECTOR)
+    permutation = prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue) -> None:
+        type_ = source.type
+        assert isinstance(type_, VectorType)
+        super().__init__(operands=[source], result_types=[VectorType(type_.element_type, type_.get_shape()[::-1])],
+                         properties={"permutation": integers((1, 0))})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.source)
+        printer.print_string(f", {list(values_of(self.permutation))}")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TransposeOp:
+        source = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        permutation = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        operand = parser.resolve_operand(source, parser.parse_type())
+        parser.parse_keyword("to")
+        return cls.create(operands=[operand], result_types=[parser.parse_type()], attributes=attributes,
+                          properties={"permutation": integers(permutation)})
+
+    def verify_(self) -> None:
+        source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
+        if values_of(self.permutation) != (1, 0) or len(source) != 2:
+            raise VerifyException("only the two dimensions of a 2D vector are exchanged: the permutation is [1, 0]")
+        if result != source[::-1]:
+            raise VerifyException(f"the transpose of {source} is {source[::-1]}, not {result}")
 
 
 @irdl_op_definition

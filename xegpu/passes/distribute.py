@@ -14,6 +14,7 @@ lane along its rows; ``convert_layout`` goes from there to a layout of A that di
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import func, ub
@@ -37,10 +38,12 @@ from xegpu.dialect.ops import (
     desc_of,
     shape_of,
 )
+from xegpu.dialect.positions import IotaOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.layouts import LaneMap
+from xegpu.passes import distribute_blocks
 from xegpu.passes.operands import descriptor_webs, sides
 from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
 from xegpu.targets import Target
@@ -87,7 +90,7 @@ class _Distributor(Rebuilder):
         super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
                           DpasOp: _product, MadOp: _product, PackOp: _pack, PadOp: _pad, BroadcastOp: _spread,
-                          ub.PoisonOp: _poison, ShapeCastOp: _cast})
+                          ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, **distribute_blocks.RULES})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:
@@ -97,9 +100,20 @@ class _Distributor(Rebuilder):
     def plain(self, shape: Shape) -> LaneMap:
         """The lane map of what is computed with."""
         try:
-            return layouts.plain(self.target.subgroup, shape[1])
+            return layouts.plain(self.target.subgroup, shape[1], shape[0])
         except XeError as error:
             raise error.at(self.where()) from None
+
+    def common_map(self, forms: Sequence[Distributed]) -> LaneMap:
+        """The map in which blocks of one shape meet: their own if they share one, else that of what is computed with."""
+        lanes = {form.lanes for form in forms}
+        if len(lanes) == 1 and forms[0].lanes.per_lane == 1:
+            return forms[0].lanes
+        return self.plain(forms[0].shape)
+
+    def form(self, shape: Shape, lanes: LaneMap) -> Distributed:
+        """The form of a fragment of a block."""
+        return Distributed((shape[0], shape[1]), lanes)
 
     def lanes_of(self, desc: SSAValue) -> LaneMap:
         """The lane map of a descriptor, from what is loaded through it; transposed if the loads transpose."""
@@ -134,8 +148,10 @@ class _Distributor(Rebuilder):
         """A fragment in another layout."""
         form: Distributed = parts.form
         (value,) = parts.values
-        if form.lanes == lanes:
+        if form.lanes == lanes or (_is_splat(value) and shape_of(value) == lanes.fragment(form.shape)):
             return value
+        if lanes.per_lane > 1 and form.lanes not in ((plain := self.plain(form.shape)), lanes):
+            return self.converted(Parts((self.converted(parts, plain),), self.form(form.shape, plain)), lanes)
         return self.shared(("convert", value, lanes),
                            lambda: self.emit(ConvertLayoutOp(value, form.lanes, lanes, form.shape)))
 
@@ -145,12 +161,25 @@ class _Distributor(Rebuilder):
         if form is None or not operation.results:
             super().copy(operation)
             return
-        operands = [self.one(operand) for operand in operation.operands]
+        parts = [self.get(operand) for operand in operation.operands]
+        forms = [part.form for part in parts if isinstance(part.form, Distributed)]
+        moving = [part.form for part in parts if isinstance(part.form, Distributed) and not _is_splat(part.values[0])]
+        if len({form.lanes for form in moving or forms}) > 1:
+            form = self.form(form.shape, self.common_map(moving))
+        elif moving:
+            form = moving[0]
+        operands = [self.converted(part, form.lanes) if isinstance(part.form, Distributed) else part.values[0]
+                    for part in parts]
         like = next(o.type for o in operands if isinstance(o.type, VectorType))
         types = [self.part_type(result.type, like) for result in operation.results]
         copied = self._like(operation, operands, types)
         for before, after in zip(operation.results, copied.results, strict=True):
             self.set(before, after, form)
+
+
+def _is_splat(value: SSAValue) -> bool:
+    """Whether every element of a fragment is the same, so that it looks alike under all maps of one element a lane."""
+    return isinstance(value.owner, BroadcastOp)
 
 
 def _create(build: _Distributor, operation: CreateNdTdescOp) -> None:
@@ -202,7 +231,8 @@ def _slice(build: _Distributor, operation: ExtractStridedSliceOp) -> None:
     factor = form.lanes.wi_data[0] if form.packed else 1
     (row, column, *_), (rows, columns, *_) = values_of(operation.offsets), values_of(operation.sizes)
     shape = (rows * factor, columns)
-    lanes = form.lanes if form.packed or columns % form.lanes.unit[1] == 0 else build.plain(shape)
+    whole = not any(size % unit for size, unit in zip((row * factor, column, *shape), form.lanes.unit * 2, strict=True))
+    lanes = form.lanes if form.packed or whole else build.plain(shape)
     value, block = build.converted(source, lanes), Distributed(form.shape, lanes, form.packed)
     result = Distributed(shape, lanes, form.packed)
     build.set(operation.result, _units(build, value, block, result, (row * factor, column)), result)
@@ -231,8 +261,11 @@ def _insert(build: _Distributor, operation: InsertStridedSliceOp) -> None:
     source, dest = build.get(operation.source), build.get(operation.dest)
     form: Distributed = dest.form
     part: Distributed = source.form
-    height, width = form.lanes.unit
     row, column = values_of(operation.offsets)
+    if part.lanes != form.lanes:
+        source, dest = _assembled(build, source, dest)
+        form, part = dest.form, source.form
+    height, width = form.lanes.unit
     if part.lanes != form.lanes or row % height or column % width:
         build.fail(f"blocks of {part.shape[0]}x{part.shape[1]} do not assemble into {form.shape[0]}x{form.shape[1]} on "
                    f"whole registers ({height}x{width} elements each)")
@@ -248,6 +281,19 @@ def _insert(build: _Distributor, operation: InsertStridedSliceOp) -> None:
     build.set(operation.result, result, form)
 
 
+def _assembled(build: _Distributor, source: Parts, dest: Parts) -> tuple[Parts, Parts]:
+    """A part and the block that it goes into under one map, that of the block if the part is whole units of it."""
+    block: Distributed = dest.form
+    part: Distributed = source.form
+    if not any(size % unit for size, unit in zip(part.shape, block.lanes.unit, strict=True)):
+        return Parts((build.converted(source, block.lanes),), build.form(part.shape, block.lanes)), dest
+    if isinstance(dest.values[0].owner, ub.PoisonOp):  # nothing is in it yet
+        element = dest.values[0].type.element_type  # type: ignore[attr-defined]
+        fragment = build.fragment(block.shape, part.lanes, element)
+        return source, Parts((build.emit(ub.PoisonOp(fragment)),), build.form(block.shape, part.lanes))
+    return source, Parts((build.converted(dest, part.lanes),), build.form(block.shape, part.lanes))
+
+
 def _poison(build: _Distributor, operation: ub.PoisonOp) -> None:
     shape, element = shape_of(operation.result), operation.result.type.element_type  # type: ignore[attr-defined]
     form = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
@@ -261,6 +307,14 @@ def _spread(build: _Distributor, operation: BroadcastOp) -> None:
     form = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
     fragment = build.fragment(form.shape, form.lanes, operation.vector.type.element_type)
     build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), fragment)), form)
+
+
+def _iota(build: _Distributor, operation: IotaOp) -> None:
+    shape = operation.block_shape()
+    form = Distributed(shape, build.plain(shape))
+    fragment = build.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
+    made = IotaOp(build.one(operation.start), operation.axis.value.data, fragment, shape, form.lanes)
+    build.set(operation.result, build.emit(made), form)
 
 
 def _pack(build: _Distributor, operation: PackOp) -> None:

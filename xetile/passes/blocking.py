@@ -31,6 +31,7 @@ from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
 from xetile.distribution import Pair
+from xetile.passes import block_vectors
 
 _MEMORY = (ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp)
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
@@ -61,7 +62,8 @@ def _vector_links(operation: Operation) -> Iterator[SSAValue]:
     """Element-wise operations join their vectors; products join accumulator and result."""
     if isinstance(operation, ops.TileMmaOp):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not isinstance(operation, (*_MEMORY, ops.TilePackOp, ops.TileUnpackOp, scf.ForOp, scf.IfOp, scf.YieldOp)):
+    elif not isinstance(operation, (*_MEMORY, *block_vectors.OPERATIONS, ops.TilePackOp, ops.TileUnpackOp, scf.ForOp,
+                                    scf.IfOp, scf.YieldOp)):
         values = (*operation.operands, *operation.results)
         yield from (value for value in values if isinstance(value.type, VectorType))
 
@@ -72,7 +74,7 @@ class _Blocker(Rebuilder):
     def __init__(self, target: Target, function: func.FuncOp) -> None:
         super().__init__({ops.InitTileOp: _init, ops.LoadTileOp: _load, ops.StoreTileOp: _store,
                           ops.UpdateTileOffsetOp: follow, ops.TileMmaOp: _mma, ops.PrefetchTileOp: _prefetch,
-                          BroadcastOp: _spread})
+                          BroadcastOp: _spread, **block_vectors.RULES})
         self.target = target
         self.tiles = Webs(function, _tile_links)
         self.vectors = Webs(function, _vector_links)

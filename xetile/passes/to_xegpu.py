@@ -22,6 +22,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.descriptions import spelled_out
 from xegpu.dialect import ops as xegpu
+from xegpu.dialect import positions as xegpu_positions
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
@@ -29,7 +30,10 @@ from xegpu.rewriting import Parts, Rebuilder, Rule, exchanged, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
+from xetile.dialect.positions import IotaOp
+from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp
 from xetile.distribution import Pair
+from xetile.passes import vectors_to_xegpu
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,9 @@ class ToXeGPU:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        return Rebuilder({**RULES, ops.TileMmaOp: partial(_mma, target=self.target)}).function(function)
+        rules = {ops.TileMmaOp: partial(_mma, target=self.target),
+                 ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup)}
+        return Rebuilder({**RULES, **rules}).function(function)
 
 
 def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
@@ -147,12 +153,35 @@ def _unpack(build: Rebuilder, operation: ops.TileUnpackOp) -> None:
 
 
 def _pack(build: Rebuilder, operation: ops.TilePackOp) -> None:
-    source = build.get(operation.source)
     shape = ops.shape_of(operation.result)
-    form = Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
+    cut = _cut(build, build.get(operation.source), (shape[2], shape[3]))
+    build.set(operation.result, cut.values, cut.form)
+
+
+def _cut(build: Rebuilder, source: Parts, block: Pair) -> Parts:
+    """A vector of blocks in blocks of another shape."""
+    form = Blocks(source.form.shape, block)
     rows, columns = (range(0, size, step) for size, step in zip(form.shape, form.block, strict=True))
-    values = tuple(_block(build, source, form.block, row, column) for row in rows for column in columns)
-    build.set(operation.result, values, form)
+    return Parts(tuple(_block(build, source, form.block, row, column) for row in rows for column in columns), form)
+
+
+def _form(value: SSAValue) -> Blocks:
+    shape = ops.shape_of(value)
+    return Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
+
+
+def _reduce(build: Rebuilder, operation: TileReduceOp) -> None:
+    build.set(operation.result, vectors_to_xegpu.reduce(build, operation), _form(operation.result))
+
+
+def _broadcast(build: Rebuilder, operation: TileBroadcastOp) -> None:
+    build.set(operation.result, vectors_to_xegpu.broadcast(build, operation), _form(operation.result))
+
+
+def _transpose(build: Rebuilder, operation: ops.TileTransposeOp, lanes: int) -> None:
+    values, block = vectors_to_xegpu.transpose(build, build.get(operation.source), lanes, _cut)
+    rows, columns = ops.shape_of(operation.result)
+    build.set(operation.result, values, Blocks((rows, columns), block))
 
 
 def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) -> SSAValue:
@@ -187,6 +216,21 @@ def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
     build.set(operation.vector, (value,) * (shape[0] * shape[1]), form)
 
 
+def _iota(build: Rebuilder, operation: IotaOp) -> None:
+    """A block each; blocks that differ along the other axis only are one and the same."""
+    rows, columns, *block = ops.shape_of(operation.result)
+    axis, start = operation.axis.value.data, None if operation.start is None else build.one(operation.start)
+    part = VectorType(operation.result.type.element_type, block)  # type: ignore[attr-defined]
+
+    def at(*position: int) -> SSAValue:
+        offset = build.constant(position[axis] * block[axis])
+        first = offset if start is None else build.add(start, offset)
+        return build.shared(("iota", part, axis, first), lambda: build.emit(xegpu_positions.IotaOp(first, axis, part)))
+
+    values = tuple(at(row, column) for row in range(rows) for column in range(columns))
+    build.set(operation.result, values, Blocks((rows * block[0], columns * block[1]), (block[0], block[1])))
+
+
 def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     product = xegpu.DpasOp if target.form(*types).engine == "dpas" else xegpu.MadOp
@@ -217,4 +261,7 @@ RULES: dict[type[Operation], Rule] = {
     ops.TilePackOp: _pack,
     ops.TileUnpackOp: _unpack,
     BroadcastOp: _spread,
+    TileReduceOp: _reduce,
+    TileBroadcastOp: _broadcast,
+    IotaOp: _iota,
 }

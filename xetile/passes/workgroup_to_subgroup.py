@@ -8,34 +8,33 @@ becomes
     %v = load_tile %t : -> vector<32x32xbf16>
 
 Where a subgroup owns several blocks (more data than one round deals out), each becomes a tile and a vector of its own.
+What is loaded only to be transposed is loaded by the subgroups that need it transposed, whatever the tile's map says:
+that spares the exchange between subgroups (XeTile.md, Appendix 2.3).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
-from xdsl.dialects import arith, func, gpu
+from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.dtypes import of_mlir
 from xegpu.errors import ShapeError, TargetError
 from xegpu.rewriting import Rebuilder, Rule, placed, rewrite
 from xegpu.targets import Target
-from xetile.dialect import ops
+from xegpu.webs import Webs
+from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType, WgMapAttr
+from xetile.dialect.positions import IotaOp
 from xetile.distribution import Pair, WgMap
-
-
-@dataclass(frozen=True)
-class Dealt:
-    """The form of a value that was dealt out: by which map, from which shape."""
-
-    wg_map: WgMap
-    shape: Pair
-
-    def __str__(self) -> str:
-        return f"{self.wg_map} of {ops.text(self.shape)}"
+from xetile.passes import exchange
+from xetile.passes.dealing import Dealt, offset
+from xetile.passes.exchange import SLM, Dealer, serves
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class WorkgroupToSubgroup:
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         first = self._first_map(function)
-        new = Rebuilder(RULES).function(function)
+        new = Dealer(RULES, self.target, Webs(function, _tile_links), slm_bytes(function)).function(function)
         if first is not None:
             new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
         self._check_count(new, function if first is None else first[1])
@@ -84,6 +83,21 @@ class WorkgroupToSubgroup:
                 f"{self.target.name} has", f"make the product of sg_layout at most {most}"), cause)
 
 
+def slm_bytes(function: func.FuncOp) -> int:
+    """Bytes of shared local memory that a kernel allocates."""
+    total = 0
+    for operation in function.walk():
+        if isinstance(operation, memref.AllocOp) and operation.memref.type.memory_space == SLM:  # type: ignore[attr-defined]
+            type_ = operation.memref.type
+            total += prod(type_.get_shape()) * of_mlir(type_.element_type).bytes  # type: ignore[attr-defined]
+    return total
+
+
+def _tile_links(operation: Operation) -> Iterator[SSAValue]:
+    if isinstance(operation, ops.UpdateTileOffsetOp):
+        yield from (operation.tile, operation.result)
+
+
 def subgroups_of(function: func.FuncOp) -> Pair:
     """Subgroups of a work-group along two axes, as a function's attribute says."""
     attribute = function.attributes.get("xegpu.subgroups")
@@ -105,60 +119,41 @@ def _map_of(operation: Operation) -> WgMap | None:
     return attribute.data if isinstance(attribute, WgMapAttr) else None
 
 
-def _coordinate(build: Rebuilder, layout: Pair, axis: int) -> SSAValue:
-    """Row or column of this subgroup in ``layout``; linear ids run row-major."""
-    linear = build.shared("subgroup", lambda: build.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
-    linear.name_hint = "subgroup"
-    rows, columns = layout
-    if columns == 1:
-        return linear if axis == 0 else build.constant(0)
-    if rows == 1:
-        return linear if axis == 1 else build.constant(0)
-    if axis == 0:
-        return build.index(arith.FloorDivSIOp, linear, build.constant(columns))
-    return _modulo(build, linear, columns)
-
-
-def _modulo(build: Rebuilder, value: SSAValue, size: int) -> SSAValue:
-    if size == 1:
-        return build.constant(0)
-    if size & (size - 1) == 0:
-        return build.index(arith.AndIOp, value, build.constant(size - 1))
-    multiple = build.index(arith.MuliOp, build.index(arith.FloorDivSIOp, value, build.constant(size)),
-                           build.constant(size))
-    return build.index(arith.SubiOp, value, multiple)
-
-
-def _offset(build: Rebuilder, form: Dealt, axis: int, round_: int) -> SSAValue:
-    """Where the block of this subgroup's round starts along ``axis``: ((round * layout + s) * data) mod size."""
-    layout, data, size = form.wg_map.sg_layout[axis], form.wg_map.sg_data[axis], form.shape[axis]
-    subgroup = _coordinate(build, form.wg_map.sg_layout, axis)
-    if layout * data > size:
-        subgroup = _modulo(build, subgroup, size // data)
-    start = build.index(arith.MuliOp, subgroup, build.constant(data))
-    return build.add(start, round_ * layout * data)
-
-
-def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
+def _init(build: Dealer, operation: ops.InitTileOp) -> None:
     tile = ops.tile_of(operation.result)
     if tile.encoding.wg_map is None:
         build.copy(operation)
         return
-    form = Dealt(tile.encoding.wg_map, tile.shape)
-    result = TileType(tile).with_(shape=form.wg_map.sg_data, wg_map=None)
-    *lead, row, column = (build.one(offset) for offset in operation.offsets)
+    form = _turned(build, operation) or Dealt(tile.encoding.wg_map, tile.shape)
+    step = -1 if form.turned else 1
+    result = TileType(tile).with_(shape=form.wg_map.sg_data[::step], wg_map=None)
+    *lead, row, column = (build.one(at) for at in operation.offsets)
     sizes = [build.one(value) for value in operation.shape]
     strides = [build.one(value) for value in operation.strides]
-    tiles = tuple(
-        build.emit(ops.InitTileOp(build.one(operation.source),
-                                  [*lead, build.add(row, _offset(build, form, 0, i)),
-                                   build.add(column, _offset(build, form, 1, j))], sizes, strides, result))
-        for i, j in form.wg_map.blocks(form.shape)
-    )
-    build.set(operation.result, tiles, form)
+    tiles = []
+    for i, j in form.rounds:
+        down, right = (offset(build, form, 0, i), offset(build, form, 1, j))[::step]
+        place = [*lead, build.add(row, down), build.add(column, right)]
+        tiles.append(build.emit(ops.InitTileOp(build.one(operation.source), place, sizes, strides, result)))
+    build.set(operation.result, tuple(tiles), form)
 
 
-def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
+def _turned(build: Dealer, operation: ops.InitTileOp) -> Dealt | None:
+    """The form in which a tile is loaded for its transpose, if it serves nothing else and saves an exchange."""
+    tile, uses = ops.tile_of(operation.result), build.tiles.uses(operation.result)
+    loads = [use.operation for use in uses if isinstance(use.operation, ops.LoadTileOp)]
+    users = [use.operation for load in loads for use in load.result.uses]
+    if any(not isinstance(use.operation, (ops.LoadTileOp, ops.UpdateTileOffsetOp)) for use in uses) or \
+            not users or not all(isinstance(user, ops.TileTransposeOp) for user in users):
+        return None
+    maps = {_map_of(user) for user in users}
+    if len(maps) != 1 or None in maps:
+        return None
+    mine, wanted = Dealt(tile.encoding.wg_map, tile.shape), Dealt(maps.pop(), tile.shape[::-1], turned=True)  # type: ignore
+    return None if serves(mine, wanted) else wanted
+
+
+def _load(build: Dealer, operation: ops.LoadTileOp) -> None:
     tiles = build.get(operation.tile)
     loaded = tuple(build.emit(ops.LoadTileOp(tile, operation.padding)) for tile in tiles.values)
     build.set(operation.result, loaded, tiles.form)
@@ -200,6 +195,24 @@ def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
     build.set(operation.vector, (value,) * len(list(map_.blocks(form.shape))), form)
 
 
+def _iota(build: Rebuilder, operation: IotaOp) -> None:
+    """Each block counts from where it starts in the whole."""
+    if operation.wg_map is None:
+        build.copy(operation)
+        return
+    form = Dealt(operation.wg_map.data, ops.shape_of(operation.result))  # type: ignore[arg-type]
+    axis = operation.axis.value.data
+    part = VectorType(operation.result.type.element_type, form.wg_map.sg_data)  # type: ignore[attr-defined]
+    starts = [offset(build, form, axis, position[axis]) for position in form.wg_map.blocks(form.shape)]
+    if operation.start is not None:
+        starts = [build.add(build.one(operation.start), start) for start in starts]
+    build.set(operation.result, tuple(_counted(build, part, axis, start) for start in starts), form)
+
+
+def _counted(build: Rebuilder, part: VectorType, axis: int, start: SSAValue) -> SSAValue:  # type: ignore[type-arg]
+    return build.shared(("iota", part, axis, start), lambda: build.emit(IotaOp(part, axis, start)))
+
+
 def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     a, b = build.get(operation.a), build.get(operation.b)
     if a.form is None:
@@ -226,40 +239,6 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     build.set(operation.result, tuple(value for value in accumulators if value is not None), form)
 
 
-
-def _transpose(build: Rebuilder, operation: ops.TileTransposeOp) -> None:
-    """Each subgroup transposes its own blocks, if the maps give it the right ones."""
-    source = build.get(operation.source)
-    if source.form is None or operation.wg_map is None:
-        build.copy(operation)
-        return
-    form = Dealt(operation.wg_map.data, ops.shape_of(operation.result))  # type: ignore[arg-type]
-    mine = _held(source.form)
-    chosen = []
-    for part, origins in enumerate(zip(*_held(form).values(), strict=True)):
-        found = {_position(mine[linear], origin[::-1]) for linear, origin in enumerate(origins)}
-        if len(found) != 1 or None in found or source.form.wg_map.sg_data != form.wg_map.sg_data[::-1]:
-            build.fail(f"{source.form.wg_map} transposed is not {form.wg_map}: subgroups would have to exchange block "
-                       f"{part}, which is not implemented yet",
-                       "load with a map that gives each subgroup the rows that it needs as columns")
-        chosen.append(found.pop())
-    values = tuple(build.emit(ops.TileTransposeOp(source.values[index])) for index in chosen)  # type: ignore[index]
-    build.set(operation.result, values, form)
-
-
-def _held(form: Dealt) -> dict[int, list[Pair]]:
-    """For each subgroup, where its blocks start, in the order of its rounds."""
-    map_, (height, width) = form.wg_map, form.shape
-    rounds = list(map_.blocks(form.shape))
-    return {linear: [(map_.offset(0, linear // map_.sg_layout[1], i, height),
-                      map_.offset(1, linear % map_.sg_layout[1], j, width)) for i, j in rounds]
-            for linear in range(map_.subgroups)}
-
-
-def _position(origins: list[Pair], origin: Pair) -> int | None:
-    return origins.index(origin) if origin in origins else None
-
-
 RULES: dict[type[Operation], Rule] = {
     ops.InitTileOp: _init,
     ops.LoadTileOp: _load,
@@ -267,6 +246,10 @@ RULES: dict[type[Operation], Rule] = {
     ops.PrefetchTileOp: _prefetch,
     ops.UpdateTileOffsetOp: _update,
     ops.TileMmaOp: _mma,
-    ops.TileTransposeOp: _transpose,
+    ops.TileTransposeOp: exchange.transpose,
+    vector_ops.TileConvLayoutOp: exchange.conv_layout,
+    vector_ops.TileReduceOp: exchange.reduce,
+    vector_ops.TileBroadcastOp: exchange.broadcast,
     BroadcastOp: _spread,
+    IotaOp: _iota,
 }

@@ -1,0 +1,148 @@
+"""Operations on blocks in registers: reductions and broadcasts. Both go beyond the seed, which leaves them to XeTile.
+
+After ``distribute`` they work on fragments, and say the maps of both sides and the shape of the larger block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, VectorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dialect.attributes import SgMapAttr
+from xegpu.dialect.vectors import integers, values_of
+from xegpu.dtypes import of_mlir
+from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.layouts import LaneMap
+from xegpu.reductions import kind_of
+
+VECTOR = base(VectorType)
+IntegersAttr = ArrayAttr[IntegerAttr]
+Shape = tuple[int, int]
+
+
+def _type(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
+    type_ = value.type
+    assert isinstance(type_, VectorType)
+    element: Attribute = type_.element_type
+    return type_.get_shape(), element
+
+
+class AxesOp(IRDLOperation):
+    """What both have: a larger and a smaller block, which differ along ``axes``, where the smaller has size 1."""
+
+    axes = prop_def(IntegersAttr)
+    block = opt_prop_def(IntegersAttr)
+    source_map = opt_prop_def(SgMapAttr)
+    target_map = opt_prop_def(SgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The axes as integers."""
+        return values_of(self.axes)
+
+    @property
+    def maps(self) -> tuple[LaneMap, LaneMap] | None:
+        """Lane maps of source and result, None on whole blocks."""
+        if self.source_map is None or self.target_map is None:
+            return None
+        return self.source_map.data, self.target_map.data
+
+    def larger(self, value: SSAValue) -> Shape:
+        """The shape of the larger block, which ``value`` is, or is a fragment of."""
+        sizes = _type(value)[0] if self.block is None else values_of(self.block)
+        if len(sizes) != 2:
+            raise VerifyException(f"a block has two dimensions, not {len(sizes)}")
+        return sizes[0], sizes[1]
+
+    def smaller(self, value: SSAValue) -> Shape:
+        """The shape of the smaller block, that of the larger with 1 along the axes."""
+        rows, columns = (1 if axis in self.dimensions else size for axis, size in enumerate(self.larger(value)))
+        return rows, columns
+
+    def check(self, sources: Sequence[SSAValue], source: Shape, result: Shape) -> None:
+        """Raise a verifier's error unless sources and result are blocks of these shapes, or their fragments."""
+        if not self.dimensions or not set(self.dimensions) <= {0, 1}:
+            raise VerifyException(f"{list(self.dimensions)} are no dimensions of a block")
+        if (self.maps is None) != (self.block is None):
+            raise VerifyException("fragments have two maps and the shape of the larger block, whole blocks none of them")
+        try:
+            of_source, of_result = (source, result) if self.maps is None else (
+                self.maps[0].fragment(source), self.maps[1].fragment(result))
+        except ShapeError as error:
+            raise VerifyException(f"{error.message}\n{error.hint}") from None
+        element = _type(self.result)[1]
+        for value, shape in (*((value, of_source) for value in sources), (self.result, of_result)):
+            if _type(value) != (shape, element):
+                raise VerifyException(f"{value.type} stands where {list(shape)} of {element} are needed")
+
+
+def _properties(axes: Sequence[int], maps: tuple[LaneMap, LaneMap] | None, block: Shape | None) -> dict[str, Attribute]:
+    properties: dict[str, Attribute] = {"axes": integers(axes)}
+    if maps is not None and block is not None:
+        properties |= {"block": integers(block), "source_map": SgMapAttr(maps[0]), "target_map": SgMapAttr(maps[1])}
+    return properties
+
+
+@irdl_op_definition
+class ReduceOp(AxesOp):
+    """Blocks of one shape reduced together, to one block of size 1 along ``axes``.
+
+    ``%r = xegpu.reduce %a, %b {kind = "add", axes = [1]}``: two 8x16 blocks beside each other to one of 8x1.
+    """
+
+    name = "xegpu.reduce"
+    sources = var_operand_def(VECTOR)
+    kind = prop_def(StringAttr)
+    assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
+
+    def __init__(self, kind: str, sources: Sequence[SSAValue], axes: Sequence[int], result: Attribute,
+                 maps: tuple[LaneMap, LaneMap] | None = None, block: Shape | None = None) -> None:
+        super().__init__(operands=[sources], result_types=[result],
+                         properties={"kind": StringAttr(kind), **_properties(axes, maps, block)})
+
+    def verify_(self) -> None:
+        if not self.sources:
+            raise VerifyException("a reduction takes at least one block")
+        first = self.sources[0]
+        self.check(self.sources, self.larger(first), self.smaller(first))
+        try:
+            known = kind_of(self.kind.data, of_mlir(_type(first)[1])) == self.kind.data
+        except ElementTypeError as error:
+            raise VerifyException(f"{error.message}\n{error.hint}") from None
+        if not known:
+            raise VerifyException(f"{self.kind.data} is no kind of reduction\nuse the full name")
+
+
+@irdl_op_definition
+class BroadcastOp(AxesOp):
+    """A block of size 1 along ``axes``, repeated along them."""
+
+    name = "xegpu.broadcast"
+    source = operand_def(VECTOR)
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, axes: Sequence[int], result: Attribute,
+                 maps: tuple[LaneMap, LaneMap] | None = None, block: Shape | None = None) -> None:
+        super().__init__(operands=[source], result_types=[result], properties=_properties(axes, maps, block))
+
+    def verify_(self) -> None:
+        self.check([self.source], self.smaller(self.result), self.larger(self.result))

@@ -1,0 +1,52 @@
+"""Distribution of operations on blocks in registers: reductions, broadcasts and transpositions.
+
+    %r = xegpu.reduce %v {kind = "add", axes = [1]} : vector<16x16xf32> -> vector<16x1xf32>
+    %t = vector.transpose %v, [1, 0] : vector<16x16xf32> to vector<16x16xf32>
+becomes, a lane holding one element of each row of ``%v``,
+    %r = xegpu.reduce %v {..., source_map = <[1, 16]>, target_map = <[16, 1]>} : vector<16x1xf32> -> vector<1x1xf32>
+
+A transposition is no operation here: the fragment is that of the transposed block under the transposed map. What needs
+another map converts it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import VectorType
+
+from xegpu.dialect.block_ops import BroadcastOp, ReduceOp
+from xegpu.dialect.ops import shape_of
+from xegpu.dialect.vectors import TransposeOp
+from xegpu.rewriting import Rule
+
+
+def _reduce(build: Any, operation: ReduceOp) -> None:
+    parts = [build.get(source) for source in operation.sources]
+    shape, result, element = parts[0].form.shape, shape_of(operation.result), operation.result.type.element_type  # type: ignore
+    lanes = build.common_map([part.form for part in parts])
+    target = build.plain(result)
+    values = [build.converted(part, lanes) for part in parts]
+    fragment = VectorType(element, target.fragment(result))
+    made = ReduceOp(operation.kind.data, values, operation.dimensions, fragment, (lanes, target), shape)
+    build.set(operation.result, build.emit(made), build.form(result, target))
+
+
+def _broadcast(build: Any, operation: BroadcastOp) -> None:
+    source, shape = build.get(operation.source), shape_of(operation.result)
+    lanes, target = build.plain(source.form.shape), build.plain(shape)
+    fragment = VectorType(operation.result.type.element_type, target.fragment(shape))  # type: ignore[attr-defined]
+    made = BroadcastOp(build.converted(source, lanes), operation.dimensions, fragment, (lanes, target), shape)
+    build.set(operation.result, build.emit(made), build.form(shape, target))
+
+
+def _transpose(build: Any, operation: TransposeOp) -> None:
+    source = build.get(operation.source)
+    if source.form.packed:
+        build.fail("a block in VNNI form is not transposed")
+    lanes = source.form.lanes.along_one(source.form.shape)
+    build.set(operation.result, build.converted(source, lanes), build.form(source.form.shape[::-1], lanes.transposed))
+
+
+RULES: dict[type[Any], Rule] = {ReduceOp: _reduce, BroadcastOp: _broadcast, TransposeOp: _transpose}
+"""Rules of :mod:`xegpu.passes.distribute`, whose rebuilder knows the maps."""
