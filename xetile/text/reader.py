@@ -26,11 +26,11 @@ from xetile.text.attributes import (
     guess,
     read_hint,
     read_memref,
+    read_scattered,
     read_sg_map,
     read_tile,
     read_tile_attr,
     read_wg_map,
-    scattered,
 )
 from xetile.text.host import Launch, has_kernels, joined, launches
 from xetile.text.sketch import Bits16Type, Custom
@@ -201,7 +201,7 @@ class Reader(Parser):
         if opened and not alias and short in _ATTRIBUTES:
             return _ATTRIBUTES[short](self)
         if name == "scatter" and not opened and not alias:
-            return TileAttr(scattered())
+            return TileAttr(read_scattered(self))
         if not opened and not alias and "." not in name:
             defined = [known[1:] for known in self.attribute_aliases if known.startswith("#")]
             fail(self, f"#{name} is not defined", guess(name, defined) if defined else f"write #{name} = ... above")
