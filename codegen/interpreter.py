@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
+from xegpu.memrefs import is_shared
 
 Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
 Meanings = Mapping[type[Operation], Meaning]
@@ -100,6 +101,11 @@ class Machine:
     def batch(self) -> int:
         """Batch axes of a vector."""
         return BATCH + (self.lanes is not None)
+
+    @property
+    def work_group(self) -> tuple[Any, ...]:
+        """The indices of each instance's work-group in an array of shared local memory, which all groups have."""
+        return tuple(self.along(axis, 0, count) for axis, (_, count) in enumerate(self.groups))
 
     def along(self, axis: int, first: int, count: int) -> Any:
         """``first ... first + count - 1`` along a batch axis."""
@@ -252,8 +258,9 @@ def _bytes_of(block: Block) -> int:
 
 
 def _size(type_: Attribute) -> int:
-    if not isinstance(type_, VectorType):
+    if not isinstance(type_, VectorType) and not is_shared(type_):
         return 0
+    assert isinstance(type_, (VectorType, MemRefType))
     return math.prod(type_.get_shape()) * of_mlir(type_.element_type).compute.itemsize
 
 

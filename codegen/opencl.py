@@ -25,6 +25,7 @@ from codegen import (
     padding,
     positions,
     products,
+    shared_memory,
     shuffles,
     synchronisation,
     truth,
@@ -224,7 +225,8 @@ def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
     value = emitter.values[source]
     if isinstance(value, Array):
         dtype = of_mlir(result.type.element_type)  # type: ignore[attr-defined]
-        value = Array(f"((global {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides)
+        value = Array(f"(({value.space} {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides,
+                      value.space)
     elif not isinstance(result.type, VectorType):  # a constant of an unsigned type, written as a signed number
         value = f"(({of_mlir(result.type).opencl}){atom(value)})"
     emitter.values[result] = value
@@ -270,6 +272,9 @@ def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> 
 
 def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     desc = ops.desc_of(operation.desc)
+    if desc.block.memory_scope == "slm":
+        shared_memory.load(emitter, operation)
+        return
     if desc.block.access != "block":
         lanes.load(emitter, operation)
         return
@@ -297,6 +302,9 @@ def _pointer_type(kind: str, desc: TensorDesc) -> str:
 
 def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     desc = ops.desc_of(operation.desc)
+    if desc.block.memory_scope == "slm":
+        shared_memory.store(emitter, operation)
+        return
     if desc.block.access != "block":
         lanes.store(emitter, operation)
         return
@@ -361,7 +369,8 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **synchronisation.RULES, **positions.RULES,
+    **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
+    **positions.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),

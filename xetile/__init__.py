@@ -80,6 +80,7 @@ from xetile.loops import range
 from xetile.parsing import parse
 from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
 from xetile.selection import where
+from xetile.shared import alloc_slm
 from xetile.synchronisation import barrier, fence
 
 __version__ = "0.1.0"
@@ -88,9 +89,9 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 
 __all__ = [
     "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TARGETS",
-    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "asin", "atan", "atan2",
-    "barrier", "best_place", "bf16", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "f16",
-    "f32", "f64", "fence", "floor", "fma", "full", "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index",
+    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin", "atan",
+    "atan2", "barrier", "best_place", "bf16", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1",
+    "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index",
     "init_tile", "iota", "kernel", "load_tile", "log", "log10", "log1p", "log2", "maximum", "maxnum", "minimum",
     "minnum", "num_groups", "otherwise", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar", "sin", "sinh",
     "sqrt", "store_tile", "subgroup_id", "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma",

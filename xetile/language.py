@@ -96,8 +96,7 @@ def init_tile(
     if not isinstance(offsets, (tuple, list)) or len(offsets) != base.rank:
         raise _wrong_offsets(base, offsets)
     parameters = TileParameters((rows, columns), base.dtype.mlir, TileEncoding(_order(order), wg_map))
-    operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], [size.ssa for size in base.shape],
-                           [stride.ssa for stride in base.strides], TileType(parameters))
+    operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], *base.metadata(), TileType(parameters))
     return Tile(tracer.emit(operation))
 
 

@@ -17,6 +17,7 @@ from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
 from xegpu.memrefs import static_form
+from xegpu.slm import verify_memory
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
 from xetile.executors import MEANINGS
@@ -255,6 +256,7 @@ def _range(text: str, name: str, start: int, end: int) -> Location:
 def _verify(operation: Operation) -> None:
     try:
         operation.verify(verify_nested_ops=False)
+        verify_memory(operation)
     except VerifyException as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         message, hint = lines[0] if lines else "it does not verify", lines[1] if len(lines) == 2 else ""

@@ -38,7 +38,7 @@ def unpack(blocked: Array) -> Array:
 
 
 def _init(machine: Machine, operation: Any, operands: Sequence[Any]) -> Window:
-    return Window(*described(operation, operands))
+    return Window(*described(machine, operation, operands))
 
 
 def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:

@@ -192,6 +192,14 @@ class Tracer:
             value.name_hint = f"{name}_{kind}{position}"
         return list(operation.sizes), list(operation.strides)
 
+    def emit_at_head(self, operation: Operation) -> SSAValue:
+        """Put an operation at the head of the kernel, with the author's line; its only result."""
+        if self.broken is not None:
+            raise self.broken
+        operation.location = SourceLocation(self.location())  # type: ignore[assignment]
+        self._at_entry(operation)
+        return operation.results[0]
+
     def _at_entry(self, operation: Operation) -> None:
         first = self.entry.first_op
         last = getattr(self, "_last_entry", None)

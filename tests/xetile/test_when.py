@@ -40,7 +40,7 @@ def of_floats(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
         a = a + b
     with x.when(number(x, r) != 2.0):
         a = a * 3
-    return a
+    return a - 1
 
 
 def both_conditions(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -48,7 +48,7 @@ def both_conditions(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
         a = a + b
     with x.when((r == 0) | (r == n)):
         a = a * 2
-    return a
+    return a + 1
 
 
 def chosen(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -56,7 +56,7 @@ def chosen(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
         a = a + b
     with x.otherwise():
         a = a - b * 2
-    return a
+    return a + 1
 
 
 def first_value_in_both(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -65,6 +65,15 @@ def first_value_in_both(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
     with x.otherwise():
         row, items = b - 1, [b * 3, a]
     return row + items[0] * 2 - items[1]
+
+
+def none_before(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
+    row, rows = None, [None, 3]
+    with x.when(r == n):
+        row, rows = a, [b, a]
+    with x.otherwise():
+        row, rows = b, [a * 2, b + 1]
+    return row + rows[0] * 2 - rows[1]
 
 
 def different_ones(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -212,7 +221,7 @@ def under_python(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
 def under_conditions(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
     with x.when(r > 0), x.when(r < 3):
         a = a + b
-    return a
+    return a * 2
 
 
 def other_names(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -236,9 +245,9 @@ def untouched(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
 
 
 BODIES: tuple[Body, ...] = (
-    plain, every_order, of_floats, both_conditions, chosen, first_value_in_both, different_ones, only_otherwise,
-    swapped, swapped_in_both, one_for_two, in_containers, in_objects, closed_over, in_called_functions, in_a_loop,
-    around_a_loop, nested, a_chain, under_python, under_conditions, other_names, untouched,
+    plain, every_order, of_floats, both_conditions, chosen, first_value_in_both, none_before, different_ones,
+    only_otherwise, swapped, swapped_in_both, one_for_two, in_containers, in_objects, closed_over, in_called_functions,
+    in_a_loop, around_a_loop, nested, a_chain, under_python, under_conditions, other_names, untouched,
 )
 """Bodies take the language, two vectors, the position of the work-group and an argument of the kernel."""
 

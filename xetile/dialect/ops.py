@@ -25,7 +25,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
-from xegpu.memrefs import static_form, verify_described
+from xegpu.memrefs import is_shared, static_form, verify_described
+from xegpu.origins import arrays_of
 from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
 from xetile.dialect.encodings import verify_lanes, verify_memory_space, verify_product_maps
 from xetile.dialect.maps import map_of
@@ -179,6 +180,9 @@ class PrefetchTileOp(IRDLOperation):
         super().__init__(operands=[tile], properties={"locality": IntegerAttr(locality, i64)})
 
     def verify_(self) -> None:
+        if any(is_shared(array.type) for array in arrays_of(self.tile)):
+            raise VerifyException("a tile in shared local memory cannot be prefetched: there is no cache before it\n"
+                                  "drop the prefetch, or prefetch what is stored there from its own array")
         if not 0 <= self.locality.value.data <= 3:
             raise VerifyException(f"locality is 0, 1, 2 or 3, not {self.locality.value.data}")
 

@@ -26,6 +26,7 @@ from xegpu.dialect import positions as xegpu_positions
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
+from xegpu.memrefs import is_shared
 from xegpu.rewriting import Parts, Rebuilder, Rule, exchanged, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
@@ -80,7 +81,8 @@ def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
 
 def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
     tile, blocks = _parameters(operation.result)
-    block = BlockTdesc(array_length=tile.encoding.array_length)
+    scope = "slm" if is_shared(operation.source.type) else "global"
+    block = BlockTdesc(scope, tile.encoding.array_length)
     turned = tile.encoding.order == (0, 1)
     result = TensorDescType(TensorDesc(blocks[::-1] if turned else blocks, tile.element_type, block))
     offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
