@@ -243,7 +243,8 @@ class TileMmaOp(IRDLOperation):
                 raise VerifyException(f"A {text(a)} times B {text(b)} is not {text(c)}\n"
                                       f"the accumulator must be {rows}x{columns}")
         acc = None if self.acc is None else map_of(self.acc)
-        verify_product_maps(map_of(self.a), map_of(self.b), acc, self.wg_map and self.wg_map.data, a[-1])
+        result = None if self.wg_map is None else self.wg_map.data
+        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, a[-1])
 
 
 @irdl_op_definition
