@@ -89,12 +89,12 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 
 __all__ = [
     "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TARGETS",
-    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin", "atan",
-    "atan2", "barrier", "best_place", "bf16", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1",
-    "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index",
-    "init_tile", "iota", "kernel", "load_tile", "log", "log10", "log1p", "log2", "maximum", "maxnum", "minimum",
-    "minnum", "num_groups", "otherwise", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar", "sin", "sinh",
-    "sqrt", "store_tile", "subgroup_id", "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma",
-    "tile_reduce", "tile_transpose", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map",
-    "when", "where", "zeros",
+    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin",
+    "atan", "atan2", "barrier", "best_place", "bf16", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2",
+    "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "i1", "i16", "i32", "i4", "i64", "i8",
+    "index", "init_tile", "iota", "kernel", "load_tile", "log", "log10", "log1p", "log2", "maximum", "maxnum",
+    "minimum", "minnum", "num_groups", "otherwise", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar",
+    "sin", "sinh", "sqrt", "store_tile", "subgroup_id", "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout",
+    "tile_mma", "tile_reduce", "tile_transpose", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view",
+    "wg_map", "when", "where", "zeros",
 ]

@@ -16,6 +16,7 @@ from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
 from xegpu.positions import check_type
+from xetile.addresses import memory_of
 from xetile.arguments import AtTheCall, TypedView, check_view
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.ops import (
@@ -31,7 +32,7 @@ from xetile.dialect.ops import (
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
 from xetile.products import accumulator, check_maps, check_product, derived_map
-from xetile.tiles import Array, Tile, check_rank
+from xetile.tiles import Array, Tile
 from xetile.tracer import current, is_recording
 from xetile.values import Scalar, Value, Vector, element_type, limits, plain, scalar, scalar_of_element
 from xetile.values import scalar as scalar_value
@@ -64,48 +65,54 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
 
 
 def init_tile(
-    base: Array,
+    base: Array | Scalar,
     offsets: tuple[Any, ...],
     shape: tuple[int, int],
     *,
     order: tuple[int, int] = (1, 0),
     wg_map: WgMap | None = None,
+    base_shape: tuple[Any, ...] | None = None,
+    base_strides: tuple[Any, ...] | None = None,
+    dtype: Any = None,
 ) -> Tile:
     """A tile of ``shape`` at ``offsets`` of an array (``init_tile``); it covers the array's last two dimensions.
 
     Args:
-        base: an array argument of the kernel, or a view of one.
+        base: an array argument of the kernel, or a view of one; an array of ``xt.alloc_slm``; or an address, a
+            run-time i64 or u64, with ``base_shape``, ``base_strides`` and ``dtype``.
         offsets: row and column of the tile's first element; integers or run-time indices. An array of more than two
             dimensions is a batch of matrices: the indices of the matrix come first.
         shape: rows and columns, compile-time integers.
         order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
             checked when the kernel is lowered for an array. Such arrays work without it too.
         wg_map: how a work-group's tile is dealt to the subgroups.
+        base_shape, base_strides: sizes and strides in elements, integers or run-time indices, that describe the memory
+            from its first element on; an array has its own, and is then described anew.
+        dtype: the type of the elements at an address.
 
     Raises:
-        RankError: the array has less than two dimensions, or not as many as there are offsets.
+        RankError: the array has less than two dimensions, or not as many as there are offsets, sizes or strides.
         ShapeError: the map does not deal out the shape, or ``order`` is none.
+        ElementTypeError: ``base`` is neither an array nor an address; ``dtype`` with an array, or an address without.
     """
     tracer = current("xt.init_tile")
-    if not isinstance(base, Array):
-        raise ElementTypeError(f"init_tile takes an array argument of the kernel, not {_what(base)}",
-                               "pass the array itself", tracer.location())
-    check_rank(base, 2, "init_tile")
+    memory = memory_of(base, base_shape, base_strides, dtype)
     rows, columns = _shape(shape, "a tile's shape")
     _check_map(wg_map, (rows, columns))
-    if not isinstance(offsets, (tuple, list)) or len(offsets) != base.rank:
-        raise _wrong_offsets(base, offsets)
-    parameters = TileParameters((rows, columns), base.dtype.mlir, TileEncoding(_order(order), wg_map))
-    operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], *base.metadata(), TileType(parameters))
+    if not isinstance(offsets, (tuple, list)) or len(offsets) != memory.rank:
+        raise _wrong_offsets(base, memory.rank, offsets)
+    parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding(_order(order), wg_map))
+    operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], *memory.description(),
+                           TileType(parameters))
     return Tile(tracer.emit(operation))
 
 
-def _wrong_offsets(base: Array, offsets: Any) -> RankError:
-    given, batch = text_of(offsets), base.rank - 2
+def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
+    given, batch = text_of(offsets), rank - 2
     if not batch:
         return RankError(f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
                          "first element, for example (xt.group_id(0) * 32, 0)", current().location())
-    return RankError(f"init_tile takes as many offsets as the array has dimensions: {base.name} has {base.rank} "
+    return RankError(f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
                      f"dimensions, and the offsets are {given}",
                      f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
                      f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xegpu import control_flow
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
-from xegpu.dtypes import of_mlir
+from xegpu.dtypes import DType, i64, of_mlir, u64
 from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
 from xegpu.memrefs import static_form
 from xegpu.slm import verify_memory
@@ -151,7 +151,14 @@ def _check(argument: Argument, type_: Any) -> None:
     elif argument.rank is not None or argument.dtype is not of_mlir(type_):
         what = "an array" if argument.rank is not None else f"a number of type {argument.dtype}"
         raise ElementTypeError(f"{argument.name} is {what}, the kernel takes a number of type {type_}",
-                               "pass a float" if of_mlir(type_).is_float else "pass an integer")
+                               _number_of(of_mlir(type_)))
+
+
+def _number_of(dtype: DType) -> str:
+    """What to pass for a number of a type."""
+    if dtype in (i64, u64):
+        return f"pass numpy.{dtype.numpy.name}(...)"
+    return "pass a float" if dtype.is_float else "pass an integer of at most 32 bits"
 
 
 def _check_layout(argument: Argument, type_: MemRefType) -> None:

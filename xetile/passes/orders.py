@@ -66,10 +66,13 @@ class _Orders(Rebuilder):
 
 def _init(build: _Orders, operation: ops.InitTileOp) -> None:
     tile, turned = ops.tile_of(operation.result), build.turns(operation.result)
-    columns = way_of(operation, build.ways).endswith("columns")
+    way = way_of(operation, build.ways)
+    columns = way.endswith("columns")
     if tile.encoding.order == (0, 1) and not columns and tile.encoding.inner_blocks is None:
-        build.fail("the tile has order [0, 1], and its array is stored row by row",
-                   "drop the order, or pass the transposed view of an array stored the other way round")
+        stored = "is not known to be stored column by column" if way == "strided" else "is stored row by row"
+        build.fail(f"the tile has order [0, 1], and its array {stored}",
+                   "drop the order, or pass the transposed view of an array stored the other way round; an address "
+                   "takes base_strides=(1, pitch)")
     offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
     sizes, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
     if turned:
