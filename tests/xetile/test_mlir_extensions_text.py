@@ -363,6 +363,22 @@ gpu.return
         xt.parse(text.replace("tile_mma %a, %b", "tile_mma %a, %b {#wrong #b #a}"))
 
 
+def test_scattered_tiles() -> None:
+    tile = "!xetile.tile<1x16xf32, #xetile.tile_attr<scattered = true>>"
+    text = f"""gpu.module @m {{ gpu.func @f(%A: memref<4096xf32>, %i: vector<1x16xindex>, %m: vector<1x16xi1>) kernel {{
+%t = xetile.init_tile %A, %i : memref<4096xf32>, vector<1x16xindex> -> {tile}
+%x = xetile.load %t, %m {{padding = 1.0 : f32}} : {tile}, vector<1x16xi1> -> vector<1x16xf32>
+xetile.store %x, %t, %m : vector<1x16xf32>, {tile}, vector<1x16xi1>
+%u = xetile.update_tile_offset %t, %i : {tile}, vector<1x16xindex>
+%old = xetile.atomic_rmw addf %x, %u : vector<1x16xf32>, {tile} -> vector<1x16xf32>
+gpu.return
+}} }}"""
+    printed = str(xt.parse(text))
+    for name in ("load_gather", "store_scatter", "atomic_rmw_tile <addf>"):
+        assert f"xetile.{name}" in printed
+    assert str(xt.parse(printed)) == printed
+
+
 def test_a_kernel_returns_nothing() -> None:
     with pytest.raises(xt.TextError, match="a kernel returns nothing") as caught:
         xt.parse(HEAD + "gpu.return %i : index\n} }\n")

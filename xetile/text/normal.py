@@ -255,9 +255,9 @@ class _Maps:
 
 def _said(operation: Operation) -> WgMap | None:
     """The map that an operation itself says its result has."""
-    if isinstance(operation, ops.LoadTileOp):
-        assert isinstance(operation.tile.type, TileType)
-        return operation.tile.type.data.encoding.wg_map
+    tile = next((operand.type for operand in operation.operands if isinstance(operand.type, TileType)), None)
+    if tile is not None:  # what is loaded is dealt out as the tile is
+        return tile.data.encoding.wg_map
     given: Iterable[Attribute | None] = (*(operation.attributes.get(name) for name in RESULT_MAP),
                                          operation.properties.get("wg_map"))
     found = next((attribute for attribute in given if attribute is not None), None)
