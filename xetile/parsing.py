@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
@@ -132,7 +132,7 @@ class ParsedKernel(BaseKernel):
             return self._module
         else:
             function = function.clone()
-        function.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in (rows, columns)])
+        function.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, 64) for size in (rows, columns)])
         return ModuleOp([function], dict(self._module.attributes))
 
 
