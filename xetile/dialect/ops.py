@@ -28,6 +28,8 @@ from xegpu.errors import XeError
 from xegpu.memrefs import is_shared, static_form, verify_described
 from xegpu.origins import arrays_of
 from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
+from xetile.dialect.encodings import verify_lanes, verify_memory_space, verify_product_maps
+from xetile.dialect.maps import map_of
 from xetile.distribution import Pair, WgMap
 
 TILE = base(TileType)
@@ -89,6 +91,7 @@ class InitTileOp(IRDLOperation):
             raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
         _verify_order(tile, None if self.shape else static_form(source))
         _verify_encoding(tile)
+        verify_memory_space(tile, source)
 
 
 def _verify_order(tile: TileParameters, static: tuple[tuple[int, ...], tuple[int, ...]] | None) -> None:
@@ -117,6 +120,7 @@ def _verify_encoding(tile: TileParameters) -> None:
                               + (f", of which a subgroup has {text(dealt)}" if dealt != tile.shape else ""))
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
+    verify_lanes(tile)
 
 
 def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
@@ -259,6 +263,9 @@ class TileMmaOp(IRDLOperation):
             if (rows, columns) != (m, n):
                 raise VerifyException(f"A {text(a)} times B {text(b)} is not {text(c)}\n"
                                       f"the accumulator must be {rows}x{columns}")
+        acc = None if self.acc is None else map_of(self.acc)
+        result = None if self.wg_map is None else self.wg_map.data
+        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, a[-1])
 
 
 @irdl_op_definition
