@@ -64,8 +64,9 @@ class ToXeGPU:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        rules = {ops.TileMmaOp: partial(_mma, target=self.target),
-                 ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup)}
+        rules: dict[type[Operation], Rule] = {
+            ops.TileMmaOp: partial(_mma, target=self.target),
+            ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup)}
         return Rebuilder({**RULES, **rules}).function(function)
 
 
