@@ -7,14 +7,15 @@ from xdsl.dialects import builtin, func, gpu, math, memref, scf, ub
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.ir import Dialect
 
-from xegpu.dialect import attributes, ops, synchronisation, vectors
+from xegpu.dialect import attributes, hints, ops, synchronisation, vectors
 from xegpu.dialect.conversions import Arith
 
 XeGPU = Dialect(
     "xegpu",
     [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
      ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, synchronisation.FenceOp],
-    [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.TensorDescType],
+    [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.TensorDescType,
+     hints.CacheHintAttr],
 )
 
 Vector = Dialect(
