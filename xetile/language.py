@@ -206,8 +206,8 @@ def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
     """
     _need(tile, Tile, "prefetch_tile")
     if type(locality) is not int or locality not in range(4):
-        raise ShapeError(f"locality is 0, 1, 2 or 3, not {text_of(locality)}", "use 3 to keep the tile close, 2 for what "
-                         "is needed later", current().location())
+        raise ShapeError(f"locality is 0, 1, 2 or 3, not {text_of(locality)}",
+                         "use 3 to keep the tile close, 2 for what is needed later", current().location())
     current().emit(PrefetchTileOp(tile.ssa, locality))
 
 
