@@ -40,7 +40,7 @@ from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
-from xegpu.memrefs import static_form
+from xegpu.memrefs import is_address, static_form
 from xegpu.rewriting import number
 from xegpu.targets import Target
 
@@ -239,6 +239,9 @@ def _recast(emitter: Emitter, operation: memref.CastOp) -> None:
 
 def _create(emitter: Emitter, operation: ops.CreateNdTdescOp) -> None:
     array: Array = emitter.values[operation.source]
+    if is_address(operation.source.type):
+        dtype = ops.desc_of(operation.result).dtype
+        array = Array(f"((global {dtype.opencl} *)(ulong){atom(emitter.values[operation.source])})", dtype, (), ())
     if operation.shape:
         sizes, strides = (tuple(emitter.values[value] for value in group)
                           for group in (operation.shape, operation.strides))

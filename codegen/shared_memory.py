@@ -65,10 +65,12 @@ class _Access:
     Attributes:
         operand: the descriptor.
         fragment: the variables that are loaded or stored.
+        subgroup: lanes of the subgroup, over which a map of fewer lanes repeats.
     """
 
     operand: SSAValue
     fragment: Fragment
+    subgroup: int
 
     @cached_property
     def desc(self) -> Any:
@@ -140,11 +142,16 @@ class _Access:
     @cached_property
     def runs(self) -> list[Run]:
         """The messages that move it; none where it has to be moved element by element."""
-        if not self.aligned:
+        if not self.aligned or self.repeats:
             return []
         row, column = self.where() if self.form == "own" else self.where()[::-1]
         found = runs(self.panels.position(row, column), self.size, self.aligned)
         return found if all(run.together for run in found) or self.lane_weights else []
+
+    @property
+    def repeats(self) -> bool:
+        """Whether several lanes hold the same elements."""
+        return bool(self.desc.sg_map.lanes < self.subgroup)
 
     @cached_property
     def lane_weights(self) -> tuple[int, int] | None:
@@ -196,7 +203,7 @@ def _times(name: str, weight: int) -> str:
 def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     """``load_nd`` from shared local memory."""
     fragment = emitter.fresh(operation.result)
-    access = _Access(operation.desc, fragment)
+    access = _Access(operation.desc, fragment, emitter.subgroup)
     emitter.values[operation.result] = fragment
     name = f"load_slm_{access.label}"
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
@@ -211,7 +218,8 @@ def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
 def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     """``store_nd`` to shared local memory."""
     fragment = emitter.fragment(operation.value)
-    access = _Access(operation.desc, fragment.renamed(tuple(f"in{i}" for i in range(len(fragment.names)))))
+    renamed = fragment.renamed(tuple(f"in{i}" for i in range(len(fragment.names))))
+    access = _Access(operation.desc, renamed, emitter.subgroup)
     name = f"store_slm_{access.label}"
     values = "".join(f", {fragment.c_type} {variable}" for variable in access.fragment.names)
     head = f"static void {name}(local {access.desc.dtype.opencl} *base, {_PARAMETERS}{values})"
@@ -348,7 +356,7 @@ def _single(emitter: Emitter, access: _Access, variable: int, kind: str) -> Iter
     fragment, (row, column) = access.fragment, access.where()
     lanes, count = access.desc.sg_map, fragment.width * fragment.per_lane
     across = lanes.wi_layout[1]
-    lane = "(int)get_sub_group_local_id()"
+    lane = "(int)get_sub_group_local_id()" + (f" % {lanes.lanes}" if access.repeats else "")
     y = f"y + {lane} / {across} * {lanes.wi_data[0]}" if lanes.wi_layout[0] > 1 else "y"
     x = f"x + {lane} % {across} * {lanes.wi_data[1]}" if across > 1 else "x"
     yield "{"

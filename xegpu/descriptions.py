@@ -10,7 +10,7 @@ from xdsl.dialects.memref import CastOp, ExtractStridedMetaDataOp
 from xdsl.ir import SSAValue
 
 from xegpu.constants import number
-from xegpu.memrefs import Described, is_shared, static_form
+from xegpu.memrefs import Described, is_address, is_shared, static_form
 from xegpu.origins import array_of
 from xegpu.rewriting import Rebuilder, exchanged
 
@@ -62,6 +62,8 @@ def geometry(operation: Described) -> str:
     """
     if not operation.shape:
         return "own"
+    if is_address(operation.source.type):
+        return "other"
     own = _own_numbers(operation, array_of(operation.source))
     if own is not None and _same(operation.shape, own[0]) and _same(operation.strides, own[1]):
         return "own"

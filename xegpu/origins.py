@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, UnrealizedConversionCastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 _MOVES = ("xetile.update_tile_offset", "xegpu.update_nd_offset", "xetile.update_scattered_tile", "xegpu.update_offset",
@@ -60,7 +60,9 @@ def _carried(loop: scf.ForOp, position: int) -> Iterator[SSAValue]:
 
 
 def arrays_of(value: SSAValue) -> set[SSAValue]:
-    """What a tile or descriptor may stand on: function arguments, and arrays in shared local memory."""
+    """What a tile or descriptor may stand on: function arguments, arrays in shared local memory, and addresses."""
+    if isinstance(value.type, (IntegerType, IndexType)):
+        return {value}  # an address, which stands on no array
     found: set[SSAValue] = set()
     for made in makings(value):
         owner = made.owner
@@ -78,6 +80,8 @@ def array_of(value: SSAValue) -> SSAValue:
             if not value.owner.operands:
                 return value
             value = value.owner.operands[0]
+            if isinstance(value.type, (IntegerType, IndexType)):
+                return value  # an address
         else:
             before = next(_before(value), None)
             if before is None:

@@ -13,11 +13,12 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xegpu import block_meanings, layouts, memory, positions, scattered_reference
+from xegpu.addresses import memory_at
 from xegpu.dialect import ops
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.positions import IotaOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
-from xegpu.memrefs import is_shared
+from xegpu.memrefs import is_address, is_shared
 
 Array = np.ndarray[Any, Any]
 
@@ -79,6 +80,10 @@ def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array
 def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
     """What makes a window, from the operands of what makes a tile or a descriptor: array, row, column, lead."""
     array, *numbers = operands
+    if is_address(operation.source.type):
+        rows, columns, *sizes_and_strides = numbers
+        array, where = memory_at(array, sizes_and_strides[:2], sizes_and_strides[2:], operation.result.type.data.dtype)
+        return array, rows, columns, where
     first, second = len(operation.offsets), len(operation.offsets) + len(operation.shape)
     *lead, row, column = numbers[:first]
     group = machine.work_group if is_shared(operation.source.type) else ()

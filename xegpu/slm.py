@@ -47,7 +47,7 @@ def _verify_allocation(operation: AllocOp) -> None:
     if static_form(type_) is None or not isinstance(type_.layout, NoneAttr):
         raise VerifyException(f"the shape of {type_} is not static and row-major\n"
                               "shared local memory is allocated when the kernel is compiled")
-    if above is not None and not isinstance(above, func.FuncOp):
+    if above is not None and above.name not in ("func.func", "gpu.func"):
         raise VerifyException("shared local memory is allocated at the head of a kernel, not in a loop or a branch\n"
                               "move it out: it is one array however often the loop runs")
 

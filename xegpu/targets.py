@@ -166,8 +166,9 @@ class Target:
         return max(fitting, key=lambda block: (block.rows * block.columns * block.blocks, block.rows), default=None)
 
 
-def _xe2(name: str, description: str, ocloc: str) -> Target:
-    return Target(name, description, ocloc, 16, _dpas_forms(16) + _vector_forms(16, all_types=False), XE2_BLOCKS)
+def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024) -> Target:
+    forms = _dpas_forms(16) + _vector_forms(16, all_types=False)
+    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm)
 
 
 def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:
@@ -178,7 +179,7 @@ def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] 
 TARGETS = {
     target.name: target
     for target in (
-        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc"),
+        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024),
         _xe2("bmg", "Arc B-series (Battlemage)", "bmg"),
         _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
         _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),

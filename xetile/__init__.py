@@ -20,6 +20,7 @@ from xegpu.errors import (
 )
 from xegpu.targets import TARGETS
 from xetile.arguments import Spec
+from xetile.blocks import tile_pack, tile_unpack
 from xetile.conditions import otherwise, when
 from xetile.distribution import WgMap
 from xetile.executors import best_place
@@ -96,6 +97,7 @@ __all__ = [
     "i4", "i64", "i8", "index", "init_tile", "iota", "kernel", "load_gather", "load_tile", "log", "log10", "log1p",
     "log2", "maximum", "maxnum", "minimum", "minnum", "num_groups", "otherwise", "parse", "prefetch_tile", "range",
     "round", "rsqrt", "scalar", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh",
-    "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_reduce", "tile_transpose", "trunc", "u16", "u32",
-    "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "where", "zeros",
+    "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose",
+    "tile_unpack", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "where",
+    "zeros",
 ]

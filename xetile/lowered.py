@@ -12,7 +12,9 @@ from codegen.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.targets import Target
-from xetile.pipeline import Options, stages
+from xetile.passes.orders import check_orders
+from xetile.pipeline import Options, stage_of, stages
+from xetile.text.kernels import printed
 
 
 class Lowered:
@@ -28,6 +30,8 @@ class Lowered:
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location) -> None:
         self.module, self.target, self.access = module, target, access
         self._location = location
+        if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
+            check_orders(self.function, access)
 
     def __repr__(self) -> str:
         return f"<{self.name} for {self.target.name}>"
@@ -58,17 +62,17 @@ class Lowered:
     @cached_property
     def stages(self) -> dict[str, str]:
         """Every stage as MLIR text, in order."""
-        return {name: str(module) for name, module in self.modules.items()}
+        return {name: printed(module) for name, module in self.modules.items()}
 
     @property
     def xetile(self) -> str:
         """The recorded kernel as MLIR text."""
-        return str(self.module)
+        return printed(self.module)
 
     @property
     def xegpu(self) -> str:
         """The fully lowered kernel as MLIR text: fragments of one lane, VNNI form, chosen access."""
-        return str(self.modules["xegpu"])
+        return printed(self.modules["xegpu"])
 
     @cached_property
     def emitted(self) -> opencl.Source:

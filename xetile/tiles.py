@@ -47,6 +47,11 @@ class Tile(Addressed):
         return tile_of(self.ssa).shape
 
     @property
+    def blocked_shape(self) -> tuple[int, ...]:
+        """The shape of the vectors that are loaded and stored: of four dimensions with ``inner_blocks``."""
+        return tile_of(self.ssa).blocked_shape()
+
+    @property
     def dtype(self) -> DType:
         """The element type."""
         return tile_of(self.ssa).dtype

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _PACKAGE = __name__.partition(".")[0]
-_FILES = ("tracer", "arithmetic", "values", "tiles", "products", "functions", "language", "loops", "frames", "kernel",
-          "arguments", "reductions", "carried", "statements", "conditions", "synchronisation", "powers", "operands",
-          "selection", "scattered", "gathers")
-_RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
+_OURS = f"{_PACKAGE}."
+_LIBRARY = f"{_PACKAGE}.library"
+"""Kernels in there are authors' code like any other."""
 
 
 class _Recordings(threading.local):
@@ -225,9 +224,13 @@ class Tracer:
 def _author() -> FrameType | None:
     """The innermost frame that is not a part of the recording."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__") in _RECORDING:
+    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return frame
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith(_OURS) and not module.startswith(_LIBRARY)
 
 
 def signless(mlir: Attribute) -> IntegerType | IndexType:

@@ -419,6 +419,38 @@ def test_tiles_that_go_elsewhere(place: Place, offset: int, rng: np.random.Gener
     c.check(wanted)
 
 
+@xt.kernel
+def exchanged(A, B, C):
+    """Two tiles that change places as often as the group's number says."""
+    row = xt.group_id(0)
+    one, other = xt.init_tile(A, (0, 0), SHAPE), xt.init_tile(B, (8, 0), SHAPE)
+    for _ in xt.range(row):
+        one, other = other, xt.update_tile_offset(one, 8, 16)
+    xt.store_tile(xt.load_tile(one) - xt.load_tile(other) * 2, xt.init_tile(C, (row * 8, 0), SHAPE))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_tiles_that_loops_exchange(place: Place, rng: np.random.Generator) -> None:
+    a, b = integers(rng, xt.f32, 40, 48), integers(rng, xt.f32, 40, 49)[:, 1:]
+    c = np.full((40, 16), 77, np.float32)
+    place.of(exchanged)[5](a, b, c)
+    for row in range(5):
+        (one, top, left), (two, low, right) = (a, 0, 0), (b, 8, 0)
+        for _ in range(row):
+            (one, top, left), (two, low, right) = (two, low, right), (one, top + 8, left + 16)
+        wanted = one[top:top + 8, left:left + 16] - two[low:low + 8, right:right + 16] * 2
+        np.testing.assert_array_equal(c[row * 8:row * 8 + 8], wanted)
+
+
+def test_tiles_of_arrays_stored_in_another_order() -> None:
+    by_columns = xt.Spec((40, 48), "f32", (1, 40))
+    low = elsewhere.lower(xt.Spec((40, 48), "f32"), by_columns, xt.Spec((42, 16), "f32"), 2)
+    with pytest.raises(xt.ShapeError, match=r"a value is .* before the body of a loop or condition") as caught:
+        assert low.opencl
+    assert "with xt.when(row == n + k)" in str(caught.value) or "with xt.otherwise()" in str(caught.value)
+    assert "stored in the same order" in caught.value.hint
+
+
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_a_condition_is_a_jump_and_the_products_stay(target: str) -> None:
     require_ocloc()

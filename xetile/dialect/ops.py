@@ -28,6 +28,8 @@ from xegpu.errors import XeError
 from xegpu.memrefs import is_shared, static_form, verify_described
 from xegpu.origins import arrays_of
 from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
+from xetile.dialect.encodings import verify_lanes, verify_memory_space, verify_product_maps
+from xetile.dialect.maps import map_of
 from xetile.distribution import Pair, WgMap
 
 TILE = base(TileType)
@@ -44,6 +46,12 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     """The shape of the vector that ``value`` is."""
     assert isinstance(value.type, VectorType)
     return value.type.get_shape()
+
+
+def flat_shape(shape: Sequence[int]) -> Pair:
+    """Rows and columns of a vector, in blocks or not."""
+    rows, columns, *block = shape
+    return (rows * block[0], columns * block[1]) if block else (rows, columns)
 
 
 def text(shape: Sequence[int]) -> str:
@@ -83,6 +91,7 @@ class InitTileOp(IRDLOperation):
             raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
         _verify_order(tile, None if self.shape else static_form(source))
         _verify_encoding(tile)
+        verify_memory_space(tile, source)
 
 
 def _verify_order(tile: TileParameters, static: tuple[tuple[int, ...], tuple[int, ...]] | None) -> None:
@@ -102,10 +111,16 @@ def _verify_encoding(tile: TileParameters) -> None:
     blocks, order = tile.encoding.inner_blocks, tile.encoding.order
     if sorted(order) != [0, 1]:
         raise VerifyException(f"order must be [1, 0] or [0, 1], not {list(order)}")
-    if blocks and (tile.shape[0] % blocks[0] or tile.shape[1] % blocks[1]):
-        raise VerifyException(f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}")
+    dealt = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
+    if blocks and (len(blocks) != 2 or min(blocks) <= 0):
+        raise VerifyException(f"inner_blocks are two positive integers, not {list(blocks)}")
+    if blocks and any(size % block for covered in (tile.shape, dealt)
+                      for size, block in zip(covered, blocks, strict=True)):
+        raise VerifyException(f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
+                              + (f", of which a subgroup has {text(dealt)}" if dealt != tile.shape else ""))
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
+    verify_lanes(tile)
 
 
 def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
@@ -248,6 +263,9 @@ class TileMmaOp(IRDLOperation):
             if (rows, columns) != (m, n):
                 raise VerifyException(f"A {text(a)} times B {text(b)} is not {text(c)}\n"
                                       f"the accumulator must be {rows}x{columns}")
+        acc = None if self.acc is None else map_of(self.acc)
+        result = None if self.wg_map is None else self.wg_map.data
+        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, a[-1])
 
 
 @irdl_op_definition
