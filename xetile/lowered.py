@@ -7,7 +7,7 @@ from functools import cached_property
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from codegen import offline, opencl
+from codegen import offline, opencl, sycl
 from codegen.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
@@ -82,6 +82,18 @@ class Lowered:
     def opencl(self) -> str:
         """The kernel as OpenCL C, the same text for every device."""
         return self.emitted.text
+
+    @property
+    def sycl(self) -> str:
+        """The kernel as a SYCL C++ file: a free-function kernel with the same body, and a host function ``launch``."""
+        return self.sycl_behind("")
+
+    def sycl_behind(self, prelude: str) -> str:
+        """The SYCL C++ file with OpenCL C before the kernel, which supplies the builtins that a device lacks."""
+        try:
+            return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
+        except XeError as error:
+            raise error.at(self._location) from None
 
     @cached_property
     def _binary(self) -> offline.DeviceBinary:
