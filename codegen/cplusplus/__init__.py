@@ -19,11 +19,11 @@ _SCALAR = r"(?:u?(?:char|short|int|long)|half|float|double)"
 _VECTOR = rf"{_SCALAR}(?:2|3|4|8|16)"
 _RESERVED = frozenset([
     "alignas", "alignof", "and", "and_eq", "asm", "bitand", "bitor", "catch", "char8_t", "char16_t", "char32_t",
-    "class", "co_await", "co_return", "co_yield", "compl", "concept", "consteval", "constexpr", "constinit", "const_cast",
-    "decltype", "delete", "dynamic_cast", "explicit", "export", "friend", "mutable", "namespace", "new", "noexcept",
-    "not", "not_eq", "nullptr", "operator", "or", "or_eq", "protected", "public", "reinterpret_cast", "requires",
-    "static_assert", "static_cast", "template", "this", "thread_local", "throw", "try", "typeid", "typename", "using",
-    "virtual", "wchar_t", "xor", "xor_eq",
+    "class", "co_await", "co_return", "co_yield", "compl", "concept", "consteval", "constexpr", "constinit",
+    "const_cast", "decltype", "delete", "dynamic_cast", "explicit", "export", "friend", "mutable", "namespace",
+    "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "protected", "public",
+    "reinterpret_cast", "requires", "static_assert", "static_cast", "template", "this", "thread_local", "throw",
+    "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq",
 ])
 """Words of C++ that are names in OpenCL C."""
 
