@@ -18,7 +18,6 @@ from codegen.devices import Queue, needs_spirv
 from codegen.log import LOGGER
 from codegen.offline import OCLOC_DEVICES, compile_spirv, has_ocloc
 from codegen.prelude import prelude_for
-from codegen.spirv import entry_points
 from codegen.sycl_compiler import compile_sycl, has_sycl_compiler
 from xegpu.errors import ToolError
 
@@ -54,11 +53,8 @@ def road_for(queue: Queue) -> str:
     Raises:
         ToolError: XETILE_SPIRV names no road, or the queue takes SPIR-V only and there is no compiler that makes it.
     """
-    named = os.environ.get(VARIABLE, "")
-    if named:
-        if named not in _NAMES:
-            raise ToolError(f"{VARIABLE} is {named!r}, which is no road to SPIR-V", 'set it to "sycl" or "ocloc"')
-        return named
+    if named := os.environ.get(VARIABLE, ""):
+        return _known(named, f"{VARIABLE} is")
     if not needs_spirv(queue):
         return ""
     found = next((road for road, is_here in _available().items() if is_here), None)
@@ -67,6 +63,12 @@ def road_for(queue: Queue) -> str:
                         'pip install "xetile[device]" brings the SYCL compiler; or install Intel\'s ocloc and set '
                         "XETILE_OCLOC to it")
     return found
+
+
+def _known(road: str, said: str) -> str:
+    if road not in _NAMES:
+        raise ToolError(f"{said} {road!r}, which is no road to SPIR-V", 'choose "sycl" or "ocloc"')
+    return road
 
 
 def can_make_spirv() -> bool:
@@ -78,8 +80,8 @@ def _available() -> Mapping[str, bool]:
     return {"sycl": has_sycl_compiler(), "ocloc": has_ocloc()}
 
 
-def make_spirv(road: str, text: Text, emulated: bool) -> tuple[bytes, str]:
-    """A kernel as SPIR-V, and its name there.
+def make_spirv(road: str, text: Text, emulated: bool) -> bytes:
+    """A kernel as SPIR-V; its name there is its only entry point.
 
     Args:
         road: what :func:`road_for` gave.
@@ -87,15 +89,14 @@ def make_spirv(road: str, text: Text, emulated: bool) -> tuple[bytes, str]:
         emulated: whether the device lacks Intel's builtins, so that they must be functions of the module.
 
     Raises:
-        ToolError: the compiler is missing or refused the kernel; the hint names the other road.
+        ToolError: there is no such road, or its compiler is missing or refused the kernel; the hint names the other.
     """
     started = time.perf_counter()
     with naming_the_other(road, text.name):
-        data = _by_sycl(text, emulated) if road == "sycl" else _by_ocloc(text, emulated)
+        data = _by_sycl(text, emulated) if _known(road, "this is") == "sycl" else _by_ocloc(text, emulated)
     LOGGER.info("%s compiled %s for %s to %d bytes of SPIR-V in %.2f s", _NAMES[road], text.name, text.target,
                 len(data), time.perf_counter() - started)
-    (name,) = entry_points(data)
-    return data, name
+    return data
 
 
 @contextmanager
@@ -109,9 +110,8 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
     try:
         yield
     except ToolError as error:
-        if road:
-            other = _OTHER[road]
-            LOGGER.warning("%s failed by the road %s: %s", kernel, road, error.message)
+        if other := _OTHER.get(road):
+            LOGGER.info("%s failed by the road %s: %s", kernel, road, error.message)
             hint = f"{VARIABLE}={other} takes {_NAMES[other]} instead of {_NAMES[road]}"
             error.hint = f"{error.hint}; or {hint}" if error.hint else hint
         raise

@@ -15,7 +15,8 @@ from codegen.interpreter import Meaning, Window
 from codegen.launcher import build_program, find_kernel, launch
 from codegen.log import LOGGER
 from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
-from codegen.roads import Text, can_make_spirv, make_spirv, naming_the_other, opencl_for_cpu, road_for
+from codegen.roads import can_make_spirv, naming_the_other, opencl_for_cpu, road_for
+from codegen.spirv import entry_points
 from codegen.usm import UsmArray, copy_in, copy_out
 from xegpu.dtypes import DType
 from xegpu.errors import DeviceError, ShapeError, TargetError
@@ -151,8 +152,8 @@ class DeviceExecutor:
         emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
         source: str | bytes
         if road:
-            text = Text(emitted.name, emitted.text, lowered.sycl_behind, self.target.name, emitted.options)
-            source, name = make_spirv(road, text, on_cpu)
+            source = lowered.spirv(road, emulated=on_cpu)
+            (name,) = entry_points(source)
         else:
             source, name = opencl_for_cpu(emitted.text) if on_cpu else emitted.text, emitted.name
             LOGGER.info("%s gets %s as OpenCL C", self.device, name)

@@ -40,13 +40,12 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"__attribute__\(\(opencl_unroll_hint\((\d+)\)\)\)", _unrolled),
     (rf"\(({_VECTOR})\)\(", r"make_\1("),
     (r"\((\w+##\w+)\)\(", r"joined<\1>("),  # of a type that a macro makes
-    (rf"\blocal ({_SCALAR}\d*) (\w+)((?:\[[^\]]*\])+);",
+    (rf"\blocal ({_SCALAR}\d*) (\w+)((?:\[[^\]]*\])+)(?: __attribute__\(\(aligned\(64\)\)\))?;",
      r"auto &\2 = *(XETILE_LOCAL \1(*)\3)__sycl_allocateLocalMemory(sizeof(\1\3), 64);"),
     (r"\(private (?=[\w ]+\*\))", "(XETILE_PRIVATE "),
     (r"\bprivate ", ""),  # a parameter: any pointer goes there
     (r"\bglobal\b", "XETILE_GLOBAL"),
     (r"\blocal\b", "XETILE_LOCAL"),
-    (r"\bconstant\b", "XETILE_CONSTANT"),
     (rf"\b({'|'.join(sorted(_RESERVED))})\b", r"\1_cplusplus"),
 )
 """Patterns with what takes their place, in order."""

@@ -6,7 +6,6 @@ static_assert(sizeof(long) == 8, "written for systems on which a long has 64 bit
 
 #define XETILE_GLOBAL __attribute__((opencl_global))
 #define XETILE_LOCAL __attribute__((opencl_local))
-#define XETILE_CONSTANT __attribute__((opencl_constant))
 #define XETILE_PRIVATE __attribute__((opencl_private))
 #define XETILE_EXTERN __attribute__((sycl_device))
 #ifndef INFINITY
@@ -117,6 +116,23 @@ XETILE_FLOATS(XETILE_WIDTHS, XETILE_OF_TYPE)
 XETILE_INTEGERS(XETILE_WIDTHS, XETILE_SATURATED, ConvertFToS)
 XETILE_UNSIGNED(XETILE_WIDTHS, XETILE_SATURATED, ConvertFToU)
 XETILE_WIDTHS(half, XETILE_HALF_OF)
+
+template <class T, int n> using vector_of = T __attribute__((ext_vector_type(n)));
+#define XETILE_VECTOR_ACCESS(n, memory)                                                            \
+  template <class T> inline vector_of<T, n> vload##n(ulong offset, const memory T *at) {           \
+    vector_of<T, n> vector;                                                                        \
+    _Pragma("unroll") for (int i = 0; i < n; ++i) vector[i] = at[offset * n + i];                  \
+    return vector;                                                                                 \
+  }                                                                                                \
+  template <class T> inline void vstore##n(vector_of<T, n> vector, ulong offset, memory T *at) {   \
+    _Pragma("unroll") for (int i = 0; i < n; ++i) at[offset * n + i] = vector[i];                  \
+  }
+#define XETILE_VECTOR_ACCESSES(n) XETILE_VECTOR_ACCESS(n, XETILE_GLOBAL) XETILE_VECTOR_ACCESS(n, XETILE_LOCAL)
+XETILE_VECTOR_ACCESSES(2)
+XETILE_VECTOR_ACCESSES(3)
+XETILE_VECTOR_ACCESSES(4)
+XETILE_VECTOR_ACCESSES(8)
+XETILE_VECTOR_ACCESSES(16)
 
 template <class T, class C> inline T select(T otherwise, T value, C condition) {
   if constexpr (shape<C>::width == 1) return condition ? value : otherwise;
