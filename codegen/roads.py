@@ -47,13 +47,18 @@ class Text:
     options: str
 
 
+def chosen_road() -> str:
+    """What XETILE_SPIRV says, "" if it is not set."""
+    return os.environ.get(VARIABLE, "")
+
+
 def road_for(queue: Queue) -> str:
     """The road to SPIR-V that serves a queue, ``"sycl"`` or ``"ocloc"``; "" for one that gets OpenCL C.
 
     Raises:
         ToolError: XETILE_SPIRV names no road, or the queue takes SPIR-V only and there is no compiler that makes it.
     """
-    if named := os.environ.get(VARIABLE, ""):
+    if named := chosen_road():
         return _known(named, f"{VARIABLE} is")
     if not needs_spirv(queue):
         return ""

@@ -15,7 +15,7 @@ from codegen.interpreter import Meaning, Window
 from codegen.launcher import build_program, find_kernel, launch
 from codegen.log import LOGGER
 from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
-from codegen.roads import can_make_spirv, naming_the_other, opencl_for_cpu, road_for
+from codegen.roads import can_make_spirv, chosen_road, naming_the_other, opencl_for_cpu, road_for
 from codegen.spirv import entry_points
 from codegen.usm import UsmArray, copy_in, copy_out
 from xegpu.dtypes import DType
@@ -143,9 +143,9 @@ class DeviceExecutor:
                 copy_out(placed[position].source, arguments[position].source)
 
     def _kernel(self, lowered: Lowered) -> Any:
-        key = (lowered, road_for(self.queue))
+        key = (lowered, chosen_road())  # the choice may change while a program runs
         if key not in self._kernels:
-            self._kernels[key] = self._built(*key)
+            self._kernels[key] = self._built(lowered, road_for(self.queue))
         return self._kernels[key]
 
     def _built(self, lowered: Lowered, road: str) -> Any:

@@ -189,7 +189,7 @@ def test_a_repeated_launch_traces_lowers_and_builds_nothing(monkeypatch: pytest.
     monkeypatch.setattr("xetile.lowered.stages", never)
     monkeypatch.setattr("codegen.opencl.emit", never)
     monkeypatch.setattr(executors, "build_program", never)
-    monkeypatch.setattr(executors, "prelude_for", never)
+    monkeypatch.setattr(executors, "opencl_for_cpu", never)
     gemm[2, 2](a, b, c)
     other_size = dpnp.zeros((30, 30), dtype="f4", sycl_queue=a.sycl_queue)
     gemm[2, 2](other_size, other_size, c)
