@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from codegen import devices
 from codegen.offline import find_ocloc
+from codegen.sycl_compiler import find_sycl_compiler
 from xegpu.errors import DeviceError, ToolError
 
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
@@ -53,6 +54,14 @@ def require_ocloc() -> str:
         return str(find_ocloc())
     except ToolError as error:
         unavailable(f"needs ocloc: {error}")
+
+
+def require_sycl_compiler() -> str:
+    """The path of the SYCL runtime's compiler; without it the test is skipped."""
+    try:
+        return str(find_sycl_compiler())
+    except ToolError as error:
+        unavailable(f"needs the SYCL compiler: {error}")
 
 
 def require_dpnp() -> Any:
