@@ -81,9 +81,13 @@ def turned(A, B, *, rows=16, columns=32):
     xt.store_tile(xt.tile_transpose(v + v), xt.init_tile(B, (0, 0), (columns, rows)))
 
 
-@pytest.mark.parametrize("place", [*LANES[::2], *DEVICE], ids=str)
-@pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.bf16, dtypes.i8, dtypes.f64, dtypes.u16], ids=str)
-@pytest.mark.parametrize("shape", [(64, 32), (24, 48), (16, 2), (2, 16), (12, 20)], ids=str)
+TURNED = [(shape, dtype) for shape in [(32, 32), (24, 48), (16, 2), (2, 16), (12, 20)]
+          for dtype in (dtypes.f32, dtypes.bf16, dtypes.i8, dtypes.f64)]
+
+
+@pytest.mark.parametrize(("shape", "dtype", "place"), [
+    (*case, place) for i, case in enumerate(TURNED) for place in (LANES[0], LANES[2], DEVICE[i % len(DEVICE)])
+], ids=str)
 def test_what_is_computed_is_transposed(shape: tuple[int, int], dtype: DType, place: Place) -> None:
     a = np.arange(shape[0] * shape[1]).reshape(shape) % 120
     b = np.zeros(shape[::-1], dtype.numpy)
