@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects import builtin, func, gpu, math, memref, scf, ub
+from xdsl.dialects import builtin, func, math, memref, scf, ub
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.ir import Dialect
 
 from xegpu.dialect import attributes, block_ops, ops, synchronisation, vectors
 from xegpu.dialect.conversions import Arith
+from xegpu.dialect.kernels import Gpu
 
 XeGPU = Dialect(
     "xegpu",
@@ -28,7 +29,7 @@ Vector = Dialect(
 def context(*more: Dialect) -> Context:
     """A context with the XeGPU dialect, the dialects around it, and ``more``."""
     result = Context()
-    for dialect in (builtin.Builtin, Arith, func.Func, gpu.GPU, math.Math, memref.MemRef, scf.Scf, ub.UB, Vector, XeGPU,
+    for dialect in (builtin.Builtin, Arith, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB, Vector, XeGPU,
                     *more):
         result.load_dialect(dialect)
     return result

@@ -9,9 +9,10 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from xegpu.dialect.attributes import parse_fields, print_fields
+from xegpu.dialect.attributes import SgMapAttr, parse_fields, print_fields
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import ShapeError
+from xegpu.layouts import LaneMap
 from xetile.distribution import Pair, WgMap
 
 
@@ -44,12 +45,16 @@ class TileEncoding:
         wg_map: how the work-group's tile is dealt to subgroups; None on a subgroup's tile.
         inner_blocks: rows and columns of the blocks that memory operations move; None before blocking.
         array_length: blocks side by side that one memory operation moves.
+        memory_space: 3 for a tile of shared local memory, where the type says it.
+        sg_map: which lane holds which element, where the type says it; the lowering chooses by itself.
     """
 
     order: Pair = (1, 0)
     wg_map: WgMap | None = None
     inner_blocks: Pair | None = None
     array_length: int = 1
+    memory_space: int = 0
+    sg_map: LaneMap | None = None
 
 
 @irdl_attr_definition
@@ -64,13 +69,17 @@ class TileAttr(Data[TileEncoding]):
         wg_map = fields.pop("wg_map", fields.pop("wg", None))
         if wg_map is not None and not isinstance(wg_map, WgMapAttr):
             parser.raise_error("wg_map must be a #xetile.wg_map")
-        return TileEncoding(wg_map=wg_map.data if wg_map else None, **fields)  # type: ignore[arg-type]
+        lanes = fields.pop("sg_map", None)
+        return TileEncoding(wg_map=wg_map.data if wg_map else None,
+                            sg_map=lanes.data if isinstance(lanes, SgMapAttr) else None,
+                            **fields)  # type: ignore[arg-type]
 
     def print_parameter(self, printer: Printer) -> None:
         fields: dict[str, object] = {}
         for name, value in vars(self.data).items():
             if value != getattr(TileEncoding, name):
-                fields[name] = WgMapAttr(value) if isinstance(value, WgMap) else value
+                fields[name] = WgMapAttr(value) if isinstance(value, WgMap) else \
+                    SgMapAttr(value) if isinstance(value, LaneMap) else value
         print_fields(printer, fields)
 
 

@@ -1,0 +1,213 @@
+"""Tile types and attributes of XeTile as the seed and mlir-extensions spell them.
+
+    tile<64x32xbf16, #xetile.tile_attr<wg = #wg_map_a, order = [0, 1], inner_blocks = array<i64: 32,16>>>
+    tile<256x32xf16  #mp_a>                  the map itself, with or without the comma
+    tile<1x256xbf16, #scatter>
+    !xetile.tile<32x64xf16, #xetile.tile_attr<scattered = true, memory_space = 3>>
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import fields as fields_of
+from typing import Any, NoReturn
+
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, MemRefType, StridedLayoutAttr, i64
+from xdsl.ir import Attribute
+from xdsl.parser import AttrParser
+
+from xegpu.dialect.attributes import SgMapAttr, parse_integers
+from xegpu.errors import XeError
+from xegpu.layouts import LaneMap
+from xetile.dialect.attributes import TileAttr, TileEncoding, TileParameters, WgMapAttr
+from xetile.dialect.hints import POLICIES
+from xetile.distribution import WgMap
+
+ENCODINGS = {"wg": "wg_map", "scattered": "scatter"}
+"""Other names of what a tile_attr holds."""
+_HELD = [field.name for field in fields_of(TileEncoding)]
+SPACES = {"slm": 3, "shared": 3, "global": 0}
+"""Words for memory spaces, with the numbers that MLIR uses."""
+
+
+def fail(parser: AttrParser, message: str, hint: str, at: Any = None) -> NoReturn:
+    """Raise an error at a position of the text, by default at what is read next."""
+    parser.raise_error(f"{message}\n{hint}", at)
+
+
+def guess(word: str, known: Any) -> str:
+    """A hint that names what a word may have meant."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"did you mean {near[0]}?" if near else f"it is one of {', '.join(known)}"
+
+
+def _read_fields(parser: AttrParser, what: str, read: Mapping[str, Callable[[AttrParser], Any]]) -> dict[str, Any]:
+    """``<name = value, ...>``, each field read by its own function; other names for one are those of ENCODINGS."""
+    found: dict[str, Any] = {}
+
+    def field() -> None:
+        at = parser._current_token.span
+        word = parser.parse_identifier()
+        name = ENCODINGS.get(word, word)
+        if name not in read:
+            fail(parser, f"a {what} has no field {word}", guess(word, read), at)
+        if name in found:
+            fail(parser, f"{word} is given twice", "leave one out", at)
+        parser.parse_punctuation("=")
+        found[name] = read[name](parser)
+
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+    return found
+
+
+def _made(parser: AttrParser, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except XeError as error:
+        fail(parser, error.message, error.hint)
+
+
+def _need(parser: AttrParser, fields: dict[str, Any], what: str, *names: str) -> None:
+    if missing := [name for name in names if name not in fields]:
+        fail(parser, f"a {what} needs {missing[0]}", f"write {', '.join(f'{name} = [1, 1]' for name in names)}")
+
+
+def read_wg_map(parser: AttrParser) -> WgMap:
+    """``<sg_layout = [8, 4], sg_data = [32, 64]>``."""
+    fields = _read_fields(parser, "wg_map", {"sg_layout": parse_integers, "sg_data": parse_integers})
+    _need(parser, fields, "wg_map", "sg_layout", "sg_data")
+    return _made(parser, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
+
+
+def read_sg_map(parser: AttrParser) -> LaneMap:
+    """``<wi_layout = [1, 16], wi_data = [1, 1]>``."""
+    fields = _read_fields(parser, "sg_map", {"wi_layout": parse_integers, "wi_data": parse_integers})
+    _need(parser, fields, "sg_map", "wi_layout")
+    return _made(parser, lambda: LaneMap(fields["wi_layout"], fields.get("wi_data", (1, 1))))  # type: ignore[no-any-return]
+
+
+def read_hint(parser: AttrParser) -> str:
+    """``<cached>``."""
+    with parser.in_angle_brackets():
+        at = parser._current_token.span
+        policy = parser.parse_identifier()
+        if policy not in POLICIES:
+            fail(parser, f"there is no cache hint {policy}", guess(policy, POLICIES), at)
+    return policy
+
+
+def _map_field(parser: AttrParser) -> WgMap:
+    if parser._current_token.text == "<":
+        return read_wg_map(parser)
+    given = parser.parse_attribute()
+    if not isinstance(given, WgMapAttr):
+        fail(parser, f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>")
+    return given.data
+
+
+def _lanes_field(parser: AttrParser) -> LaneMap:
+    if parser._current_token.text == "<":
+        return read_sg_map(parser)
+    given = parser.parse_attribute()
+    if not isinstance(given, SgMapAttr):
+        fail(parser, f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>")
+    return given.data
+
+
+def _number_field(parser: AttrParser) -> int:
+    number = parser.parse_integer()
+    if parser.parse_optional_punctuation(":"):  # MLIR prints 3 : i32
+        parser.parse_type()
+    return number
+
+
+def _space_field(parser: AttrParser) -> int:
+    word = parser.parse_optional_identifier()
+    return _number_field(parser) if word is None else SPACES.get(word, -1)
+
+
+_FIELDS: dict[str, Callable[[AttrParser], Any]] = {
+    "order": parse_integers, "wg_map": _map_field, "sg_map": _lanes_field, "inner_blocks": parse_integers,
+    "array_length": _number_field, "memory_space": _space_field, "scatter": lambda parser: parser.parse_boolean(),
+}
+
+
+def read_tile_attr(parser: AttrParser) -> TileEncoding:
+    """``<order = [0, 1], wg_map = #map, sg_map = #lanes, memory_space = 3, scattered = true, array_length = 2>``."""
+    return _encoding(parser, _read_fields(parser, "tile_attr", _FIELDS))
+
+
+def _encoding(parser: AttrParser, fields: dict[str, Any]) -> TileEncoding:
+    if unknown := [name for name in fields if name not in _HELD]:
+        fail(parser, f"tiles with {unknown[0]} are not supported", "leave it out")
+    return TileEncoding(**fields)
+
+
+def scattered() -> TileEncoding:
+    """What ``#scatter`` stands for where the text does not define it."""
+    return TileEncoding(**{"scatter": True})
+
+
+def read_tile(parser: AttrParser) -> TileParameters:
+    """What stands behind ``tile``: ``<64x32xbf16, #tile_attr>``."""
+    with parser.in_angle_brackets():
+        at = parser._current_token.span
+        shape, element_type = parser.parse_shape()
+        if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
+            fail(parser, "a tile has two static dimensions", "write tile<64x32xbf16>", at)
+        fields: dict[str, Any] = {}
+        while parser.parse_optional_punctuation(",") or parser._current_token.text != ">":
+            fields |= _read_part(parser)
+        return TileParameters((shape[0], shape[1]), element_type, _encoding(parser, fields))
+
+
+def _read_part(parser: AttrParser) -> dict[str, Any]:
+    """One of the parts behind a tile's element type: a tile_attr, a map, ``order = [0, 1]``."""
+    at = parser._current_token.span
+    if (word := parser.parse_optional_identifier()) is not None:
+        name = ENCODINGS.get(word, word)
+        if name not in _FIELDS:
+            fail(parser, f"a tile has no {word}", guess(word, _FIELDS), at)
+        parser.parse_punctuation("=")
+        return {name: _FIELDS[name](parser)}
+    given = parser.parse_attribute()
+    if isinstance(given, TileAttr):
+        return {name: value for name, value in vars(given.data).items() if value != getattr(TileEncoding, name)}
+    if isinstance(given, WgMapAttr):
+        return {"wg_map": given.data}
+    if isinstance(given, SgMapAttr):
+        return {"sg_map": given.data}
+    fail(parser, f"{given} is not an attribute of a tile", "write #xetile.tile_attr<order = [0, 1], wg_map = #map>", at)
+
+
+def read_memref(parser: AttrParser) -> Attribute:
+    """What stands behind ``memref``, with the layout ``affine_map=<...>`` and the space ``slm`` of the seed."""
+    with parser.in_angle_brackets():
+        if parser._current_token.text == "*":
+            fail(parser, "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
+        shape, element_type = parser.parse_ranked_shape()
+        layout: Attribute | None = None
+        space: Attribute | None = None
+        while parser.parse_optional_punctuation(","):
+            given = _memref_part(parser)
+            if isinstance(given, (AffineMapAttr, StridedLayoutAttr)):
+                layout = given
+            else:
+                space = given
+        return MemRefType(element_type, shape, layout, space)  # type: ignore[arg-type]
+
+
+def _memref_part(parser: AttrParser) -> Attribute:
+    start = parser._current_token.span.start
+    word = parser._current_token.text
+    if word in SPACES:
+        parser.parse_identifier()
+        return IntegerAttr(SPACES[word], i64)
+    if word == "affine_map":
+        parser.parse_identifier()
+        if parser.parse_optional_punctuation("="):
+            with parser.in_angle_brackets():
+                return AffineMapAttr(parser.parse_affine_map())
+        parser._resume_from(start)
+    return parser.parse_attribute()

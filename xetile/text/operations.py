@@ -1,0 +1,357 @@
+"""How each XeTile operation is made from what was read: the seed's names and those of mlir-extensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, MemRefType, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.dialect.vectors import integers
+from xegpu.dtypes import DType, of_mlir
+from xegpu.errors import XeError
+from xegpu.reductions import kind_of
+from xetile.dialect import ops, vector_ops
+from xetile.dialect.attributes import TileType, WgMapAttr
+from xetile.dialect.hints import LEVELS, CacheHintAttr
+from xetile.dialect.maps import map_of
+from xetile.distribution import WgMap
+from xetile.text.sketch import Entry, Sketch, agrees, read
+
+RESULT_MAP = ("wg_map", "map", "wg_map_result", "wg_map_c", "layout_result_0")
+"""Names of the attribute that says how a result is dealt out: ours, then those of mlir-extensions."""
+SOURCE_MAP = ("source_map", "wg_map_source")
+_KINDS = {"addf": "add", "addi": "add", "mulf": "mul", "muli": "mul", "andi": "and", "ori": "or", "xori": "xor",
+          "maxf": "maximumf", "minf": "minimumf"}
+
+Rule = Callable[[Sketch], Operation]
+
+
+def _only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
+    """The operands that stand by themselves, of which there must be as many as ``counts`` allow."""
+    if len(sketch.operands) not in counts:
+        sketch.fail(f"it takes {what}, not {len(sketch.operands)} operands", f"write {sketch.name} {what} : types")
+    return sketch.operands
+
+
+def _group(sketch: Sketch) -> list[Entry]:
+    return sketch.groups.pop(0) if sketch.groups else []
+
+
+def _values(sketch: Sketch, entries: Sequence[Entry]) -> list[SSAValue]:
+    """Index values; an integer in the text becomes a constant."""
+    return [sketch.parser.constant(entry) if isinstance(entry, int) else entry for entry in entries]
+
+
+def _axes(sketch: Sketch, *names: str) -> list[int]:
+    """Dimensions, in brackets or as an attribute."""
+    given = _integers(sketch, *names)
+    entries = given if given is not None else _group(sketch)
+    if not all(isinstance(entry, int) for entry in entries):
+        sketch.fail("its dimensions are values", "write them as numbers: [1]")
+    return [entry for entry in entries if isinstance(entry, int)]
+
+
+def _integers(sketch: Sketch, *names: str) -> list[int] | None:
+    """An attribute of integers: ``[16, 16]`` or ``array<i64: 16, 16>``."""
+    given = sketch.take(*names)
+    if isinstance(given, ArrayAttr) and all(isinstance(item, IntegerAttr) for item in given):
+        return [item.value.data for item in given]
+    if isinstance(given, DenseArrayBase):
+        return [int(item) for item in given.get_values()]
+    return None if given is None else sketch.fail(f"{names[0]} is {given}", f"write {names[0]} = [16, 16]")
+
+
+def _result(sketch: Sketch, like: Attribute | None = None) -> Any:
+    """The one type behind the arrow; ``b16`` becomes ``like``."""
+    if len(sketch.results) != 1:
+        sketch.fail(f"it has one result, and the text says {len(sketch.results)} types for it",
+                    "write the result's type behind ->")
+    said = sketch.results[0]
+    if like is not None and isinstance(said, VectorType) and \
+            agrees(said, VectorType(like, said.get_shape())):  # type: ignore[arg-type]
+        return VectorType(like, said.get_shape())
+    return said
+
+
+def _map(sketch: Sketch, given: Attribute | None) -> WgMap | None:
+    if given is not None and not isinstance(given, WgMapAttr):
+        sketch.fail(f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+    return given.data if given is not None else None  # type: ignore[attr-defined]
+
+
+def _maps(sketch: Sketch, *sources: tuple[SSAValue, tuple[str, ...]]) -> WgMap | None:
+    """The result's map; those that the text gives for the sources must be what they have.
+
+    Maps without names stand in the order of the operands, the result's last.
+    """
+    bare, sketch.bare = sketch.bare, []
+    if len(bare) > len(sources) + 1:
+        sketch.fail(f"{len(bare)} maps are more than its operands and its result", "give one for the result")
+    named = sketch.take(*RESULT_MAP)
+    if named is not None and bare:
+        sketch.fail("its map has a name, and another one stands there without", "leave one of them out")
+    before = [None] * (len(sources) + 1 - len(bare)) + bare[:-1] if bare else [None] * len(sources)
+    for (value, names), first in zip(sources, before, strict=True):
+        said = _map(sketch, sketch.take(*names) if first is None else first)
+        has = map_of(value)
+        if said is not None and has is not None and said != has:
+            sketch.fail(f"an operand is dealt out as {has}, and the text says {said}", "leave the operand's map out")
+    return _map(sketch, bare[-1] if bare else named)
+
+
+def _attribute(map_: WgMap | None) -> WgMapAttr | None:
+    return None if map_ is None else WgMapAttr(map_)
+
+
+def _tile_and_vector(sketch: Sketch, counts: tuple[int, ...]) -> tuple[SSAValue, SSAValue, SSAValue | None]:
+    """Tile, value and mask in whatever order they stand."""
+    operands = _only(sketch, "%value, %tile" + (", %mask" if 3 in counts else ""), *counts)
+    tiles = [value for value in operands if isinstance(value.type, TileType)]
+    vectors = [value for value in operands if isinstance(value.type, VectorType)]
+    if len(tiles) != 1 or len(tiles) + len(vectors) != len(operands):
+        sketch.fail("it takes a vector and a tile", "write %value, %tile : vector<...>, tile<...>")
+    masks = [value for value in vectors if of_mlir(value.type.element_type).name == "i1"]  # type: ignore[attr-defined]
+    mask = masks[-1] if len(vectors) == 2 and masks else None
+    value = next(value for value in vectors if value is not mask)
+    if len(vectors) == 2 and mask is None:
+        sketch.fail("neither of its vectors is a mask", "a mask has elements of i1")
+    return tiles[0], value, mask
+
+
+def _hints(sketch: Sketch) -> dict[str, Attribute]:
+    hints = {level: sketch.take(level) for level in LEVELS}
+    for level, hint in hints.items():
+        if hint is not None and not isinstance(hint, CacheHintAttr):
+            sketch.fail(f"{level} is {hint}", "write #xetile.cache_hint<cached>")
+    return {level: hint for level, hint in hints.items() if hint is not None}
+
+
+def _padding(sketch: Sketch, dtype: DType) -> Attribute | None:
+    """The padding as the tile's element type; zero is what there is without it."""
+    given = sketch.take("padding")
+    if given is None:
+        return None
+    if not isinstance(given, (FloatAttr, IntegerAttr)):
+        sketch.fail(f"padding is {given}", "give a number: {padding = 1.0}")
+    number = given.value.data
+    if not dtype.is_float and number != int(number):
+        sketch.fail(f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds")
+    if number == 0:
+        return None
+    return FloatAttr(float(number), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
+
+
+def _init(sketch: Sketch) -> Operation:
+    result = _result(sketch)
+    if not isinstance(result, TileType) or not sketch.operands:
+        sketch.fail("it makes a tile of an array", "write %array[%row, %column] : memref<...> -> tile<...>")
+    source, *rest = sketch.operands
+    if rest and isinstance(rest[0].type, VectorType):
+        sketch.finish()
+        return sketch.parser.made("InitScatteredTileOp", sketch, source, rest[0], result)  # type: ignore[no-any-return]
+    rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else 2
+    listed: list[list[Entry]] = [list(rest[i:i + rank]) for i in range(0, len(rest), rank)]
+    groups = [_values(sketch, group) for group in (*listed, *sketch.groups)]
+    sketch.groups = []
+    if not 1 <= len(groups) <= 3 or len(groups) == 2:
+        sketch.fail("it takes offsets, or offsets, sizes and strides",
+                    "write %array, [%row, %column], [%height, %width], [%pitch, %one]")
+    sketch.finish()
+    offsets, sizes, strides = (*groups, [], [])[:3]
+    return ops.InitTileOp(source, offsets, sizes, strides, result)
+
+
+def _load(sketch: Sketch) -> Operation:
+    (tile,) = _only(sketch, "%tile", 1)
+    if not isinstance(tile.type, TileType):
+        sketch.fail(f"it loads a tile, not {tile.type}", "make one with xetile.init_tile")
+    element = tile.type.data.element_type
+    properties = {"padding": _padding(sketch, tile.type.data.dtype)}
+    hints = _hints(sketch)
+    sketch.finish("padding", *LEVELS)
+    return _create(ops.LoadTileOp, [tile], [_result(sketch, element)], properties, hints)
+
+
+def _create(kind: type[Operation], operands: Sequence[SSAValue], results: Sequence[Attribute],
+            properties: dict[str, Any], attributes: dict[str, Attribute] | None = None) -> Operation:
+    return kind.create(operands=operands, result_types=results, attributes=attributes or {},
+                       properties={name: value for name, value in properties.items() if value is not None})
+
+
+def _store(sketch: Sketch) -> Operation:
+    tile, value, _ = _tile_and_vector(sketch, (2,))
+    sketch.no_result()
+    hints = _hints(sketch)
+    sketch.finish(*LEVELS)
+    return _create(ops.StoreTileOp, [value, tile], [], {}, hints)
+
+
+def _prefetch(sketch: Sketch) -> Operation:
+    (tile,) = _only(sketch, "%tile", 1)
+    sketch.no_result()
+    hints, given = _hints(sketch), sketch.take("locality")
+    if given is not None and not isinstance(given, IntegerAttr):
+        sketch.fail(f"locality is {given}", "give a number from 0 to 3")
+    locality = given.value.data if isinstance(given, IntegerAttr) else sketch.locality
+    sketch.locality = None
+    sketch.finish("locality", *LEVELS)
+    made = ops.PrefetchTileOp(tile, _locality(hints) if locality is None else locality)
+    made.attributes.update(hints)
+    return made
+
+
+def _locality(hints: dict[str, Attribute]) -> int:
+    """What cache hints say as a locality: one less for each level that they leave out, from the nearest on."""
+    skipped = [isinstance(hint := hints.get(level), CacheHintAttr) and hint.data == "uncached" for level in LEVELS]
+    return 3 - (skipped.index(False) if False in skipped else 3)
+
+
+def _update(sketch: Sketch) -> Operation:
+    if not sketch.operands:
+        sketch.fail("it moves a tile", "write %tile, [%rows, %columns] : tile<...> -> tile<...>")
+    tile, *rest = sketch.operands
+    offsets = _values(sketch, rest or _group(sketch))
+    if sketch.results and sketch.results != [tile.type]:
+        sketch.fail(f"a tile that moves keeps its type, {tile.type}", "drop the type behind the arrow")
+    sketch.finish()
+    if offsets and isinstance(offsets[0].type, VectorType):
+        return sketch.parser.made("UpdateScatteredTileOp", sketch, tile, offsets[0])  # type: ignore[no-any-return]
+    return ops.UpdateTileOffsetOp(tile, offsets)
+
+
+def _mma(sketch: Sketch) -> Operation:
+    a, b, *acc = _only(sketch, "%a, %b or %a, %b, %acc", 2, 3)
+    given = _maps(sketch, (a, ("wg_map_a",)), (b, ("wg_map_b",)))
+    sketch.finish("wg_map", "wg_map_a", "wg_map_b", "wg_map_c")
+    has = map_of(a), map_of(b)
+    derived = WgMap(has[0].sg_layout, (has[0].sg_data[0], has[1].sg_data[1])) if has[0] and has[1] else None
+    map_ = given or (map_of(acc[0]) if acc else None) or derived
+    return ops.TileMmaOp(a, b, acc[0] if acc else None, _result(sketch), map_)
+
+
+def _transpose(sketch: Sketch) -> Operation:
+    (source,) = _only(sketch, "%v", 1)
+    permutation = _axes(sketch, "permutation") or [1, 0]
+    map_ = _maps(sketch, (source, SOURCE_MAP))
+    sketch.finish("permutation", "wg_map", "source_map")
+    properties = {"permutation": integers(permutation), "wg_map": _attribute(map_)}
+    return _create(ops.TileTransposeOp, [source], [_result(sketch)], properties)
+
+
+def _reduce(sketch: Sketch) -> Operation:
+    (source,) = _only(sketch, "<kind> %v [axis]", 1)
+    name, sketch.kind = sketch.kind, None
+    if name is None or not isinstance(source.type, VectorType):
+        sketch.fail("it takes a kind and a vector", "write <add> %v [1] : vector<...> -> vector<...>")
+    try:
+        kind = kind_of(_KINDS.get(name, name), of_mlir(source.type.element_type))
+    except XeError as error:
+        sketch.fail(error.message, error.hint)
+    made = vector_ops.TileReduceOp(kind, source, _axes(sketch, "axes", "reduction_dims"))
+    return _finished(sketch, made, source)
+
+
+def _broadcast(sketch: Sketch) -> Operation:
+    (source,) = _only(sketch, "%v [axis]", 1)
+    result, axes = _result(sketch), _axes(sketch, "axes", "broadcast_dims")
+    if not isinstance(result, VectorType):
+        sketch.fail(f"its result is a vector, not {result}", "write the result's type behind ->")
+    if not axes and isinstance(source.type, VectorType):
+        pairs = zip(source.type.get_shape(), result.get_shape(), strict=False)
+        axes = [axis for axis, (small, large) in enumerate(pairs) if small != large]
+    return _finished(sketch, vector_ops.TileBroadcastOp(source, result.get_shape(), axes), source)
+
+
+def _finished(sketch: Sketch, made: Any, source: SSAValue) -> Operation:
+    """A reduction or a broadcast with its map and the result type that the text says."""
+    map_ = _maps(sketch, (source, SOURCE_MAP))
+    sketch.finish("axes", "wg_map", "source_map")
+    properties = {**made.properties, "wg_map": _attribute(map_)}
+    return _create(type(made), [source], [_result(sketch, source.type.element_type)], properties)  # type: ignore
+
+
+def _conv_layout(sketch: Sketch) -> Operation:
+    """Of two maps without names the first is the result's (the seed's text), unless it is the one the source has."""
+    (source,) = _only(sketch, "%v", 1)
+    bare, sketch.bare = [_map(sketch, attribute) for attribute in sketch.bare], []
+    target = _map(sketch, sketch.take(*RESULT_MAP))
+    given = _map(sketch, sketch.take(*SOURCE_MAP))
+    if bare:
+        target, given = (*bare, None)[:2]
+        if given is not None and map_of(source) == target:
+            target, given = given, target
+    if target is None:
+        sketch.fail("it needs the map of its result", "write {wg_map = #xetile.wg_map<...>}")
+    sketch.finish("wg_map", "source_map")
+    properties = {"wg_map": _attribute(target), "source_map": _attribute(given)}
+    return _create(vector_ops.TileConvLayoutOp, [source], [_result(sketch) if sketch.results else source.type],
+                   properties)
+
+
+def _blocked(kind: type[Operation], position: int) -> Rule:
+    """A rule for tile_pack (whose result is blocked) and tile_unpack (whose source is)."""
+    def rule(sketch: Sketch) -> Operation:
+        (source,) = _only(sketch, "%v", 1)
+        result = _result(sketch)
+        blocks = _integers(sketch, "inner_blocks")
+        if blocks is None:
+            shape = (source.type, result)[position].get_shape()  # type: ignore[attr-defined]
+            blocks = list(shape[2:])
+        sketch.finish("inner_blocks")
+        return _create(kind, [source], [result], {"inner_blocks": integers(blocks)})
+
+    return rule
+
+
+def _atomic(sketch: Sketch) -> Operation:
+    tile, value, mask = _tile_and_vector(sketch, (2, 3))
+    name, sketch.kind = sketch.kind, None
+    if name is None:
+        sketch.fail("it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
+    _result(sketch)
+    sketch.finish()
+    return sketch.parser.made("AtomicRMWTileOp", sketch, name, value, tile, mask)  # type: ignore[no-any-return]
+
+
+def _gather(sketch: Sketch) -> Operation:
+    tile, mask, _ = _tile_and_vector(sketch, (2,))
+    padding = _padding(sketch, tile.type.data.dtype)  # type: ignore[attr-defined]
+    hints = _hints(sketch)
+    _result(sketch)
+    sketch.finish("padding", *LEVELS)
+    made: Operation = sketch.parser.made("LoadGatherOp", sketch, tile, mask, padding)
+    made.attributes.update(hints)
+    return made
+
+
+def _scatter(sketch: Sketch) -> Operation:
+    tile, value, mask = _tile_and_vector(sketch, (3,))
+    sketch.no_result()
+    hints = _hints(sketch)
+    sketch.finish(*LEVELS)
+    made: Operation = sketch.parser.made("StoreScatterOp", sketch, value, tile, mask)
+    made.attributes.update(hints)
+    return made
+
+
+_SEED: dict[str, Rule] = {
+    "init_tile": _init, "load_tile": _load, "store_tile": _store, "prefetch_tile": _prefetch,
+    "update_tile_offset": _update, "tile_mma": _mma, "tile_transpose": _transpose, "tile_reduce": _reduce,
+    "tile_broadcast": _broadcast, "tile_conv_layout": _conv_layout, "conv_layout": _conv_layout,
+    "tile_pack": _blocked(ops.TilePackOp, 1), "tile_unpack": _blocked(ops.TileUnpackOp, 0),
+    "tile_upack": _blocked(ops.TileUnpackOp, 0), "atomic_rmw_tile": _atomic, "load_gather": _gather,
+    "store_scatter": _scatter,
+}
+_EXTENSIONS: dict[str, Rule] = {
+    "transpose": _transpose, "reduction": _reduce, "broadcast": _broadcast, "convert_layout": _conv_layout,
+    "atomic_rmw": _atomic, "load": _gather, "store": _scatter,
+}
+RULES: dict[str, Rule] = {**_SEED, **{f"xetile.{name}": rule for name, rule in (_SEED | _EXTENSIONS).items()}}
+"""Names of operations in the text, with and without the prefix where the seed writes them without."""
+
+
+def read_operation(parser: Any, name: str, span: Any) -> Operation:
+    """Read an XeTile operation from behind its name."""
+    return RULES[name](read(parser, name, span))

@@ -1,0 +1,247 @@
+"""One grammar for the custom form of every XeTile operation, whatever the order of its pieces.
+
+    name pieces ":" types ("->" | "into" | "to") types
+
+The pieces are operands (``%a``, ``%a#1``, ``%pair:2``), groups of operands and integers in brackets, a kind (``<add>``),
+``locality<3>``, ``{attributes}`` and attributes by themselves (``#mp_a``), with or without commas between them. What
+they mean is for the operation's rule to say (:mod:`xetile.text.operations`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from xdsl.dialects.builtin import IndexType, IntegerType, VectorType
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import Parser
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from xegpu.dtypes import of_mlir
+from xetile.text.attributes import fail, guess
+
+_TUPLE = re.compile(r"\s*:\s*(\d+)")
+_ARROWS = ("into", "to")
+
+
+@irdl_attr_definition
+class Bits16Type(ParametrizedAttribute, TypeAttribute):
+    """``b16``, as the seed writes some vectors: 16 bits, of the type that the tile says."""
+
+    name = "xetile.b16"
+
+
+Entry = SSAValue | int
+
+
+@dataclass
+class Sketch:
+    """An operation as it was read.
+
+    Attributes:
+        name: its name in the text.
+        parser: what reads it; rules raise errors and make constants with it.
+        span: where the name stands.
+        operands: values that stand by themselves, in order.
+        groups: what stands in brackets, in order: values, integers, or both.
+        kind: what stands in ``<...>``, or a word before the operands.
+        locality: the number of ``locality<3>``.
+        attributes: those of ``{...}`` with a name.
+        bare: attributes without a name, in order.
+        types, results: types before and behind the arrow.
+    """
+
+    name: str
+    parser: Any
+    span: Any
+    operands: list[SSAValue] = field(default_factory=list)
+    groups: list[list[Entry]] = field(default_factory=list)
+    kind: str | None = None
+    locality: int | None = None
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    bare: list[Attribute] = field(default_factory=list)
+    types: list[Attribute] = field(default_factory=list)
+    results: list[Attribute] = field(default_factory=list)
+
+    def fail(self, message: str, hint: str) -> NoReturn:
+        """Raise an error at the operation's name."""
+        fail(self.parser, f"{self.name}: {message}", hint, self.span)
+
+    def take(self, *names: str) -> Attribute | None:
+        """The attribute that has one of these names, which is then dealt with."""
+        found = [name for name in names if name in self.attributes]
+        if len(found) > 1:
+            self.fail(f"{found[0]} and {found[1]} say the same", "leave one of them out")
+        return self.attributes.pop(found[0]) if found else None
+
+    def no_result(self) -> None:
+        """Raise unless the types behind the arrow are those of operands, too: ``vector<...> into tile<...>``."""
+        _check_types(self, [*self.types, *self.results])
+        self.parser.forget_results()
+
+    def finish(self, *known: str) -> None:
+        """Raise unless everything was dealt with; ``known`` are the names that the rule would have taken."""
+        if self.attributes:
+            name = min(self.attributes)
+            self.fail(f"there is no attribute {name}", guess(name, known) if known else "leave it out")
+        if self.bare:
+            self.fail(f"{self.bare[0]} stands for nothing here", "leave it out, or give it a name: {name = ...}")
+        if self.groups:
+            self.fail("there are more brackets than it takes", "leave the last ones out")
+        if self.kind is not None:
+            self.fail(f"<{self.kind}> stands for nothing here", "leave it out")
+        if self.locality is not None:
+            self.fail("a locality is for prefetch_tile", "leave it out")
+
+
+def read(parser: Any, name: str, span: Any) -> Sketch:
+    """Read an operation from behind its name."""
+    sketch = Sketch(name, parser, span)
+    while _piece(parser, sketch):
+        parser.parse_optional_punctuation(",")
+    if parser.parse_optional_punctuation(":") or _starts_type(parser):
+        parser.b16 = True
+        sketch.types = _types(parser)
+        if _arrow(parser):
+            sketch.results = _types(parser)
+        parser.b16 = False
+    else:
+        sketch.fail("its types are missing", "write them behind a colon")
+    _check_types(sketch, sketch.types)
+    return sketch
+
+
+def _piece(parser: Any, sketch: Sketch) -> bool:
+    """Read one piece into the sketch; whether there was one."""
+    token = parser._current_token
+    if token.kind is MLIRTokenKind.PERCENT_IDENT:
+        sketch.operands += _operand(parser)
+    elif token.text == "[":
+        sketch.groups.append([entry for part in parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: _entry(parser)) for entry in part])
+    elif token.text == "{":
+        _dictionary(parser, sketch)
+    elif token.kind is MLIRTokenKind.HASH_IDENT:
+        sketch.bare.append(parser.parse_attribute())
+    elif token.text == "<":
+        with parser.in_angle_brackets():
+            sketch.kind = parser.parse_identifier()
+    elif token.kind is MLIRTokenKind.BARE_IDENT and not _starts_type(parser):
+        _word(parser, sketch)
+    else:
+        return False
+    return True
+
+
+def _word(parser: Any, sketch: Sketch) -> None:
+    at, word = parser._current_token.span, parser.parse_identifier()
+    if word == "locality":
+        with parser.in_angle_brackets():
+            sketch.locality = parser.parse_integer()
+    elif sketch.kind is None and not sketch.operands:
+        sketch.kind = word
+    else:
+        known = [name for name in parser.ssa_values if name == word]
+        fail(parser, f"{word} stands where an operand or a type is expected",
+             f"did you mean %{known[0]}?" if known else "operands start with %", at)
+
+
+def _operand(parser: Any) -> list[SSAValue]:
+    """``%a``, ``%a#1``, or all values of ``%pair:2``."""
+    token = parser._parse_token(MLIRTokenKind.PERCENT_IDENT, "operand expected")
+    name, position = token.text[1:], None
+    if parser._current_token.kind is MLIRTokenKind.HASH_IDENT and parser._current_token.text[1:].isdigit():
+        position = int(parser._consume_token().text[1:])
+    values = parser.ssa_values.get(name)
+    if values is None:
+        near = [f"%{known}" for known in parser.ssa_values]
+        fail(parser, f"%{name} is not defined above", guess(f"%{name}", near) if near else "define it first", token.span)
+    counted = _TUPLE.match(parser.text, token.span.end) if position is None else None
+    if counted is not None:
+        parser._resume_from(counted.end())
+        if len(values) != int(counted[1]):
+            fail(parser, f"%{name} is {len(values)} values, not {counted[1]}", f"write %{name}:{len(values)}", token.span)
+        return list(values)
+    if len(values) > 1 and position is None or (position or 0) >= len(values):
+        fail(parser, f"%{name} is {len(values)} values", f"write %{name}:{len(values)} for all, %{name}#0 for the first",
+             token.span)
+    return [values[position or 0]]
+
+
+def _entry(parser: Any) -> list[Entry]:
+    number = parser.parse_optional_integer()
+    return _operand(parser) if number is None else [number]
+
+
+def _dictionary(parser: Any, sketch: Sketch) -> None:
+    """``{padding = 1.0, #map}``: attributes with names and without."""
+    parser.parse_punctuation("{")
+    while not parser.parse_optional_punctuation("}"):
+        if parser._current_token.kind is MLIRTokenKind.HASH_IDENT:
+            sketch.bare.append(parser.parse_attribute())
+        else:
+            name, value = parser._parse_attribute_entry()
+            sketch.attributes[name] = value
+        parser.parse_optional_punctuation(",")
+
+
+def _starts_type(parser: Any) -> bool:
+    """Whether a type is read next: the seed's table leaves out a colon."""
+    token = parser._current_token
+    return token.kind is MLIRTokenKind.EXCLAMATION_IDENT or token.text in ("tile", "vector", "memref")
+
+
+def _arrow(parser: Any) -> bool:
+    if parser.parse_optional_punctuation("->"):
+        return True
+    return any(parser.parse_optional_keyword(word) for word in _ARROWS)
+
+
+def _types(parser: Any) -> list[Attribute]:
+    delimiter = parser.Delimiter.PAREN if parser._current_token.text == "(" else parser.Delimiter.NONE
+    return list(parser.parse_comma_separated_list(delimiter, parser.parse_type))
+
+
+def agrees(said: Attribute, actual: Attribute) -> bool:
+    """Whether a type in the text is that of a value; ``b16`` leaves open which type of 16 bits it is."""
+    if isinstance(said, VectorType) and isinstance(actual, VectorType) and said.element_type == Bits16Type():
+        return said.get_shape() == actual.get_shape() and of_mlir(actual.element_type).bits == 16
+    return said == actual
+
+
+def _check_types(sketch: Sketch, types: list[Attribute]) -> None:
+    """Raise unless each type is that of an operand, in whatever order they stand."""
+    values = [*sketch.operands, *(entry for group in sketch.groups for entry in group if isinstance(entry, SSAValue))]
+    open_ = list(values)
+    for said in types:
+        value = next((value for value in open_ if agrees(said, value.type)), None)
+        if value is not None:
+            open_.remove(value)
+        elif not isinstance(said, (IndexType, IntegerType)):
+            _disagree(sketch, said, open_)
+
+
+def _disagree(sketch: Sketch, said: Attribute, values: list[SSAValue]) -> NoReturn:
+    alike = [value for value in values if type(value.type) is type(said)]
+    if not alike:
+        sketch.fail(f"no operand has the type {said}", "the types are those of the operands, each once")
+    name = f"%{alike[0].name_hint}" if alike[0].name_hint else "an operand"
+    sketch.fail(f"{name} is {alike[0].type}, and the text says {said}", f"write {alike[0].type}")
+
+
+class Custom:
+    """Stands for an operation's class where the parser looks one up by name, and reads the operation by its rule."""
+
+    def __init__(self, name: str, span: Any, rule: Any) -> None:
+        self.name, self.span, self.rule = name, span, rule
+
+    @staticmethod
+    def dialect_name() -> str:
+        """The dialect whose prefix may be left out inside."""
+        return "xetile"
+
+    def parse(self, parser: Parser) -> Any:
+        """Read the operation."""
+        return self.rule(parser, self.name, self.span)
