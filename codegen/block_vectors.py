@@ -8,7 +8,6 @@ send the other. So 8 rows of 16 lanes take 4 + 2 + 1 merges and one fold, and la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from xdsl.ir import Operation
 

@@ -1,7 +1,8 @@
-"""Element-wise operations of arith, as OpenCL C.
+"""Element-wise operations of arith and math, as OpenCL C.
 
 Integers, f16, f32 and f64 compute in their own type. bf16 is stored as 16-bit words and computes in float, rounded to
-nearest even after every operation, as the NumPy reference does. tf32 computes as float32.
+nearest even after every operation, as the NumPy reference does. tf32 computes as float32. An index is an int. Truth
+values have a form of their own (:mod:`codegen.truth`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
+from codegen import truth
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type
 from xegpu.dialect.conversions import CONVERSIONS
@@ -28,11 +30,19 @@ _SYMBOLS: dict[type[Operation], str] = {
 }
 _FUNCTIONS: dict[type[Operation], str] = {
     arith.MaxSIOp: "max", arith.MinSIOp: "min", arith.MaxUIOp: "max", arith.MinUIOp: "min",
+    arith.MaxnumfOp: "fmax", arith.MinnumfOp: "fmin",
 }
+_IN_FLOAT: dict[type[Operation], str] = {
+    math.PowFOp: "pow", math.Atan2Op: "atan2", math.CopySignOp: "copysign", math.FmaOp: "fma",
+}
+"""Functions that f16 computes in float, as :func:`unary` does."""
 _UNARY: dict[type[Operation], str] = {
     math.ExpOp: "exp", math.Exp2Op: "exp2", math.LogOp: "log", math.SqrtOp: "sqrt", math.RsqrtOp: "rsqrt",
     math.TanhOp: "tanh", math.ErfOp: "erf", math.SinOp: "sin", math.CosOp: "cos", math.FloorOp: "floor",
-    math.CeilOp: "ceil", math.AbsFOp: "fabs", math.AbsIOp: "abs",
+    math.CeilOp: "ceil", math.AbsFOp: "fabs", math.AbsIOp: "abs", math.ExpM1Op: "expm1", math.Log2Op: "log2",
+    math.Log10Op: "log10", math.Log1pOp: "log1p", math.CbrtOp: "cbrt", math.SinhOp: "sinh", math.CoshOp: "cosh",
+    math.TanOp: "tan", math.AsinOp: "asin", math.AcosOp: "acos", math.AtanOp: "atan", math.TruncOp: "trunc",
+    math.RoundEvenOp: "rint",
 }
 _EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: ">", arith.MinimumfOp: "<"}
 
@@ -42,7 +52,7 @@ def literal(number: float, dtype: DType) -> str:
     if dtype is bf16:
         return f"(ushort){int(np.asarray(number, bf16.numpy).view(np.uint16)):#06x}"
     if not dtype.is_float:
-        return str(int(number))
+        return _integer(int(number), dtype)
     value = float(np.float32(number)) if dtype.bits <= 32 else float(number)
     if not np.isfinite(value):
         text = "NAN" if np.isnan(value) else ("INFINITY" if value > 0 else "-INFINITY")
@@ -51,8 +61,17 @@ def literal(number: float, dtype: DType) -> str:
     return f"(half){value!r}f" if dtype is f16 else f"{value!r}{suffix}"
 
 
+def _integer(number: int, dtype: DType) -> str:
+    if dtype is i1:
+        return str(int(number != 0))  # MLIR's true is -1
+    # C has no negative literals, and takes the magnitude of the smallest number for a wider type.
+    return f"({number + 1}L - 1)" if number == -(1 << 63) else str(number)
+
+
 def stored(expression: str, dtype: DType) -> str:
-    """A scalar as it lies in a fragment; every scalar is kept in that form already."""
+    """A scalar as it lies in a fragment; only truth values are kept in another form."""
+    if dtype is i1:
+        return f"(short)-({expression})"
     return f"({dtype.opencl})({expression})" if dtype.kind == "i" and dtype.bits < 32 else expression
 
 
@@ -74,7 +93,7 @@ def rounded(expression: str, dtype: DType, width: int) -> str:
     return expression
 
 
-def _operands(emitter: Emitter, operation: Operation) -> tuple[DType, int, list[list[str]]]:
+def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, list[list[str]]]:
     """Element type, width, and for each variable the operands' expressions; a scalar counts as one variable."""
     type_ = operation.operands[0].type
     values = [emitter.values[operand] for operand in operation.operands]
@@ -87,7 +106,8 @@ def _operands(emitter: Emitter, operation: Operation) -> tuple[DType, int, list[
     return fragments[0].dtype, fragments[0].width, groups
 
 
-def _finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> None:
+def finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> None:
+    """Declare the result of an operation: an expression for each variable, or the one of a scalar."""
     result = operation.results[0]
     if isinstance(result.type, VectorType):
         emitter.assign(result, emitter.fresh(result), expressions)
@@ -97,12 +117,12 @@ def _finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> N
 
 def binary(emitter: Emitter, operation: Operation) -> None:
     """A binary operation on fragments or scalars."""
-    dtype, width, groups = _operands(emitter, operation)
+    dtype, width, groups = operand_groups(emitter, operation)
     expressions = []
     for group in groups:
         left, right = (computed(value, dtype, width) for value in group)
         expressions.append(rounded(_binary(type(operation), left, right, dtype, width), dtype, width))
-    _finish(emitter, operation, expressions)
+    finish(emitter, operation, expressions)
 
 
 def _binary(kind: type[Operation], left: str, right: str, dtype: DType, width: int) -> str:
@@ -126,32 +146,45 @@ def _extreme(order: str, left: str, right: str, dtype: DType, width: int) -> str
 
 def unary(emitter: Emitter, operation: Operation) -> None:
     """A function of one operand; f16 computes in float, whose functions are more accurate than half's."""
-    dtype, width, groups = _operands(emitter, operation)
+    dtype, width, groups = operand_groups(emitter, operation)
     name = _UNARY[type(operation)]
-    floats, halves = vector_type("float", width), vector_type("half", width)
     expressions = []
     for (value,) in groups:
-        if dtype is f16:
-            expressions.append(f"convert_{halves}({name}(convert_{floats}({value})))")
-        elif type(operation) is math.AbsIOp:
+        if type(operation) is math.AbsIOp:
             expressions.append(f"as_{vector_type(dtype.opencl, width)}(abs({value}))")  # OpenCL's abs is unsigned
         else:
-            expressions.append(rounded(f"{name}({computed(value, dtype, width)})", dtype, width))
-    _finish(emitter, operation, expressions)
+            expressions.append(_called(name, [value], dtype, width))
+    finish(emitter, operation, expressions)
+
+
+def in_float(emitter: Emitter, operation: Operation) -> None:
+    """A function of several operands, computed as :func:`unary` computes those of one."""
+    dtype, width, groups = operand_groups(emitter, operation)
+    name = _IN_FLOAT[type(operation)]
+    finish(emitter, operation, [_called(name, group, dtype, width) for group in groups])
+
+
+def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
+    if dtype is not f16:
+        return rounded(f"{name}({', '.join(computed(value, dtype, width) for value in values)})", dtype, width)
+    floats = vector_type("float", width)
+    return f"convert_{vector_type('half', width)}({name}({', '.join(f'convert_{floats}({v})' for v in values)}))"
 
 
 def convert(emitter: Emitter, operation: Operation) -> None:
     """A conversion between element types."""
-    source, width, groups = _operands(emitter, operation)
+    source, width, groups = operand_groups(emitter, operation)
     result = operation.results[0].type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
-    if "x" in (source.kind, target.kind):
-        _finish(emitter, operation, [f"({target.opencl}){group[0]}" for group in groups])
+    if source is i1 and isinstance(result, VectorType):
+        finish(emitter, operation, [rounded(truth.numbers(group[0], f32 if target is bf16 else target, width), target,
+                                            width) for group in groups])
         return
-    _finish(emitter, operation, [_converted(group[0], source, target, width) for group in groups])
+    finish(emitter, operation, [converted(group[0], source, target, width) for group in groups])
 
 
-def _converted(expression: str, source: DType, target: DType, width: int) -> str:
+def converted(expression: str, source: DType, target: DType, width: int) -> str:
+    """A register of one element type as another."""
     value = computed(expression, source, width)
     if target in (bf16, tf32) and source not in (bf16, tf32, f32):
         value = f"convert_{vector_type('float', width)}({value})"
@@ -179,17 +212,17 @@ def _round_tf32(value: str, width: int) -> str:
 
 
 def _bitcast(emitter: Emitter, operation: Any) -> None:
-    source, width, groups = _operands(emitter, operation)
+    source, width, groups = operand_groups(emitter, operation)
     result = operation.result.type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
     if i1 in (source, target):
         raise XeError("i1 has no bits to reinterpret")
-    _finish(emitter, operation, [f"as_{vector_type(target.opencl, width)}({group[0]})" for group in groups])
+    finish(emitter, operation, [f"as_{vector_type(target.opencl, width)}({group[0]})" for group in groups])
 
 
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys((*_SYMBOLS, *_FUNCTIONS, *_EXTREMES, arith.FloorDivSIOp), binary),
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), convert),
-    **dict.fromkeys(_UNARY, unary),
+    **dict.fromkeys(_UNARY, unary), **dict.fromkeys(_IN_FLOAT, in_float),
     arith.BitcastOp: _bitcast,
 }

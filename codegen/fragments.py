@@ -82,7 +82,7 @@ class Fragment:
 
 def word_type(dtype: DType, per_lane: int) -> str:
     """The C type of a word of ``per_lane`` elements."""
-    return dtype.opencl if per_lane == 1 else _WORDS[dtype.bits * per_lane]
+    return dtype.register if per_lane == 1 else _WORDS[dtype.bits * per_lane]
 
 
 def empty(dtype: DType, units: int, per_lane: int, stem: str, blocks: int = 1) -> Fragment:

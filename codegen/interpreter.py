@@ -46,6 +46,34 @@ class Window:
         return replace(self, row=self.row + rows, column=self.column + columns)
 
 
+    @property
+    def surface(self) -> tuple[Any, ...]:
+        """What tells its array from others: two views of one array are alike."""
+        interface = self.array.__array_interface__
+        return interface["data"], self.array.shape, self.array.strides, interface["typestr"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Windows on different arrays, of which each instance has one: the instances, and their window."""
+
+    options: tuple[tuple[np.ndarray[Any, Any], Window], ...]
+
+
+def narrow(number: Any) -> Any:
+    """A run-time number without the axes along which it does not vary, so that lattices stay lattices.
+
+    One that is the same for all instances becomes a Python number; vectors stay as they are.
+    """
+    if not isinstance(number, np.ndarray) or number.ndim != BATCH:
+        return number
+    for axis, size in enumerate(number.shape):
+        first = number.take([0], axis)
+        if size > 1 and (number == first).all():
+            number = first
+    return number if number.size > 1 else number.reshape(-1)[0].item()
+
+
 @dataclass
 class Machine:
     """What the meanings of operations may ask about the instances that are running.
@@ -109,6 +137,8 @@ class Machine:
         if isinstance(operation, scf.IfOp):
             chosen = self._branches(operation, operands[0])
             return chosen[0] if len(chosen) == 1 else chosen
+        if any(isinstance(operand, Choice) for operand in operands):
+            return self._each_option(operation, operands)
         meaning = self.meanings.get(type(operation))
         if meaning is None:
             raise XeError(f"NumPy has no meaning for {operation.name}")
@@ -152,13 +182,39 @@ class Machine:
         self.active = outer
         return results
 
+    def _each_option(self, operation: Operation, operands: Sequence[Any]) -> Any:
+        """An operation on a window that stands on different arrays, for the instances of each array."""
+        (choice,) = (operand for operand in operands if isinstance(operand, Choice))
+        outer, result = self.active, None
+        for instances, window in choice.options:
+            self.active = instances if outer is None else outer & instances
+            made = self.evaluate(operation, [window if operand is choice else operand for operand in operands])
+            result = made if result is None else self._select(instances, made, result)
+        self.active = outer
+        return result
+
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
-        if isinstance(new, Window):
-            row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
-            lead = tuple(self._select(running, *pair) for pair in zip(new.lead, old.lead, strict=True))
-            return Window(new.array, row, column, lead)
+        if isinstance(new, (Window, Choice)):
+            return self._window(running, new, old)
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
         return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
+
+    def _window(self, running: np.ndarray[Any, Any], new: Window | Choice, old: Window | Choice) -> Window | Choice:
+        found: dict[Any, tuple[np.ndarray[Any, Any], Window]] = {}
+        for side, value in ((running, new), (~running, old)):
+            for instances, window in value.options if isinstance(value, Choice) else ((np.True_, value),):
+                mask = side & instances
+                if (other := found.get(window.surface)) is not None:
+                    window = self._moved(mask, window, other[1])
+                    mask = mask | other[0]
+                found[window.surface] = mask, window
+        options = tuple((mask, window) for mask, window in found.values() if mask.any())
+        return options[0][1] if len(options) == 1 else Choice(options)
+
+    def _moved(self, running: np.ndarray[Any, Any], new: Window, old: Window) -> Window:
+        row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
+        lead = tuple(self._select(running, *pair) for pair in zip(new.lead, old.lead, strict=True))
+        return Window(new.array, row, column, lead)
 
 
 def run(

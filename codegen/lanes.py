@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from codegen import truth
 from codegen.emitter import CALL, Emitter
 from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
 from xegpu import layouts
@@ -24,6 +25,7 @@ _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
 _BLOCK_READ = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_read_us",
                32: "intel_sub_group_block_read"}
+"""Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
 
 _KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
 """Width of a vector to its components without the first, in vectors that exist."""
@@ -150,18 +152,21 @@ def _times(expression: str, factor: int) -> str:
 
 def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     """``load_nd`` by block reads or by single elements."""
-    block, fragment = _block_of(emitter, ops.desc_of(operation.desc)), emitter.fresh(operation.result)
+    block = _block_of(emitter, ops.desc_of(operation.desc))
+    fragment = truth.in_memory(emitter.fresh(operation.result))
     emitter.values[operation.result] = fragment
     pieces = block.pieces(fragment.width)
     if not block.row_bits:
         calls = [f"{_element_function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)})"
                  for piece in pieces]
         emitter.assign(operation.result, fragment, calls)
+        truth.from_memory(emitter, operation.result)
         return
     emitter.function(_rows_function(emitter, block, fragment))
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
     emitter.line(f"{block.function('load')}({_arguments(emitter, operation.desc)}, {results});")
+    truth.from_memory(emitter, operation.result)
 
 
 def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) -> str:
@@ -280,7 +285,8 @@ def _parts(count: int) -> list[tuple[int, int]]:
 
 def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     """``store_nd`` element by element."""
-    block, fragment = _block_of(emitter, ops.desc_of(operation.desc)), emitter.fragment(operation.value)
+    block = _block_of(emitter, ops.desc_of(operation.desc))
+    fragment = truth.to_memory(emitter, emitter.fragment(operation.value))
     if fragment.per_lane != 1:
         raise TargetError("a packed fragment cannot be stored element by element")
     for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):

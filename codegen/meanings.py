@@ -12,8 +12,10 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation
 
-from codegen import comparisons, synchronisation
-from codegen.interpreter import BATCH, Machine, Meaning, Meanings
+from codegen import synchronisation
+from codegen.comparisons import MEANINGS as COMPARISONS
+from codegen.interpreter import Machine, Meaning, Meanings, narrow
+from codegen.rounding import fused
 from xegpu import dtypes
 from xegpu.dialect.conversions import CONVERSIONS
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
@@ -27,21 +29,10 @@ def element_type(type_: Attribute) -> DType:
 
 def _rounded(value: Any, dtype: DType) -> Any:
     if dtype.kind == "x" or (isinstance(value, (int, float)) and not dtype.is_float):
-        return _narrow(value)
+        return narrow(value)
     if dtype is dtypes.tf32:  # arithmetic on tf32 is float32 arithmetic; only a conversion rounds
         return np.asarray(value, np.float32)
     return round_to(value, dtype)
-
-
-def _narrow(index: Any) -> Any:
-    """An index array without the axes along which it does not vary, so that lattices stay lattices."""
-    if not isinstance(index, np.ndarray) or index.ndim != BATCH:
-        return index
-    for axis, size in enumerate(index.shape):
-        first = index.take([0], axis)
-        if size > 1 and (index == first).all():
-            index = first
-    return index if index.size > 1 else int(index.reshape(-1)[0])
 
 
 def _binary(function: Callable[[Any, Any], Any]) -> Meaning:
@@ -68,7 +59,10 @@ UNARY: dict[type[Operation], Callable[[Any], Any]] = {
     math.ExpOp: np.exp, math.Exp2Op: np.exp2, math.LogOp: np.log, math.SqrtOp: np.sqrt,
     math.RsqrtOp: lambda a: 1 / np.sqrt(a), math.TanhOp: np.tanh, math.SinOp: np.sin, math.CosOp: np.cos,
     math.ErfOp: lambda a: np.asarray(_erf(a), np.float64), math.FloorOp: np.floor, math.CeilOp: np.ceil,
-    math.AbsFOp: np.abs, math.AbsIOp: np.abs,
+    math.AbsFOp: np.abs, math.AbsIOp: np.abs, math.ExpM1Op: np.expm1, math.Log2Op: np.log2, math.Log10Op: np.log10,
+    math.Log1pOp: np.log1p, math.CbrtOp: np.cbrt, math.SinhOp: np.sinh, math.CoshOp: np.cosh, math.TanOp: np.tan,
+    math.AsinOp: np.arcsin, math.AcosOp: np.arccos, math.AtanOp: np.arctan, math.TruncOp: np.trunc,
+    math.RoundEvenOp: np.rint,
 }
 
 
@@ -101,6 +95,8 @@ BINARY: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.AndIOp: lambda a, b: a & b, arith.OrIOp: lambda a, b: a | b, arith.XOrIOp: lambda a, b: a ^ b,
     arith.ShLIOp: lambda a, b: a << b, arith.ShRSIOp: lambda a, b: a >> b,
     arith.ShRUIOp: _unsigned(lambda a, b: a >> b),
+    arith.MaxnumfOp: np.fmax, arith.MinnumfOp: np.fmin, math.PowFOp: np.power, math.Atan2Op: np.arctan2,
+    math.CopySignOp: np.copysign,
 }
 
 
@@ -108,12 +104,23 @@ def _convert(machine: Machine, operation: Operation, operands: Sequence[Any]) ->
     source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
     value = operands[0]
     if "x" in (source.kind, target.kind):
-        return _narrow(value)
+        return narrow(value)
     if source.is_float and not target.is_float:
-        value = np.trunc(value)
-        low, high = np.iinfo(target.compute).min, np.iinfo(target.compute).max
-        return np.nan_to_num(np.clip(value.astype(np.float64), low, high)).astype(target.compute)
+        return _saturated(np.nan_to_num(np.trunc(np.asarray(value, np.float64))), target)
     return round_to(np.asarray(value), target)
+
+
+def _saturated(whole: Any, target: DType) -> Any:
+    """Whole floats as integers; what lies outside becomes the limit, which is no float for 64 bits."""
+    limits = np.iinfo(target.compute)
+    inside = (whole >= limits.min) & (whole < float(limits.max) + 1)
+    numbers = np.where(inside, whole, 0).astype(target.compute)
+    return np.where(inside, numbers, np.where(whole < 0, limits.min, limits.max).astype(target.compute))
+
+
+def _fma(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+    dtype = element_type(operation.results[0].type)
+    return _rounded(fused(*(np.asarray(value, dtype.compute) for value in operands)), dtype)
 
 
 def _bitcast(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
@@ -197,10 +204,11 @@ def _subgroup(machine: Machine) -> Any:
 
 
 MEANINGS: Meanings = {
-    **comparisons.MEANINGS, **synchronisation.MEANINGS,
+    **COMPARISONS, **synchronisation.MEANINGS,
     **{kind: _binary(function) for kind, function in BINARY.items()},
     **{kind: _unary(function) for kind, function in UNARY.items()},
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),
+    math.FmaOp: _fma,
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,
     ub.PoisonOp: _poison,

@@ -23,13 +23,16 @@ from codegen import (
     lanes,
     loops,
     padding,
+    positions,
     products,
     shuffles,
     synchronisation,
+    truth,
 )
 from codegen.batches import matrix
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
+from codegen.pressure import live_bytes
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
@@ -147,11 +150,11 @@ def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: in
 
 
 def registers_needed(function: func.FuncOp) -> int:
-    """About the bytes of fragments that a lane keeps alive at once: what loops carry and what their bodies load."""
-    totals = [0]
+    """About the bytes of fragments that a lane keeps alive at once; of a loop all that it carries and loads counts."""
+    totals = [live_bytes(function)]
     for operation in function.walk():
         if isinstance(operation, scf.ForOp):
-            loaded = [op.results[0] for op in operation.body.block.ops if isinstance(op, ops.LoadNdOp)]
+            loaded = [op.results[0] for op in branches.inside(operation.body.block) if isinstance(op, ops.LoadNdOp)]
             totals.append(sum(_bytes(value.type) for value in (*operation.iter_args, *loaded)))
     return max(totals)
 
@@ -184,7 +187,7 @@ def _index(symbol: str) -> Rule:
 
 
 def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
-    if isinstance(operation.result.type, VectorType):
+    if isinstance(operation.result.type, VectorType) or of_mlir(operation.result.type).opencl != "int":
         elementwise.binary(emitter, operation)
         return
     size = number(operation.rhs) or 0
@@ -222,6 +225,8 @@ def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
     if isinstance(value, Array):
         dtype = of_mlir(result.type.element_type)  # type: ignore[attr-defined]
         value = Array(f"((global {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides)
+    elif not isinstance(result.type, VectorType):  # a constant of an unsigned type, written as a signed number
+        value = f"(({of_mlir(result.type).opencl}){atom(value)})"
     emitter.values[result] = value
 
 
@@ -268,7 +273,7 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     if desc.block.access != "block":
         lanes.load(emitter, operation)
         return
-    fragment = emitter.fresh(operation.result)
+    fragment = truth.in_memory(emitter.fresh(operation.result))
     array = emitter.name(operation.result.name_hint)
     count = len(fragment.names)
     emitter.line(f"{fragment.c_type} {array}[{count}];")
@@ -281,6 +286,7 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
         arguments = _block_arguments(emitter, operation.desc)
     emitter.line(f"{name}({arguments}, (private {pointer} *){array});")
     emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
+    truth.from_memory(emitter, operation.result)
 
 
 def _pointer_type(kind: str, desc: TensorDesc) -> str:
@@ -294,7 +300,7 @@ def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     if desc.block.access != "block":
         lanes.store(emitter, operation)
         return
-    fragment = emitter.fragment(operation.value)
+    fragment = truth.to_memory(emitter, emitter.fragment(operation.value))
     array = emitter.name("stored")
     values = ", ".join(fragment.names)
     emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")
@@ -355,7 +361,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **synchronisation.RULES,
+    **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **synchronisation.RULES, **positions.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),

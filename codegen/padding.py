@@ -20,7 +20,7 @@ def _pad(emitter: Emitter, operation: ops.PadOp) -> None:
     source, result = emitter.fragment(operation.value), emitter.fresh(operation.result)
     desc: Descriptor = emitter.values[operation.desc]
     row, column = layouts.positions((shape[0], shape[1]), lanes)
-    padding = elementwise.literal(operation.number, source.dtype)
+    padding = elementwise.stored(elementwise.literal(operation.number, source.dtype), source.dtype)
     expressions = []
     for position, name in enumerate(source.names):
         units = range(position * source.width, (position + 1) * source.width)

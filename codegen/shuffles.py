@@ -7,13 +7,14 @@ from xdsl.ir import Operation
 from codegen.emitter import Emitter, Rule
 from codegen.exchanges import Words, bits_in, bits_out, function, index_table, shuffled_type
 from codegen.fragments import Fragment
+from codegen.truth import register_bits
 from xegpu import layouts
 from xegpu.dialect import ops
 from xegpu.dtypes import DType
 from xegpu.errors import TargetError
 from xegpu.lane_bits import LaneBits, bits_of
 
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
 def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
@@ -35,7 +36,7 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
     result = emitter.fresh(operation.result)
     row, column = layouts.positions(shape, target)
     words = fragment.words()
-    bits = {8: "uchar", 16: "ushort", 32: "uint"}[fragment.dtype.bits]
+    bits = _UNSIGNED[register_bits(fragment.dtype)]
     lane = emitter.name("lane_id")
     emitter.line(f"const uint {lane} = get_sub_group_local_id();")
     across = shape[1] // source.unit[1]
@@ -77,7 +78,8 @@ def _exchanged(emitter: Emitter, operation: ops.ConvertLayoutOp, fragment: Fragm
 def _fetched(words: list[str], holder: list[int], index: list[int], lane: str, bits: str) -> str:
     """The bits of one element for every lane: from lane ``holder``, word ``index``."""
     from_lane = index_table(holder, lane)
-    fetched = {i: f"intel_sub_group_shuffle((uint)as_{bits}({words[i]}), {from_lane})" for i in sorted(set(index))}
+    wide = bits if bits == "ulong" else "uint"
+    fetched = {i: f"intel_sub_group_shuffle(({wide})as_{bits}({words[i]}), {from_lane})" for i in sorted(set(index))}
     first, *others = fetched.items()
     expression = first[1]
     for i, value in others:
@@ -87,9 +89,9 @@ def _fetched(words: list[str], holder: list[int], index: list[int], lane: str, b
 
 
 def _joined(parts: list[str], dtype: DType, result: Fragment) -> str:
-    bits = {8: "uchar", 16: "ushort", 32: "uint"}[dtype.bits]
+    bits = _UNSIGNED[register_bits(dtype)]
     if len(parts) == 1:
-        return f"as_{dtype.opencl}(({bits})({parts[0]}))"
+        return f"as_{dtype.register}(({bits})({parts[0]}))"
     return f"({result.word})(" + " | ".join(f"({part}) << {i * dtype.bits}" for i, part in enumerate(parts)) + ")"
 
 

@@ -24,7 +24,7 @@ class DType:
         kind: ``"f"`` float, ``"i"`` signed, ``"u"`` unsigned, ``"x"`` index.
         numpy: the NumPy type that holds it in memory.
         mlir: the MLIR type.
-        opencl: the OpenCL C type that holds it in memory and registers.
+        opencl: the OpenCL C type that holds it in memory, and as a scalar.
         compute: the NumPy type in which NumPy executions compute with it. A value in it is always exactly
             representable in the element type, except for tf32, which is float32 until the matrix engine reads it.
     """
@@ -49,6 +49,11 @@ class DType:
     def signed(self) -> bool:
         """Whether integers of it compare and extend as signed."""
         return self.kind in "ifx"
+
+    @property
+    def register(self) -> str:
+        """The OpenCL C type that holds one element of a vector in registers; only truth values have another there."""
+        return "short" if self.name == "i1" else self.opencl
 
     @property
     def bytes(self) -> int:
@@ -103,6 +108,19 @@ def of(value: Any) -> DType:
     except (TypeError, KeyError):
         names = " ".join(BY_NAME)
         raise ElementTypeError(f"{value!r} is not an element type", f"use one of: {names}") from None
+
+
+def whole(dtype: DType) -> DType:
+    """``dtype``, if its elements are whole bytes.
+
+    Raises:
+        ElementTypeError: it is i4 or u4, which NumPy keeps a byte each and the hardware two in a byte.
+    """
+    if dtype.bits < 8:
+        wide = "i8" if dtype.kind == "i" else "u8"
+        raise ElementTypeError(f"{dtype} cannot be loaded, stored or computed with: NumPy keeps one in a byte, and the "
+                               "hardware two", f"use {wide}, as in array.astype(numpy.{BY_NAME[wide].numpy})")
+    return dtype
 
 
 def of_mlir(mlir: Attribute) -> DType:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from xegpu.dtypes import DType, i1
+
 Offset = int | np.ndarray[Any, Any]
 Block = np.ndarray[Any, Any]
 _SPARSE = 4
@@ -70,6 +72,11 @@ def read(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batc
     if prod(extents) > _SPARSE * prod(along.count for along in lattice) * prod(shape):
         return _gather(array, (*lead, row, column), shape, padding, batch)
     return _windows(_slab(array, [along.start for along in lattice], extents, padding), lattice, shape, batch)
+
+
+def as_numbers(block: Block, dtype: DType) -> Block:
+    """What was read, in the compute type of its element type; every byte that is not zero is true."""
+    return block.view(np.uint8) != 0 if dtype is i1 else block.astype(dtype.compute, copy=False)
 
 
 def _lattice(offsets: Sequence[Offset]) -> list[_Progression] | None:

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import Operation
 
-from xegpu import block_meanings, layouts, memory
+from xegpu import block_meanings, layouts, memory, positions
 from xegpu.dialect import ops
 from xegpu.dialect.ops import desc_of, shape_of
+from xegpu.dialect.positions import IotaOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 
 Array = np.ndarray[Any, Any]
@@ -110,7 +111,7 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     length, packed = desc.block.array_length, operation.packed is not None
     batch = machine.batch - (desc.sg_map is not None)
     whole = memory.read(window.array, window.row, window.column, (rows, columns * length), batch, lead=window.lead)
-    blocks = np.stack(np.split(whole.astype(desc.dtype.compute), length, axis=-1), axis=-3)
+    blocks = np.stack(np.split(memory.as_numbers(whole, desc.dtype), length, axis=-1), axis=-3)
     if desc.sg_map is not None:
         fragments = np.moveaxis(layouts.scatter(blocks, desc.sg_map, machine.lanes), -3, -4)
         return fragments if length > 1 else np.asarray(fragments[..., 0, :, :])
@@ -168,6 +169,14 @@ def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     return layouts.scatter(whole, operation.target_map.data, machine.lanes)
 
 
+def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    shape, axis = operation.block_shape(), operation.axis.value.data
+    dtype = of_mlir(operation.result.type.element_type)
+    if operation.sg_map is None:
+        return positions.whole(shape, axis, operands[0], dtype, machine.batch)
+    return positions.of_lanes(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data)
+
+
 def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
     """The table from operation to meaning.
 
@@ -185,5 +194,6 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         ops.PackOp: _pack,
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
+        IotaOp: _iota,
         **block_meanings.MEANINGS,
     }

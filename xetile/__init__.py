@@ -24,15 +24,46 @@ from xetile.conditions import otherwise, when
 from xetile.distribution import WgMap
 from xetile.executors import best_place
 from xetile.functions import absolute as abs
-from xetile.functions import ceil, cos, erf, exp, exp2, floor, log, rsqrt, sin, sqrt, tanh
+from xetile.functions import (
+    acos,
+    asin,
+    atan,
+    atan2,
+    cbrt,
+    ceil,
+    copysign,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    fma,
+    log,
+    log1p,
+    log2,
+    log10,
+    maximum,
+    maxnum,
+    minimum,
+    minnum,
+    rsqrt,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)
+from xetile.functions import round_even as round
 from xetile.kernel import Kernel, kernel
 from xetile.language import (
     full,
     group_id,
     init_tile,
+    iota,
     load_tile,
-    maximum,
-    minimum,
     num_groups,
     prefetch_tile,
     store_tile,
@@ -48,6 +79,7 @@ from xetile.language import scalar_ as scalar
 from xetile.loops import range
 from xetile.parsing import parse
 from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
+from xetile.selection import where
 from xetile.synchronisation import barrier, fence
 
 __version__ = "0.1.0"
@@ -56,10 +88,12 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 
 __all__ = [
     "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TARGETS",
-    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "best_place", "bf16", "ceil",
-    "cos", "erf", "exp", "exp2", "f16", "f32", "f64", "floor", "full", "group_id", "i1", "i16", "i32", "i4", "i64",
-    "i8", "index", "init_tile", "kernel", "load_tile", "log", "maximum", "minimum", "num_groups", "parse",
-    "barrier", "fence", "otherwise", "prefetch_tile", "range", "rsqrt", "scalar", "sin", "sqrt", "store_tile",
-    "subgroup_id", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_reduce", "tile_transpose",
-    "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "zeros",
+    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "asin", "atan", "atan2",
+    "barrier", "best_place", "bf16", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "f16",
+    "f32", "f64", "fence", "floor", "fma", "full", "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index",
+    "init_tile", "iota", "kernel", "load_tile", "log", "log10", "log1p", "log2", "maximum", "maxnum", "minimum",
+    "minnum", "num_groups", "otherwise", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar", "sin", "sinh",
+    "sqrt", "store_tile", "subgroup_id", "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma",
+    "tile_reduce", "tile_transpose", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map",
+    "when", "where", "zeros",
 ]

@@ -38,7 +38,7 @@ class Spec:
     def __init__(self, shape: Sizes, dtype: Any, strides: Sizes | None = None) -> None:
         with AtTheCall():
             self.shape = _sizes(shape, "shape")
-            self.dtype = dtypes.of(dtype)
+            self.dtype = dtypes.whole(dtypes.of(dtype))
             self.strides = _row_major(self.shape) if strides is None else _sizes(strides, "strides")
             if len(self.strides) != len(self.shape):
                 raise ShapeError(f"{len(self.strides)} strides for {len(self.shape)} dimensions",
@@ -199,7 +199,8 @@ def _instead(name: str, value: Any) -> str:
 
 def _element_type(name: str, dtype: np.dtype[Any]) -> DType:
     try:
-        return dtypes.of(dtype)
+        found = dtypes.of(dtype)
     except ElementTypeError as error:
         raise ElementTypeError(f"{name} holds {dtype}, which is not an element type",
                                f"convert it, as in {name}.astype(numpy.float32); {error.hint}") from None
+    return dtypes.whole(found)

@@ -3,31 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from xegpu import dtypes
 from xegpu.dialect import conversions
+from xegpu.dialect.comparisons import CmpFOp, CmpIOp
 from xegpu.dtypes import DType, of_mlir
 from xetile.tracer import current
 
-_FLOAT: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
-    "+": arith.AddfOp, "-": arith.SubfOp, "*": arith.MulfOp, "/": arith.DivfOp,
-    "maximum": arith.MaximumfOp, "minimum": arith.MinimumfOp,
+Rule = Callable[[SSAValue, SSAValue], Operation]
+
+
+def _compare(kind: type[CmpIOp] | type[CmpFOp], predicates: str) -> dict[str, Rule]:
+    """The rules of ``< <= > >= == !=``, in this order of predicates."""
+    return {symbol: partial(kind, predicate=predicate)
+            for symbol, predicate in zip(COMPARISONS, predicates.split(), strict=True)}
+
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_FLOAT: dict[str, Rule] = {
+    "+": arith.AddfOp, "-": arith.SubfOp, "*": arith.MulfOp, "/": arith.DivfOp, "**": math.PowFOp,
+    "maximum": arith.MaximumfOp, "minimum": arith.MinimumfOp, "maxnum": arith.MaxnumfOp, "minnum": arith.MinnumfOp,
+    **_compare(CmpFOp, "olt ole ogt oge oeq une"),
 }
-_SIGNED: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
+_SIGNED: dict[str, Rule] = {
     "+": arith.AddiOp, "-": arith.SubiOp, "*": arith.MuliOp, "//": arith.FloorDivSIOp, "%": arith.RemSIOp,
     "maximum": arith.MaxSIOp, "minimum": arith.MinSIOp, "&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp,
-    "<<": arith.ShLIOp, ">>": arith.ShRSIOp,
+    "<<": arith.ShLIOp, ">>": arith.ShRSIOp, "maxnum": arith.MaxSIOp, "minnum": arith.MinSIOp,
+    **_compare(CmpIOp, "slt sle sgt sge eq ne"),
 }
-_UNSIGNED: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
+_UNSIGNED: dict[str, Rule] = {
     **_SIGNED, "//": arith.DivUIOp, "%": arith.RemUIOp, "maximum": arith.MaxUIOp, "minimum": arith.MinUIOp,
-    ">>": arith.ShRUIOp,
+    ">>": arith.ShRUIOp, "maxnum": arith.MaxUIOp, "minnum": arith.MinUIOp,
+    **_compare(CmpIOp, "ult ule ugt uge eq ne"),
 }
-BINARY = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "x": _SIGNED}
+_TRUTH: dict[str, Rule] = {symbol: _UNSIGNED[symbol] for symbol in ("&", "|", "^", *COMPARISONS)}
+_KINDS = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "x": _SIGNED}
+
+
+def rules_of(dtype: DType) -> dict[str, Rule]:
+    """The operators of an element type, each with what makes its operation."""
+    return _TRUTH if dtype is dtypes.i1 else _KINDS[dtype.kind]
+
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
@@ -57,18 +79,18 @@ def fold(operator: str, dtype: DType, left: SSAValue, right: SSAValue) -> SSAVal
 
 
 def convert(value: SSAValue, target: DType) -> SSAValue:
-    """A scalar or vector as another element type."""
+    """A scalar or vector as another element type, which is not ``i1``: that takes a comparison with zero."""
     type_ = value.type
     source = of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
     if source is target:
         return value
     if {source, target} == {dtypes.f16, dtypes.bf16}:  # as wide as each other, so neither extends nor truncates
         return convert(convert(value, dtypes.f32), target)
+    result = VectorType(target.mlir, type_.get_shape()) if isinstance(type_, VectorType) else target.mlir
     if "x" in (source.kind, target.kind):
         if dtypes.i32 not in (source, target):  # an index converts to 32 bits only, as devices count with these
             return convert(convert(value, dtypes.i32), target)
-        return current().emit(arith.IndexCastOp(value, target.mlir))  # type: ignore[no-any-return]
-    result = VectorType(target.mlir, type_.get_shape()) if isinstance(type_, VectorType) else target.mlir
+        return current().emit(conversions.IndexCastOp(value, result))  # type: ignore[no-any-return]
     return current().emit(_conversion(source, target)(value, result))  # type: ignore
 
 
@@ -80,6 +102,6 @@ def _conversion(source: DType, target: DType) -> type[Operation]:
         return conversions.FPToSIOp if target.signed else conversions.FPToUIOp
     if target.is_float:
         return conversions.SIToFPOp if source.signed else conversions.UIToFPOp
-    if target.bits > source.bits:
+    if target.bits > source.bits or source is dtypes.i1:
         return conversions.ExtSIOp if source.signed else conversions.ExtUIOp
     return arith.BitcastOp if target.bits == source.bits else conversions.TruncIOp

@@ -1,4 +1,4 @@
-"""Elementary functions, element by element, on float vectors and run-time floats (``math`` operations around tiles).
+"""Functions of numbers, element by element, on float vectors and run-time floats (``math`` operations around tiles).
 
 f16 and bf16 compute in float32 and are rounded once. Devices compute with OpenCL's accuracy, a few units in the last
 place of float32; NumPy with its own.
@@ -12,8 +12,9 @@ from xdsl.dialects import math
 from xdsl.ir import Operation
 
 from xegpu.errors import ElementTypeError
+from xetile.operands import matched
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, plain
+from xetile.values import Arithmetic, Scalar, Value, Vector, binary, plain
 
 
 def _apply(name: str, operation: type[Operation], v: Any) -> Any:
@@ -37,9 +38,29 @@ def exp2(v: Any) -> Any:
     return _apply("exp2", math.Exp2Op, v)
 
 
+def expm1(v: Any) -> Any:
+    """e to the power of ``v``, minus one, accurate near zero."""
+    return _apply("expm1", math.ExpM1Op, v)
+
+
 def log(v: Any) -> Any:
     """The natural logarithm of ``v``."""
     return _apply("log", math.LogOp, v)
+
+
+def log2(v: Any) -> Any:
+    """The logarithm of ``v`` to base 2."""
+    return _apply("log2", math.Log2Op, v)
+
+
+def log10(v: Any) -> Any:
+    """The logarithm of ``v`` to base 10."""
+    return _apply("log10", math.Log10Op, v)
+
+
+def log1p(v: Any) -> Any:
+    """The natural logarithm of one plus ``v``, accurate near zero."""
+    return _apply("log1p", math.Log1pOp, v)
 
 
 def sqrt(v: Any) -> Any:
@@ -50,6 +71,21 @@ def sqrt(v: Any) -> Any:
 def rsqrt(v: Any) -> Any:
     """One over the square root of ``v``."""
     return _apply("rsqrt", math.RsqrtOp, v)
+
+
+def cbrt(v: Any) -> Any:
+    """The cube root of ``v``."""
+    return _apply("cbrt", math.CbrtOp, v)
+
+
+def sinh(v: Any) -> Any:
+    """The hyperbolic sine of ``v``."""
+    return _apply("sinh", math.SinhOp, v)
+
+
+def cosh(v: Any) -> Any:
+    """The hyperbolic cosine of ``v``."""
+    return _apply("cosh", math.CoshOp, v)
 
 
 def tanh(v: Any) -> Any:
@@ -72,6 +108,26 @@ def cos(v: Any) -> Any:
     return _apply("cos", math.CosOp, v)
 
 
+def tan(v: Any) -> Any:
+    """The tangent of ``v``, in radians."""
+    return _apply("tan", math.TanOp, v)
+
+
+def asin(v: Any) -> Any:
+    """The angle, in radians, whose sine is ``v``."""
+    return _apply("asin", math.AsinOp, v)
+
+
+def acos(v: Any) -> Any:
+    """The angle, in radians, whose cosine is ``v``."""
+    return _apply("acos", math.AcosOp, v)
+
+
+def atan(v: Any) -> Any:
+    """The angle, in radians, whose tangent is ``v``."""
+    return _apply("atan", math.AtanOp, v)
+
+
 def floor(v: Any) -> Any:
     """``v`` rounded down to a whole number."""
     return _apply("floor", math.FloorOp, v)
@@ -82,7 +138,75 @@ def ceil(v: Any) -> Any:
     return _apply("ceil", math.CeilOp, v)
 
 
+def trunc(v: Any) -> Any:
+    """``v`` rounded toward zero to a whole number."""
+    return _apply("trunc", math.TruncOp, v)
+
+
+def round_even(v: Any) -> Any:
+    """``v`` rounded to the nearest whole number, halves to the even one, as Python's ``round`` does."""
+    return _apply("round", math.RoundEvenOp, v)
+
+
 def absolute(v: Any) -> Any:
     """``v`` without its sign, of floats and integers; the smallest signed integer stays as it is."""
     integer = isinstance(v, Arithmetic) and not v.dtype.is_float
     return v if integer and not v.dtype.signed else _apply("abs", math.AbsIOp if integer else math.AbsFOp, v)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two values, element by element; NaN if either is NaN."""
+    return _extreme("maximum", a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two values, element by element; NaN if either is NaN."""
+    return _extreme("minimum", a, b)
+
+
+def maxnum(a: Any, b: Any) -> Any:
+    """The larger of two values, element by element; NaN counts as missing, so it is the other one."""
+    return _extreme("maxnum", a, b)
+
+
+def minnum(a: Any, b: Any) -> Any:
+    """The smaller of two values, element by element; NaN counts as missing, so it is the other one."""
+    return _extreme("minnum", a, b)
+
+
+def _extreme(operator: str, a: Any, b: Any) -> Any:
+    current(f"xt.{operator}")
+    if all(isinstance(plain(side), (int, float)) for side in (a, b)):
+        return max(a, b) if operator.startswith("max") else min(a, b)
+    return binary(operator, a, b)
+
+
+def atan2(y: Any, x: Any) -> Any:
+    """The angle, in radians, of the point (``x``, ``y``)."""
+    return _of_several("atan2", math.Atan2Op, y, x)
+
+
+def copysign(v: Any, sign: Any) -> Any:
+    """``v`` with the sign of ``sign``."""
+    return _of_several("copysign", math.CopySignOp, v, sign)
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c``, rounded once in f32 and f64; f16 and bf16 compute it so in float32 and are rounded from there.
+
+    Args:
+        a, b, c: float vectors of one shape, run-time floats or numbers; not all of them Python numbers.
+
+    Raises:
+        ElementTypeError, ShapeError: they are not floats, or differ in type, shape or map.
+    """
+    return _of_several("fma", math.FmaOp, a, b, c)
+
+
+def _of_several(name: str, operation: type[Operation], *sides: Any) -> Any:
+    tracer = current(f"xt.{name}")
+    like, operands = matched(f"xt.{name}", *sides)
+    if not like.dtype.is_float:
+        raise ElementTypeError(f"xt.{name} takes floats, not a {like.describe()}", "convert it with .to(xt.f32)",
+                               tracer.location())
+    return like.like(tracer.emit(operation.create(operands=operands, result_types=[like.ssa.type])))

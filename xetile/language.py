@@ -15,6 +15,7 @@ from xdsl.ir import Attribute
 from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
+from xegpu.positions import check_type
 from xetile.arguments import AtTheCall, TypedView, check_view
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.ops import (
@@ -27,11 +28,12 @@ from xetile.dialect.ops import (
     UpdateTileOffsetOp,
     text,
 )
+from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
 from xetile.products import accumulator, check_maps, check_product, derived_map
 from xetile.tiles import Array, Tile, check_rank
 from xetile.tracer import current, is_recording
-from xetile.values import Scalar, Value, Vector, binary, plain, scalar, scalar_of_element
+from xetile.values import Scalar, Value, Vector, element_type, limits, plain, scalar, scalar_of_element
 from xetile.values import scalar as scalar_value
 
 _DIMENSIONS = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
@@ -135,6 +137,8 @@ def load_tile(tile: Tile, *, padding: float = 0) -> Vector:
 def _padding(padding: Any, dtype: DType) -> Attribute | None:
     """The attribute for a padding; none for zero, with which everything pads by itself."""
     number = plain(padding)
+    if dtype is dtypes.i1 and isinstance(number, bool):
+        number = int(number)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise ElementTypeError(f"padding is {_what(padding)}",
                                "give a Python number, known when the kernel is compiled", current().location())
@@ -148,9 +152,8 @@ def _padding(padding: Any, dtype: DType) -> Attribute | None:
 
 
 def _holds(dtype: DType, number: int) -> bool:
-    bits = dtype.bits - (dtype.kind == "i")
-    lowest = -(1 << bits) if dtype.kind == "i" else 0
-    return lowest <= number < 1 << bits
+    low, high = limits(dtype)
+    return low <= number <= high
 
 
 def store_tile(value: Vector, tile: Tile) -> None:
@@ -266,12 +269,36 @@ def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None
     """
     tracer = current("xt.full")
     shape = _shape(shape, "a vector's shape")
-    element = _placed(lambda: dtypes.of(dtype))
+    element = element_type(dtype)
     _check_map(wg_map, shape)
     operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, shape))
     if wg_map is not None:
         operation.attributes["wg_map"] = WgMapAttr(wg_map)
     return Vector(tracer.emit(operation), wg_map)
+
+
+def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: WgMap | None = None) -> Vector:
+    """The row (``axis = 0``) or the column (``axis = 1``) of every element of a vector, from zero.
+
+    Args:
+        shape: rows and columns.
+        axis: 0 or 1.
+        dtype: element type; it must hold the last position.
+        wg_map: how it is dealt to the subgroups; positions are those in the whole vector.
+
+    Raises:
+        RankError: there is no such axis.
+        ElementTypeError: the type does not hold the positions.
+        ShapeError: the map does not deal out the shape.
+    """
+    tracer = current("xt.iota")
+    shape, element = _shape(shape, "a vector's shape"), element_type(dtype)
+    _check_map(wg_map, shape)
+    if type(axis) is not int or axis not in (0, 1):
+        raise RankError(f"a vector has axes 0 and 1, not {text_of(axis)}", "write xt.iota(shape, 0) for rows, "
+                        "xt.iota(shape, 1) for columns", tracer.location())
+    _placed(lambda: check_type(element.mlir, shape[axis]))
+    return Vector(tracer.emit(IotaOp(VectorType(element.mlir, shape), axis, wg_map=wg_map)), wg_map)
 
 
 def view(array: Any, dtype: Any) -> Any:
@@ -287,7 +314,7 @@ def view(array: Any, dtype: Any) -> Any:
         with AtTheCall():
             return TypedView(array, dtypes.of(dtype))
     tracer = current("xt.view")
-    element = _placed(lambda: dtypes.of(dtype))
+    element = element_type(dtype)
     _placed(lambda: check_view(array.name, array.dtype, element))
     source = array.ssa.type
     assert isinstance(source, MemRefType)
@@ -325,24 +352,7 @@ def subgroup_id(d: int | None = None) -> Scalar:
 def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
     """A Python number as a run-time scalar, for example as the first value of what a loop carries."""
     current("xt.scalar")
-    return Scalar(scalar_value(value, _placed(lambda: dtypes.of(dtype))))
-
-
-def maximum(a: Any, b: Any) -> Any:
-    """The larger of two values, element by element; NaN if either is NaN."""
-    return _extreme("maximum", a, b)
-
-
-def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two values, element by element; NaN if either is NaN."""
-    return _extreme("minimum", a, b)
-
-
-def _extreme(operator: str, a: Any, b: Any) -> Any:
-    current(f"xt.{operator}")
-    if all(isinstance(plain(side), (int, float)) for side in (a, b)):
-        return max(a, b) if operator == "maximum" else min(a, b)
-    return binary(operator, a, b)
+    return Scalar(scalar_value(value, element_type(dtype)))
 
 
 def _dimension(d: int) -> DimensionAttr:

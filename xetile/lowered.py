@@ -15,6 +15,7 @@ from xegpu.origins import written_arguments
 from xegpu.targets import Target
 from xegpu.upstream.export import export as subgroup_export
 from xetile.pipeline import Options, stages
+from xetile.text.kernels import printed
 from xetile.upstream.export import export as workgroup_export
 
 
@@ -61,17 +62,17 @@ class Lowered:
     @cached_property
     def stages(self) -> dict[str, str]:
         """Every stage as MLIR text, in order."""
-        return {name: str(module) for name, module in self.modules.items()}
+        return {name: printed(module) for name, module in self.modules.items()}
 
     @property
     def xetile(self) -> str:
         """The recorded kernel as MLIR text."""
-        return str(self.module)
+        return printed(self.module)
 
     @property
     def xegpu(self) -> str:
         """The fully lowered kernel as MLIR text: fragments of one lane, VNNI form, chosen access."""
-        return str(self.modules["xegpu"])
+        return printed(self.modules["xegpu"])
 
     @cached_property
     def xegpu_upstream(self) -> str:

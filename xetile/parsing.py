@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, Operation
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xegpu import control_flow
@@ -22,12 +19,16 @@ from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, S
 from xegpu.memrefs import static_form
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
-from xetile.dialect import context
+from xetile.executors import MEANINGS
 from xetile.kernel import BaseKernel
-from xetile.passes.workgroup_to_subgroup import is_dealt
-from xetile.pipeline import PASSES, STAGE, TARGET
+from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
+from xetile.pipeline import PASSES, STAGE, TARGET, stage_of
+from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
+from xetile.text.normal import normalise
+from xetile.text.reader import COMPARE, Reader
+from xetile.text.threads import THREADS, counts_threads, resolved, unknown
 
-_COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
+_STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp)
 _REACHED = {"block": "by 2D block IO", "block-columns": "by 2D block IO of its transpose", "rows": "row by row",
             "columns": "column by column", "strided": "element by element"}
 
@@ -61,6 +62,9 @@ class ParsedKernel(BaseKernel):
         self._module = ModuleOp([function], dict(attributes))
         arguments = function.body.block.args
         self.parameters = tuple(argument.name_hint or f"arg{i}" for i, argument in enumerate(arguments))
+        self._specialised: dict[tuple[int, int] | None, ModuleOp] = {}
+        if (counts := grid_size(function)) is not None:
+            self.grid_function = lambda *args, **constants: counts
         named = function.attributes.get("xegpu.target") or attributes.get(TARGET)
         self.own_target = find_target(named.data) if isinstance(named, StringAttr) else None
 
@@ -68,7 +72,7 @@ class ParsedKernel(BaseKernel):
         return f"<kernel {self.name}({', '.join(self.parameters)}), parsed>"
 
     def __str__(self) -> str:
-        return str(self._module)
+        return printed(self._module)
 
     def location(self) -> Location:
         """Where the function stands in the text."""
@@ -92,21 +96,43 @@ class ParsedKernel(BaseKernel):
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
-        """The parsed module.
+        """The parsed module, for as many subgroups as it says or the caller does.
 
         Raises:
             ArgumentError: constants or subgroups are given, which the text has in it already.
             RankError, ElementTypeError: an argument is not what the function takes.
+            ShapeError: the kernel asks for the position of its subgroup, and nothing says how many there are.
         """
         if constants:
             raise ArgumentError(f"{self.name} was parsed from text, and takes no constant {min(constants)}",
                                 "constants are fixed in the text: change it there")
-        if subgroups is not None:
+        if subgroups is not None and self._says_subgroups():
             raise ArgumentError(f"{self.name} was parsed from text, which says how many subgroups it has",
                                 "change the function's attribute xegpu.subgroups, or drop subgroups=")
         for argument, parameter in zip(arguments, self._function.body.block.args, strict=True):
             _check(argument, parameter.type)
-        return self._module
+        if subgroups not in self._specialised:
+            self._specialised[subgroups] = self._for_subgroups(subgroups)
+        return self._specialised[subgroups]
+
+    def _says_subgroups(self) -> bool:
+        """Whether the text says how many subgroups a work-group has, by an attribute or by a map."""
+        return SUBGROUPS in self._function.attributes or is_dealt(self._function)
+
+    def _for_subgroups(self, subgroups: tuple[int, int] | None) -> ModuleOp:
+        function, threads = self._function, counts_threads(self._function)
+        rows, columns = subgroups or subgroups_of(function)
+        if threads is not None:
+            if subgroups is None and SUBGROUPS not in function.attributes:
+                raise unknown(threads)
+            function = resolved(function, block_size(function) or (rows, columns, 1))
+            control_flow.check(function, is_dealt(function), TextError)  # what differs between subgroups is seen now
+        elif subgroups is None:
+            return self._module
+        else:
+            function = function.clone()
+        function.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in (rows, columns)])
+        return ModuleOp([function], dict(self._module.attributes))
 
 
 def _check(argument: Argument, type_: Any) -> None:
@@ -140,46 +166,6 @@ def _check_layout(argument: Argument, type_: MemRefType) -> None:
                                  f"pass an array with {its} elements along dimension {axis}")
 
 
-class _Reader(Parser):
-    """A parser that notes for each operation where it stands in the text."""
-
-    def __init__(self, text: str, name: str) -> None:
-        super().__init__(context(), text, name)
-        self._text, self._name = text, name
-        self._starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n")]
-
-    def parse_operation(self) -> Operation:
-        """The next operation, with its location."""
-        self._start = start = self._current_token.span.start
-        operation = super().parse_operation()
-        line_end = self._text.find("\n", start)
-        place = self.place(start, len(self._text) if line_end < 0 else line_end)
-        operation.location = SourceLocation(place)  # type: ignore[assignment]
-        return operation
-
-    def _get_op_by_name(self, name: str) -> type[Operation]:
-        """The operation of that name; an unknown one is an error at the name, not behind it."""
-        try:
-            return super()._get_op_by_name(name)
-        except ParseError:
-            known = [operation.name for operation in self.ctx.loaded_ops]
-            near = difflib.get_close_matches(name, known, 1)
-            start = self._text.find(name, self._start)
-            raise TextError(f"there is no operation {name}", f"did you mean {near[0]}?" if near else _COMPARE,
-                            self.place(start, start + len(name))) from None
-
-    def place(self, start: int, end: int) -> Location:
-        """The location of a range of the text that lies on one line."""
-        line = bisect_right(self._starts, start)
-        column = start - self._starts[line - 1]
-        return Location.at(self._name, line, column, column + max(end - start, 1), self._text)
-
-    def here(self) -> Location:
-        """The location of the word that is read next."""
-        span = self._current_token.span
-        return self.place(span.start, span.end)
-
-
 def _place(operation: Operation) -> Location:
     place = operation.location
     assert isinstance(place, SourceLocation)
@@ -196,44 +182,62 @@ def parse(text: str, name: str = "<text>") -> Module:
     Raises:
         TextError: the text does not parse or does not verify; the message names line and column.
     """
-    module = _read(text, name)
+    module, reader = _read(text, name)
     for operation in module.walk():
         _verify(operation)
     _check_stage(module)
-    functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp) and op.body.blocks]
-    if not functions:
-        raise TextError("the text holds no function with a body", "put the kernel's operations in a func.func",
-                        _place(module))
-    printed = str(module)
-    for function in functions:
+    found = functions(module, reader.host)
+    if not found:
+        raise TextError("the text holds no function with a body",
+                        "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module", _place(module))
+    whole = ModuleOp(found, dict(module.attributes))
+    for function in found:
+        if stage_of(whole) == "xetile":
+            normalise(function)
+        for operation in function.walk():
+            _verify(operation)
+            _check_known(operation)
+    text = printed(whole)
+    for function in found:
         function.detach()  # type: ignore[no-untyped-call]
-    for function in functions:
+    kernels: dict[str, ParsedKernel] = {}
+    for function in found:
         control_flow.check(function, is_dealt(function), TextError)
-    kernels = {function.sym_name.data: ParsedKernel(function, module.attributes) for function in functions}
-    return Module(kernels, printed)
+        if (kernel := ParsedKernel(function, module.attributes)).name in kernels:
+            raise TextError(f"two kernels have the name {kernel.name}", "give each a name of its own", _place(function))
+        kernels[kernel.name] = kernel
+    return Module(kernels, text)
 
 
-def _read(text: str, name: str) -> ModuleOp:
+def _check_known(operation: Operation) -> None:
+    """Raise unless an operation has a meaning here; xDSL knows many more."""
+    if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in MEANINGS:
+        raise TextError(f"{operation.name} cannot be a part of a kernel",
+                        "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
+                        _place(operation))
+
+
+def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
     if not isinstance(text, str):
         raise ElementTypeError(f"xt.parse reads a str, not a {type(text).__name__}", "pass the text itself",
                                Location.of_caller(("xetile",)))
-    reader: _Reader | None = None
+    reader: Reader | None = None
     try:
-        reader = _Reader(text, name)
+        reader = Reader(text, name)
         module = reader.parse_module()
     except TextError:
         raise
     except ParseError as error:
-        message = error.msg.strip() or "this does not parse"
+        message, _, hint = (error.msg.strip() or "this does not parse").partition("\n")
         message = f"something is missing {message}" if message.startswith("in ") else message
-        raise TextError(message, _COMPARE, _range(text, name, *_span(text, error))) from None
+        raise TextError(message, hint or COMPARE, _range(text, name, *_span(text, error))) from None
     except Exception as error:  # attributes and types check their own text, each in its own way
         place = reader.here() if reader else _range(text, name, 0, 1)
         message, _, hint = str(getattr(error, "message", error)).partition("\n")
-        raise TextError(f"this does not make sense here: {message}", hint or _COMPARE, place) from error
+        raise TextError(f"this does not make sense here: {message}", hint or COMPARE, place) from error
     if not isinstance(module.location, SourceLocation):  # the module that the parser puts around functions
         module.location = SourceLocation(_range(text, name, 0, 1))  # type: ignore[assignment]
-    return module
+    return module, reader
 
 
 def _span(text: str, error: ParseError) -> tuple[int, int]:
@@ -254,7 +258,7 @@ def _verify(operation: Operation) -> None:
     except VerifyException as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         message, hint = lines[0] if lines else "it does not verify", lines[1] if len(lines) == 2 else ""
-        raise TextError(f"{operation.name}: {message}", hint or _COMPARE, _place(operation)) from None
+        raise TextError(f"{operation.name}: {message}", hint or COMPARE, _place(operation)) from None
 
 
 def _check_stage(module: ModuleOp) -> None:

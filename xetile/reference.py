@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from codegen.interpreter import Machine, Meanings, Window
-from xegpu import memory
+from xegpu import memory, positions
 from xegpu.dialect.ops import number_of
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.reductions import reduce
 from xegpu.reference import described
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.ops import tile_of
+from xetile.dialect.positions import IotaOp
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +46,7 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     padding = 0 if operation.padding is None else number_of(operation.padding)
     block = memory.read(window.array, window.row, window.column, tile.shape, machine.batch, padding,
                         window.lead)
-    block = block.astype(tile.dtype.compute, copy=False)
+    block = memory.as_numbers(block, tile.dtype)
     if np.may_share_memory(block, window.array):
         block = block.copy()  # the kernel may write this array before it uses what it has loaded
     blocks = tile.encoding.inner_blocks
@@ -123,6 +124,14 @@ def _broadcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Arr
     return np.broadcast_to(operands[0], (*operands[0].shape[:-len(shape)], *shape))
 
 
+def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    rows, columns, *blocks = ops.shape_of(operation.result)
+    height, width = blocks or (1, 1)
+    start, dtype = operands[0] if operands else 0, of_mlir(operation.result.type.element_type)
+    flat = positions.whole((rows * height, columns * width), operation.axis.value.data, start, dtype, machine.batch)
+    return pack(flat, (height, width)) if blocks else flat
+
+
 MEANINGS: Meanings = {
     ops.InitTileOp: _init,
     ops.LoadTileOp: _load,
@@ -136,4 +145,5 @@ MEANINGS: Meanings = {
     vector_ops.TileReduceOp: _reduce,
     vector_ops.TileBroadcastOp: _broadcast,
     vector_ops.TileConvLayoutOp: lambda machine, operation, operands: operands[0],
+    IotaOp: _iota,
 }

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _PACKAGE = __name__.partition(".")[0]
 _FILES = ("tracer", "arithmetic", "values", "tiles", "products", "functions", "language", "loops", "frames", "kernel",
-          "arguments", "reductions", "carried", "statements", "conditions", "synchronisation")
+          "arguments", "reductions", "carried", "statements", "conditions", "synchronisation", "powers", "operands",
+          "selection")
 _RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
@@ -12,11 +11,12 @@ from xdsl.ir import Operation, SSAValue
 from xegpu import dtypes
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import ElementTypeError, ShapeError, TraceError
-from xetile.arithmetic import BINARY, constant_of, convert, fold
+from xetile.arithmetic import constant_of, convert, fold, rules_of
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.ops import text
 from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap
+from xetile.powers import power
 from xetile.tracer import current
 
 
@@ -37,6 +37,12 @@ class Value:
         """Another object for the same SSA value."""
         return type(self)(self.ssa)
 
+    def like(self, ssa: SSAValue) -> Any:
+        """An object of this kind, and this work-group map, for another SSA value."""
+        other = self.clone()
+        other.ssa = ssa
+        return other
+
     def describe(self) -> str:
         """The kind, shape and element type, for messages."""
         return type(self).__name__.lower()
@@ -53,8 +59,9 @@ class Value:
 
     def __bool__(self) -> NoReturn:
         self._unknown("Python cannot branch on it",
-                      "branch on a compile-time constant (a keyword-only parameter), or clamp with xt.minimum and "
-                      "xt.maximum")
+                      "choose between values with xt.where(condition, a, b), put what only some work-groups do under "
+                      "`with xt.when(condition):`, join conditions with & | ~, or branch on a compile-time constant (a "
+                      "keyword-only parameter)")
 
     def __index__(self) -> NoReturn:
         self._unknown("Python cannot count with it",
@@ -72,8 +79,8 @@ class Value:
 
     def _compared(self, other: object) -> NoReturn:
         self._unknown("Python cannot compare it",
-                      "compare compile-time constants (keyword-only parameters), ask for the same object with `is`, or "
-                      "clamp with xt.minimum and xt.maximum")
+                      "compare vectors and run-time numbers: xt.load_tile(tile) gives a vector; whether it is the same "
+                      "object is asked with `is`")
 
     __lt__ = __le__ = __gt__ = __ge__ = _compared
     __eq__ = __ne__ = _compared  # type: ignore[assignment]
@@ -103,6 +110,7 @@ class Arithmetic(Value):
     """Operators, element by element on vectors; see :func:`binary`."""
 
     __slots__ = ()
+    __hash__ = object.__hash__  # == makes an operation; values are told apart by identity
 
     @property
     def dtype(self) -> DType:
@@ -176,6 +184,33 @@ class Arithmetic(Value):
     def __rrshift__(self, other: Any) -> Any:
         return binary(">>", other, self)
 
+    def __pow__(self, other: Any) -> Any:
+        return power(self, plain(other), binary)
+
+    def __rpow__(self, other: Any) -> Any:
+        return binary("**", other, self)
+
+    def __lt__(self, other: Any) -> Any:
+        return binary("<", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return binary("<=", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return binary(">", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return binary(">=", self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        return binary("==", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return binary("!=", self, other)
+
+    def __invert__(self) -> Any:
+        return binary("^", self, all_ones(self.dtype))
+
     def __neg__(self) -> Any:
         return binary("-", -0.0, self) if self.dtype.is_float else binary("-", 0, self)
 
@@ -192,37 +227,11 @@ class Scalar(Arithmetic):
         return f"run-time {self.dtype}"
 
     def to(self, dtype: Any) -> Scalar:
-        """This number as another element type."""
-        return Scalar(convert(self.ssa, dtypes.of(dtype)))
-
-    __hash__ = object.__hash__
-
-    def __lt__(self, other: Any) -> Any:
-        return _compare("lt", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return _compare("le", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return _compare("gt", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return _compare("ge", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return _compare("eq", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return _compare("ne", self, other)
-
-
-def _compare(order: str, left: Scalar, right: Any) -> Scalar:
-    dtype = left.dtype
-    operands = left.ssa, scalar(right, dtype)
-    if dtype.is_float:
-        return Scalar(current().emit(arith.CmpfOp(*operands, "une" if order == "ne" else f"o{order}")))
-    sign = "" if order in ("eq", "ne") else "s" if dtype.signed else "u"
-    return Scalar(current().emit(arith.CmpiOp(*operands, sign + order)))
+        """This number as another element type; as ``i1`` whether it is not zero."""
+        target = element_type(dtype)
+        if target is dtypes.i1:
+            return self if self.dtype is target else self != 0  # type: ignore[no-any-return]
+        return Scalar(convert(self.ssa, target))
 
 
 class Vector(Arithmetic):
@@ -253,16 +262,34 @@ class Vector(Arithmetic):
         return f"vector of {text(self.shape)} {self.dtype}"
 
     def to(self, dtype: Any) -> Vector:
-        """The same values as another element type, rounded to nearest even; float to integer truncates.
+        """The same values as another element type, rounded to nearest even; float to integer truncates and saturates.
+
+        As ``i1`` whether they are not zero.
 
         Raises:
-            ElementTypeError: ``dtype`` is not an element type.
+            ElementTypeError: ``dtype`` is not an element type, or none that vectors have.
         """
-        try:
-            target = dtypes.of(dtype)
-        except ElementTypeError as error:
-            raise error.at(current().location()) from None
+        target = element_type(dtype)
+        if target is dtypes.i1:
+            return self if self.dtype is target else self != 0  # type: ignore[no-any-return]
         return Vector(convert(self.ssa, target), self.wg_map)
+
+
+def element_type(dtype: Any) -> DType:
+    """The element type that an author names, if values can have it.
+
+    Raises:
+        ElementTypeError: there is none of that name, or only products have it.
+    """
+    try:
+        return dtypes.whole(dtypes.of(dtype))
+    except ElementTypeError as error:
+        raise error.at(current().location()) from None
+
+
+def all_ones(dtype: DType) -> int | float:
+    """The number of an integer type whose bits are all set; ``^`` refuses it beside floats."""
+    return 1 if dtype is dtypes.i1 else (1 << dtype.bits) - 1 if dtype.kind == "u" else -1
 
 
 def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
@@ -277,6 +304,8 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
                                    f"convert it with .to(xt.{dtype})", current().location())
         return value.ssa
     value = plain(value)
+    if dtype is dtypes.i1 and isinstance(value, int) and value in (0, 1):
+        return current().constant(bool(value), dtype)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         what = f"a {value.describe()}" if isinstance(value, Value) else f"{type(value).__name__} {value!r}"
         raise ElementTypeError(f"{what} stands where a number of type {dtype} is needed",
@@ -315,12 +344,10 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     if isinstance(left, Vector) and isinstance(right, Vector):
         left, right = alike(operator, left, right)
         shaped = left
-    rule = BINARY[shaped.dtype.kind].get(operator)
+    rule = rules_of(shaped.dtype).get(operator)
     if rule is None:
-        other = {"/": "//", "//": "/"}.get(operator, "")
-        kind = "xt.f32" if operator == "/" else "xt.i32"
-        hint = f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"
-        raise ElementTypeError(f"vectors of {shaped.dtype} have no operator {operator}", hint, location)
+        raise ElementTypeError(f"vectors of {shaped.dtype} have no operator {operator}",
+                               _instead(operator, shaped.dtype), location)
     if operator == "%" and shaped.dtype.kind == "i":
         return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
     operands = [side.ssa if isinstance(side, Vector) else spread(side, shaped) for side in (left, right)]
@@ -330,9 +357,9 @@ def binary(operator: str, left: Any, right: Any) -> Any:
 def _scalar_binary(operator: str, left: Any, right: Any) -> Scalar:
     dtype = left.dtype if isinstance(left, Scalar) else right.dtype
     operands = scalar(left, dtype), scalar(right, dtype)
-    rule = BINARY[dtype.kind].get(operator)
+    rule = rules_of(dtype).get(operator)
     if rule is None:
-        raise ElementTypeError(f"{dtype} has no operator {operator}", "use // for integers", current().location())
+        raise ElementTypeError(f"{dtype} has no operator {operator}", _instead(operator, dtype), current().location())
     if (folded := fold(operator, dtype, *operands)) is not None:
         return Scalar(folded)
     divisor = constant_of(operands[1])
@@ -346,10 +373,19 @@ def _scalar_binary(operator: str, left: Any, right: Any) -> Scalar:
     return Scalar(current().emit(rule(*operands)))
 
 
-def spread(number: Any, like: Vector) -> SSAValue:
-    """A number spread over a vector of the shape and element type of ``like``."""
-    mlir = VectorType(like.dtype.mlir, like.shape)
-    operation = BroadcastOp(scalar_of_element(number, like.dtype), mlir)
+def _instead(operator: str, dtype: DType) -> str:
+    """What an author writes where an element type lacks an operator."""
+    if dtype is dtypes.i1:
+        return "truth values have & | ^ ~ and comparisons; count them with .to(xt.i32)"
+    other = {"/": "//", "//": "/"}.get(operator, "")
+    kind = "xt.f32" if operator in ("/", "**") else "xt.i32"
+    return f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"
+
+
+def spread(number: Any, like: Vector, dtype: DType | None = None) -> SSAValue:
+    """A number spread over a vector of the shape of ``like``, of its element type or another."""
+    dtype = dtype or like.dtype
+    operation = BroadcastOp(scalar_of_element(number, dtype), VectorType(dtype.mlir, like.shape))
     if like.wg_map is not None:
         operation.attributes["wg_map"] = WgMapAttr(like.wg_map)
     return current().emit(operation)  # type: ignore[no-any-return]
@@ -360,13 +396,20 @@ def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
     if isinstance(number, Scalar) and number.dtype is not dtype and dtype.is_float and number.dtype.is_float:
         return convert(number.ssa, dtype)
     if isinstance(number, int) and not dtype.is_float and dtype.kind in "iu":
-        low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
+        low, high = limits(dtype)
         if not low <= number <= high:
             raise ElementTypeError(f"{number} does not fit {dtype}", f"{dtype} holds {low} to {high}",
                                    current().location())
         if dtype.kind == "u" and dtype is not dtypes.i1:
             return current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))  # type: ignore
     return scalar(number, dtype)
+
+
+def limits(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest number of an integer type."""
+    if dtype is dtypes.i1:
+        return 0, 1
+    return (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
 
 
 def _wrap(number: int, dtype: DType) -> int:

@@ -199,8 +199,8 @@ def _kernels_with_traced_values() -> dict[str, tuple[Any, str, str, str]]:
 
     @xt.kernel
     def order(A, C):
-        k = xt.group_id(0)
-        return k < 3
+        tile = xt.init_tile(A, (0, 0), (8, 16))
+        return tile < 3
 
     @xt.kernel
     def loop_while(A, C):
@@ -341,8 +341,8 @@ def _kernels_with_traced_values() -> dict[str, tuple[Any, str, str, str]]:
 
     return {kernel.name: (kernel, at, message, hint) for kernel, at, message, hint in [
         (branch, "xt.group_id(0)", "Python cannot branch on it", "keyword-only parameter"),
-        (compare, "A.shape[0] == 16", "Python cannot compare it", "compile-time"),
-        (order, "k < 3", "Python cannot compare it", "compile-time"),
+        (compare, "A.shape[0] == 16", "run-time i1 .*Python cannot branch on it", r"xt\.where.*xt\.when"),
+        (order, "tile < 3", "Python cannot compare it", "xt.load_tile"),
         (loop_while, "k", "Python cannot branch on it", "keyword-only"),
         (unrolled, "range(0, A.shape[0], 8)", "Python cannot count with it", r"xt\.range"),
         (both, "xt.group_id(0)", "cannot branch", "keyword-only"),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import floatingPointLike, signlessIntegerLike
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.dtypes import of_mlir
+from xegpu.dialect.comparisons import COMPARISONS
+from xegpu.dtypes import i1, of_mlir
 
 
 class ConversionOp(IRDLOperation):
@@ -32,7 +33,7 @@ class ConversionOp(IRDLOperation):
     def widening(self) -> int:
         """Bits that the result's elements have more than the operand's."""
         source, target = (of_mlir(get_element_type_or_self(value.type)) for value in (self.input, self.result))
-        return target.bits - source.bits
+        return (1 if target is i1 else target.bits) - (1 if source is i1 else source.bits)
 
 
 def _shape(type_: Attribute) -> tuple[int, ...]:
@@ -121,10 +122,26 @@ class TruncIOp(ConversionOp):
             raise VerifyException(f"{self.result.type} is not narrower than {self.input.type}")
 
 
-CONVERSIONS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp)
-_NAMES = {operation.name for operation in CONVERSIONS}
+@irdl_op_definition
+class IndexCastOp(ConversionOp):
+    """``arith.index_cast``: between an index and an integer."""
+
+    name = "arith.index_cast"
+    input = operand_def(signlessIntegerLike)
+    result = result_def(signlessIntegerLike)
+
+    def verify_(self) -> None:
+        super().verify_()
+        kinds = {isinstance(get_element_type_or_self(value.type), IndexType) for value in (self.input, self.result)}
+        if len(kinds) != 2:
+            raise VerifyException(f"one of {self.input.type} and {self.result.type} is an index, the other is not")
+
+
+CONVERSIONS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp, IndexCastOp)
+_OURS = (*CONVERSIONS, *COMPARISONS)
+_NAMES = {operation.name for operation in _OURS}
 
 Arith = Dialect("arith", [*(operation for operation in arith.Arith.operations if operation.name not in _NAMES),
-                          *CONVERSIONS], list(arith.Arith.attributes))
-"""The arith dialect with these operations in the place of xDSL's."""
+                          *_OURS], list(arith.Arith.attributes))
+"""The arith dialect with these operations, and those of :mod:`xegpu.dialect.comparisons`, in the place of xDSL's."""
 

@@ -17,7 +17,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
@@ -29,9 +29,16 @@ class ForeignAttr(Data[str], BuiltinAttribute):
 
     name = "builtin.foreign"
 
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        return parser.parse_str_literal()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(self.data)
+
     def print_builtin(self, printer: Printer) -> None:
         """Print the attribute as it was read."""
-        printer.print_string(self.data)
+        self.print_parameter(printer)
 
 
 def _attributes(parser: Parser) -> dict[str, Attribute]:

@@ -38,6 +38,7 @@ from xegpu.dialect.ops import (
     desc_of,
     shape_of,
 )
+from xegpu.dialect.positions import IotaOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
@@ -89,7 +90,7 @@ class _Distributor(Rebuilder):
         super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
                           DpasOp: _product, MadOp: _product, PackOp: _pack, PadOp: _pad, BroadcastOp: _spread,
-                          ub.PoisonOp: _poison, ShapeCastOp: _cast, **distribute_blocks.RULES})
+                          ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, **distribute_blocks.RULES})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:
@@ -306,6 +307,14 @@ def _spread(build: _Distributor, operation: BroadcastOp) -> None:
     form = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
     fragment = build.fragment(form.shape, form.lanes, operation.vector.type.element_type)
     build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), fragment)), form)
+
+
+def _iota(build: _Distributor, operation: IotaOp) -> None:
+    shape = operation.block_shape()
+    form = Distributed(shape, build.plain(shape))
+    fragment = build.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
+    made = IotaOp(build.one(operation.start), operation.axis.value.data, fragment, shape, form.lanes)
+    build.set(operation.result, build.emit(made), form)
 
 
 def _pack(build: _Distributor, operation: PackOp) -> None:

@@ -28,6 +28,8 @@ from xegpu.targets import Target
 
 _COLUMN_BYTES = 4
 """A message's first column must lie at a multiple of these."""
+_FROM_BEST = ("block", "rows", "strided")
+"""Ways to memory, each of which serves what those before it serve."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,10 @@ class Legalise:
         ways = dict(zip(arguments, self.access, strict=True))
 
         def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
-            way = _way(way_of(operation, ways))
+            # where a loop or branch carries it to another array, both are reached in the way that serves both
+            makers = [member.owner for member in webs.members(operation.result)]
+            way = max((_way(way_of(maker, ways)) for maker in makers if isinstance(maker, CreateNdTdescOp)),
+                      key=_FROM_BEST.index)
             if way == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
                 way = "rows"
             result = operation.result.type

@@ -27,6 +27,8 @@ from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.memrefs import static_form, verify_described
 from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
+from xetile.dialect.encodings import verify_lanes, verify_memory_space, verify_product_maps
+from xetile.dialect.maps import map_of
 from xetile.distribution import Pair, WgMap
 
 TILE = base(TileType)
@@ -81,6 +83,7 @@ class InitTileOp(IRDLOperation):
             raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
         _verify_order(tile, None if self.shape else static_form(source))
         _verify_encoding(tile)
+        verify_memory_space(tile, source)
 
 
 def _verify_order(tile: TileParameters, static: tuple[tuple[int, ...], tuple[int, ...]] | None) -> None:
@@ -104,6 +107,7 @@ def _verify_encoding(tile: TileParameters) -> None:
         raise VerifyException(f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}")
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
+    verify_lanes(tile)
 
 
 def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
@@ -234,6 +238,8 @@ class TileMmaOp(IRDLOperation):
             if (rows, columns) != (m, n):
                 raise VerifyException(f"A {text(a)} times B {text(b)} is not {text(c)}\n"
                                       f"the accumulator must be {rows}x{columns}")
+        acc = None if self.acc is None else map_of(self.acc)
+        verify_product_maps(map_of(self.a), map_of(self.b), acc, self.wg_map and self.wg_map.data, a[-1])
 
 
 @irdl_op_definition

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, bf16, f16
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.combining import combined
+from xegpu.dialect.comparisons import CmpIOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
 from xegpu.rewriting import Parts, Rebuilder, Rule
@@ -325,5 +326,5 @@ class _Window:
         for at, first, size, whole in zip(place, self.origin, self.shape, self.whole, strict=True):
             if size < whole:
                 relative = build.add(at, -first)
-                conditions.append(build.emit(arith.CmpiOp(relative, build.constant(size), "ult")))
+                conditions.append(build.emit(CmpIOp(relative, build.constant(size), "ult")))
         return conditions

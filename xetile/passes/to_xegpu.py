@@ -22,6 +22,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.descriptions import spelled_out
 from xegpu.dialect import ops as xegpu
+from xegpu.dialect import positions as xegpu_positions
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
@@ -29,6 +30,7 @@ from xegpu.rewriting import Parts, Rebuilder, Rule, exchanged, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
+from xetile.dialect.positions import IotaOp
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp
 from xetile.distribution import Pair
 from xetile.passes import vectors_to_xegpu
@@ -214,6 +216,21 @@ def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
     build.set(operation.vector, (value,) * (shape[0] * shape[1]), form)
 
 
+def _iota(build: Rebuilder, operation: IotaOp) -> None:
+    """A block each; blocks that differ along the other axis only are one and the same."""
+    rows, columns, *block = ops.shape_of(operation.result)
+    axis, start = operation.axis.value.data, None if operation.start is None else build.one(operation.start)
+    part = VectorType(operation.result.type.element_type, block)  # type: ignore[attr-defined]
+
+    def at(*position: int) -> SSAValue:
+        offset = build.constant(position[axis] * block[axis])
+        first = offset if start is None else build.add(start, offset)
+        return build.shared(("iota", part, axis, first), lambda: build.emit(xegpu_positions.IotaOp(first, axis, part)))
+
+    values = tuple(at(row, column) for row in range(rows) for column in range(columns))
+    build.set(operation.result, values, Blocks((rows * block[0], columns * block[1]), (block[0], block[1])))
+
+
 def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     product = xegpu.DpasOp if target.form(*types).engine == "dpas" else xegpu.MadOp
@@ -246,4 +263,5 @@ RULES: dict[type[Operation], Rule] = {
     BroadcastOp: _spread,
     TileReduceOp: _reduce,
     TileBroadcastOp: _broadcast,
+    IotaOp: _iota,
 }

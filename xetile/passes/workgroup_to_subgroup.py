@@ -30,6 +30,7 @@ from xegpu.targets import Target
 from xegpu.webs import Webs
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType, WgMapAttr
+from xetile.dialect.positions import IotaOp
 from xetile.distribution import Pair, WgMap
 from xetile.passes import exchange
 from xetile.passes.dealing import Dealt, offset
@@ -194,6 +195,24 @@ def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
     build.set(operation.vector, (value,) * len(list(map_.blocks(form.shape))), form)
 
 
+def _iota(build: Rebuilder, operation: IotaOp) -> None:
+    """Each block counts from where it starts in the whole."""
+    if operation.wg_map is None:
+        build.copy(operation)
+        return
+    form = Dealt(operation.wg_map.data, ops.shape_of(operation.result))  # type: ignore[arg-type]
+    axis = operation.axis.value.data
+    part = VectorType(operation.result.type.element_type, form.wg_map.sg_data)  # type: ignore[attr-defined]
+    starts = [offset(build, form, axis, position[axis]) for position in form.wg_map.blocks(form.shape)]
+    if operation.start is not None:
+        starts = [build.add(build.one(operation.start), start) for start in starts]
+    build.set(operation.result, tuple(_counted(build, part, axis, start) for start in starts), form)
+
+
+def _counted(build: Rebuilder, part: VectorType, axis: int, start: SSAValue) -> SSAValue:  # type: ignore[type-arg]
+    return build.shared(("iota", part, axis, start), lambda: build.emit(IotaOp(part, axis, start)))
+
+
 def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     a, b = build.get(operation.a), build.get(operation.b)
     if a.form is None:
@@ -232,4 +251,5 @@ RULES: dict[type[Operation], Rule] = {
     vector_ops.TileReduceOp: exchange.reduce,
     vector_ops.TileBroadcastOp: exchange.broadcast,
     BroadcastOp: _spread,
+    IotaOp: _iota,
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields as fields_of
 from typing import Any, NoReturn
 
-from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, MemRefType, StridedLayoutAttr, i64
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, MemRefType, NoneAttr, StridedLayoutAttr, i64
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
 
@@ -187,8 +187,8 @@ def read_memref(parser: AttrParser) -> Attribute:
         if parser._current_token.text == "*":
             fail(parser, "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
         shape, element_type = parser.parse_ranked_shape()
-        layout: Attribute | None = None
-        space: Attribute | None = None
+        layout: Attribute = NoneAttr()
+        space: Attribute = NoneAttr()
         while parser.parse_optional_punctuation(","):
             given = _memref_part(parser)
             if isinstance(given, (AffineMapAttr, StridedLayoutAttr)):

@@ -25,7 +25,17 @@ SOURCE_MAP = ("source_map", "wg_map_source")
 _KINDS = {"addf": "add", "addi": "add", "mulf": "mul", "muli": "mul", "andi": "and", "ori": "or", "xori": "xor",
           "maxf": "maximumf", "minf": "minimumf"}
 
+_ATOMIC = {"add": "addf addi addi", "mul": "mulf muli muli", "min": "minimumf mins minu", "max": "maximumf maxs maxu",
+           "and": "andi andi andi", "or": "ori ori ori", "xor": "xori xori xori", "exchange": "assign assign assign"}
+"""Kinds of atomic updates by their short names: those of floats, of signed and of unsigned integers."""
+
 Rule = Callable[[Sketch], Operation]
+
+
+def _class(sketch: Sketch, name: str) -> Any:
+    """The class of an operation of the dialect."""
+    found = sketch.parser.ctx.get_optional_op(name)
+    return found if found is not None else sketch.fail(f"{name} is not supported", "write the kernel without it")
 
 
 def _only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
@@ -150,7 +160,7 @@ def _init(sketch: Sketch) -> Operation:
     source, *rest = sketch.operands
     if rest and isinstance(rest[0].type, VectorType):
         sketch.finish()
-        return sketch.parser.made("InitScatteredTileOp", sketch, source, rest[0], result)  # type: ignore[no-any-return]
+        return _class(sketch, "xetile.init_scattered_tile")(source, rest[0], result)  # type: ignore[no-any-return]
     rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else 2
     listed: list[list[Entry]] = [list(rest[i:i + rank]) for i in range(0, len(rest), rank)]
     groups = [_values(sketch, group) for group in (*listed, *sketch.groups)]
@@ -217,7 +227,7 @@ def _update(sketch: Sketch) -> Operation:
         sketch.fail(f"a tile that moves keeps its type, {tile.type}", "drop the type behind the arrow")
     sketch.finish()
     if offsets and isinstance(offsets[0].type, VectorType):
-        return sketch.parser.made("UpdateScatteredTileOp", sketch, tile, offsets[0])  # type: ignore[no-any-return]
+        return _class(sketch, "xetile.update_scattered_tile")(tile, offsets[0])  # type: ignore[no-any-return]
     return ops.UpdateTileOffsetOp(tile, offsets)
 
 
@@ -310,19 +320,30 @@ def _atomic(sketch: Sketch) -> Operation:
     name, sketch.kind = sketch.kind, None
     if name is None:
         sketch.fail("it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
-    _result(sketch)
+    dtype, result = tile.type.data.dtype, _result(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
+    if name in _ATOMIC and dtype.kind in "fiu":
+        name = _ATOMIC[name].split()["fiu".index(dtype.kind)]
     sketch.finish()
-    return sketch.parser.made("AtomicRMWTileOp", sketch, name, value, tile, mask)  # type: ignore[no-any-return]
+    made: Operation = _class(sketch, "xetile.atomic_rmw_tile")(name, value, tile, mask)
+    return _checked(sketch, made, result)
 
 
 def _gather(sketch: Sketch) -> Operation:
     tile, mask, _ = _tile_and_vector(sketch, (2,))
     padding = _padding(sketch, tile.type.data.dtype)  # type: ignore[attr-defined]
     hints = _hints(sketch)
-    _result(sketch)
+    result = _result(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish("padding", *LEVELS)
-    made: Operation = sketch.parser.made("LoadGatherOp", sketch, tile, mask, padding)
+    made: Operation = _class(sketch, "xetile.load_gather")(tile, mask, padding)
     made.attributes.update(hints)
+    return _checked(sketch, made, result)
+
+
+def _checked(sketch: Sketch, made: Operation, result: Attribute) -> Operation:
+    """The operation, if it has the result that the text says."""
+    if made.results[0].type != result:
+        sketch.fail(f"its result is {made.results[0].type}, and the text says {result}",
+                    f"write {made.results[0].type} behind the arrow")
     return made
 
 
@@ -331,7 +352,7 @@ def _scatter(sketch: Sketch) -> Operation:
     sketch.no_result()
     hints = _hints(sketch)
     sketch.finish(*LEVELS)
-    made: Operation = sketch.parser.made("StoreScatterOp", sketch, value, tile, mask)
+    made: Operation = _class(sketch, "xetile.store_scatter")(value, tile, mask)
     made.attributes.update(hints)
     return made
 

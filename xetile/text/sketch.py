@@ -10,6 +10,7 @@ they mean is for the operation's rule to say (:mod:`xetile.text.operations`).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -51,6 +52,7 @@ class Sketch:
         attributes: those of ``{...}`` with a name.
         bare: attributes without a name, in order.
         types, results: types before and behind the arrow.
+        spans: where each value stands.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Sketch:
     bare: list[Attribute] = field(default_factory=list)
     types: list[Attribute] = field(default_factory=list)
     results: list[Attribute] = field(default_factory=list)
+    spans: dict[SSAValue, Any] = field(default_factory=dict)
 
     def fail(self, message: str, hint: str) -> NoReturn:
         """Raise an error at the operation's name."""
@@ -117,10 +120,10 @@ def _piece(parser: Any, sketch: Sketch) -> bool:
     """Read one piece into the sketch; whether there was one."""
     token = parser._current_token
     if token.kind is MLIRTokenKind.PERCENT_IDENT:
-        sketch.operands += _operand(parser)
+        sketch.operands += _operand(parser, sketch)
     elif token.text == "[":
         sketch.groups.append([entry for part in parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: _entry(parser)) for entry in part])
+            parser.Delimiter.SQUARE, lambda: _entry(parser, sketch)) for entry in part])
     elif token.text == "{":
         _dictionary(parser, sketch)
     elif token.kind is MLIRTokenKind.HASH_IDENT:
@@ -148,7 +151,7 @@ def _word(parser: Any, sketch: Sketch) -> None:
              f"did you mean %{known[0]}?" if known else "operands start with %", at)
 
 
-def _operand(parser: Any) -> list[SSAValue]:
+def _operand(parser: Any, sketch: Sketch) -> list[SSAValue]:
     """``%a``, ``%a#1``, or all values of ``%pair:2``."""
     token = parser._parse_token(MLIRTokenKind.PERCENT_IDENT, "operand expected")
     name, position = token.text[1:], None
@@ -167,12 +170,14 @@ def _operand(parser: Any) -> list[SSAValue]:
     if len(values) > 1 and position is None or (position or 0) >= len(values):
         fail(parser, f"%{name} is {len(values)} values", f"write %{name}:{len(values)} for all, %{name}#0 for the first",
              token.span)
-    return [values[position or 0]]
+    value = values[position or 0]
+    sketch.spans[value] = token.span
+    return [value]
 
 
-def _entry(parser: Any) -> list[Entry]:
+def _entry(parser: Any, sketch: Sketch) -> Sequence[Entry]:
     number = parser.parse_optional_integer()
-    return _operand(parser) if number is None else [number]
+    return _operand(parser, sketch) if number is None else [number]
 
 
 def _dictionary(parser: Any, sketch: Sketch) -> None:
@@ -227,8 +232,8 @@ def _disagree(sketch: Sketch, said: Attribute, values: list[SSAValue]) -> NoRetu
     alike = [value for value in values if type(value.type) is type(said)]
     if not alike:
         sketch.fail(f"no operand has the type {said}", "the types are those of the operands, each once")
-    name = f"%{alike[0].name_hint}" if alike[0].name_hint else "an operand"
-    sketch.fail(f"{name} is {alike[0].type}, and the text says {said}", f"write {alike[0].type}")
+    span = sketch.spans.get(alike[0], sketch.span)
+    fail(sketch.parser, f"{span.text} is {alike[0].type}, and the text says {said}", f"write {alike[0].type}", span)
 
 
 class Custom:

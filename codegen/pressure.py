@@ -1,0 +1,71 @@
+"""How many registers a kernel wants at once: the fragments that are alive, in the order of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from xdsl.dialects import func, ub
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
+from xegpu.dtypes import of_mlir
+
+_VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
+_FREE = (BroadcastOp, ub.PoisonOp)
+"""What takes no registers of its own: a number that all elements share, and no value at all."""
+_BYTE = 32
+"""Bits that a byte by itself takes: messages and arithmetic have it in a wider register."""
+
+
+def live_bytes(function: func.FuncOp) -> int:
+    """The most bytes of fragments that a lane keeps alive at one point of a distributed kernel."""
+    return _peak(function.body.block)
+
+
+def _peak(block: Block) -> int:
+    """The most that is alive inside a block; what lives through it from outside is not counted."""
+    last = _last_uses(block)
+    alive = {value: size for value in block.args if (size := _bytes(value)) and value in last}
+    peak = sum(alive.values())
+    for operation in block.ops:
+        within = [_peak(inner) for region in operation.regions for inner in region.blocks]
+        carried = {value for value in operation.operands if within}
+        through = sum(size for value, size in alive.items() if value not in carried)
+        peak = max(peak, through + max(within, default=0))
+        for value in [value for value in alive if last[value] is operation]:
+            del alive[value]
+        if not isinstance(operation, (*_VIEWS, *_FREE)):
+            alive |= {value: size for value in operation.results if (size := _bytes(value)) and value in last}
+        peak = max(peak, sum(alive.values()))
+    return peak
+
+
+def _last_uses(block: Block) -> dict[SSAValue, Operation]:
+    """For each value the operation of this block that uses it last, itself or in its body, also through views."""
+    last: dict[SSAValue, Operation] = {}
+    for operation in block.ops:
+        for used in _operands(operation):
+            last[_root(used)] = operation
+    return last
+
+
+def _operands(operation: Operation) -> Iterable[SSAValue]:
+    return (operand for inner in operation.walk() for operand in inner.operands)
+
+
+def _root(value: SSAValue) -> SSAValue:
+    """What a view looks at."""
+    while isinstance(value.owner, _VIEWS):
+        value = value.owner.operands[0]
+    return value
+
+
+def _bytes(value: SSAValue) -> int:
+    if not isinstance(value.type, VectorType):
+        return 0
+    *units, per_lane = value.type.get_shape()
+    word = per_lane * of_mlir(value.type.element_type).bits
+    return prod(units) * (_BYTE if word == 8 else word) // 8

@@ -1,0 +1,177 @@
+"""arith's comparisons and selection, on vectors as on scalars: xDSL declares them for scalars alone."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i1, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.type import get_element_type_or_self
+
+from xegpu.dtypes import DType, of_mlir
+from xegpu.errors import XeError
+
+
+def truth_like(type_: Attribute) -> Attribute:
+    """``i1``, or a vector of it in the shape of ``type_``."""
+    return VectorType(i1, type_.get_shape()) if isinstance(type_, VectorType) else i1
+
+
+def _number_type(name: str, type_: Attribute) -> DType:
+    """The element type of what an operation takes.
+
+    Raises:
+        VerifyException: it is no scalar or vector of numbers.
+    """
+    try:
+        return of_mlir(get_element_type_or_self(type_))
+    except XeError:
+        raise VerifyException(f"{name} takes numbers and vectors of them, not {type_}") from None
+
+
+class ComparisonOp(IRDLOperation):
+    """Two scalars or vectors compared, element by element: ``i1``, or a vector of it."""
+
+    PREDICATES: ClassVar[tuple[str, ...]] = ()
+    OF_FLOATS: ClassVar[bool] = False
+    lhs = operand_def(Attribute)
+    rhs = operand_def(Attribute)
+    predicate = prop_def(IntegerAttr)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue, predicate: str) -> None:
+        super().__init__(operands=[lhs, rhs], result_types=[truth_like(lhs.type)],
+                         properties={"predicate": IntegerAttr(self.PREDICATES.index(predicate), i64)})
+
+    @property
+    def name_of_predicate(self) -> str:
+        """``slt``, ``une`` ..."""
+        return self.PREDICATES[self.predicate.value.data]
+
+    def verify_(self) -> None:
+        if self.lhs.type != self.rhs.type:
+            raise VerifyException(f"{self.lhs.type} and {self.rhs.type} are compared, which are not the same type\n"
+                                  "convert one of them")
+        if _number_type(self.name, self.lhs.type).is_float != self.OF_FLOATS:
+            other = {True: "arith.cmpi", False: "arith.cmpf"}[self.OF_FLOATS]
+            raise VerifyException(f"{self.name} does not compare {self.lhs.type}\nuse {other}")
+        if not 0 <= self.predicate.value.data < len(self.PREDICATES):
+            raise VerifyException(f"there is no predicate {self.predicate.value.data}\n"
+                                  f"predicates are 0 to {len(self.PREDICATES) - 1}: {', '.join(self.PREDICATES)}")
+        if get_element_type_or_self(self.lhs.type) == i1 and self.name_of_predicate.startswith("s"):
+            raise VerifyException(f"truth values have no sign, so {self.name_of_predicate} does not compare them\n"
+                                  f"use u{self.name_of_predicate[1:]}")
+        if self.result.type != truth_like(self.lhs.type):
+            raise VerifyException(f"comparing {self.lhs.type} gives {truth_like(self.lhs.type)}, not "
+                                  f"{self.result.type}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ComparisonOp:
+        """``slt, %a, %b : vector<8x16xi32>``."""
+        predicate = parser.parse_identifier()
+        if predicate not in cls.PREDICATES:
+            parser.raise_error(f"there is no predicate {predicate}; use one of {', '.join(cls.PREDICATES)}")
+        parser.parse_punctuation(",")
+        lhs = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        rhs = parser.parse_unresolved_operand()
+        fast = FastMathFlagsAttr.parse_parameter(parser) if parser.parse_optional_keyword("fastmath") else []
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        operation = cls(parser.resolve_operand(lhs, type_), parser.resolve_operand(rhs, type_), predicate)
+        operation.attributes.update(attributes)
+        if fast:
+            operation.attributes["fastmath"] = FastMathFlagsAttr(fast)
+        return operation
+
+    def print(self, printer: Printer) -> None:
+        """The inverse of :meth:`parse`."""
+        printer.print_string(f" {self.name_of_predicate}, ")
+        printer.print_operand(self.lhs)
+        printer.print_string(", ")
+        printer.print_operand(self.rhs)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.lhs.type)
+
+
+@irdl_op_definition
+class CmpIOp(ComparisonOp):
+    """``arith.cmpi``: integers, compared as signed or as unsigned numbers."""
+
+    name = "arith.cmpi"
+    PREDICATES: ClassVar = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+@irdl_op_definition
+class CmpFOp(ComparisonOp):
+    """``arith.cmpf``: floats. With NaN an ordered comparison (``o``) is false, an unordered one (``u``) true."""
+
+    name = "arith.cmpf"
+    OF_FLOATS: ClassVar = True
+    PREDICATES: ClassVar = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult",
+                            "ule", "une", "uno", "true")
+
+
+@irdl_op_definition
+class SelectOp(IRDLOperation):
+    """``arith.select``: the second operand where the condition holds, else the third.
+
+    The condition is one ``i1`` for all, or a vector of it in the operands' shape.
+    """
+
+    name = "arith.select"
+    condition = operand_def(Attribute)
+    lhs = operand_def(Attribute)
+    rhs = operand_def(Attribute)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+
+    def __init__(self, condition: SSAValue, lhs: SSAValue, rhs: SSAValue) -> None:
+        super().__init__(operands=[condition, lhs, rhs], result_types=[lhs.type])
+
+    def verify_(self) -> None:
+        _number_type(self.name, self.lhs.type)
+        if not self.lhs.type == self.rhs.type == self.result.type:
+            raise VerifyException(f"a selection between {self.lhs.type} and {self.rhs.type} does not give "
+                                  f"{self.result.type}\nmake all three the same type")
+        if self.condition.type not in (i1, truth_like(self.lhs.type)):
+            raise VerifyException(f"{self.condition.type} does not select between {self.lhs.type}\n"
+                                  f"the condition is i1 or {truth_like(self.lhs.type)}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SelectOp:
+        """``%c, %a, %b : f32``, or ``%c, %a, %b : vector<8x16xi1>, vector<8x16xf32>``."""
+        operands = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        if len(operands) != 3:
+            parser.raise_error(f"arith.select takes a condition and two values, not {len(operands)} operands")
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types: list[Any] = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        condition = types[0] if len(types) == 2 else i1
+        operation = cls(parser.resolve_operand(operands[0], condition),
+                        *(parser.resolve_operand(operand, types[-1]) for operand in operands[1:]))
+        operation.attributes.update(attributes)
+        return operation
+
+    def print(self, printer: Printer) -> None:
+        """The inverse of :meth:`parse`."""
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        if self.condition.type != i1:
+            printer.print_attribute(self.condition.type)
+            printer.print_string(", ")
+        printer.print_attribute(self.lhs.type)
+
+
+COMPARISONS = (CmpIOp, CmpFOp, SelectOp)

@@ -1,0 +1,73 @@
+"""``xegpu.iota``: the position of every element of a block, or of a lane's fragment. It goes beyond the seed."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, VectorType, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dialect.attributes import SgMapAttr
+from xegpu.errors import XeError
+from xegpu.layouts import LaneMap
+
+
+@irdl_op_definition
+class IotaOp(IRDLOperation):
+    """The row (``axis = 0``) or the column (``axis = 1``) of every element of a block, counted from ``start``.
+
+    A fragment has the lane map and the ``shape`` of its block beside it.
+    """
+
+    name = "xegpu.iota"
+    start = operand_def(IndexType)
+    axis = prop_def(IntegerAttr)
+    shape = opt_prop_def(ArrayAttr)
+    sg_map = opt_prop_def(SgMapAttr)
+    result = result_def(base(VectorType))
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$start attr-dict `:` type($result)"
+
+    def __init__(self, start: SSAValue, axis: int, result: VectorType, shape: tuple[int, int] | None = None,  # type: ignore[type-arg]
+                 sg_map: LaneMap | None = None) -> None:
+        super().__init__(operands=[start], result_types=[result], properties={
+            "axis": IntegerAttr(axis, i64),
+            "shape": None if shape is None else ArrayAttr([IntegerAttr(size, i64) for size in shape]),
+            "sg_map": SgMapAttr(sg_map) if sg_map else None})
+
+    def block_shape(self) -> tuple[int, int]:
+        """Rows and columns of the block."""
+        if self.shape is None:
+            rows, columns = self.result.type.get_shape()  # type: ignore[attr-defined]
+        else:
+            rows, columns = (size.value.data for size in self.shape)
+        return rows, columns
+
+    def verify_(self) -> None:
+        if self.axis.value.data not in (0, 1):
+            raise VerifyException(f"there is no axis {self.axis.value.data}\nuse axis 0 for rows, 1 for columns")
+        given = self.result.type.get_shape()  # type: ignore[attr-defined]
+        if (self.shape is None) != (self.sg_map is None):
+            raise VerifyException("shape and sg_map go together: a fragment has both, a whole block neither")
+        if len(given) != 2 or (self.shape is not None and len(self.shape) != 2):
+            raise VerifyException("iota gives a block of two dimensions, or a lane's fragment of one")
+        if self.sg_map is None:
+            return
+        try:
+            fragment = self.sg_map.data.fragment(self.block_shape())
+        except XeError as error:
+            raise VerifyException(f"{error.message}\n{error.hint}") from None
+        if fragment != given:
+            raise VerifyException(f"a lane has {fragment} of this block, not {given}")

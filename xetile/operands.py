@@ -1,0 +1,63 @@
+"""Operands of functions that take several: brought to one shape, element type and work-group map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from xegpu.errors import ElementTypeError, ShapeError
+from xetile.dialect.ops import text
+from xetile.tracer import current
+from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar_of_element, spread
+
+
+def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]]:
+    """One of the operands that says what the result is like, and every operand in its type.
+
+    Args:
+        function: the name, for messages.
+        sides: vectors, run-time numbers and Python numbers; the first vector, else the first run-time number, decides.
+
+    Raises:
+        ElementTypeError: one is something else, all are Python numbers, or element types differ.
+        ShapeError: shapes or work-group maps differ.
+    """
+    numbers = [plain(side) for side in sides]
+    for side in numbers:
+        if not isinstance(side, (Arithmetic, int, float)):
+            what = f"a {side.describe()}" if isinstance(side, Value) else f"a {type(side).__name__}"
+            raise ElementTypeError(f"{function} takes vectors and numbers, not {what}",
+                                   "load a tile's elements with xt.load_tile, or use a Python number",
+                                   current().location())
+    like = next((side for kind in (Vector, Scalar) for side in numbers if isinstance(side, kind)), None)
+    if like is None:
+        raise ElementTypeError(f"{function} of Python numbers", "calculate with Python, or make one of them a run-time "
+                               "number: xt.scalar(number, xt.f32)", current().location())
+    return like, [operand(function, side, like) for side in numbers]
+
+
+def operand(function: str, side: Any, like: Vector | Scalar) -> SSAValue:
+    """``side``, a number spread over the shape of ``like``, a vector as it is if it is like it."""
+    if isinstance(side, Vector):
+        _check(function, like, side)
+        return side.ssa
+    return spread(side, like) if isinstance(like, Vector) else scalar_of_element(side, like.dtype)
+
+
+def _check(function: str, like: Any, side: Vector) -> None:
+    location = current().location()
+    if side.dtype is not like.dtype:
+        raise ElementTypeError(f"{function} of a {like.describe()} and a {side.describe()}: the element types differ",
+                               f"convert one with .to(xt.{like.dtype}) or .to(xt.{side.dtype})", location)
+    check_shapes(function, like, side)
+
+
+def check_shapes(function: str, first: Vector, second: Vector) -> None:
+    """Raise a ShapeError unless two vectors have one shape and one work-group map."""
+    if first.shape != second.shape:
+        raise ShapeError(f"{function} of a {first.describe()} and a {second.describe()}: the shapes differ",
+                         f"make both {text(first.shape)} or both {text(second.shape)}", current().location())
+    if first.wg_map != second.wg_map:
+        raise ShapeError(f"the operands of {function} are dealt out differently: {first.wg_map} and {second.wg_map}",
+                         "give both the same wg_map", current().location())

@@ -1,0 +1,183 @@
+"""What was read, in the form that the language records: constants spread, maps where they are needed.
+
+    %c = arith.constant {map = #m} dense<0.0> : vector<256x256xf32>
+    %d = arith.addf %c, %v {map = #m} : vector<256x256xf32>
+    %n = memref.dim %A, %c0 : memref<1024x512xf16>
+becomes
+    %z = arith.constant 0.0 : f32 ; %c = vector.broadcast %z {wg_map = #m} : f32 to vector<256x256xf32>
+    %d = arith.addf %c, %v : vector<256x256xf32>
+    %n = arith.constant 1024 : index
+
+The map of an element-wise operation is that of its operands, so one in the text is only checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NoReturn
+
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+)
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.dialect.attributes import SourceLocation
+from xegpu.errors import Location, TextError
+from xegpu.rewriting import number
+from xegpu.webs import Webs
+from xetile.dialect import ops
+from xetile.dialect.attributes import TileType, WgMapAttr
+from xetile.dialect.maps import map_of
+from xetile.distribution import WgMap
+from xetile.text.operations import RESULT_MAP
+
+
+def normalise(function: func.FuncOp) -> None:
+    """Bring a function at the first stage to the form that the language records.
+
+    Raises:
+        TextError: maps contradict each other, or a vector constant has different elements.
+    """
+    for operation in list(function.walk()):
+        if isinstance(operation, arith.ConstantOp) and isinstance(operation.result.type, VectorType):
+            _spread(operation)
+        elif isinstance(operation, memref.DimOp):
+            _dimension(operation)
+    _Maps(function).settle()
+
+
+def _place(operation: Operation) -> Location | None:
+    place = operation.location
+    return place.data if isinstance(place, SourceLocation) else None  # type: ignore[unreachable]
+
+
+def _fail(operation: Operation, message: str, hint: str) -> NoReturn:
+    raise TextError(f"{operation.name}: {message}", hint, _place(operation))
+
+
+def _replace(old: Operation, *new: Operation) -> None:
+    """Operations in the place of one; the last one's result takes that of the old one."""
+    block = old.parent
+    assert block is not None
+    for operation in new:
+        operation.location = old.location
+        block.insert_op_before(operation, old)
+    before, after = old.results[0], new[-1].results[0]
+    after.name_hint = before.name_hint
+    before.replace_all_uses_with(after)
+    old.detach()  # type: ignore[no-untyped-call]
+    old.erase()
+
+
+def _spread(constant: arith.ConstantOp) -> None:
+    """A vector of equal elements as a broadcast of one."""
+    dense, type_ = constant.value, constant.result.type
+    assert isinstance(type_, VectorType)
+    if not isinstance(dense, DenseIntOrFPElementsAttr):
+        _fail(constant, f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
+    elements = list(dense.get_attrs())
+    if any(element != elements[0] for element in elements):
+        _fail(constant, "a vector constant whose elements differ cannot be lowered",
+              "pass the numbers as an array and load them, or compute them")
+    made = arith.ConstantOp(elements[0])
+    spread = BroadcastOp(made.result, type_)
+    spread.attributes.update(constant.attributes)
+    _replace(constant, made, spread)
+
+
+def _dimension(operation: memref.DimOp) -> None:
+    """A size of an array: a constant, or read from the array."""
+    source, axis = operation.source, number(operation.index)
+    if not isinstance(source.type, MemRefType) or axis is None or not 0 <= axis < len(source.type.get_shape()):
+        _fail(operation, "which dimension is meant is not known", "give a constant index below the array's rank")
+    size = source.type.get_shape()[axis]
+    if size != DYNAMIC_INDEX:
+        _replace(operation, arith.ConstantOp(IntegerAttr(size, IndexType())))
+        return
+    metadata = memref.ExtractStridedMetaDataOp(source)
+    metadata.location = operation.location
+    block = operation.parent
+    assert block is not None
+    block.insert_op_before(metadata, operation)
+    operation.result.replace_all_uses_with(metadata.sizes[axis])
+    operation.detach()  # type: ignore[no-untyped-call]
+    operation.erase()
+
+
+_OWN_MAPS = "xetile."
+"""Operations that carry a map of their own or take it from their tile."""
+_DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
+
+
+def _alike(operation: Operation) -> Iterator[SSAValue]:
+    """The vectors of an operation that are dealt out alike: those of element-wise ones, accumulator and result."""
+    if isinstance(operation, ops.TileMmaOp):
+        yield from (value for value in (operation.acc, operation.result) if value is not None)
+    elif not operation.name.startswith(_OWN_MAPS) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
+        values = (*operation.operands, *operation.results)
+        yield from (value for value in values if isinstance(value.type, VectorType))
+
+
+class _Maps:
+    """The maps of one function's vectors, web by web."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self._function = function
+        self._webs = Webs(function, _alike)
+        self._known: dict[SSAValue, tuple[WgMap, Operation]] = {}
+
+    def settle(self) -> None:
+        """Check what the text says of each web, and write it where nothing else does: on broadcasts of scalars."""
+        for operation in self._function.walk():
+            said = _said(operation)
+            for value in operation.results if said is not None else ():
+                if isinstance(value.type, VectorType):
+                    self._note(value, said, operation)  # type: ignore[arg-type]
+        for operation in self._function.walk():
+            self._write(operation)
+
+    def _note(self, value: SSAValue, map_: WgMap, operation: Operation) -> None:
+        known, cause = self._known.setdefault(self._webs.root(value), (map_, operation))
+        if known != map_:
+            line = place.line if (place := _place(cause)) else 0
+            _fail(operation, f"its result is dealt out as {map_}, and what it is computed with, by {cause.name} in "
+                  f"line {line}, as {known}", "give both the same map, or put a tile_conv_layout between")
+
+    def _write(self, operation: Operation) -> None:
+        if operation.name in _DERIVED and "wg_map" not in operation.properties:
+            self._give(operation, map_of(operation.results[0]))
+        elif isinstance(operation, ops.TileMmaOp) and operation.wg_map is None:
+            self._give(operation, self._known.get(self._webs.root(operation.result), (None,))[0])
+        if operation.name.startswith(_OWN_MAPS):
+            return
+        for name in RESULT_MAP:
+            operation.attributes.pop(name, None)
+        if isinstance(operation, BroadcastOp):
+            known = self._known.get(self._webs.root(operation.vector))
+            if known is not None:
+                operation.attributes["wg_map"] = WgMapAttr(known[0])
+
+    @staticmethod
+    def _give(operation: Operation, map_: WgMap | None) -> None:
+        if map_ is not None:
+            operation.properties["wg_map"] = WgMapAttr(map_)
+
+
+def _said(operation: Operation) -> WgMap | None:
+    """The map that an operation itself says its result has."""
+    if isinstance(operation, ops.LoadTileOp):
+        assert isinstance(operation.tile.type, TileType)
+        return operation.tile.type.data.encoding.wg_map
+    given: Iterable[Attribute | None] = (*(operation.attributes.get(name) for name in RESULT_MAP),
+                                         operation.properties.get("wg_map"))
+    found = next((attribute for attribute in given if attribute is not None), None)
+    if found is not None and not isinstance(found, WgMapAttr):
+        _fail(operation, f"{found} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+    return None if found is None else found.data

@@ -1,0 +1,222 @@
+"""The parser of ``xt.parse``: MLIR's syntax, and what the seed and mlir-extensions write beside it."""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, f32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from xegpu.dialect.attributes import SgMapAttr, SourceLocation
+from xegpu.dialect.kernels import ForeignAttr
+from xegpu.errors import Location, TextError
+from xetile.dialect import context
+from xetile.dialect.attributes import TileAttr, TileType, WgMapAttr
+from xetile.dialect.hints import CacheHintAttr
+from xetile.text import around, operations
+from xetile.text.attributes import (
+    fail,
+    guess,
+    read_hint,
+    read_memref,
+    read_sg_map,
+    read_tile,
+    read_tile_attr,
+    read_wg_map,
+    scattered,
+)
+from xetile.text.host import Launch, has_kernels, joined, launches
+from xetile.text.sketch import Bits16Type, Custom
+
+COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
+_ATTRIBUTES: dict[str, Callable[[Any], Attribute]] = {
+    "wg_map": lambda parser: WgMapAttr(read_wg_map(parser)),
+    "tile_attr": lambda parser: TileAttr(read_tile_attr(parser)),
+    "sg_map": lambda parser: SgMapAttr(read_sg_map(parser)),
+    "cache_hint": lambda parser: CacheHintAttr(read_hint(parser)),
+}
+"""Attributes of XeTile, which the seed also writes without their dialect's name."""
+_HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
+"""Operations that carry attributes of dialects that only a host compiler knows."""
+_READERS = {**dict.fromkeys(operations.RULES, operations.read_operation),
+            **dict.fromkeys(around.RULES, around.read_operation)}
+
+
+class Reader(Parser):
+    """A parser that notes for each operation where it stands in the text.
+
+    Attributes:
+        text: the whole text.
+        b16: whether ``b16`` may stand for an element type of 16 bits.
+        host: launches of kernels that host functions in the text make.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(context(), text, name)
+        self.text, self._name = text, name
+        self._starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n")]
+        self._start = 0
+        self._pending: list[Operation] = []
+        self._bound: list[Any] = []
+        self._foreign = False
+        self._has_kernels = has_kernels(text)
+        self.b16 = False
+        self.host: dict[tuple[str, str], Launch] = {}
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """The whole text; functions without a module around them get one."""
+        block = Block()
+        self._parse_block_body(block)
+        if self._current_token.kind is not MLIRTokenKind.EOF or block.first_op is None:
+            self.raise_error("an operation is expected here" if self._current_token.kind is not MLIRTokenKind.EOF
+                             else "the text holds no operation")
+        if self.forward_ssa_references:
+            names = ", ".join(f"%{name}" for name in self.forward_ssa_references)
+            self.raise_error(f"values used but not defined: [{names}]")
+        only = block.first_op
+        if isinstance(only, ModuleOp) and only is block.last_op:
+            only.detach()  # type: ignore[no-untyped-call]
+            return only
+        operations_ = list(block.ops)
+        for operation in operations_:
+            operation.detach()  # type: ignore[no-untyped-call]
+        return ModuleOp(operations_)
+
+    def _parse_block_body(self, block: Block) -> None:
+        """Operations of a block; aliases may be defined between them, as the seed does."""
+        while True:
+            if self._current_token.kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
+                self._parse_alias_def()
+                continue
+            if self._current_token.kind is MLIRTokenKind.FILE_METADATA_BEGIN:
+                self._parse_file_metadata_dictionary()
+                continue
+            if self._pass_over_host():
+                continue
+            operation = self.parse_optional_operation()
+            if operation is None:
+                return
+            block.add_ops(self._pending)
+            self._pending.clear()
+            block.add_op(operation)
+
+    def _pass_over_host(self) -> bool:
+        """Pass over a function beside a gpu.module, keeping how it launches kernels."""
+        if not self._has_kernels or "gpu" in self._parser_state.dialect_stack or \
+                self._current_token.text not in ("func.func", "memref.global"):
+            return False
+        start = self._current_token.span.start
+        self._consume_token()
+        depth, previous = 0, ""
+        while self._current_token.kind is not MLIRTokenKind.EOF:
+            token = self._current_token
+            if depth == 0 and self._ends_host(token.text, token.kind):
+                break
+            depth += (token.text in ("{", "(", "[")) - (token.text in ("}", ")", "]"))
+            self._consume_token()
+            if depth == 0 and token.text == "}" and previous != "attributes":
+                break
+            if depth == 0:
+                previous = token.text
+        for name, launch in launches(self.text[start:self._current_token.span.start]).items():
+            self.host[name] = joined(self.host.get(name), launch)
+        return True
+
+    @staticmethod
+    def _ends_host(text: str, kind: MLIRTokenKind) -> bool:
+        """Whether a token behind a declaration begins something else."""
+        return text == "}" or kind is MLIRTokenKind.PERCENT_IDENT or \
+            (kind is MLIRTokenKind.BARE_IDENT and ("." in text or text == "module"))
+
+    def parse_operation(self) -> Operation:
+        """The next operation, with its location."""
+        self._start = start = self._current_token.span.start
+        operation = super().parse_operation()
+        line_end = self.text.find("\n", start)
+        place = self.place(start, len(self.text) if line_end < 0 else line_end)
+        for pending in (*self._pending, operation):
+            pending.location = SourceLocation(place)  # type: ignore[assignment]
+        return operation
+
+    def _parse_op_result_list(self) -> list[Any]:
+        self._bound = super()._parse_op_result_list()
+        return self._bound
+
+    def forget_results(self) -> None:
+        """Let an operation without results have a name before it: the seed writes ``%v = xetile.store_tile``."""
+        self._bound.clear()
+
+    def constant(self, number: int) -> SSAValue:
+        """An index constant, made before the operation that is read."""
+        self._pending.append(arith.ConstantOp(IntegerAttr(number, IndexType())))
+        return self._pending[-1].results[0]
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        """The operation of that name, or what reads it; an unknown one is an error at the name, not behind it."""
+        self._foreign = name in _HEADERS
+        start = self.text.find(name, self._start)
+        if name in _READERS:
+            span = self._current_token.span.__class__(start, start + len(name), self._current_token.span.input)
+            return Custom(name, span, _READERS[name])  # type: ignore[return-value]
+        try:
+            return super()._get_op_by_name(name)
+        except ParseError:
+            known = [*(operation.name for operation in self.ctx.loaded_ops), *_READERS]
+            near = difflib.get_close_matches(name, known, 1)
+            raise TextError(f"there is no operation {name}", f"did you mean {near[0]}?" if near else COMPARE,
+                            self.place(start, start + len(name))) from None
+
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        if isinstance(op_type, Custom):
+            op_type = super()._get_op_by_name(op_type.name)
+        return super()._parse_generic_operation(op_type)
+
+    def parse_optional_type(self) -> Any:
+        """A type, if one is there: also ``tile<...>``, ``float``, and memrefs as the seed writes them."""
+        token = self._current_token
+        if token.kind is not MLIRTokenKind.BARE_IDENT or token.text not in ("tile", "memref", "float", "b16"):
+            return super().parse_optional_type()
+        self._consume_token()
+        if token.text == "float":
+            return f32
+        if token.text == "b16":
+            return Bits16Type() if self.b16 else \
+                fail(self, "b16 does not say which type of 16 bits it is", "write bf16, f16 or i16", token.span)
+        return TileType(read_tile(self)) if token.text == "tile" else read_memref(self)
+
+    def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
+        name = attr_or_dialect_name
+        if is_type:
+            return TileType(read_tile(self)) if name == "xetile.tile" else \
+                super()._parse_extended_type_or_attribute(name, True)
+        opened, alias = self._current_token.text == "<", f"#{name}" in self.attribute_aliases
+        short = name.removeprefix("xetile.")
+        if opened and not alias and short in _ATTRIBUTES:
+            return _ATTRIBUTES[short](self)
+        if name == "scatter" and not opened and not alias:
+            return TileAttr(scattered())
+        if not opened and not alias and "." not in name:
+            defined = [known[1:] for known in self.attribute_aliases if known.startswith("#")]
+            fail(self, f"#{name} is not defined", guess(name, defined) if defined else f"write #{name} = ... above")
+        if self._foreign and "." in name and self.ctx.get_optional_attr(name) is None:
+            body = f"<{self._parse_dialect_symbol_body()}>" if opened else ""
+            return ForeignAttr(f"#{name}{body}")
+        return super()._parse_extended_type_or_attribute(name, False)
+
+    def place(self, start: int, end: int) -> Location:
+        """The location of a range of the text that lies on one line."""
+        line = bisect_right(self._starts, start)
+        column = start - self._starts[line - 1]
+        return Location.at(self._name, line, column, column + max(end - start, 1), self.text)
+
+    def here(self) -> Location:
+        """The location of the word that is read next."""
+        span = self._current_token.span
+        return self.place(span.start, span.end)
