@@ -11,10 +11,11 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, SSAValue
 
@@ -80,3 +81,18 @@ def _spread(build: Rebuilder, value: float | int, element: Attribute, shape: Seq
     if layout is not None:
         operation.attributes[RESULT] = layout
     return build.emit(operation)
+
+
+def is_neutral(operation: MultiReductionOp) -> bool:
+    """Whether a reduction starts from what changes nothing."""
+    owner = operation.acc.owner
+    if isinstance(owner, BroadcastOp):
+        owner = owner.source.owner
+    value: Any = owner.value if isinstance(owner, arith.ConstantOp) else None
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        elements = list(value.get_attrs())
+        value = elements[0] if len(set(elements)) == 1 else None
+    if not isinstance(value, (FloatAttr, IntegerAttr)):
+        return False
+    found, wanted = value.value.data, neutral(operation.kind.data, of_mlir(value.type))
+    return bool(found == wanted or (found != found and wanted != wanted))

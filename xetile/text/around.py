@@ -63,6 +63,16 @@ def _cast(parser: Any, name: str) -> Operation:
     return memref.CastOp.get(operand, result)
 
 
+def _address(parser: Any, name: str) -> Operation:
+    """``memref.extract_aligned_pointer_as_index %m : memref<4x4xf32> -> index``."""
+    source = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    operand = parser.resolve_operand(source, parser.parse_type())
+    parser.parse_punctuation("->")
+    parser.parse_type()
+    return memref.ExtractAlignedPointerAsIndexOp.get(operand)
+
+
 def _splat(parser: Any, name: str) -> Operation:
     """``vector.splat %x : vector<8x16xf32>``: a broadcast of a scalar."""
     source = parser.parse_unresolved_operand()
@@ -77,6 +87,7 @@ def _splat(parser: Any, name: str) -> Operation:
 RULES: dict[str, Callable[[Any, str], Operation]] = {
     **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_PLAIN, _number),
     "gpu.barrier": _barrier, "memref.cast": _cast, "vector.splat": _splat,
+    "memref.extract_aligned_pointer_as_index": _address,
 }
 
 
