@@ -169,24 +169,8 @@ class CacheHintAttr(Data[str]):
 
 
 @irdl_attr_definition
-class KindAttr(Data[str]):
-    """``#vector.kind<add>``: how a reduction combines."""
-
-    name = "vector.kind"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        with parser.in_angle_brackets():
-            return parser.parse_identifier()
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(self.data)
-
-
-@irdl_attr_definition
 class WordAttr(Data[str]):
-    """A word of LLVM's dialect that its operations print bare: ``global``, ``workgroup``."""
+    """A word that an operation prints bare: ``global``, ``workgroup``, ``add``."""
 
     name = "xegpu.word"
 

@@ -9,19 +9,22 @@ from xdsl.ir import Dialect
 from xegpu.dialect import Vector
 from xegpu.dialect.conversions import Arith
 from xegpu.dialect.kernels import Gpu
-from xegpu.upstream import attributes, ops
+from xegpu.upstream import attributes, ops, vectors
 
 UpstreamXeGPU = Dialect(
     "xegpu",
-    ops.OPERATIONS,
+    [*ops.OPERATIONS, vectors.FenceOp],
     [attributes.LayoutAttr, attributes.SliceAttr, attributes.CacheHintAttr, attributes.BlockAttr, attributes.DescType],
 )
+
+
+UpstreamVector = Dialect("vector", [*Vector.operations, vectors.MultiReductionOp], list(Vector.attributes))
 
 
 def context() -> Context:
     """A context with LLVM's XeGPU dialect in the place of ours."""
     result = Context()
-    for dialect in (builtin.Builtin, Arith, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB, Vector,
+    for dialect in (builtin.Builtin, Arith, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB, UpstreamVector,
                     UpstreamXeGPU):
         result.load_dialect(dialect)
     return result

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.vectors import IntegersAttr, integers, values_of
 from xegpu.reductions import FLOAT_KINDS, INTEGER_KINDS
-from xegpu.upstream.attributes import KindAttr, WordAttr
+from xegpu.upstream.attributes import WordAttr
 
 VECTOR = base(VectorType)
 _KINDS = tuple(dict.fromkeys((*FLOAT_KINDS, *INTEGER_KINDS)))
@@ -28,14 +28,14 @@ class MultiReductionOp(IRDLOperation):
     name = "vector.multi_reduction"
     source = operand_def(VECTOR)
     acc = operand_def(Attribute)
-    kind = prop_def(KindAttr)
+    kind = prop_def(WordAttr)
     reduction_dims = prop_def(IntegersAttr)
     result = result_def(Attribute)
     traits = traits_def(Pure())
 
     def __init__(self, kind: str, source: SSAValue, acc: SSAValue, axes: Sequence[int]) -> None:
         super().__init__(operands=[source, acc], result_types=[acc.type],
-                         properties={"kind": KindAttr(kind), "reduction_dims": integers(axes)})
+                         properties={"kind": WordAttr(kind), "reduction_dims": integers(axes)})
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -57,7 +57,7 @@ class MultiReductionOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> MultiReductionOp:
         with parser.in_angle_brackets():
-            kind = KindAttr(parser.parse_identifier())
+            kind = WordAttr(parser.parse_identifier())
         parser.parse_punctuation(",")
         source = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
