@@ -27,7 +27,10 @@ def matrix(emitter: Emitter, operation: ops.CreateNdTdescOp, array: Array, row: 
             for index, size, stride in zip(lead, array.sizes[:-2], array.strides[:-2], strict=True)]
     within = " && ".join(f"(uint){index} < (uint){size}" for index, size, _ in each)
     displaced = " + ".join(f"{index} * (long){stride}" for index, _, stride in each)
+    if not ops.desc_of(operation.result).block.boundary_check:
+        emitter.line(f"{array.space} {array.dtype.opencl} *{name} = {array.name} + {displaced};")
+        return replace(array, name=name), row
     emitter.line(f"const bool {inside} = {within};")
-    emitter.line(f"global {array.dtype.opencl} *{name} = {array.name} + ({inside} ? {displaced} : 0);")
+    emitter.line(f"{array.space} {array.dtype.opencl} *{name} = {array.name} + ({inside} ? {displaced} : 0);")
     emitter.line(f"const int {first} = {inside} ? {row} : {_BELOW};")
     return replace(array, name=name), Coordinate(first)

@@ -13,7 +13,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.emitter import Emitter, Rule
-from codegen.fragments import Coordinate, Descriptor, Fragment
+from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered
 from codegen.loops import carried, parts, types
 from xegpu.origins import makings
 
@@ -79,6 +79,8 @@ def _blank(value: Any, moves: bool) -> Any:
     """A value in the same variables, all zero: what stands there until a branch assigns them."""
     if isinstance(value, Fragment):
         return value.renamed((f"({value.c_type})(0)",) * len(value.names))
+    if isinstance(value, Scattered):
+        return replace(value, offset="0", base="0" if moves else value.base)
     if isinstance(value, Descriptor):
         return replace(value.placed(("0",) * 5) if moves else value, row=Coordinate(), column=Coordinate())
     return "0"

@@ -77,7 +77,7 @@ class Emitter:
         """A fragment of new names for a vector value."""
         type_ = value.type
         assert isinstance(type_, VectorType)
-        *array, units, per_lane = type_.get_shape()
+        *array, units, per_lane = shape if len(shape := type_.get_shape()) > 1 else (*shape, 1)
         blocks = array[0] if array else 1
         return empty(of_mlir(type_.element_type), units * blocks, per_lane, self.name(value.name_hint), blocks)
 

@@ -166,6 +166,55 @@ class Words:
         self.unit = list(target.unit)
 
 
+def packed_exchange(words: Sequence[str], dtype: DType, old: LaneBits, new: LaneBits) -> tuple[Words, list[str]]:
+    """Elements under another map: the words in which they moved, and an expression for each element of the result.
+
+    Elements of less than 32 bits move two or four to a word, where that many bits of the unit stay what they are.
+    """
+    stay = [bit for bit in old.unit if bit in new.unit][:(32 // dtype.bits).bit_length() - 1] if dtype.bits < 32 else []
+    before, after = (LaneBits(bits.lane, tuple(bit for bit in bits.unit if bit not in stay)) for bits in (old, new))
+    groups = _groups(list(words), old.unit, before.unit, stay)
+    moving = Words(shuffled_type(dtype), [_packed(group, dtype) for group in groups], before)
+    moving.named()
+    moving.arrange(after)
+    parts = [_unpacked(name, len(groups[0]), dtype) for name in moving.names]
+    made = []
+    for unit in range(new.units):
+        values = {bit: unit >> position & 1 for position, bit in enumerate(new.unit)}
+        made.append(parts[_number(after.unit, values)][_number(stay, values)])
+    return moving, made
+
+
+def _number(bits: Sequence[Bit], values: dict[Bit, int]) -> int:
+    return sum(values[bit] << position for position, bit in enumerate(bits))
+
+
+def _groups(words: list[str], unit: Sequence[Bit], kept: Sequence[Bit], packed: Sequence[Bit]) -> list[list[str]]:
+    """Words that differ in the packed bits of the unit alone, for each number of the kept bits."""
+    groups = [[""] * (1 << len(packed)) for _ in range(1 << len(kept))]
+    for number, word in enumerate(words):
+        values = {bit: number >> position & 1 for position, bit in enumerate(unit)}
+        groups[_number(kept, values)][_number(packed, values)] = word
+    return groups
+
+
+def _packed(group: list[str], dtype: DType) -> str:
+    if len(group) == 1:
+        return bits_in(group[0], dtype)
+    vector = f"{_UNSIGNED[dtype.bits]}{len(group)}"
+    word = f"({vector})({', '.join(bits_in(word, dtype).removeprefix('(uint)') for word in group)})"
+    return f"as_uint({word})" if len(group) * dtype.bits == 32 else f"(uint)as_ushort({word})"
+
+
+def _unpacked(word: str, count: int, dtype: DType) -> list[str]:
+    if count == 1:
+        return [bits_out(word, dtype)]
+    whole = f"as_{_UNSIGNED[dtype.bits]}{count}({word if count * dtype.bits == 32 else f'(ushort)({word})'})"
+    given = [f"{whole}.s{i}" for i in range(count)]
+    plain = dtype is bf16 or dtype.opencl == _UNSIGNED[dtype.bits]
+    return [part if plain else f"as_{dtype.opencl}({part})" for part in given]
+
+
 def function(name: str, parameters: Sequence[str], words: Words, results: Fragment, made: Sequence[str]) -> str:
     """The text of a function that gives ``made``, an expression for each word, through pointers to variables."""
     outputs = [f"private {results.c_type} *out{i}" for i in range(len(results.names))]

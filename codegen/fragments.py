@@ -121,12 +121,30 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Array:
-    """An array argument: names of its pointer, sizes and strides."""
+    """An array: names of its pointer, sizes and strides, and the address space of its pointer."""
 
     name: str
     dtype: DType
     sizes: tuple[str, ...]
     strides: tuple[str, ...]
+    space: str = "global"
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """A descriptor of single elements.
+
+    Attributes:
+        base: what they lie off from.
+        offset: how far a lane's own does, in elements.
+        element: the C type of an element.
+        offset_type: that of the offset.
+    """
+
+    base: str
+    offset: str
+    element: str
+    offset_type: str = "int"
 
 
 @dataclass(frozen=True)
@@ -148,7 +166,7 @@ class Descriptor:
     @property
     def place(self) -> list[tuple[str, str]]:
         """C type and expression of what tells one array, and one matrix of it, from another."""
-        return [(f"global {self.array.dtype.opencl} *", self.array.name),
+        return [(f"{self.array.space} {self.array.dtype.opencl} *", self.array.name),
                 *(("int", number) for number in (self.height, self.width, self.pitch, self.step))]
 
     def placed(self, names: Sequence[str]) -> Descriptor:

@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
+from xegpu.memrefs import is_shared
+from xegpu.scattered_memory import Elements, identity
 
 Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
 Meanings = Mapping[type[Operation], Meaning]
@@ -49,15 +51,18 @@ class Window:
     @property
     def surface(self) -> tuple[Any, ...]:
         """What tells its array from others: two views of one array are alike."""
-        interface = self.array.__array_interface__
-        return interface["data"], self.array.shape, self.array.strides, interface["typestr"]
+        return identity(self.array)
+
+
+Standing = Window | Elements
+"""What stands on an array."""
 
 
 @dataclass(frozen=True)
 class Choice:
     """Windows on different arrays, of which each instance has one: the instances, and their window."""
 
-    options: tuple[tuple[np.ndarray[Any, Any], Window], ...]
+    options: tuple[tuple[np.ndarray[Any, Any], Standing], ...]
 
 
 def narrow(number: Any) -> Any:
@@ -100,6 +105,16 @@ class Machine:
     def batch(self) -> int:
         """Batch axes of a vector."""
         return BATCH + (self.lanes is not None)
+
+    @property
+    def instances(self) -> tuple[int, ...]:
+        """Instances that run now, along each batch axis but the lanes."""
+        return (*(count for _, count in self.groups), *self.subgroups)
+
+    @property
+    def work_group(self) -> tuple[Any, ...]:
+        """The indices of each instance's work-group in an array of shared local memory, which all groups have."""
+        return tuple(self.along(axis, 0, count) for axis, (_, count) in enumerate(self.groups))
 
     def along(self, axis: int, first: int, count: int) -> Any:
         """``first ... first + count - 1`` along a batch axis."""
@@ -189,18 +204,22 @@ class Machine:
         for instances, window in choice.options:
             self.active = instances if outer is None else outer & instances
             made = self.evaluate(operation, [window if operand is choice else operand for operand in operands])
-            result = made if result is None else self._select(instances, made, result)
+            if result is not None and isinstance(made, list):
+                result = [self._select(instances, *pair) for pair in zip(made, result, strict=True)]
+            else:
+                result = made if result is None else self._select(instances, made, result)
         self.active = outer
         return result
 
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
-        if isinstance(new, (Window, Choice)):
+        if isinstance(new, (Window, Elements, Choice)):
             return self._window(running, new, old)
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
         return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
 
-    def _window(self, running: np.ndarray[Any, Any], new: Window | Choice, old: Window | Choice) -> Window | Choice:
-        found: dict[Any, tuple[np.ndarray[Any, Any], Window]] = {}
+    def _window(self, running: np.ndarray[Any, Any], new: Standing | Choice,
+                old: Standing | Choice) -> Standing | Choice:
+        found: dict[Any, tuple[np.ndarray[Any, Any], Standing]] = {}
         for side, value in ((running, new), (~running, old)):
             for instances, window in value.options if isinstance(value, Choice) else ((np.True_, value),):
                 mask = side & instances
@@ -211,7 +230,9 @@ class Machine:
         options = tuple((mask, window) for mask, window in found.values() if mask.any())
         return options[0][1] if len(options) == 1 else Choice(options)
 
-    def _moved(self, running: np.ndarray[Any, Any], new: Window, old: Window) -> Window:
+    def _moved(self, running: np.ndarray[Any, Any], new: Standing, old: Any) -> Standing:
+        if isinstance(new, Elements):
+            return new.at(self._select(running, new.offsets, old.offsets))
         row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
         lead = tuple(self._select(running, *pair) for pair in zip(new.lead, old.lead, strict=True))
         return Window(new.array, row, column, lead)
@@ -252,8 +273,9 @@ def _bytes_of(block: Block) -> int:
 
 
 def _size(type_: Attribute) -> int:
-    if not isinstance(type_, VectorType):
+    if not isinstance(type_, VectorType) and not is_shared(type_):
         return 0
+    assert isinstance(type_, (VectorType, MemRefType))
     return math.prod(type_.get_shape()) * of_mlir(type_.element_type).compute.itemsize
 
 

@@ -297,7 +297,7 @@ def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
 def _store_function(piece: _Piece, fragment: Fragment) -> str:
     """Stores one variable by single elements; where it hangs over the edge, a word at a time moves to its front."""
     width, word = fragment.width, fragment.word
-    values = fragment.renamed(("words",)).words() if width > 1 else ["words"]
+    values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]
     head = f"{CALL} static void {piece.function('store')}(global {word} *base, {_PARAMETERS}, {fragment.c_type} words)"
     lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)), f"  if ({piece.is_inside()}) {{",
              *(f"    {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)),

@@ -10,7 +10,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from codegen.emitter import Emitter, Rule, atom
-from codegen.fragments import Coordinate, Descriptor, Fragment, names
+from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dtypes import of_mlir
 from xegpu.origins import makings
 
@@ -62,14 +62,29 @@ def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> 
         for name, (c_type, value) in zip(place, initial.place, strict=True):
             emitter.line(f"{c_type} {name} = {value};")
         return moved.placed(place), [row, column, *place]
+    if isinstance(initial, Scattered):
+        return _carried_elements(emitter, stem, initial, moves)
     emitter.line(f"{of_mlir(argument.type).opencl} {stem} = {initial};")
     return stem, [stem]
+
+
+def _carried_elements(emitter: Emitter, stem: str, initial: Scattered, moves: bool) -> tuple[Scattered, list[str]]:
+    """A descriptor of single elements that a loop or branch changes: where a lane's own lies, and on which array."""
+    emitter.line(f"{initial.offset_type} {stem} = {initial.offset};")
+    moved = replace(initial, offset=stem)
+    if not moves:
+        return moved, [stem]
+    base = emitter.name(f"{stem}_base")
+    emitter.line(f"global {initial.element} *{base} = {initial.base};")
+    return replace(moved, base=base), [stem, base]
 
 
 def parts(value: Any, moves: bool) -> list[str]:
     """The expressions that the variables of a carried value get."""
     if isinstance(value, Fragment):
         return list(value.names)
+    if isinstance(value, Scattered):
+        return [value.offset, *([value.base] if moves else [])]
     if not isinstance(value, Descriptor):
         return [value]
     return [str(value.row), str(value.column), *(part for _, part in value.place if moves)]
@@ -79,6 +94,8 @@ def types(value: Any, moves: bool) -> list[str]:
     """The C types of these variables, empty where it follows from the variable itself."""
     if isinstance(value, Fragment):
         return [value.c_type] * len(value.names)
+    if isinstance(value, Scattered):
+        return [value.offset_type, *([f"global {value.element} *"] if moves else [])]
     if not isinstance(value, Descriptor):
         return [""]
     return ["int", "int", *(c_type for c_type, _ in value.place if moves)]

@@ -25,6 +25,8 @@ from codegen import (
     padding,
     positions,
     products,
+    scattered,
+    shared_memory,
     shuffles,
     synchronisation,
     truth,
@@ -38,7 +40,7 @@ from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
-from xegpu.memrefs import static_form
+from xegpu.memrefs import is_address, static_form
 from xegpu.rewriting import number
 from xegpu.targets import Target
 
@@ -224,7 +226,8 @@ def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
     value = emitter.values[source]
     if isinstance(value, Array):
         dtype = of_mlir(result.type.element_type)  # type: ignore[attr-defined]
-        value = Array(f"((global {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides)
+        value = Array(f"(({value.space} {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides,
+                      value.space)
     elif not isinstance(result.type, VectorType):  # a constant of an unsigned type, written as a signed number
         value = f"(({of_mlir(result.type).opencl}){atom(value)})"
     emitter.values[result] = value
@@ -236,6 +239,9 @@ def _recast(emitter: Emitter, operation: memref.CastOp) -> None:
 
 def _create(emitter: Emitter, operation: ops.CreateNdTdescOp) -> None:
     array: Array = emitter.values[operation.source]
+    if is_address(operation.source.type):
+        dtype = ops.desc_of(operation.result).dtype
+        array = Array(f"((global {dtype.opencl} *)(ulong){atom(emitter.values[operation.source])})", dtype, (), ())
     if operation.shape:
         sizes, strides = (tuple(emitter.values[value] for value in group)
                           for group in (operation.shape, operation.strides))
@@ -270,6 +276,9 @@ def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> 
 
 def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     desc = ops.desc_of(operation.desc)
+    if desc.block.memory_scope == "slm":
+        shared_memory.load(emitter, operation)
+        return
     if desc.block.access != "block":
         lanes.load(emitter, operation)
         return
@@ -297,6 +306,9 @@ def _pointer_type(kind: str, desc: TensorDesc) -> str:
 
 def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     desc = ops.desc_of(operation.desc)
+    if desc.block.memory_scope == "slm":
+        shared_memory.store(emitter, operation)
+        return
     if desc.block.access != "block":
         lanes.store(emitter, operation)
         return
@@ -331,6 +343,10 @@ def _insert(emitter: Emitter, operation: InsertStridedSliceOp) -> None:
     start = values_of(operation.offsets)[0]
     words = dest.words()
     words[start:start + source.units] = source.words()
+    uses = list(operation.result.uses)
+    if uses and all(isinstance(use.operation, InsertStridedSliceOp) and use.index == 1 for use in uses):
+        emitter.values[operation.result] = dest.renamed(tuple(words))  # put together where the last part comes
+        return
     width = width_of(dest.units)
     result = emitter.fresh(operation.result)
     groups = [words[i:i + width] for i in range(0, dest.units, width)]
@@ -361,7 +377,8 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **synchronisation.RULES, **positions.RULES,
+    **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
+    **positions.RULES, **scattered.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),

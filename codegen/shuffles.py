@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.emitter import Emitter, Rule
-from codegen.exchanges import Words, bits_in, bits_out, function, index_table, shuffled_type
+from codegen.exchanges import function, index_table, packed_exchange
 from codegen.fragments import Fragment
 from codegen.truth import register_bits
 from xegpu import layouts
@@ -60,16 +60,13 @@ def _exchanged(emitter: Emitter, operation: ops.ConvertLayoutOp, fragment: Fragm
     assert operation.source_map is not None
     assert operation.target_map is not None
     result, dtype = emitter.fresh(operation.result), fragment.dtype
-    words = Words(shuffled_type(dtype), [], old)
-    parameters = Fragment(dtype, fragment.units, 1, tuple(f"v{i}" for i in range(len(fragment.names))))
-    words.names = [bits_in(word, dtype) for word in parameters.words()]
-    words.named()
-    words.arrange(new)
+    parameters = fragment.renamed(tuple(f"v{i}" for i in range(len(fragment.names))))
+    words, made = packed_exchange(parameters.words(), dtype, old, new)
     (rows, columns), maps = operation.block_shape(), (operation.source_map.data, operation.target_map.data)
     way = "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in maps)
     name = f"convert_{dtype}_{rows}x{columns}_from_{way}"
     emitter.function(function(name, [f"{fragment.c_type} {variable}" for variable in parameters.names], words, result,
-                              [bits_out(word, dtype) for word in words.names]))
+                              made))
     emitter.line(f"{result.c_type} {', '.join(result.names)};")
     emitter.line(f"{name}({', '.join([*fragment.names, *(f'&{variable}' for variable in result.names)])});")
     emitter.values[operation.result] = result

@@ -15,7 +15,7 @@ import xetile as xt
 
 
 @xt.kernel
-def gemm_slm(A, B, C, *, BM=256, BN=256, BK=32, sg=(8, 8), stages=4):
+def gemm_slm(A, B, C, *, BM=256, BN=256, BK=32, sg=(8, 4), stages=4):
     m, n, subgroups = xt.group_id(0) * BM, xt.group_id(1) * BN, sg[0] * sg[1]
     map_a, map_b = xt.wg_map(sg, (BM // sg[0], BK)), xt.wg_map(sg, (BK, BN // sg[1]))
     map_c = xt.wg_map(sg, (BM // sg[0], BN // sg[1]))

@@ -10,7 +10,7 @@ from xdsl.dialects.memref import CastOp, ExtractStridedMetaDataOp
 from xdsl.ir import SSAValue
 
 from xegpu.constants import number
-from xegpu.memrefs import Described, is_shared, static_form
+from xegpu.memrefs import Described, is_address, is_shared, static_form
 from xegpu.origins import array_of
 from xegpu.rewriting import Rebuilder, exchanged
 
@@ -43,18 +43,33 @@ def way_of(operation: Described, ways: Mapping[Any, str]) -> str:
 
     Returns:
         the way of the array, exchanged where the last two dimensions are; for memory that is described by other
-        numbers than the array's own, ``rows`` or ``columns`` where one of the last two strides is the constant 1.
+        numbers than the array's own, and for shared local memory, ``rows`` or ``columns`` where one of the last two
+        strides is the constant 1.
     """
     array = array_of(operation.source)
-    way = "" if is_shared(array.type) else ways.get(array, "")
-    if way and not operation.shape:
-        return way
-    own = _own_numbers(operation, array) if way else None
+    way, form = "" if is_shared(array.type) else ways.get(array, ""), geometry(operation)
+    if not way or form == "other":
+        return _by_strides(operation)
+    return way if form == "own" else _EXCHANGED.get(way, way)
+
+
+def geometry(operation: Described) -> str:
+    """Whether a tile or descriptor describes its array as it is.
+
+    Returns:
+        ``own`` if by the array's own sizes and strides, ``exchanged`` if with the last two dimensions exchanged, else
+        ``other``.
+    """
+    if not operation.shape:
+        return "own"
+    if is_address(operation.source.type):
+        return "other"
+    own = _own_numbers(operation, array_of(operation.source))
     if own is not None and _same(operation.shape, own[0]) and _same(operation.strides, own[1]):
-        return way
+        return "own"
     if own is not None and _same(operation.shape, exchanged(own[0])) and _same(operation.strides, exchanged(own[1])):
-        return _EXCHANGED.get(way, way)
-    return _by_strides(operation)
+        return "exchanged"
+    return "other"
 
 
 def _own_numbers(operation: Described, array: SSAValue) -> tuple[Numbers, Numbers] | None:

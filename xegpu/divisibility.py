@@ -17,11 +17,11 @@ from xegpu.dialect.ops import CreateNdTdescOp, UpdateNdOffsetOp
 Known = dict[SSAValue, int]
 
 
-def multiple_of(value: SSAValue, assumed: Known | None = None) -> int:
+def multiple_of(value: SSAValue, assumed: Known | None = None, axis: int = -1) -> int:
     """The largest number that ``value`` is surely a multiple of; 0 for the constant zero, 1 if nothing is known.
 
     Args:
-        value: an index, or a descriptor (then its column counts).
+        value: an index, or a descriptor (then its offset along ``axis`` counts, by default its column).
         assumed: what is taken for granted of values that a loop carries, while that is being proved.
     """
     known = assumed or {}
@@ -30,13 +30,13 @@ def multiple_of(value: SSAValue, assumed: Known | None = None) -> int:
     owner = value.owner
     if isinstance(value, BlockArgument):
         loop = value.block.parent_op()
-        return _of_argument(loop, value.index, known) if isinstance(loop, scf.ForOp) else 1
+        return _of_argument(loop, value.index, known, axis) if isinstance(loop, scf.ForOp) else 1
     if isinstance(owner, scf.ForOp):
-        return _carried(owner, list(owner.results).index(value), known)  # type: ignore[arg-type]
+        return _carried(owner, list(owner.results).index(value), known, axis)  # type: ignore[arg-type]
     if isinstance(owner, scf.IfOp):
         position = list(owner.results).index(value)  # type: ignore[arg-type]
         ends = [region.block.last_op for region in owner.regions]
-        return gcd(*(multiple_of(end.operands[position], known) for end in ends if end is not None))
+        return gcd(*(multiple_of(end.operands[position], known, axis) for end in ends if end is not None))
     if isinstance(owner, arith.ConstantOp):
         return abs(owner.value.value.data) if isinstance(owner.value, IntegerAttr) else 1
     if isinstance(owner, (arith.AddiOp, arith.SubiOp)):
@@ -44,25 +44,25 @@ def multiple_of(value: SSAValue, assumed: Known | None = None) -> int:
     if isinstance(owner, arith.MuliOp):
         return multiple_of(owner.lhs, known) * multiple_of(owner.rhs, known)
     if isinstance(owner, CreateNdTdescOp):
-        return multiple_of(owner.offsets[-1], known)
+        return multiple_of(owner.offsets[axis], known)
     if isinstance(owner, UpdateNdOffsetOp):
-        return gcd(multiple_of(owner.desc, known), multiple_of(owner.offsets[1], known))
+        return gcd(multiple_of(owner.desc, known, axis), multiple_of(owner.offsets[axis], known))
     return 1
 
 
-def _of_argument(loop: scf.ForOp, index: int, known: Known) -> int:
+def _of_argument(loop: scf.ForOp, index: int, known: Known, axis: int) -> int:
     if index == 0:
         return gcd(multiple_of(loop.lb, known), multiple_of(loop.step, known))
-    return _carried(loop, index - 1, known)
+    return _carried(loop, index - 1, known, axis)
 
 
-def _carried(loop: scf.ForOp, position: int, known: Known) -> int:
+def _carried(loop: scf.ForOp, position: int, known: Known, axis: int) -> int:
     """The multiple that holds before a loop and after each of its bodies: the greatest that proves itself."""
     argument, terminator = loop.body.block.args[position + 1], loop.body.block.last_op
     assert terminator is not None
-    multiple = multiple_of(loop.iter_args[position], known)
+    multiple = multiple_of(loop.iter_args[position], known, axis)
     while True:
-        after = gcd(multiple, multiple_of(terminator.operands[position], {**known, argument: multiple}))
+        after = gcd(multiple, multiple_of(terminator.operands[position], {**known, argument: multiple}, axis))
         if after == multiple:
             return multiple
         multiple = after

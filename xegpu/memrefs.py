@@ -19,10 +19,11 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     StridedLayoutAttr,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.constants import number
+from xegpu.origins import array_of
 
 SHARED = 3
 """The memory space of shared local memory."""
@@ -103,6 +104,9 @@ def verify_described(operation: Described, what: str) -> None:
         what: how it is called in messages.
     """
     source, given = operation.source.type, (len(operation.shape), len(operation.strides))
+    if is_shared(source) and isinstance(array_of(operation.source), BlockArgument):
+        raise VerifyException(f"an argument cannot lie in shared local memory, as {source} does\n"
+                              "allocate it in the kernel: memref.alloc() : memref<...>")
     if not isinstance(source, MemRefType):
         _verify_address(source, operation, what)
         return

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, UnrealizedConversionCastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-_MOVES = ("xetile.update_tile_offset", "xegpu.update_nd_offset", "memref.cast")
+_MOVES = ("xetile.update_tile_offset", "xegpu.update_nd_offset", "xetile.update_scattered_tile", "xegpu.update_offset",
+          "memref.cast")
+_STORES = ("xetile.store_tile", "xegpu.store_nd", "xetile.store_scatter", "xegpu.store_scatter",
+           "xetile.atomic_rmw_tile", "xegpu.atomic_rmw")
+"""Operations whose second operand is the tile or descriptor that they write."""
 
 
 def makings(value: SSAValue) -> set[SSAValue]:
@@ -56,7 +60,9 @@ def _carried(loop: scf.ForOp, position: int) -> Iterator[SSAValue]:
 
 
 def arrays_of(value: SSAValue) -> set[SSAValue]:
-    """What a tile or descriptor may stand on: function arguments, and arrays in shared local memory."""
+    """What a tile or descriptor may stand on: function arguments, arrays in shared local memory, and addresses."""
+    if isinstance(value.type, (IntegerType, IndexType)):
+        return {value}  # an address, which stands on no array
     found: set[SSAValue] = set()
     for made in makings(value):
         owner = made.owner
@@ -74,6 +80,8 @@ def array_of(value: SSAValue) -> SSAValue:
             if not value.owner.operands:
                 return value
             value = value.owner.operands[0]
+            if isinstance(value.type, (IntegerType, IndexType)):
+                return value  # an address
         else:
             before = next(_before(value), None)
             if before is None:
@@ -83,7 +91,7 @@ def array_of(value: SSAValue) -> SSAValue:
 
 def written_arguments(function: func.FuncOp) -> tuple[int, ...]:
     """Positions of the array arguments that a kernel writes to."""
-    stores = (op for op in function.walk() if op.name in ("xetile.store_tile", "xegpu.store_nd"))
+    stores = (op for op in function.walk() if op.name in _STORES)
     found: set[SSAValue] = set().union(*(arrays_of(operation.operands[1]) for operation in stores))
     return tuple(position for position, argument in enumerate(function.body.block.args)
                  if argument in found and isinstance(argument.type, MemRefType))

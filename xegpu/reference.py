@@ -12,11 +12,13 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import Operation
 
-from xegpu import block_meanings, layouts, memory, positions
+from xegpu import block_meanings, layouts, memory, positions, scattered_reference
+from xegpu.addresses import memory_at
 from xegpu.dialect import ops
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.positions import IotaOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.memrefs import is_address, is_shared
 
 Array = np.ndarray[Any, Any]
 
@@ -35,6 +37,10 @@ class Machine(Protocol):
     @property
     def active(self) -> Array | None:
         """Instances that take part, None for all."""
+
+    @property
+    def work_group(self) -> tuple[Any, ...]:
+        """The indices of each instance's work-group in an array of shared local memory."""
 
 
 class Window(Protocol):
@@ -71,14 +77,21 @@ def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array
     return np.lib.stride_tricks.as_strided(array, tuple(sizes), bytes_apart)
 
 
-def described(operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
+def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
     """What makes a window, from the operands of what makes a tile or a descriptor: array, row, column, lead."""
     array, *numbers = operands
+    if is_address(operation.source.type):
+        rows, columns, *sizes_and_strides = numbers
+        array, where = memory_at(array, sizes_and_strides[:2], sizes_and_strides[2:], operation.result.type.data.dtype)
+        return array, rows, columns, where
     first, second = len(operation.offsets), len(operation.offsets) + len(operation.shape)
     *lead, row, column = numbers[:first]
-    if first == second:  # a memref of static shape describes itself
-        return array, row, column, tuple(lead)
-    return surface(array, numbers[first:second], numbers[second:]), row, column, tuple(lead)
+    group = machine.work_group if is_shared(operation.source.type) else ()
+    if first < second:  # else it is a memref of static shape, which describes itself
+        across = [stride // array.itemsize for stride in array.strides[:len(group)]]
+        sizes, strides = numbers[first:second], numbers[second:]
+        array = surface(array, [*array.shape[:len(group)], *sizes], [*across, *strides])
+    return array, row, column, (*group, *lead)
 
 
 def vnni(block: Array, factor: int) -> Array:
@@ -184,7 +197,7 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         window: makes a descriptor of an array, a row, a column, and indices of the dimensions before these.
     """
     return {
-        ops.CreateNdTdescOp: lambda machine, operation, operands: window(*described(operation, operands)),
+        ops.CreateNdTdescOp: lambda machine, operation, operands: window(*described(machine, operation, operands)),
         ops.UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
         ops.LoadNdOp: _load,
         ops.StoreNdOp: _store,
@@ -194,6 +207,7 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         ops.PackOp: _pack,
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
+        **scattered_reference.MEANINGS,
         IotaOp: _iota,
         **block_meanings.MEANINGS,
     }

@@ -161,8 +161,8 @@ class Rebuilder:
         block.args[0].name_hint = old.args[0].name_hint
         self._regroup(old.args[1:], carried, block.args[1:])
         place = self.place
-        self._end(block, self._body(old, block), carried)
-        self.place = place
+        yielded, self.place = self._body(old, block), place
+        self._end(block, yielded, carried)
         start, stop, step = (self.one(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
         new.attributes.update(loop.attributes)
@@ -175,9 +175,9 @@ class Rebuilder:
         old = [region.block for region in operation.regions if region.blocks]
         blocks = [Block() for _ in old]
         yielded = [self._body(before, block) for before, block in zip(old, blocks, strict=True)]
+        self.place = place
         for block, parts in zip(blocks, yielded, strict=True):
             self._end(block, parts, yielded[-1])
-        self.place = place
         types = [value.type for parts in yielded[-1] for value in parts.values]
         second = Region(blocks[1]) if len(blocks) > 1 else None
         new = scf.IfOp(self.one(operation.cond), types, Region(blocks[0]), second)
@@ -192,7 +192,13 @@ class Rebuilder:
         matched = [self.match(parts, form) for parts, form in zip(yielded, like, strict=True)]
         self._known.pop()
         self.blocks.pop()
-        block.add_op(scf.YieldOp(*(value for parts in matched for value in parts.values)))
+        values, types = ([value for parts in group for value in parts.values] for group in (matched, like))
+        for value, other in zip(values, types, strict=True):
+            if value.type != other.type:
+                self.fail(f"a value is {other.type} before the body of a loop or condition and {value.type} after it",
+                          "a tile may go to another array only where both are stored in the same order: pass a "
+                          "contiguous copy of one")
+        block.add_op(scf.YieldOp(*values))
 
     def _regroup(self, old: Sequence[SSAValue], like: Sequence[Parts], new: Sequence[SSAValue]) -> None:
         position = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from xegpu.dtypes import DType, bf16, f16, f32, i8, i32, tf32, u8
+from xegpu.dtypes import DType, bf16, f16, f32, f64, i8, i32, tf32, u8
 from xegpu.errors import TargetError
 
 
@@ -96,6 +96,7 @@ class Target:
         register_bytes: bytes of one register.
         subgroups: most subgroups a work-group, in small and in large register mode.
         slm: bytes of shared local memory that a work-group can count on.
+        lacks: element types that it has no arithmetic for.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Target:
     subgroups: tuple[int, int] = (64, 32)
     slm: int = 64 * 1024
     repeats: tuple[int, ...] = (8, 4, 2, 1)
+    lacks: frozenset[DType] = frozenset()
 
     @property
     def block_io(self) -> bool:
@@ -164,24 +166,25 @@ class Target:
         return max(fitting, key=lambda block: (block.rows * block.columns * block.blocks, block.rows), default=None)
 
 
-def _xe2(name: str, description: str, ocloc: str) -> Target:
-    return Target(name, description, ocloc, 16, _dpas_forms(16) + _vector_forms(16, all_types=False), XE2_BLOCKS)
+def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024) -> Target:
+    forms = _dpas_forms(16) + _vector_forms(16, all_types=False)
+    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm)
 
 
-def _alchemist(name: str, description: str, ocloc: str) -> Target:
+def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:
     forms = _dpas_forms(8) + _vector_forms(8, all_types=False)
-    return Target(name, description, ocloc, 8, forms, register_bytes=32)
+    return Target(name, description, ocloc, 8, forms, register_bytes=32, lacks=lacks)
 
 
 TARGETS = {
     target.name: target
     for target in (
-        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc"),
+        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024),
         _xe2("bmg", "Arc B-series (Battlemage)", "bmg"),
         _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
         _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),
         _xe2("cri", "Crescent Island (Xe3P)", "cri"),
-        _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2"),
+        _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2", frozenset([f64])),
         _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_forms(16, all_types=True),
                registers=(0, 0), subgroups=(512, 512), slm=32 * 1024),

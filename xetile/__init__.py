@@ -20,6 +20,7 @@ from xegpu.errors import (
 )
 from xegpu.targets import TARGETS
 from xetile.arguments import Spec
+from xetile.blocks import tile_pack, tile_unpack
 from xetile.conditions import otherwise, when
 from xetile.distribution import WgMap
 from xetile.executors import best_place
@@ -57,6 +58,7 @@ from xetile.functions import (
     trunc,
 )
 from xetile.functions import round_even as round
+from xetile.gathers import atomic_rmw_tile, load_gather, store_scatter
 from xetile.kernel import Kernel, kernel
 from xetile.language import (
     full,
@@ -80,6 +82,7 @@ from xetile.loops import range
 from xetile.parsing import parse
 from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
 from xetile.selection import where
+from xetile.shared import alloc_slm
 from xetile.synchronisation import barrier, fence
 
 __version__ = "0.1.0"
@@ -88,12 +91,13 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 
 __all__ = [
     "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TARGETS",
-    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "asin", "atan", "atan2",
-    "barrier", "best_place", "bf16", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "f16",
-    "f32", "f64", "fence", "floor", "fma", "full", "group_id", "i1", "i16", "i32", "i4", "i64", "i8", "index",
-    "init_tile", "iota", "kernel", "load_tile", "log", "log10", "log1p", "log2", "maximum", "maxnum", "minimum",
-    "minnum", "num_groups", "otherwise", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar", "sin", "sinh",
-    "sqrt", "store_tile", "subgroup_id", "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma",
-    "tile_reduce", "tile_transpose", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map",
-    "when", "where", "zeros",
+    "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin",
+    "atan", "atan2", "atomic_rmw_tile", "barrier", "best_place", "bf16", "cbrt", "ceil", "copysign", "cos", "cosh",
+    "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "i1", "i16", "i32",
+    "i4", "i64", "i8", "index", "init_tile", "iota", "kernel", "load_gather", "load_tile", "log", "log10", "log1p",
+    "log2", "maximum", "maxnum", "minimum", "minnum", "num_groups", "otherwise", "parse", "prefetch_tile", "range",
+    "round", "rsqrt", "scalar", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh",
+    "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose",
+    "tile_unpack", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "where",
+    "zeros",
 ]

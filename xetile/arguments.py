@@ -177,15 +177,24 @@ def _of_usm(name: str, array: Any) -> Argument:
 
 
 def _of_number(name: str, value: Any) -> Argument:
+    wide = dtypes.u64 if isinstance(value, np.uint64) else dtypes.i64 if isinstance(value, np.int64) else None
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ElementTypeError(f"{name} is a {type(value).__name__}, which no kernel takes as a run-time argument",
                                _instead(name, value))
-    if isinstance(value, int) and not -(2**31) <= value < 2**31:
-        raise ElementTypeError(f"{name} = {value} does not fit the 32-bit integers that devices count with",
-                               f"pass a number from {-2**31} to {2**31 - 1}, or a float: float({name})")
+    if isinstance(value, int) and (wide is not None or not -(2**31) <= value < 2**31):
+        return _of_wide(name, value, wide)
     return Argument(name, dtypes.index if isinstance(value, int) else dtypes.f32, None, (), (), value, "number")
+
+
+def _of_wide(name: str, value: int, dtype: DType | None) -> Argument:
+    """A number of 64 bits, such as an address; the numbers that count elements have 32."""
+    dtype = dtype or (dtypes.i64 if value < 2**63 else dtypes.u64)
+    if not -(2**63) <= value < 2**64:
+        raise ElementTypeError(f"{name} = {value} does not fit 64 bits",
+                               f"pass a number from {-2**63} to {2**64 - 1}, or a float: float({name})")
+    return Argument(name, dtype, None, (), (), dtype.numpy.type(value), "number")
 
 
 def _instead(name: str, value: Any) -> str:

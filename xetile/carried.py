@@ -6,6 +6,7 @@ after it, are what it changes: a loop carries those, a condition chooses between
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
@@ -72,14 +73,17 @@ class Body:
         """A name for a value of ``before`` in printed IR."""
         return next(path for path, other in self.before.items() if other is value).hint or None
 
-    def end(self) -> list[list[Path]]:
+    def end(self, apart: Container[Path] = ()) -> list[list[Path]]:
         """Look at the variables again: the paths that hold another object, together where they lead to one place.
+
+        Args:
+            apart: paths at which Python's own objects may have changed, as somebody else looks at those.
 
         Raises:
             TraceError: a variable that is still read has become something that cannot be carried.
         """
         self.after = self.scope.reachable()
-        self._check_plain()
+        self._check_plain(apart)
         self._check_lengths()
         return self._carried()
 
@@ -158,13 +162,13 @@ class Body:
         return type(new) is type(old) and new.ssa.type == self.initial[id(old)].type \
             and getattr(new, "wg_map", None) == getattr(old, "wg_map", None)
 
-    def _check_plain(self) -> None:
+    def _check_plain(self, apart: Container[Path]) -> None:
         now = {**self.scope.reachable(PLAIN), **self.after}
         for path, old in self.plain.items():
             new = now.get(path, old)
             if new is old or (not isinstance(new, Value) and type(new) is type(old) and new == old):
                 continue
-            if self.reads(path):
+            if path not in apart and self.reads(path):
                 raise TraceError(f"`{path}` is {plainly(old)} {self._construct.start} and {plainly(new)} after its "
                                  f"body, but the body is {self._construct.recorded}",
                                  self._start_with(path, old, new), self._location)

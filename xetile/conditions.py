@@ -30,6 +30,16 @@ _OTHERWISE = Construct(False, "xt.otherwise", "before xt.otherwise", _RECORDED, 
                        "xt.otherwise", _INSTEAD)
 
 
+class _Nothing:
+    """What a body leaves where a variable, or an item of a list, is not there."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+_NOTHING = _Nothing()
+
+
 class _Branch:
     """What both branches share: a ``with`` statement whose body is recorded into a block of its own."""
 
@@ -165,24 +175,20 @@ class otherwise(_Branch):
         condition.take_back()
 
     def _end(self) -> None:
-        self.body.end()
-        groups = self._joined(self._when.changes, changes(self.body))
-        new = [self._made(paths[0], self._when.changes) for paths in groups]
-        old = [self._made(paths[0], changes(self.body)) for paths in groups]
+        was, body = self._when.body, self.body
+        first = {**was.plain, **was.before, **self._when.changes}
+        second = body.scope.reachable((Value, *PLAIN))
+        body.end(apart=self._when.changes)
+        groups = self._joined(first, second, [*self._when.changes, *changes(body)])
+        new, old = ([left[paths[0]].ssa for paths in groups] for left in (first, second))
         operation = self._branches(self._when.condition, (self._when.block, self.block), (new, old))
-        self.body.bring_out(groups, list(operation.output))
+        body.bring_out(groups, list(operation.output))
 
-    def _made(self, path: Path, changed: dict[Path, Any]) -> SSAValue:
-        value = changed.get(path, self.body.before.get(path))
-        assert isinstance(value, Value)
-        return value.ssa
-
-    def _joined(self, first: dict[Path, Any], second: dict[Path, Any]) -> list[list[Path]]:
+    def _joined(self, first: dict[Path, Any], second: dict[Path, Any], changed: Sequence[Path]) -> list[list[Path]]:
         """The paths where the two bodies leave different things, together where both lead to one place."""
         groups: dict[tuple[int, int], list[Path]] = {}
-        for path in {**first, **second}:
-            before = self.body.before.get(path)
-            one, other = first.get(path, before), second.get(path, before)
+        for path in dict.fromkeys(changed):
+            one, other = first.get(path, _NOTHING), second.get(path, _NOTHING)
             if self._is_joined(path, one, other):
                 groups.setdefault((id(one), id(other)), []).append(path)
         return list(groups.values())
@@ -196,13 +202,14 @@ class otherwise(_Branch):
         values = isinstance(one, Value) and isinstance(other, Value)
         if values and _alike(one, other):
             return path in self.body.before or self.body.reads(path)
-        if not self.body.reads(path) or (len(path.keys) == 1 and (one is None or other is None)):
+        if not self.body.reads(path) or (len(path.keys) == 1 and (one is _NOTHING or other is _NOTHING)):
             return False  # what one body alone gives its first value cannot be used behind it
         if not values and type(one) is type(other) and one == other:
             return False
         shown = [f"a {text}" for text in described(one, other)] if values else [plainly(one), plainly(other)]
         raise TraceError(f"`{path}` is {shown[0]} after the body of xt.when and {shown[1]} after that of xt.otherwise",
-                         "let both bodies leave values of one type, or give them different names", self._location)
+                         "let both bodies leave run-time values of one type (xt.scalar makes one of a Python number), "
+                         "or give what they leave different names", self._location)
 
 
 def _follows(condition: when, frame: FrameType, statement: Statement, tracer: Tracer) -> bool:

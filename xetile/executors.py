@@ -199,7 +199,10 @@ def _passed(argument: Argument) -> list[Any]:
 
 
 def _number(value: Any, dtype: DType) -> Any:
-    return ctypes.c_float(value) if dtype.is_float else ctypes.c_int(value)
+    if dtype.is_float:
+        return ctypes.c_float(value)
+    wide = {"i64": ctypes.c_int64, "u64": ctypes.c_uint64}.get(dtype.name)
+    return ctypes.c_int(value) if wide is None else wide(int(value))
 
 
 _devices: dict[Any, Executor] = {}

@@ -16,7 +16,9 @@ from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
 from xegpu.positions import check_type
+from xetile.addresses import memory_of
 from xetile.arguments import AtTheCall, TypedView, check_view
+from xetile.blocks import check_blocks
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.ops import (
     InitTileOp,
@@ -26,12 +28,14 @@ from xetile.dialect.ops import (
     TileMmaOp,
     TileTransposeOp,
     UpdateTileOffsetOp,
+    flat_shape,
     text,
 )
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
-from xetile.products import accumulator, check_maps, check_product, derived_map
-from xetile.tiles import Array, Tile, check_rank
+from xetile.products import accumulator, check_maps, check_product, derived_map, product_shape
+from xetile.scattered import init_scattered, update_scattered
+from xetile.tiles import Array, Tile
 from xetile.tracer import current, is_recording
 from xetile.values import Scalar, Value, Vector, element_type, limits, plain, scalar, scalar_of_element
 from xetile.values import scalar as scalar_value
@@ -64,49 +68,72 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
 
 
 def init_tile(
-    base: Array,
-    offsets: tuple[Any, ...],
-    shape: tuple[int, int],
+    base: Array | Scalar,
+    offsets: Any,
+    shape: Any = None,
     *,
     order: tuple[int, int] = (1, 0),
     wg_map: WgMap | None = None,
+    inner_blocks: tuple[int, int] | None = None,
+    base_shape: tuple[Any, ...] | None = None,
+    base_strides: tuple[Any, ...] | None = None,
+    dtype: Any = None,
 ) -> Tile:
     """A tile of ``shape`` at ``offsets`` of an array (``init_tile``); it covers the array's last two dimensions.
 
+    With an index vector as ``offsets`` it is a scattered tile: each element lies that many elements of memory from the
+    array's first one (``row * array.strides[0] + column * array.strides[1]``), and the array may have any dimensions.
+    Shape and map are those of the index vector. Its base may be an address, too: a run-time i64 or u64.
+
     Args:
-        base: an array argument of the kernel, or a view of one.
+        base: an array argument of the kernel, or a view of one; an array of ``xt.alloc_slm``; or an address, a
+            run-time i64 or u64, with ``base_shape``, ``base_strides`` and ``dtype``.
         offsets: row and column of the tile's first element; integers or run-time indices. An array of more than two
-            dimensions is a batch of matrices: the indices of the matrix come first.
+            dimensions is a batch of matrices: the indices of the matrix come first. Or a vector of indices.
         shape: rows and columns, compile-time integers.
         order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
             checked when the kernel is lowered for an array. Such arrays work without it too.
         wg_map: how a work-group's tile is dealt to the subgroups.
+        inner_blocks: rows and columns of the blocks in which its vectors come: ``[rows / r, columns / c, r, c]``. A
+            message moves such a block where the target has one that does.
+        base_shape, base_strides: sizes and strides in elements, integers or run-time indices, that describe the memory
+            from its first element on; an array has its own, and is then described anew.
+        dtype: the type of the elements at an address.
 
     Raises:
-        RankError: the array has less than two dimensions, or not as many as there are offsets.
+        RankError: the array has less than two dimensions, or not as many as there are offsets, sizes or strides.
         ShapeError: the map does not deal out the shape, or ``order`` is none.
+        ElementTypeError: ``base`` is neither an array nor an address; ``dtype`` with an array, or an address without.
     """
     tracer = current("xt.init_tile")
-    if not isinstance(base, Array):
-        raise ElementTypeError(f"init_tile takes an array argument of the kernel, not {_what(base)}",
-                               "pass the array itself", tracer.location())
-    check_rank(base, 2, "init_tile")
+    if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
+        _refuse_for_scattered(inner_blocks=inner_blocks, base_shape=base_shape, base_strides=base_strides)
+        return init_scattered(base, offsets, shape, order, wg_map, dtype)
+    memory = memory_of(base, base_shape, base_strides, dtype)
     rows, columns = _shape(shape, "a tile's shape")
     _check_map(wg_map, (rows, columns))
-    if not isinstance(offsets, (tuple, list)) or len(offsets) != base.rank:
-        raise _wrong_offsets(base, offsets)
-    parameters = TileParameters((rows, columns), base.dtype.mlir, TileEncoding(_order(order), wg_map))
-    operation = InitTileOp(base.ssa, [scalar(offset) for offset in offsets], [size.ssa for size in base.shape],
-                           [stride.ssa for stride in base.strides], TileType(parameters))
+    if not isinstance(offsets, (tuple, list)) or len(offsets) != memory.rank:
+        raise _wrong_offsets(base, memory.rank, offsets)
+    blocks = None if inner_blocks is None else check_blocks(inner_blocks, (rows, columns), "the tile", wg_map)
+    parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding(_order(order), wg_map, blocks))
+    operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], *memory.description(),
+                           TileType(parameters))
     return Tile(tracer.emit(operation))
 
 
-def _wrong_offsets(base: Array, offsets: Any) -> RankError:
-    given, batch = text_of(offsets), base.rank - 2
+def _refuse_for_scattered(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ShapeError(f"{name}= stands beside an index vector, whose elements each have an offset of their own",
+                             f"drop {name}=", current().location())
+
+
+def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
+    given, batch = text_of(offsets), rank - 2
     if not batch:
         return RankError(f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
                          "first element, for example (xt.group_id(0) * 32, 0)", current().location())
-    return RankError(f"init_tile takes as many offsets as the array has dimensions: {base.name} has {base.rank} "
+    return RankError(f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
                      f"dimensions, and the offsets are {given}",
                      f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
                      f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "
@@ -164,10 +191,9 @@ def store_tile(value: Vector, tile: Tile) -> None:
     """
     _need(value, Vector, "store_tile(value, tile)")
     _need(tile, Tile, "store_tile(value, tile)")
-    if value.shape != tile.shape:
+    if value.shape != tile.blocked_shape:
         raise ShapeError(f"a {value.describe()} does not go into a {tile.describe()}",
-                         f"make a tile of {text(value.shape)}: xt.init_tile(array, offsets, {value.shape})",
-                         current().location())
+                         _fitting_tile(value, tile), current().location())
     if value.dtype is not tile.dtype:
         raise ElementTypeError(f"a {value.describe()} does not go into a {tile.describe()}",
                                f"convert it with .to(xt.{tile.dtype})", current().location())
@@ -175,6 +201,14 @@ def store_tile(value: Vector, tile: Tile) -> None:
         raise ShapeError(f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
                          "give both the same wg_map", current().location())
     current().emit(StoreTileOp(value.ssa, tile.ssa))
+
+
+def _fitting_tile(value: Vector, tile: Tile) -> str:
+    if flat_shape(value.shape) != tile.shape:
+        return f"make a tile of {text(value.shape)}: xt.init_tile(array, offsets, {value.shape})"
+    if len(value.shape) == 2:
+        return f"give it the tile's blocks: xt.tile_pack(v, {tile.encoding.inner_blocks})"
+    return f"make the tile with inner_blocks={value.shape[2:]}, or use xt.tile_unpack(v)"
 
 
 def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
@@ -188,13 +222,17 @@ def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
     current().emit(PrefetchTileOp(tile.ssa, locality))
 
 
-def update_tile_offset(tile: Tile, d0: Any, d1: Any, *more: Any) -> Tile:
+def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
     """The tile moved by ``d0`` rows and ``d1`` columns of its matrix (``update_tile_offset``).
+
+    A scattered tile takes one index vector, by which each of its elements moves.
 
     Raises:
         RankError: more than two offsets: a tile does not move from matrix to matrix.
     """
     _need(tile, Tile, "update_tile_offset")
+    if isinstance(d0, Vector) and d1 is None:
+        return update_scattered(tile, d0)
     if more:
         raise RankError(f"update_tile_offset takes two offsets, not {2 + len(more)}", "a tile moves within its matrix; "
                         "make one on another matrix with xt.init_tile", current().location())
@@ -220,7 +258,7 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
     dtype = accumulator(a, b, acc)
     result_map = wg_map or (acc.wg_map if acc is not None else derived_map(a, b))
     check_maps(a, b, acc, result_map)
-    result = VectorType(dtype.mlir, (a.shape[0], b.shape[-1]))
+    result = VectorType(dtype.mlir, product_shape(a, b))
     operation = TileMmaOp(a.ssa, b.ssa, None if acc is None else acc.ssa, result, result_map)
     return Vector(current().emit(operation), result_map)
 

@@ -14,7 +14,8 @@ from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.targets import Target
 from xegpu.upstream.export import export as subgroup_export
-from xetile.pipeline import Options, stages
+from xetile.passes.orders import check_orders
+from xetile.pipeline import Options, stage_of, stages
 from xetile.text.kernels import printed
 from xetile.upstream.export import export as workgroup_export
 
@@ -32,6 +33,8 @@ class Lowered:
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location) -> None:
         self.module, self.target, self.access = module, target, access
         self._location = location
+        if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
+            check_orders(self.function, access)
 
     def __repr__(self) -> str:
         return f"<{self.name} for {self.target.name}>"

@@ -7,16 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xegpu import control_flow
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
-from xegpu.dtypes import of_mlir
+from xegpu.dtypes import DType, i64, of_mlir, u64
 from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
 from xegpu.memrefs import static_form
+from xegpu.slm import verify_memory
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
 from xetile.executors import MEANINGS
@@ -137,7 +138,7 @@ class ParsedKernel(BaseKernel):
             return self._module
         else:
             function = function.clone()
-        function.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in (rows, columns)])
+        function.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, 64) for size in (rows, columns)])
         return ModuleOp([function], dict(self._module.attributes))
 
 
@@ -156,7 +157,14 @@ def _check(argument: Argument, type_: Any) -> None:
     elif argument.rank is not None or argument.dtype is not of_mlir(type_):
         what = "an array" if argument.rank is not None else f"a number of type {argument.dtype}"
         raise ElementTypeError(f"{argument.name} is {what}, the kernel takes a number of type {type_}",
-                               "pass a float" if of_mlir(type_).is_float else "pass an integer")
+                               _number_of(of_mlir(type_)))
+
+
+def _number_of(dtype: DType) -> str:
+    """What to pass for a number of a type."""
+    if dtype in (i64, u64):
+        return f"pass numpy.{dtype.numpy.name}(...)"
+    return "pass a float" if dtype.is_float else "pass an integer of at most 32 bits"
 
 
 def _check_layout(argument: Argument, type_: MemRefType) -> None:
@@ -283,6 +291,7 @@ def _range(text: str, name: str, start: int, end: int) -> Location:
 def _verify(operation: Operation) -> None:
     try:
         operation.verify(verify_nested_ops=False)
+        verify_memory(operation)
     except VerifyException as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         message, hint = lines[0] if lines else "it does not verify", lines[1] if len(lines) == 2 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, ShapeError
 from xegpu.targets import TARGETS
-from xetile.dialect.ops import text
+from xetile.dialect.ops import flat_shape, text
 from xetile.distribution import WgMap
 from xetile.tracer import current
 from xetile.values import Vector
@@ -34,15 +34,40 @@ def accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:
 
 
 def check_product(a: Vector, b: Vector, acc: Vector | None) -> None:
-    """Raise a ShapeError unless A is M x K, B K x N and the accumulator M x N."""
-    (m, depth), (rows, n) = a.shape, b.shape
+    """Raise a ShapeError unless A is M x K, B K x N and the accumulator M x N, in blocks or not."""
+    _check_blocks(a, b, acc)
+    (m, depth), (rows, n) = flat_shape(a.shape), flat_shape(b.shape)
     if depth != rows:
         raise ShapeError(f"tile_mma of A {text(a.shape)} and B {text(b.shape)}: A has {depth} columns and B {rows} "
                          f"rows", f"make B's tile {depth}x{n}, or A's tile {m}x{rows}", current().location())
-    if acc is not None and acc.shape != (m, n):
+    if acc is not None and flat_shape(acc.shape) != (m, n):
         raise ShapeError(f"A {text(a.shape)} times B {text(b.shape)} is {m}x{n}, and the accumulator is "
                          f"{text(acc.shape)}", f"make the accumulator {m}x{n}: xt.zeros(({m}, {n}), xt.{acc.dtype})",
                          current().location())
+
+
+def _check_blocks(a: Vector, b: Vector, acc: Vector | None) -> None:
+    operands = [operand for operand in (a, b, acc) if operand is not None]
+    location = current().location()
+    if len({len(operand.shape) for operand in operands}) > 1:
+        shapes = ", ".join(text(operand.shape) for operand in operands)
+        raise ShapeError(f"some operands of tile_mma are in blocks and some are not: {shapes}",
+                         "use xt.tile_pack(v, inner_blocks) or xt.tile_unpack(v)", location)
+    if len(a.shape) == 2:
+        return
+    if a.shape[3] != b.shape[2]:
+        raise ShapeError(f"tile_mma of blocks {text(a.shape[2:])} and {text(b.shape[2:])}: those of A have "
+                         f"{a.shape[3]} columns and those of B {b.shape[2]} rows",
+                         f"pack B in blocks of {a.shape[3]} rows: inner_blocks=({a.shape[3]}, {b.shape[3]})", location)
+    if acc is not None and acc.shape[2:] != (a.shape[2], b.shape[3]):
+        raise ShapeError(f"the blocks of the accumulator are {text(acc.shape[2:])}, and those of the product "
+                         f"{a.shape[2]}x{b.shape[3]}",
+                         f"pack it so: xt.tile_pack(acc, ({a.shape[2]}, {b.shape[3]}))", location)
+
+
+def product_shape(a: Vector, b: Vector) -> tuple[int, ...]:
+    """The shape of a product: M x N, in blocks of A's rows and B's columns where they are in blocks."""
+    return tuple(pair[i % 2] for i, pair in enumerate(zip(a.shape, b.shape, strict=True)))
 
 
 def derived_map(a: Vector, b: Vector) -> WgMap | None:
@@ -63,7 +88,7 @@ def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -
     if acc is not None and acc.wg_map != result:
         raise ShapeError(f"the accumulator is dealt out as {acc.wg_map}, the result as {result}",
                          f"make the accumulator with wg_map={result}", location)
-    depth = a.shape[1]
+    depth = flat_shape(a.shape)[1]
     needed = {"A": (a, WgMap(result.sg_layout, (result.sg_data[0], depth))),
               "B": (b, WgMap(result.sg_layout, (depth, result.sg_data[1])))}
     for name, (operand, map_) in needed.items():

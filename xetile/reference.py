@@ -17,6 +17,7 @@ from xegpu.dialect.ops import number_of
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.reductions import reduce
 from xegpu.reference import described
+from xetile import scattered_reference
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.ops import tile_of
 from xetile.dialect.positions import IotaOp
@@ -38,7 +39,7 @@ def unpack(blocked: Array) -> Array:
 
 
 def _init(machine: Machine, operation: Any, operands: Sequence[Any]) -> Window:
-    return Window(*described(operation, operands))
+    return Window(*described(machine, operation, operands))
 
 
 def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
@@ -142,6 +143,7 @@ MEANINGS: Meanings = {
     ops.TileTransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     ops.TilePackOp: lambda machine, operation, operands: pack(operands[0], ops.shape_of(operation.result)[2:]),  # type: ignore
     ops.TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),
+    **scattered_reference.MEANINGS,
     vector_ops.TileReduceOp: _reduce,
     vector_ops.TileBroadcastOp: _broadcast,
     vector_ops.TileConvLayoutOp: lambda machine, operation, operands: operands[0],

@@ -47,6 +47,11 @@ class Tile(Addressed):
         return tile_of(self.ssa).shape
 
     @property
+    def blocked_shape(self) -> tuple[int, ...]:
+        """The shape of the vectors that are loaded and stored: of four dimensions with ``inner_blocks``."""
+        return tile_of(self.ssa).blocked_shape()
+
+    @property
     def dtype(self) -> DType:
         """The element type."""
         return tile_of(self.ssa).dtype
@@ -62,7 +67,7 @@ class Tile(Addressed):
         return self.encoding.wg_map
 
     def describe(self) -> str:
-        return f"tile of {text(self.shape)} {self.dtype}"
+        return f"{'scattered ' if self.encoding.scatter else ''}tile of {text(self.shape)} {self.dtype}"
 
 
 class Array(Addressed):

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _PACKAGE = __name__.partition(".")[0]
-_FILES = ("tracer", "arithmetic", "values", "tiles", "products", "functions", "language", "loops", "frames", "kernel",
-          "arguments", "reductions", "carried", "statements", "conditions", "synchronisation", "powers", "operands",
-          "selection")
-_RECORDING = frozenset(f"{_PACKAGE}.{name}" for name in _FILES)
+_OURS = f"{_PACKAGE}."
+_LIBRARY = f"{_PACKAGE}.library"
+"""Kernels in there are authors' code like any other."""
 
 
 class _Recordings(threading.local):
@@ -192,6 +191,14 @@ class Tracer:
             value.name_hint = f"{name}_{kind}{position}"
         return list(operation.sizes), list(operation.strides)
 
+    def emit_at_head(self, operation: Operation) -> SSAValue:
+        """Put an operation at the head of the kernel, with the author's line; its only result."""
+        if self.broken is not None:
+            raise self.broken
+        operation.location = SourceLocation(self.location())  # type: ignore[assignment]
+        self._at_entry(operation)
+        return operation.results[0]
+
     def _at_entry(self, operation: Operation) -> None:
         first = self.entry.first_op
         last = getattr(self, "_last_entry", None)
@@ -217,9 +224,13 @@ class Tracer:
 def _author() -> FrameType | None:
     """The innermost frame that is not a part of the recording."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__") in _RECORDING:
+    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return frame
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith(_OURS) and not module.startswith(_LIBRARY)
 
 
 def signless(mlir: Attribute) -> IntegerType | IndexType:

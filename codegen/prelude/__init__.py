@@ -85,11 +85,18 @@ def _barrier_lines() -> Iterator[tuple[str, str]]:
     yield "intel_work_group_barrier_wait", "PRELUDE_BARRIER_WAIT"
 
 
+def _predicated_lines() -> Iterator[tuple[str, str]]:
+    for operation in ("Load", "Store"):
+        macro = f"PRELUDE_PREDICATED_{operation.upper()}_OF"
+        yield f"__spirv_Predicated{operation}INTEL", f"PRELUDE_PREDICATED({macro})"
+
+
 # file -> (what the names of its family look like, builtin -> the line that defines it)
 _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "dpas.cl": (r"\bintel_sub_group_\w*matrix_mad\w*", dict(_dpas_lines())),
     "block_io.cl": (r"\bintel_sub_group_2d_block_\w+", dict(_block_io_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
+    "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
 }
 

@@ -1,4 +1,4 @@
-"""``xt.parse`` reads what XeTile.md prints: every example before its appendices, and a program like its Appendix 2.1."""
+"""``xt.parse`` reads what XeTile.md prints: its examples, and a program like that of Appendix 2.1."""
 
 from __future__ import annotations
 
@@ -68,19 +68,20 @@ EXAMPLES = {
     "store_tile with an order": Example(ORDER + """  %vector_a = xetile.store_tile %tile_a :
      vector<64x32xb16> to tile<64x32xbf16, #tile_attr>""",
                                         "%tile_a: tile<64x32xbf16, order = [0, 1]>, %v: vector<64x32xbf16>",
-                                        (("store_tile %tile_a", "store_tile %tile_a, %v", "no operand has the type vector<64x32x"),)),
+                                        (("store_tile %tile_a", "store_tile %tile_a, %v",
+                                          "no operand has the type vector<64x32x"),)),
     "prefetch_tile": Example("  xetile.prefetch_tile %coop_tile locality<3>: tile<8x32xbf16>",
                              "%coop_tile: tile<8x32xbf16>"),
     "tile_mma": Example("""  %vector_c = xetile.tile_mma %vector_b, %vector_a, %vector_c:
      vector<64x32xbf16>, vector<32x128xbf16>, vector<64x128xfloat>
-	   into vector<64x128xfloat>""",
+\t   into vector<64x128xfloat>""",
                         "%vector_b: vector<64x32xbf16>, %vector_a: vector<32x128xbf16>, %c: vector<64x128xfloat>",
                         (("%vector_a, %vector_c", "%vector_a, %c", "%vector_c is not defined above"),)),
     "tile_mma without an accumulator": Example("""  %vector_c = xetile.tile_mma %vector_a, %vector_b :
      vector<64x32xbf16>, vector<32x128xbf16>
-	   into vector<64x128xfloat>""", "%vector_a: vector<64x32xbf16>, %vector_b: vector<32x128xbf16>"),
+\t   into vector<64x128xfloat>""", "%vector_a: vector<64x32xbf16>, %vector_b: vector<32x128xbf16>"),
     "update_tile_offset": Example("""  %tile_updated = xetile.update_tile_offset %tile, %offset_x, offset_y :
-		tile<64x64xbf16>, index, index into tile <64x64xbf16>""",
+\t\ttile<64x64xbf16>, index, index into tile <64x64xbf16>""",
                                   "%tile: tile<64x64xbf16>, %offset_x: index, %offset_y: index",
                                   ((" offset_y", " %offset_y", "offset_y stands where an operand"),)),
     "atomic_rmw": Example("""  %ret_value = xetile.atomic_rmw <addf> %value, %tile:
@@ -111,7 +112,7 @@ EXAMPLES = {
         (("8x48x16", "8x4x8x16", "%value is vector<8x4x8x16xbf16>, and the text says vector<8x48x16xbf16>"),)),
     "tile_mma of blocks": Example("""   %vector_c = xetile.tile_mma %vector_a, %vector_b, %vector_c :
      vector<8x4x8x8xbf16>, vector<4x8x8x16xbf16>, vector<8x8x8x16xfloat>
-	   into vector<8x8x8x16xfloat>""",
+\t   into vector<8x8x8x16xfloat>""",
                                   "%vector_a: vector<8x4x8x8xbf16>, %vector_b: vector<4x8x8x16xbf16>, "
                                   "%c: vector<8x8x8x16xf32>",
                                   (("%vector_b, %vector_c", "%vector_b, %c", "%vector_c is not defined above"),)),
@@ -148,7 +149,7 @@ EXAMPLES = {
 
    %vector_d = xetile.tile_mma %vector_a, %vector_b, %vector_c {#wg_map_d}:
      vector<256x256xfloat>, vector<256x32xbf16>, vector<32x256xbf16>
-	   into vector<256x256xfloat>""",
+\t   into vector<256x256xfloat>""",
                                         "%vector_a: vector<256x32xbf16>, %vector_b: vector<32x256xbf16>, "
                                         "%vector_c: vector<256x256xf32>"),
     "maps of a product": Example(
@@ -184,15 +185,17 @@ EXAMPLES = {
         "%vector_b: vector<256x256xf32>"),
 }
 TABLES = {
-    "init_tile": Example("%block = xetile.init_tile %base_memref, %tile_offset:2 memref<128x128xbf16> into tile<8x16xbf16>",
-                         MEMORY),
+    "init_tile": Example("%block = xetile.init_tile %base_memref, %tile_offset:2 memref<128x128xbf16> into "
+                         "tile<8x16xbf16>", MEMORY),
     "load_tile": Example("%vector_a = xetile.load_tile %tile_a {padding=0} : tile<64x32xbf16> into vector<32x64xbf16>",
-                         "%tile_a: tile<64x32xbf16>", (("vector<32x64", "vector<64x32", "gives a vector<64x32xbf16>"),)),
+                         "%tile_a: tile<64x32xbf16>",
+                         (("vector<32x64", "vector<64x32", "gives a vector<64x32xbf16>"),)),
     "store_tile": Example("xetile.store_tile %tile_a, %vector_a: vector<64x64xbf16> into tile<64x64xbf16>",
                           "%tile_a: tile<64x64xbf16>, %vector_a: vector<64x64xbf16>"),
     "prefetch_tile": Example("xetile.prefetch_tile %coop_tile: tile<16x32xbf16>", "%coop_tile: tile<16x32xbf16>"),
     "atomic_rmw_tile": Example(
-        "%vector_a = xetile.atomic_rmw_tile <add> %value, %tile: vector<8x16xbf16>, tile<8x16xbf16> to vector<8x16xbf16>",
+        "%vector_a = xetile.atomic_rmw_tile <add> %value, %tile: vector<8x16xbf16>, tile<8x16xbf16> to "
+        "vector<8x16xbf16>",
         "%value: vector<8x16xbf16>, %tile: tile<8x16xbf16>"),
     "tile_transpose": Example("%vector_a = xetile.tile_transpose %vector_b [1, 0]: vector<64x32xfloat> into "
                               "vector<32x64xfloat>", "%vector_b: vector<64x32xfloat>"),
@@ -249,10 +252,10 @@ func.func @test_gemm(%a : memref<128x96xf16>,
        %r:5 = scf.for %k= %c0 to %c96 step %c32 iter_args(%ta = %1, %tb = %2, %pa = %p1, %pb = %p2, %acc = %zero)
            -> (tile<64x32xf16, #mp_a>, tile<32x64xf16, #mp_b>, tile<64x32xf16, #mp_a_pfh>, tile<32x64xf16, #mp_b_pfh>,
                vector<64x64xf32>) {
-           %4  = load_tile %ta : tile<64x32xf16  #mp_a > -> vector<64x32xf16>	             // sg_layout=[4,2]
+           %4  = load_tile %ta : tile<64x32xf16  #mp_a > -> vector<64x32xf16>\t             // sg_layout=[4,2]
            %10 = load_tile %tb  : tile<32x64xf16 #mp_b> -> vector<32x64xf16>
 
-           prefetch_tile %pa : tile<64x32xf16, #mp_a_pfh>             			      // sg_layout=[8,1]
+           prefetch_tile %pa : tile<64x32xf16, #mp_a_pfh>             \t\t\t      // sg_layout=[8,1]
            prefetch_tile %pb locality<2> : tile<32x64xf16, #mp_b_pfh>
            %6 = tile_mma %4, %10, %acc {#mp_a #mp_b #mp_c} : (vector<64x32xf16>, vector<32x64xf16>, vector<64x64xf32>) -> vector<64x64xf32>
            %5 = update_tile_offset   %ta, %c0, %c32 :  tile<64x32xf16, #mp_a> -> tile<64x32xf16, #mp_a>

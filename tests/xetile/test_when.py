@@ -40,7 +40,7 @@ def of_floats(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
         a = a + b
     with x.when(number(x, r) != 2.0):
         a = a * 3
-    return a
+    return a - 1
 
 
 def both_conditions(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -48,7 +48,7 @@ def both_conditions(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
         a = a + b
     with x.when((r == 0) | (r == n)):
         a = a * 2
-    return a
+    return a + 1
 
 
 def chosen(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -56,7 +56,7 @@ def chosen(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
         a = a + b
     with x.otherwise():
         a = a - b * 2
-    return a
+    return a + 1
 
 
 def first_value_in_both(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -65,6 +65,15 @@ def first_value_in_both(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
     with x.otherwise():
         row, items = b - 1, [b * 3, a]
     return row + items[0] * 2 - items[1]
+
+
+def none_before(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
+    row, rows = None, [None, 3]
+    with x.when(r == n):
+        row, rows = a, [b, a]
+    with x.otherwise():
+        row, rows = b, [a * 2, b + 1]
+    return row + rows[0] * 2 - rows[1]
 
 
 def different_ones(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -212,7 +221,7 @@ def under_python(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
 def under_conditions(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
     with x.when(r > 0), x.when(r < 3):
         a = a + b
-    return a
+    return a * 2
 
 
 def other_names(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
@@ -236,9 +245,9 @@ def untouched(x: Any, a: Any, b: Any, r: Any, n: Any) -> Any:
 
 
 BODIES: tuple[Body, ...] = (
-    plain, every_order, of_floats, both_conditions, chosen, first_value_in_both, different_ones, only_otherwise,
-    swapped, swapped_in_both, one_for_two, in_containers, in_objects, closed_over, in_called_functions, in_a_loop,
-    around_a_loop, nested, a_chain, under_python, under_conditions, other_names, untouched,
+    plain, every_order, of_floats, both_conditions, chosen, first_value_in_both, none_before, different_ones,
+    only_otherwise, swapped, swapped_in_both, one_for_two, in_containers, in_objects, closed_over, in_called_functions,
+    in_a_loop, around_a_loop, nested, a_chain, under_python, under_conditions, other_names, untouched,
 )
 """Bodies take the language, two vectors, the position of the work-group and an argument of the kernel."""
 
@@ -408,6 +417,38 @@ def test_tiles_that_go_elsewhere(place: Place, offset: int, rng: np.random.Gener
         start = r * 8 + 2 * (r > 2)
         wanted[start:start + 8] = array[top:top + 8, left:left + 16]
     c.check(wanted)
+
+
+@xt.kernel
+def exchanged(A, B, C):
+    """Two tiles that change places as often as the group's number says."""
+    row = xt.group_id(0)
+    one, other = xt.init_tile(A, (0, 0), SHAPE), xt.init_tile(B, (8, 0), SHAPE)
+    for _ in xt.range(row):
+        one, other = other, xt.update_tile_offset(one, 8, 16)
+    xt.store_tile(xt.load_tile(one) - xt.load_tile(other) * 2, xt.init_tile(C, (row * 8, 0), SHAPE))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_tiles_that_loops_exchange(place: Place, rng: np.random.Generator) -> None:
+    a, b = integers(rng, xt.f32, 40, 48), integers(rng, xt.f32, 40, 49)[:, 1:]
+    c = np.full((40, 16), 77, np.float32)
+    place.of(exchanged)[5](a, b, c)
+    for row in range(5):
+        (one, top, left), (two, low, right) = (a, 0, 0), (b, 8, 0)
+        for _ in range(row):
+            (one, top, left), (two, low, right) = (two, low, right), (one, top + 8, left + 16)
+        wanted = one[top:top + 8, left:left + 16] - two[low:low + 8, right:right + 16] * 2
+        np.testing.assert_array_equal(c[row * 8:row * 8 + 8], wanted)
+
+
+def test_tiles_of_arrays_stored_in_another_order() -> None:
+    by_columns = xt.Spec((40, 48), "f32", (1, 40))
+    low = elsewhere.lower(xt.Spec((40, 48), "f32"), by_columns, xt.Spec((42, 16), "f32"), 2)
+    with pytest.raises(xt.ShapeError, match=r"a value is .* before the body of a loop or condition") as caught:
+        assert low.opencl
+    assert "with xt.when(row == n + k)" in str(caught.value) or "with xt.otherwise()" in str(caught.value)
+    assert "stored in the same order" in caught.value.hint
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])

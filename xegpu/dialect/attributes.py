@@ -137,13 +137,45 @@ class BlockTdescAttr(Data[BlockTdesc]):
 
 
 @dataclass(frozen=True)
+class ScatterTdesc:
+    """What a descriptor of single elements says beyond its shape.
+
+    Attributes:
+        memory_scope: ``"global"`` or ``"slm"``.
+        chunk_size: adjacent elements that each lane reaches (the seed's ``chunk_size_per_lane``).
+    """
+
+    memory_scope: str = "global"
+    chunk_size: int = 1
+
+
+@irdl_attr_definition
+class ScatterTdescAttr(Data[ScatterTdesc]):
+    """``#xegpu.scatter_tdesc_attr<chunk_size = 4>``; fields at their default are not printed."""
+
+    name = "xegpu.scatter_tdesc_attr"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ScatterTdesc:
+        return ScatterTdesc(**parse_fields(parser))  # type: ignore[arg-type]
+
+    def print_parameter(self, printer: Printer) -> None:
+        default = ScatterTdesc()
+        print_fields(printer, {k: v for k, v in vars(self.data).items() if v != getattr(default, k)})
+
+
+@dataclass(frozen=True)
 class TensorDesc:
-    """The parameters of a :class:`TensorDescType`: shape of one block, element type, block attributes, lane map."""
+    """The parameters of a :class:`TensorDescType`: shape of one block, element type, block attributes, lane map.
+
+    A descriptor of single elements has ``scatter`` attributes instead of block attributes.
+    """
 
     shape: tuple[int, ...]
     element_type: Attribute
     block: BlockTdesc = BlockTdesc()
     sg_map: LaneMap | None = None
+    scatter: ScatterTdesc | None = None
 
     @property
     def dtype(self) -> DType:
@@ -165,7 +197,7 @@ class TensorDescType(Data[TensorDesc], TypeAttribute):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> TensorDesc:
-        block, sg_map = BlockTdesc(), None
+        block, sg_map, scatter = BlockTdesc(), None, None
         with parser.in_angle_brackets():
             shape, element_type = parser.parse_shape()
             while parser.parse_optional_punctuation(","):
@@ -174,9 +206,11 @@ class TensorDescType(Data[TensorDesc], TypeAttribute):
                     block = attribute.data
                 elif isinstance(attribute, SgMapAttr):
                     sg_map = attribute.data
+                elif isinstance(attribute, ScatterTdescAttr):
+                    scatter = attribute.data
                 else:
                     parser.raise_error(f"{attribute} is not an attribute of a tensor_desc")
-        return TensorDesc(tuple(shape or ()), element_type, block, sg_map)
+        return TensorDesc(tuple(shape or ()), element_type, block, sg_map, scatter)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -185,6 +219,9 @@ class TensorDescType(Data[TensorDesc], TypeAttribute):
             if self.data.block != BlockTdesc():
                 printer.print_string(", ")
                 printer.print_attribute(BlockTdescAttr(self.data.block))
+            if self.data.scatter is not None:
+                printer.print_string(", ")
+                printer.print_attribute(ScatterTdescAttr(self.data.scatter))
             if self.data.sg_map is not None:
                 printer.print_string(", ")
                 printer.print_attribute(SgMapAttr(self.data.sg_map))

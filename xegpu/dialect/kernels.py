@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import BuiltinAttribute, DictionaryAttr, FunctionType, StringAttr, UnitAttr
-from xdsl.ir import Attribute, Data, Dialect, Region, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, StringAttr, UnitAttr
+from xdsl.ir import Attribute, BuiltinAttribute, Data, Dialect, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -81,7 +81,7 @@ class GpuModuleOp(IRDLOperation):
 
 @irdl_op_definition
 class GpuFuncOp(IRDLOperation):
-    """``gpu.func @kernel(%A: memref<64x64xf16>) kernel attributes {known_block_size = array<i32: 8, 4, 1>} { ... }``."""
+    """``gpu.func @kernel(%A: memref<64x64xf16>) kernel attributes {known_block_size = array<i32: 8, 4>} { ... }``."""
 
     name = "gpu.func"
     body = region_def()

@@ -53,6 +53,13 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return value.type.get_shape()
 
 
+def check_block(desc: TensorDesc) -> None:
+    """Raise a verifier's error for a descriptor of single elements, which no operation on blocks takes."""
+    if desc.scatter is not None or len(desc.shape) != 2:
+        raise VerifyException("this takes a descriptor of a 2D block, and that one describes single elements\n"
+                              "make one with create_nd_tdesc, or use load_gather, store_scatter and prefetch")
+
+
 def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tuple[int, ...]:
     """The shape that ``load_nd`` gives for a descriptor.
 
@@ -60,6 +67,7 @@ def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tup
     elements a 32-bit word, transposed ``columns / w, rows * w`` with ``w`` elements in ``transpose_bits``; a lane's
     fragment is ``[array_length,] units, elements a unit``.
     """
+    check_block(desc)
     rows, columns = desc.shape
     if transpose_bits and desc.sg_map is None:
         together = transpose_bits // desc.dtype.bits
@@ -122,6 +130,7 @@ class UpdateNdOffsetOp(IRDLOperation):
         super().__init__(operands=[desc, offsets], result_types=[desc.type])
 
     def verify_(self) -> None:
+        check_block(desc_of(self.desc))
         if len(self.offsets) != len(desc_of(self.desc).shape):
             raise VerifyException("a descriptor takes as many offsets as it has dimensions")
         if self.desc.type != self.result.type:
@@ -208,6 +217,9 @@ class PrefetchNdOp(IRDLOperation):
 
     def __init__(self, desc: SSAValue) -> None:
         super().__init__(operands=[desc])
+
+    def verify_(self) -> None:
+        check_block(desc_of(self.desc))
 
 
 class ProductOp(IRDLOperation):

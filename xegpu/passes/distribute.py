@@ -43,7 +43,7 @@ from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, S
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.layouts import LaneMap
-from xegpu.passes import distribute_blocks
+from xegpu.passes import distribute_blocks, scattered
 from xegpu.passes.operands import descriptor_webs, sides
 from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
 from xegpu.targets import Target
@@ -90,7 +90,8 @@ class _Distributor(Rebuilder):
         super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
                           DpasOp: _product, MadOp: _product, PackOp: _pack, PadOp: _pad, BroadcastOp: _spread,
-                          ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, **distribute_blocks.RULES})
+                          ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, **distribute_blocks.RULES,
+                          **scattered.RULES})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:
@@ -130,6 +131,18 @@ class _Distributor(Rebuilder):
         if used == {"b"} and parameters.dtype.bits < 32:
             return layouts.operand_b(self.target.subgroup, parameters.dtype.bits)
         return self.plain(shape)
+
+    def line(self, lanes: int) -> Distributed:
+        """The form of a vector of one dimension, an element a lane.
+
+        Raises:
+            ShapeError: it has not as many elements as a subgroup has lanes.
+        """
+        subgroup = self.target.subgroup
+        if lanes != subgroup:
+            self.fail(f"a vector of {lanes} elements does not spread over the {subgroup} lanes of a subgroup on "
+                      f"{self.target.name}", f"use vectors of {subgroup}")
+        return Distributed((1, lanes), LaneMap((1, lanes)))
 
     def fragment(self, shape: Shape, lanes: LaneMap, element: Attribute) -> VectorType[Attribute]:
         """The vector type of a lane's share of a block."""
@@ -204,7 +217,10 @@ def _load(build: _Distributor, operation: LoadNdOp) -> None:
 
 
 def _cast(build: _Distributor, operation: ShapeCastOp) -> None:
-    """Words seen as elements: a lane's fragment has them that way already."""
+    """Words seen as elements: a lane's fragment has them that way already. So it has a register seen as a line."""
+    if 1 in (len(shape_of(operation.source)), len(shape_of(operation.result))):
+        scattered.cast(build, operation)
+        return
     build.parts[operation.result] = build.get(operation.source)
 
 
@@ -304,6 +320,11 @@ def _poison(build: _Distributor, operation: ub.PoisonOp) -> None:
 
 def _spread(build: _Distributor, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
+    if len(shape) == 1:
+        line = VectorType(operation.vector.type.element_type, (1,))
+        value = build.emit(BroadcastOp(build.one(operation.source), line))
+        build.set(operation.vector, value, build.line(shape[0]))
+        return
     form = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
     fragment = build.fragment(form.shape, form.lanes, operation.vector.type.element_type)
     build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), fragment)), form)

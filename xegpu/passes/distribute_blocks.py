@@ -11,13 +11,17 @@ another map converts it.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
+from xdsl.dialects import ub
 from xdsl.dialects.builtin import VectorType
+from xdsl.ir import SSAValue
 
 from xegpu.dialect.block_ops import BroadcastOp, ReduceOp
 from xegpu.dialect.ops import shape_of
-from xegpu.dialect.vectors import TransposeOp
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, TransposeOp
+from xegpu.layouts import LaneMap
 from xegpu.rewriting import Rule
 
 
@@ -45,7 +49,20 @@ def _transpose(build: Any, operation: TransposeOp) -> None:
     if source.form.packed:
         build.fail("a block in VNNI form is not transposed")
     lanes = source.form.lanes.along_one(source.form.shape)
-    build.set(operation.result, build.converted(source, lanes), build.form(source.form.shape[::-1], lanes.transposed))
+    value = _turned_units(build, build.converted(source, lanes), source.form.shape, lanes)
+    build.set(operation.result, value, build.form(source.form.shape[::-1], lanes.transposed))
+
+
+def _turned_units(build: Any, value: SSAValue, shape: tuple[int, int], lanes: LaneMap) -> SSAValue:
+    """A fragment with its units column by column: so they are row by row in the transposed block."""
+    rows, columns = (size // unit for size, unit in zip(shape, lanes.unit, strict=True))
+    if min(rows, columns) == 1:
+        return value
+    result: SSAValue = build.emit(ub.PoisonOp(value.type))
+    for position, (j, i) in enumerate(product(range(columns), range(rows))):
+        unit = build.emit(ExtractStridedSliceOp(value, (i * columns + j, 0), (1, lanes.per_lane)))
+        result = build.emit(InsertStridedSliceOp(unit, result, (position, 0)))
+    return result
 
 
 RULES: dict[type[Any], Rule] = {ReduceOp: _reduce, BroadcastOp: _broadcast, TransposeOp: _transpose}

@@ -7,6 +7,10 @@ becomes, where %A or the target does not allow 2D block IO,
 A descriptor of which any load or store has no block message on the target, or stands on a column that is not surely a
 multiple of four bytes, is reached element by element too. What prefetches it is dropped: a prefetch has no effect on
 results, and no message there.
+
+In shared local memory a descriptor surely inside its array says so, by ``boundary_check = false``; arrays are kept in
+panels where that takes fewer messages (:mod:`xegpu.panels`):
+    %s = memref.alloc() {xegpu.panels = [2, 16]} : memref<32x256xbf16, 3>
 """
 
 from __future__ import annotations
@@ -15,14 +19,20 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StridedLayoutAttr, StringAttr
+from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu import slm
+from xegpu.constants import number
 from xegpu.descriptions import way_of
 from xegpu.dialect.attributes import TensorDescType
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.divisibility import multiple_of
-from xegpu.memrefs import static_form
+from xegpu.memrefs import is_shared, static_form
+from xegpu.origins import makings
+from xegpu.passes.element_types import check_element_types
 from xegpu.passes.operands import descriptor_webs
+from xegpu.ranges import Ranges
 from xegpu.rewriting import Rebuilder, Rule, follow, rewrite
 from xegpu.targets import Target
 
@@ -50,23 +60,36 @@ class Legalise:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
+        check_element_types(function, self.target)
         webs = descriptor_webs(function)
         arguments = function.body.block.args
         ways = dict(zip(arguments, self.access, strict=True))
+        ranges = Ranges.of_function(function)
+        slm.check_bytes(function, self.target)
+        slm.check_webs(function, webs)
+        panels = slm.choose_panels(function, webs)
+
+        def allocate(build: Rebuilder, operation: AllocOp) -> None:
+            build.copy(operation)
+            if operation in panels:
+                build.one(operation.memref).owner.attributes[slm.PANELS] = panels[operation]  # type: ignore[union-attr]
 
         def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
+            if is_shared(operation.source.type):
+                inside = all(_is_inside(ranges, use.operation) for use in webs.uses(operation.result))
+                way = _way(way_of(operation, ways))
+                build.retyped(operation, _type(operation).with_(access=way, boundary_check=not inside))
+                return
             # where a loop or branch carries it to another array, both are reached in the way that serves both
             makers = [member.owner for member in webs.members(operation.result)]
             way = max((_way(way_of(maker, ways)) for maker in makers if isinstance(maker, CreateNdTdescOp)),
                       key=_FROM_BEST.index)
             if way == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
                 way = "rows"
-            result = operation.result.type
-            assert isinstance(result, TensorDescType)
-            build.retyped(operation, result.with_(access=way))
+            build.retyped(operation, _type(operation).with_(access=way))
 
         rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, UpdateNdOffsetOp: follow,
-                                              PrefetchNdOp: self._prefetch}
+                                              PrefetchNdOp: self._prefetch, AllocOp: allocate}
         new = Rebuilder(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
         new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
         new.attributes["xegpu.target"] = StringAttr(self.target.name)
@@ -100,6 +123,32 @@ class Legalise:
         desc = build.one(operation.desc)
         if desc_of(desc).block.access == "block" and self._message("prefetch", operation.desc):
             build.emit(PrefetchNdOp(desc))
+
+
+def _type(operation: CreateNdTdescOp) -> TensorDescType:
+    assert isinstance(operation.result.type, TensorDescType)
+    return operation.result.type
+
+
+def _is_inside(ranges: Ranges, operation: Operation) -> bool:
+    """Whether what a load or a store of shared local memory covers surely lies inside its array."""
+    if not isinstance(operation, (LoadNdOp, StoreNdOp)):
+        return isinstance(operation, UpdateNdOffsetOp)
+    desc = desc_of(operation.desc)
+    covered = (desc.shape[0], desc.shape[1] * desc.block.array_length)
+    return all(_covers(ranges, operation.desc, making, covered) for making in makings(operation.desc))
+
+
+def _covers(ranges: Ranges, desc: SSAValue, making: SSAValue, covered: tuple[int, int]) -> bool:
+    maker = making.owner
+    if not isinstance(maker, CreateNdTdescOp):
+        return False
+    static = static_form(maker.source.type)
+    sizes = [number(size) for size in maker.shape] or (static[0] if static else [None])
+    extents = (*[1] * (len(sizes) - 2), *covered)
+    return all(size is not None and ranges.of(maker.offsets[axis] if axis < len(sizes) - 2 else desc,
+                                              axis - len(sizes)).within(0, size - extent)
+               for axis, (size, extent) in enumerate(zip(sizes, extents, strict=True)))
 
 
 def _way(way: str) -> str:

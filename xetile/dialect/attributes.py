@@ -45,6 +45,7 @@ class TileEncoding:
         wg_map: how the work-group's tile is dealt to subgroups; None on a subgroup's tile.
         inner_blocks: rows and columns of the blocks that memory operations move; None before blocking.
         array_length: blocks side by side that one memory operation moves.
+        scatter: whether each element has an address of its own.
         memory_space: 3 for a tile of shared local memory, where the type says it.
         sg_map: which lane holds which element, where the type says it; the lowering chooses by itself.
     """
@@ -53,6 +54,7 @@ class TileEncoding:
     wg_map: WgMap | None = None
     inner_blocks: Pair | None = None
     array_length: int = 1
+    scatter: bool = False
     memory_space: int = 0
     sg_map: LaneMap | None = None
 

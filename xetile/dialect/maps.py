@@ -29,11 +29,14 @@ def map_of(value: SSAValue) -> WgMap | None:
         if isinstance(owner, Block):
             pending += _first_value(current, owner)
             continue
+        if isinstance(owner, (scf.ForOp, scf.IfOp)):
+            pending += _carried_out(current, owner)
+            continue
         if (found := _said(owner)) is not None:
             return found
         if owner.name in (_COLLAPSING, _TURNING):
             return _derived(owner)
-        pending += _sources(current, owner)
+        pending += owner.operands
     return None
 
 
@@ -59,7 +62,10 @@ def _first_value(argument: SSAValue, block: Block) -> list[SSAValue]:
     return [loop.iter_args[block.args.index(argument) - 1]]  # type: ignore[arg-type]
 
 
-def _sources(value: SSAValue, operation: Operation) -> list[SSAValue]:
+def _carried_out(value: SSAValue, operation: scf.ForOp | scf.IfOp) -> list[SSAValue]:
+    """What a result of a loop or a branch was before it, or is at the end of its bodies."""
+    position = operation.results.index(value)  # type: ignore[arg-type]
     if isinstance(operation, scf.ForOp):
-        return [operation.iter_args[operation.results.index(value)]]  # type: ignore[arg-type]
-    return list(operation.operands)
+        return [operation.iter_args[position]]
+    ends = [region.block.last_op for region in operation.regions if region.blocks]
+    return [end.operands[position] for end in ends if end is not None]

@@ -25,7 +25,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
-from xegpu.memrefs import static_form, verify_described
+from xegpu.memrefs import is_shared, static_form, verify_described
+from xegpu.origins import arrays_of
 from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
 from xetile.dialect.encodings import verify_lanes, verify_memory_space, verify_product_maps
 from xetile.dialect.maps import map_of
@@ -45,6 +46,12 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     """The shape of the vector that ``value`` is."""
     assert isinstance(value.type, VectorType)
     return value.type.get_shape()
+
+
+def flat_shape(shape: Sequence[int]) -> Pair:
+    """Rows and columns of a vector, in blocks or not."""
+    rows, columns, *block = shape
+    return (rows * block[0], columns * block[1]) if block else (rows, columns)
 
 
 def text(shape: Sequence[int]) -> str:
@@ -79,6 +86,7 @@ class InitTileOp(IRDLOperation):
     def verify_(self) -> None:
         tile, source = tile_of(self.result), self.source.type
         verify_described(self, "a tile")
+        _check_window(tile, "this init_tile", "init_tile(array, offsets=index_vector)")
         if isinstance(source, MemRefType) and source.element_type != tile.element_type:
             raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
         _verify_order(tile, None if self.shape else static_form(source))
@@ -103,11 +111,22 @@ def _verify_encoding(tile: TileParameters) -> None:
     blocks, order = tile.encoding.inner_blocks, tile.encoding.order
     if sorted(order) != [0, 1]:
         raise VerifyException(f"order must be [1, 0] or [0, 1], not {list(order)}")
-    if blocks and (tile.shape[0] % blocks[0] or tile.shape[1] % blocks[1]):
-        raise VerifyException(f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}")
+    dealt = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
+    if blocks and (len(blocks) != 2 or min(blocks) <= 0):
+        raise VerifyException(f"inner_blocks are two positive integers, not {list(blocks)}")
+    if blocks and any(size % block for covered in (tile.shape, dealt)
+                      for size, block in zip(covered, blocks, strict=True)):
+        raise VerifyException(f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
+                              + (f", of which a subgroup has {text(dealt)}" if dealt != tile.shape else ""))
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
     verify_lanes(tile)
+
+
+def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
+    """Raise a verifier's error for a scattered tile, whose elements are reached one by one."""
+    if tile.encoding.scatter:
+        raise VerifyException(f"{operation} takes a window on an array, and this tile is scattered\nuse {instead}")
 
 
 def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
@@ -136,6 +155,7 @@ class LoadTileOp(IRDLOperation):
 
     def verify_(self) -> None:
         tile = tile_of(self.tile)
+        _check_window(tile, "load_tile", "load_gather(tile, mask)")
         if shape_of(self.result) != tile.blocked_shape() or self.result.type.element_type != tile.element_type:  # type: ignore
             raise VerifyException(
                 f"loading {self.tile.type} gives a vector<{text(tile.blocked_shape())}x{tile.element_type}>, "
@@ -157,6 +177,7 @@ class StoreTileOp(IRDLOperation):
 
     def verify_(self) -> None:
         tile = tile_of(self.tile)
+        _check_window(tile, "store_tile", "store_scatter(value, tile, mask)")
         if shape_of(self.value) != tile.blocked_shape():
             raise VerifyException(f"a vector of {text(shape_of(self.value))} does not fit a tile of {text(tile.shape)}")
         if self.value.type.element_type != tile.element_type:  # type: ignore[attr-defined]
@@ -179,6 +200,9 @@ class PrefetchTileOp(IRDLOperation):
         super().__init__(operands=[tile], properties={"locality": IntegerAttr(locality, i64)})
 
     def verify_(self) -> None:
+        if any(is_shared(array.type) for array in arrays_of(self.tile)):
+            raise VerifyException("a tile in shared local memory cannot be prefetched: there is no cache before it\n"
+                                  "drop the prefetch, or prefetch what is stored there from its own array")
         if not 0 <= self.locality.value.data <= 3:
             raise VerifyException(f"locality is 0, 1, 2 or 3, not {self.locality.value.data}")
 
@@ -198,6 +222,7 @@ class UpdateTileOffsetOp(IRDLOperation):
         super().__init__(operands=[tile, offsets], result_types=[tile.type])
 
     def verify_(self) -> None:
+        _check_window(tile_of(self.tile), "moving by rows and columns", "update_tile_offset(tile, index_vector)")
         if len(self.offsets) != 2 or self.tile.type != self.result.type:
             raise VerifyException("a tile moves by two offsets and keeps its type")
 
@@ -239,7 +264,8 @@ class TileMmaOp(IRDLOperation):
                 raise VerifyException(f"A {text(a)} times B {text(b)} is not {text(c)}\n"
                                       f"the accumulator must be {rows}x{columns}")
         acc = None if self.acc is None else map_of(self.acc)
-        verify_product_maps(map_of(self.a), map_of(self.b), acc, self.wg_map and self.wg_map.data, a[-1])
+        result = None if self.wg_map is None else self.wg_map.data
+        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, a[-1])
 
 
 @irdl_op_definition

@@ -30,8 +30,10 @@ from xegpu.targets import MatrixForm, Target
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
+from xetile.dialect.scattered import AtomicRMWTileOp
 from xetile.distribution import Pair
-from xetile.passes import block_vectors
+from xetile.passes import block_vectors, scattered
+from xetile.passes.flat_vectors import wanted_blocks
 
 _MEMORY = (ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp)
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
@@ -74,7 +76,7 @@ class _Blocker(Rebuilder):
     def __init__(self, target: Target, function: func.FuncOp) -> None:
         super().__init__({ops.InitTileOp: _init, ops.LoadTileOp: _load, ops.StoreTileOp: _store,
                           ops.UpdateTileOffsetOp: follow, ops.TileMmaOp: _mma, ops.PrefetchTileOp: _prefetch,
-                          BroadcastOp: _spread, **block_vectors.RULES})
+                          BroadcastOp: _spread, **block_vectors.RULES, **scattered.BLOCKING_RULES})
         self.target = target
         self.tiles = Webs(function, _tile_links)
         self.vectors = Webs(function, _vector_links)
@@ -121,7 +123,7 @@ class _Blocker(Rebuilder):
     def role(self, tile: SSAValue) -> str:
         """What a tile's web is for: ``a``, ``b``, ``plain``, ``store`` or ``prefetch``."""
         operations = {type(use.operation): use.operation for use in self.tiles.uses(tile)}
-        if ops.StoreTileOp in operations:
+        if ops.StoreTileOp in operations or AtomicRMWTileOp in operations:
             return "store"
         sides = {self.side(use.operation.results[0]) for use in self.tiles.uses(tile)
                  if isinstance(use.operation, ops.LoadTileOp)}
@@ -167,6 +169,34 @@ class _Blocker(Rebuilder):
         if kind == "write":
             return compute, 1
         return self._message(kind, dtype, compute[1], shape)
+
+    def has_message(self, tile: SSAValue, blocks: Pair) -> bool:
+        """Whether a message can move blocks that the author wants, in the columns that its elements are used in.
+
+        Where there is no 2D block IO, rows are read one by one, or elements, and any power of two of them is a block.
+        """
+        parameters, role = ops.tile_of(tile), self.role(tile)
+        shape, dtype, (rows, columns) = parameters.shape, parameters.dtype, blocks
+        if parameters.encoding.order == (0, 1) or shape[0] % rows or shape[1] % columns:
+            return False
+        if role == "prefetch":
+            return self.target.has_block("prefetch", dtype.bits, rows, columns, 1)
+        kind, unit = self._operand_unit(tile, role)
+        if columns != unit[1] or rows % unit[0] or rows * columns % self.target.subgroup:
+            return False
+        if self.target.block_io:
+            return self.target.has_block(kind, dtype.bits, rows, columns, 1)
+        return rows & (rows - 1) == 0
+
+    def _operand_unit(self, tile: SSAValue, role: str) -> tuple[str, Pair]:
+        """The kind of message that moves what a tile is for, and the rows and columns that it comes in multiples of."""
+        shape, form = ops.tile_of(tile).shape, self.form_of(tile) if role in "ab" else None
+        if form is None:
+            return "write" if role == "store" else "read", (1, self.compute_block(shape)[1])
+        if role == "a":
+            return "read", (self.target.repeat(shape[0]), form.depth)
+        transforms = form.engine == "dpas" and ops.tile_of(tile).dtype.bits < 32
+        return "read_transform" if transforms else "read", (form.depth, self.target.subgroup)
 
     def _transposed_blocks(self, tile: SSAValue, role: str) -> tuple[Pair, int]:
         """Blocks of a tile whose columns are contiguous: one row of memory a lane, eight 32-bit words of it."""
@@ -236,9 +266,14 @@ def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
         build.copy(operation)
         return
     blocks, length = build.tile_blocks(operation.result)
+    if (wanted := wanted_blocks(operation)) is not None and build.has_message(operation.result, wanted):
+        blocks, length = wanted, 1
     result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
     if tile.encoding.order == (1, 0) or build.turned(operation.result, blocks, length):
-        build.retyped(operation, result)
+        offsets, shape, strides = ([build.one(value) for value in group]
+                                   for group in (operation.offsets, operation.shape, operation.strides))
+        made = ops.InitTileOp(build.one(operation.source), offsets, shape, strides, result)
+        build.set(operation.result, build.emit(made))
         return
     # reached element by element, with the strides that the array has
     offsets = [build.one(offset) for offset in operation.offsets]
@@ -267,7 +302,7 @@ def _prefetch(build: _Blocker, operation: ops.PrefetchTileOp) -> None:
     tile = build.one(operation.tile)
     parameters = ops.tile_of(tile)
     (rows, columns), length = parameters.encoding.inner_blocks or (0, 0), parameters.encoding.array_length
-    if build.target.has_block("prefetch", parameters.dtype.bits, rows, columns, length):
+    if parameters.encoding.scatter or build.target.has_block("prefetch", parameters.dtype.bits, rows, columns, length):
         build.emit(ops.PrefetchTileOp(tile, operation.locality.value.data))
 
 

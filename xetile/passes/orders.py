@@ -21,10 +21,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.descriptions import spelled_out, way_of
-from xegpu.rewriting import Rebuilder, exchanged, rewrite
+from xegpu.errors import ShapeError
+from xegpu.rewriting import Rebuilder, exchanged, placed, rewrite
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
+from xetile.dialect.scattered import AtomicRMWTileOp
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,34 @@ class Orders:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with every tile's order that of memory, and no transposition of what is only loaded."""
-        return rewrite(module, lambda function: _Orders(self.access, function).function(function))
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        check_orders(function, self.access)
+        return _Orders(self.access, function).function(function)
+
+
+def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
+    """Raise unless the tiles of a kernel that promise columns to be contiguous stand on arrays of which that is true.
+
+    Args:
+        function: the kernel as recorded or parsed.
+        access: for each argument how it may be reached.
+
+    Raises:
+        ShapeError: at the author's line of the tile.
+    """
+    ways = dict(zip(function.body.block.args, access, strict=True))
+    for operation in function.walk():
+        if not isinstance(operation, ops.InitTileOp) or ops.tile_of(operation.result).encoding.order == (1, 0):
+            continue
+        way = way_of(operation, ways)
+        if not way.endswith("columns"):
+            stored = "is not known to be stored column by column" if way == "strided" else "is stored row by row"
+            raise placed(ShapeError(
+                f"the tile has order [0, 1], and its array {stored}",
+                "drop the order, or pass the transposed view of an array stored the other way round; an address takes "
+                "base_strides=(1, pitch)"), operation)
 
 
 def _links(operation: Operation) -> Iterator[SSAValue]:
@@ -59,7 +88,7 @@ class _Orders(Rebuilder):
     def turns(self, tile: SSAValue) -> bool:
         """Whether everything that is loaded through a tile's web is transposed, and nothing is stored."""
         loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, ops.LoadTileOp)]
-        stores = any(isinstance(use.operation, ops.StoreTileOp) for use in self.webs.uses(tile))
+        stores = any(isinstance(use.operation, (ops.StoreTileOp, AtomicRMWTileOp)) for use in self.webs.uses(tile))
         users = [use.operation for load in loads for use in load.result.uses]
         return bool(users) and not stores and all(isinstance(user, ops.TileTransposeOp) for user in users)
 
@@ -67,9 +96,6 @@ class _Orders(Rebuilder):
 def _init(build: _Orders, operation: ops.InitTileOp) -> None:
     tile, turned = ops.tile_of(operation.result), build.turns(operation.result)
     columns = way_of(operation, build.ways).endswith("columns")
-    if tile.encoding.order == (0, 1) and not columns and tile.encoding.inner_blocks is None:
-        build.fail("the tile has order [0, 1], and its array is stored row by row",
-                   "drop the order, or pass the transposed view of an array stored the other way round")
     offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
     sizes, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
     if turned:
@@ -78,6 +104,7 @@ def _init(build: _Orders, operation: ops.InitTileOp) -> None:
     shape = tile.shape[::-1] if turned else tile.shape
     result = TileType(tile).with_(shape=shape, order=(0, 1) if columns != turned else (1, 0))
     made = ops.InitTileOp(source, offsets, sizes, strides, result)
+    made.attributes.update({} if turned else operation.attributes)
     build.set(operation.result, build.emit(made), turned or None)
 
 

@@ -26,6 +26,7 @@ from xegpu.dialect import positions as xegpu_positions
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
+from xegpu.memrefs import is_shared
 from xegpu.rewriting import Parts, Rebuilder, Rule, exchanged, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
@@ -33,7 +34,7 @@ from xetile.dialect.attributes import TileParameters
 from xetile.dialect.positions import IotaOp
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp
 from xetile.distribution import Pair
-from xetile.passes import vectors_to_xegpu
+from xetile.passes import scattered, vectors_to_xegpu
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,10 @@ class ToXeGPU:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        rules = {ops.TileMmaOp: partial(_mma, target=self.target),
-                 ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup)}
+        rules: dict[type[Operation], Rule] = {
+            ops.TileMmaOp: partial(_mma, target=self.target),
+            ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup),
+            **scattered.xegpu_rules(self.target)}
         return Rebuilder({**RULES, **rules}).function(function)
 
 
@@ -80,7 +83,8 @@ def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
 
 def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
     tile, blocks = _parameters(operation.result)
-    block = BlockTdesc(array_length=tile.encoding.array_length)
+    scope = "slm" if is_shared(operation.source.type) else "global"
+    block = BlockTdesc(scope, tile.encoding.array_length)
     turned = tile.encoding.order == (0, 1)
     result = TensorDescType(TensorDesc(blocks[::-1] if turned else blocks, tile.element_type, block))
     offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
@@ -144,6 +148,9 @@ def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
 
 
 def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
+    if ops.tile_of(operation.tile).encoding.scatter:
+        scattered.prefetch(build, operation.tile)
+        return
     for desc in _messages(build, operation.tile):
         build.emit(xegpu.PrefetchNdOp(desc))
 

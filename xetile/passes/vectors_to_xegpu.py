@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu.dialect.block_ops import BroadcastOp, ReduceOp
 from xegpu.dialect.vectors import TransposeOp
+from xegpu.dtypes import of_mlir
 from xegpu.rewriting import Parts, Rebuilder
 from xetile.dialect import ops
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
@@ -64,10 +65,14 @@ def broadcast(build: Rebuilder, operation: TileBroadcastOp) -> tuple[SSAValue, .
 
 
 def transpose(build: Rebuilder, source: Parts, lanes: int, cut: Cut) -> tuple[tuple[SSAValue, ...], Pair]:
-    """The blocks of a transposed vector, row-major, and their shape: squares of ``lanes`` where these divide it."""
+    """The blocks of a transposed vector, row-major, and their shape.
+
+    They are squares of ``lanes`` where these divide it, several of narrow elements below each other: those move together.
+    """
     form: Any = source.form
     rows, columns = form.shape
-    block = gcd(rows, lanes), gcd(columns, lanes)
+    together = max(32 // of_mlir(source.values[0].type.element_type).bits, 1)  # type: ignore[attr-defined]
+    block = gcd(rows, lanes * together), gcd(columns, lanes)
     values = cut(build, source, block).values
     down, across = rows // block[0], columns // block[1]
     turned = {value: build.emit(TransposeOp(value)) for value in values}

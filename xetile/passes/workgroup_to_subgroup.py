@@ -32,9 +32,10 @@ from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import Pair, WgMap
-from xetile.passes import exchange
+from xetile.passes import exchange, scattered
 from xetile.passes.dealing import Dealt, offset
 from xetile.passes.exchange import SLM, Dealer, serves
+from xetile.passes.flat_vectors import flattened
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class WorkgroupToSubgroup:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with every work-group value replaced by a subgroup's share of it."""
-        return rewrite(module, self._function)
+        return rewrite(module, lambda function: self._function(flattened(function)))
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         first = self._first_map(function)
@@ -134,7 +135,9 @@ def _init(build: Dealer, operation: ops.InitTileOp) -> None:
     for i, j in form.rounds:
         down, right = (offset(build, form, 0, i), offset(build, form, 1, j))[::step]
         place = [*lead, build.add(row, down), build.add(column, right)]
-        tiles.append(build.emit(ops.InitTileOp(build.one(operation.source), place, sizes, strides, result)))
+        made = ops.InitTileOp(build.one(operation.source), place, sizes, strides, result)
+        made.attributes.update(operation.attributes)
+        tiles.append(build.emit(made))
     build.set(operation.result, tuple(tiles), form)
 
 
@@ -251,5 +254,6 @@ RULES: dict[type[Operation], Rule] = {
     vector_ops.TileReduceOp: exchange.reduce,
     vector_ops.TileBroadcastOp: exchange.broadcast,
     BroadcastOp: _spread,
+    **scattered.SUBGROUP_RULES,
     IotaOp: _iota,
 }

@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from xetile.text.attributes import fail
 
-_POSITIONS: dict[str, type[Operation]] = {
+_POSITIONS: dict[str, Callable[[DimensionAttr], Operation]] = {
     "gpu.block_id": gpu.BlockIdOp, "gpu.grid_dim": gpu.GridDimOp, "gpu.thread_id": gpu.ThreadIdOp,
     "gpu.block_dim": gpu.BlockDimOp, "gpu.global_id": gpu.GlobalIdOp,
 }
@@ -36,7 +36,7 @@ def _position(parser: Any, name: str) -> Operation:
     if word not in ("x", "y", "z"):
         fail(parser, f"{name} is along x, y or z, not {word}", f"write {name} x", at)
     _bound(parser)
-    return _POSITIONS[name](DimensionAttr(DimensionEnum(word)))  # type: ignore[arg-type]
+    return _POSITIONS[name](DimensionAttr(DimensionEnum(word)))
 
 
 def _number(parser: Any, name: str) -> Operation:
@@ -60,7 +60,8 @@ def _cast(parser: Any, name: str) -> Operation:
     at, result = parser._current_token.span, parser.parse_type()
     if not isinstance(result, MemRefType):
         fail(parser, f"memref.cast gives a memref, not {result}", "write memref<?x?xf32>", at)
-    return memref.CastOp.get(operand, result)
+    made: Operation = memref.CastOp.get(operand, result)
+    return made
 
 
 def _address(parser: Any, name: str) -> Operation:

@@ -135,18 +135,19 @@ _FIELDS: dict[str, Callable[[AttrParser], Any]] = {
 
 def read_tile_attr(parser: AttrParser) -> TileEncoding:
     """``<order = [0, 1], wg_map = #map, sg_map = #lanes, memory_space = 3, scattered = true, array_length = 2>``."""
-    return _encoding(parser, _read_fields(parser, "tile_attr", _FIELDS))
+    at = parser._current_token.span
+    return _encoding(parser, _read_fields(parser, "tile_attr", _FIELDS), at)
 
 
-def _encoding(parser: AttrParser, fields: dict[str, Any]) -> TileEncoding:
-    if unknown := [name for name in fields if name not in _HELD]:
-        fail(parser, f"tiles with {unknown[0]} are not supported", "leave it out")
-    return TileEncoding(**fields)
+def _encoding(parser: AttrParser, fields: dict[str, Any], at: Any = None) -> TileEncoding:
+    if unknown := [name for name, value in fields.items() if name not in _HELD and value]:
+        fail(parser, f"tiles with {unknown[0]} are not supported", "leave it out", at)
+    return TileEncoding(**{name: value for name, value in fields.items() if name in _HELD})
 
 
-def scattered() -> TileEncoding:
+def read_scattered(parser: AttrParser) -> TileEncoding:
     """What ``#scatter`` stands for where the text does not define it."""
-    return TileEncoding(**{"scatter": True})
+    return _encoding(parser, {"scatter": True})
 
 
 def read_tile(parser: AttrParser) -> TileParameters:

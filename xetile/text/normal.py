@@ -13,29 +13,34 @@ The map of an element-wise operation is that of its operands, so one in the text
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
+    FloatAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
     VectorType,
 )
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.attributes import SourceLocation
+from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
 from xegpu.errors import Location, TextError
 from xegpu.rewriting import number
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.maps import map_of
+from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap
+from xetile.text.attributes import guess
 from xetile.text.operations import RESULT_MAP
 
 
@@ -46,11 +51,26 @@ def normalise(function: func.FuncOp) -> None:
         TextError: maps contradict each other, or a vector constant has different elements.
     """
     for operation in list(function.walk()):
-        if isinstance(operation, arith.ConstantOp) and isinstance(operation.result.type, VectorType):
-            _spread(operation)
-        elif isinstance(operation, memref.DimOp):
-            _dimension(operation)
+        if operation.parent is not None and (rule := _REWRITES.get(type(operation))) is not None:
+            rule(operation)
+    for operation in function.walk():
+        _check(operation)
     _Maps(function).settle()
+
+
+def _check(operation: Operation) -> None:
+    """Raise unless an operation's vectors are tiles, and its attributes known."""
+    dialect = operation.name.partition(".")[0]
+    if dialect == "vector" and not isinstance(operation, BroadcastOp):
+        _fail(operation, "it takes vectors apart, which tiles are not",
+              "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
+    for value in operation.results:
+        if isinstance(value.type, VectorType) and len(value.type.get_shape()) not in (2, 4):
+            _fail(operation, f"{value.type} has {len(value.type.get_shape())} dimensions", "use two: vector<1x32xf32>")
+    if dialect in ("arith", "math", "vector"):
+        unknown = [name for name in operation.attributes if name not in RESULT_MAP and "." not in name]
+        if unknown:
+            _fail(operation, f"there is no attribute {unknown[0]}", guess(unknown[0], RESULT_MAP))
 
 
 def _place(operation: Operation) -> Location | None:
@@ -72,21 +92,21 @@ def _replace(old: Operation, *new: Operation) -> None:
     before, after = old.results[0], new[-1].results[0]
     after.name_hint = before.name_hint
     before.replace_all_uses_with(after)
-    old.detach()  # type: ignore[no-untyped-call]
-    old.erase()
+    _erase(old)
 
 
 def _spread(constant: arith.ConstantOp) -> None:
     """A vector of equal elements as a broadcast of one."""
     dense, type_ = constant.value, constant.result.type
-    assert isinstance(type_, VectorType)
+    if not isinstance(type_, VectorType):
+        return
     if not isinstance(dense, DenseIntOrFPElementsAttr):
         _fail(constant, f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
     elements = list(dense.get_attrs())
     if any(element != elements[0] for element in elements):
         _fail(constant, "a vector constant whose elements differ cannot be lowered",
               "pass the numbers as an array and load them, or compute them")
-    made = arith.ConstantOp(elements[0])
+    made = arith.ConstantOp(elements[0])  # type: ignore[arg-type]
     spread = BroadcastOp(made.result, type_)
     spread.attributes.update(constant.attributes)
     _replace(constant, made, spread)
@@ -107,10 +127,73 @@ def _dimension(operation: memref.DimOp) -> None:
     assert block is not None
     block.insert_op_before(metadata, operation)
     operation.result.replace_all_uses_with(metadata.sizes[axis])
+    _erase(operation)
+
+
+def _negate(operation: arith.NegfOp) -> None:
+    """``-x`` as ``-0.0 - x``, which has the sign of every zero right."""
+    type_ = operation.operand.type
+    made: list[Operation] = [arith.ConstantOp(FloatAttr(-0.0, get_element_type_or_self(type_)))]  # type: ignore
+    if isinstance(type_, VectorType):
+        made.append(BroadcastOp(made[0].results[0], type_))
+    negated = arith.SubfOp(made[-1].results[0], operation.operand)
+    negated.attributes.update(operation.attributes)
+    _replace(operation, *made, negated)
+
+
+def _ceiling(operation: arith.CeilDivSIOp) -> None:
+    """A quotient rounded up: minus that of minus the dividend, rounded down."""
+    if isinstance(operation.result.type, VectorType):
+        _fail(operation, "vectors have no division that rounds up", "write it with arith.floordivsi")
+    zero = arith.ConstantOp(IntegerAttr(0, operation.result.type))  # type: ignore[call-overload]
+    below = arith.SubiOp(zero.result, operation.lhs)
+    quotient = arith.FloorDivSIOp(below.result, operation.rhs)
+    _replace(operation, zero, below, quotient, arith.SubiOp(zero.result, quotient.result))
+
+
+def _transpose(operation: TransposeOp) -> None:
+    """A transposition as that of a tile."""
+    made = ops.TileTransposeOp(operation.operands[0])
+    made.attributes.update({name: value for name, value in operation.attributes.items() if name in RESULT_MAP})
+    _replace(operation, made)
+
+
+def _broadcast(operation: BroadcastOp) -> None:
+    """A broadcast of a vector along its dimensions of size 1; scalars stay as they are."""
+    source, result = operation.source, operation.vector.type
+    if not isinstance(source.type, VectorType) or len(source.type.get_shape()) != len(result.get_shape()):
+        return
+    pairs = enumerate(zip(source.type.get_shape(), result.get_shape(), strict=True))
+    axes = [axis for axis, (small, large) in pairs if small != large]
+    map_ = _said(operation)
+    if axes:
+        _replace(operation, TileBroadcastOp(source, result.get_shape(), axes, map_))
+
+
+def _shape_cast(operation: ShapeCastOp) -> None:
+    """A cast back to where others came from is nothing; those that nobody uses then go."""
+    source = operation.source
+    while isinstance(source.owner, ShapeCastOp):
+        source = source.owner.source
+    if source.type != operation.result.type:
+        return
+    operation.result.replace_all_uses_with(source)
+    cast: Operation | Block = operation
+    while isinstance(cast, ShapeCastOp) and not list(cast.result.uses):
+        before = cast.source.owner
+        _erase(cast)
+        cast = before
+
+
+def _erase(operation: Operation) -> None:
     operation.detach()  # type: ignore[no-untyped-call]
     operation.erase()
 
 
+_REWRITES: dict[type[Operation], Callable[[Any], None]] = {
+    arith.ConstantOp: _spread, arith.NegfOp: _negate, arith.CeilDivSIOp: _ceiling, memref.DimOp: _dimension,
+    TransposeOp: _transpose, BroadcastOp: _broadcast, ShapeCastOp: _shape_cast,
+}
 _OWN_MAPS = "xetile."
 """Operations that carry a map of their own or take it from their tile."""
 _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
@@ -172,9 +255,9 @@ class _Maps:
 
 def _said(operation: Operation) -> WgMap | None:
     """The map that an operation itself says its result has."""
-    if isinstance(operation, ops.LoadTileOp):
-        assert isinstance(operation.tile.type, TileType)
-        return operation.tile.type.data.encoding.wg_map
+    tile = next((operand.type for operand in operation.operands if isinstance(operand.type, TileType)), None)
+    if tile is not None:  # what is loaded is dealt out as the tile is
+        return tile.data.encoding.wg_map
     given: Iterable[Attribute | None] = (*(operation.attributes.get(name) for name in RESULT_MAP),
                                          operation.properties.get("wg_map"))
     found = next((attribute for attribute in given if attribute is not None), None)

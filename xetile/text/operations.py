@@ -307,8 +307,8 @@ def _blocked(kind: type[Operation], position: int) -> Rule:
         result = _result(sketch)
         blocks = _integers(sketch, "inner_blocks")
         if blocks is None:
-            shape = (source.type, result)[position].get_shape()  # type: ignore[attr-defined]
-            blocks = list(shape[2:])
+            blocked = (source.type, result)[position]
+            blocks = list(blocked.get_shape()[2:]) if isinstance(blocked, VectorType) else []
         sketch.finish("inner_blocks")
         return _create(kind, [source], [result], {"inner_blocks": integers(blocks)})
 

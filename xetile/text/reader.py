@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
@@ -26,11 +27,11 @@ from xetile.text.attributes import (
     guess,
     read_hint,
     read_memref,
+    read_scattered,
     read_sg_map,
     read_tile,
     read_tile_attr,
     read_wg_map,
-    scattered,
 )
 from xetile.text.bits import with_bits
 from xetile.text.host import Launch, has_kernels, joined, launches
@@ -44,6 +45,7 @@ _ATTRIBUTES: dict[str, Callable[[Any], Attribute]] = {
     "cache_hint": lambda parser: CacheHintAttr(read_hint(parser)),
 }
 """Attributes of XeTile, which the seed also writes without their dialect's name."""
+_LINE_BREAK = re.compile(r"\s*\n\s*")
 _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
 """Operations that carry attributes of dialects that only a host compiler knows."""
 _READERS = {**dict.fromkeys(operations.RULES, operations.read_operation),
@@ -94,7 +96,7 @@ class Reader(Parser):
         """Operations of a block; aliases may be defined between them, as the seed does."""
         while True:
             if self._current_token.kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
-                self._parse_alias_def()
+                self._parse_alias_def()  # type: ignore[no-untyped-call]
                 continue
             if self._current_token.kind is MLIRTokenKind.FILE_METADATA_BEGIN:
                 self._parse_file_metadata_dictionary()
@@ -202,12 +204,12 @@ class Reader(Parser):
         if opened and not alias and short in _ATTRIBUTES:
             return _ATTRIBUTES[short](self)
         if name == "scatter" and not opened and not alias:
-            return TileAttr(scattered())
+            return TileAttr(read_scattered(self))
         if not opened and not alias and "." not in name:
             defined = [known[1:] for known in self.attribute_aliases if known.startswith("#")]
             fail(self, f"#{name} is not defined", guess(name, defined) if defined else f"write #{name} = ... above")
         if self._foreign and "." in name and self.ctx.get_optional_attr(name) is None:
-            body = f"<{self._parse_dialect_symbol_body()}>" if opened else ""
+            body = f"<{_LINE_BREAK.sub(' ', self._parse_dialect_symbol_body())}>" if opened else ""
             return ForeignAttr(f"#{name}{body}")
         return super()._parse_extended_type_or_attribute(name, False)
 

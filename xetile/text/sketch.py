@@ -2,9 +2,9 @@
 
     name pieces ":" types ("->" | "into" | "to") types
 
-The pieces are operands (``%a``, ``%a#1``, ``%pair:2``), groups of operands and integers in brackets, a kind (``<add>``),
-``locality<3>``, ``{attributes}`` and attributes by themselves (``#mp_a``), with or without commas between them. What
-they mean is for the operation's rule to say (:mod:`xetile.text.operations`).
+The pieces are operands (``%a``, ``%a#1``, ``%pair:2``), groups of operands and integers in brackets, a kind
+(``<add>``), ``locality<3>``, ``{attributes}`` and attributes by themselves (``#mp_a``), with or without commas between
+them. What they mean is for the operation's rule to say (:mod:`xetile.text.operations`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from xegpu.dtypes import of_mlir
 from xetile.text.attributes import fail, guess
 
 _TUPLE = re.compile(r"\s*:\s*(\d+)")
+_DEFINES = re.compile(r"(\s*:\s*\d+)?(\s*,\s*%[\w$.-]+(\s*:\s*\d+)?)*\s*=")
 _ARROWS = ("into", "to")
 
 
@@ -119,7 +120,7 @@ def read(parser: Any, name: str, span: Any) -> Sketch:
 def _piece(parser: Any, sketch: Sketch) -> bool:
     """Read one piece into the sketch; whether there was one."""
     token = parser._current_token
-    if token.kind is MLIRTokenKind.PERCENT_IDENT:
+    if token.kind is MLIRTokenKind.PERCENT_IDENT and not _DEFINES.match(parser.text, token.span.end):
         sketch.operands += _operand(parser, sketch)
     elif token.text == "[":
         sketch.groups.append([entry for part in parser.parse_comma_separated_list(
@@ -160,16 +161,18 @@ def _operand(parser: Any, sketch: Sketch) -> list[SSAValue]:
     values = parser.ssa_values.get(name)
     if values is None:
         near = [f"%{known}" for known in parser.ssa_values]
-        fail(parser, f"%{name} is not defined above", guess(f"%{name}", near) if near else "define it first", token.span)
+        fail(parser, f"%{name} is not defined above", guess(f"%{name}", near) if near else "define it first",
+             token.span)
     counted = _TUPLE.match(parser.text, token.span.end) if position is None else None
     if counted is not None:
         parser._resume_from(counted.end())
         if len(values) != int(counted[1]):
-            fail(parser, f"%{name} is {len(values)} values, not {counted[1]}", f"write %{name}:{len(values)}", token.span)
+            fail(parser, f"%{name} is {len(values)} values, not {counted[1]}", f"write %{name}:{len(values)}",
+                 token.span)
         return list(values)
-    if len(values) > 1 and position is None or (position or 0) >= len(values):
-        fail(parser, f"%{name} is {len(values)} values", f"write %{name}:{len(values)} for all, %{name}#0 for the first",
-             token.span)
+    if (len(values) > 1 and position is None) or (position or 0) >= len(values):
+        fail(parser, f"%{name} is {len(values)} values",
+             f"write %{name}:{len(values)} for all, %{name}#0 for the first", token.span)
     value = values[position or 0]
     sketch.spans[value] = token.span
     return [value]

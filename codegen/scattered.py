@@ -1,0 +1,126 @@
+"""Single elements in OpenCL C, each at an address of its own: gathers, scatters, prefetches and atomic updates.
+
+A gather is one predicated load message a register, with no branch around it: the SPIR-V extension
+``SPV_INTEL_predicated_io`` has such loads and stores, which Intel's compiler takes under their SPIR-V names. Where a
+device lacks them the prelude supplies them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from xdsl.ir import Operation
+
+from codegen import elementwise
+from codegen.atomics import update_function
+from codegen.emitter import Emitter, Rule, atom
+from codegen.fragments import Array, Descriptor, Scattered
+from xegpu.dialect import scattered as ops
+from xegpu.dialect.ops import desc_of
+from xegpu.dtypes import DType
+
+LOAD, STORE = "__spirv_PredicatedLoadINTEL", "__spirv_PredicatedStoreINTEL"
+
+
+def _word(emitter: Emitter, operand: Any) -> str:
+    """The only word of a lane's fragment."""
+    (word,) = emitter.fragment(operand).words()
+    return word
+
+
+def _create(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
+    source, element = emitter.values[operation.source], desc_of(operation.result).dtype.opencl
+    base = source.name if isinstance(source, Array) else f"((global {element} *)({source}))"
+    emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element)
+
+
+def _update(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:
+    desc: Scattered = emitter.values[operation.desc]
+    name = emitter.name(operation.result.name_hint)
+    emitter.line(f"const {desc.offset_type} {name} = {desc.offset} + {atom(_word(emitter, operation.offsets))};")
+    emitter.values[operation.result] = replace(desc, offset=name)
+
+
+def _active(emitter: Emitter, mask: Any) -> str:
+    """A mask as a truth value; everything but zero is true."""
+    return f"{atom(_word(emitter, mask))} != 0"
+
+
+def _declared(emitter: Emitter, dtype: DType) -> None:
+    """Declare the predicated load and store of an element type."""
+    type_ = dtype.opencl
+    emitter.functions[f"{LOAD} {type_}"] = (f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, "
+                                            f"bool, {type_});")
+    emitter.functions[f"{STORE} {type_}"] = (f"void __attribute__((overloadable)) {STORE}(global {type_} *, {type_}, "
+                                             "bool);")
+
+
+def _places(desc: Scattered, chunk: int) -> list[str]:
+    """A pointer to each element of a lane."""
+    return [f"{desc.base} + {desc.offset}" + (f" + {i}" if i else "") for i in range(chunk)]
+
+
+def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
+    desc = desc_of(operation.desc)
+    _declared(emitter, desc.dtype)
+    fragment = emitter.fresh(operation.result)
+    active, padding = _active(emitter, operation.mask), elementwise.literal(operation.number, desc.dtype)
+    otherwise = elementwise.stored(padding, desc.dtype)
+    places = _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size)
+    words = [f"{LOAD}({place}, {active}, {otherwise})" for place in places]
+    width = fragment.width
+    groups = [", ".join(words[i:i + width]) for i in range(0, len(words), width)]
+    emitter.assign(operation.result, fragment,
+                   groups if width == 1 else [f"({fragment.c_type})({group})" for group in groups])
+
+
+def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
+    desc = desc_of(operation.desc)
+    _declared(emitter, desc.dtype)
+    active = _active(emitter, operation.mask)
+    places = _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size)
+    for place, word in zip(places, emitter.fragment(operation.value).words(), strict=True):
+        emitter.line(f"{STORE}({place}, {word}, {active});")
+
+
+def _prefetch(emitter: Emitter, operation: ops.PrefetchOp) -> None:
+    """OpenCL's own prefetch, which is a load without a destination on Intel's GPUs."""
+    for place in _places(emitter.values[operation.desc], ops.scatter_of(desc_of(operation.desc)).chunk_size):
+        emitter.line(f"prefetch({place}, 1);")
+
+
+def _atomic(emitter: Emitter, operation: ops.AtomicRMWOp) -> None:
+    dtype = desc_of(operation.desc).dtype
+    function = update_function(emitter, operation.kind.data, dtype)
+    (place,) = _places(emitter.values[operation.desc], 1)
+    call = f"{function}({place}, {_word(emitter, operation.value)})"
+    emitter.assign(operation.result, emitter.fresh(operation.result),
+                   [f"{_active(emitter, operation.mask)} ? {call} : ({dtype.opencl})0"])
+
+
+def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
+    """The place of a lane's element in 64 bits, and whether it lies inside the array."""
+    desc: Descriptor = emitter.values[operation.desc]
+    (row, column), (rows, columns) = operation.part()
+    lane = "(int)get_sub_group_local_id()"
+    down = "" if rows == 1 else f" + {lane} / {columns}"
+    across = "" if columns == 1 else f" + {lane}" if rows == 1 else f" + {lane} % {columns}"
+    y, x = emitter.name("y"), emitter.name("x")
+    emitter.line(f"const int {y} = {desc.row} + {row}{down}, {x} = {desc.column} + {column}{across};")
+    offset = emitter.name("offset")
+    emitter.line(f"const long {offset} = {y} * (long){desc.pitch} + {x} * (long){desc.step};")
+    emitter.values[operation.result] = Scattered(desc.array.name, offset, desc.array.dtype.opencl, "long")
+    emitter.assign(operation.inside, emitter.fresh(operation.inside),
+                   [f"-((uint){y} < (uint){desc.height} && (uint){x} < (uint){desc.width})"])
+
+
+RULES: dict[type[Operation], Rule] = {
+    ops.CreateTdescOp: _create,
+    ops.UpdateOffsetOp: _update,
+    ops.LoadGatherOp: _load,
+    ops.StoreScatterOp: _store,
+    ops.PrefetchOp: _prefetch,
+    ops.AtomicRMWOp: _atomic,
+    ops.BlockElementsOp: _elements,
+}

@@ -1,0 +1,118 @@
+"""What a tile is made on: an array as it is, an array described anew, or an address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
+from xdsl.dialects.memref import CastOp
+from xdsl.ir import SSAValue
+
+from xegpu import dtypes
+from xegpu.dtypes import DType
+from xegpu.errors import ElementTypeError, RankError
+from xegpu.memrefs import is_shared
+from xetile.tiles import Array, check_rank
+from xetile.tracer import current
+from xetile.values import Scalar, Value, scalar
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a tile stands on.
+
+    Attributes:
+        source: the memref, or the address.
+        rank: dimensions.
+        dtype: element type.
+        description: gives sizes and strides, a number for each dimension; none where the memref's type says them.
+    """
+
+    source: SSAValue
+    rank: int
+    dtype: DType
+    description: Callable[[], tuple[list[SSAValue], list[SSAValue]]]
+
+
+def memory_of(base: Any, shape: Any, strides: Any, dtype: Any) -> Memory:
+    """What ``init_tile`` was given: ``base`` with ``base_shape``, ``base_strides`` and ``dtype``.
+
+    Raises:
+        ElementTypeError: neither an array nor an address; a type for an array, or none for an address.
+        RankError: not as many sizes and strides as there are dimensions, or one of the two without the other.
+    """
+    if isinstance(base, Array):
+        return _of_array(base, shape, strides, dtype)
+    if isinstance(base, Scalar):
+        return _at_address(base, shape, strides, dtype)
+    what = f"a {base.describe()}" if isinstance(base, Value) else f"{type(base).__name__} {_short(base)}"
+    raise ElementTypeError(f"init_tile takes an array argument of the kernel, not {what}",
+                           "pass the array itself, or an address as a run-time argument: numpy.uint64(address)",
+                           current().location())
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) < 40 else shown[:37] + "..."
+
+
+def _of_array(base: Array, shape: Any, strides: Any, dtype: Any) -> Memory:
+    check_rank(base, 2, "init_tile")
+    if dtype is not None:
+        raise ElementTypeError(f"init_tile takes a dtype with an address only, and {base.name} is an array of "
+                               f"{base.dtype}", "drop it; to read the array as another type of the same size, use "
+                               "xt.view(array, dtype)", current().location())
+    if shape is None and strides is None:
+        return Memory(base.ssa, base.rank, base.dtype, base.metadata)
+    numbers = _numbers(shape, strides, base.rank, f"{base.name} has {base.rank} dimensions")
+    return Memory(_dynamic(base), base.rank, base.dtype, lambda: numbers)
+
+
+def _dynamic(base: Array) -> SSAValue:
+    """The array without what its type says of sizes and strides."""
+    type_ = base.ssa.type
+    if not is_shared(type_):
+        return base.ssa
+    assert isinstance(type_, MemRefType)
+    layout = StridedLayoutAttr([None] * base.rank)
+    dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * base.rank, layout, type_.memory_space)
+    return current().emit(CastOp.get(base.ssa, dynamic))  # type: ignore[no-any-return]
+
+
+def _at_address(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
+    location = current().location()
+    if base.dtype not in (dtypes.i64, dtypes.u64):
+        raise ElementTypeError(f"an address is a number of type i64 or u64, not a {base.describe()}",
+                               "pass numpy.uint64(address) as a run-time argument", location)
+    missing = [name for name, value in (("base_shape", shape), ("base_strides", strides), ("dtype", dtype))
+               if value is None]
+    if missing:
+        example = {"base_shape": "base_shape=(rows, columns)", "base_strides": "base_strides=(pitch, 1), in elements",
+                   "dtype": "dtype=xt.bf16"}
+        error = ElementTypeError if missing == ["dtype"] else RankError
+        raise error(f"a tile at an address needs {' and '.join(missing)}: an address says nothing of what is there",
+                    f"add {', '.join(example[name] for name in missing)}", location)
+    try:
+        element = dtypes.of(dtype)
+    except ElementTypeError as error:
+        raise error.at(location) from None
+    numbers = _numbers(shape, strides, 2, "an address has two dimensions")
+    return Memory(base.ssa, 2, element, lambda: numbers)
+
+
+def _numbers(shape: Any, strides: Any, rank: int, why: str) -> tuple[list[SSAValue], list[SSAValue]]:
+    """Sizes and strides, Python integers or run-time indices, as SSA values."""
+    for name, given, other in (("base_shape", shape, "base_strides"), ("base_strides", strides, "base_shape")):
+        if given is None:
+            raise RankError(f"init_tile has {other} and no {name}", f"add {name}, {_counted(rank)}, in elements",
+                            current().location())
+        if not isinstance(given, (tuple, list)) or len(given) != rank:
+            raise RankError(f"{name} is {_short(given)}, and {why}", f"give {_counted(rank)}, in elements",
+                            current().location())
+    return [scalar(size) for size in shape], [scalar(stride) for stride in strides]
+
+
+def _counted(rank: int) -> str:
+    return f"{rank} integers or run-time indices"

@@ -1,0 +1,94 @@
+"""Blocks that the author chose, to plain vectors that say nothing of blocks (XeTile.md, ``inner_blocks``).
+
+    %t = init_tile %A, [%m, %c0] : tile<64x32xbf16, inner_blocks = [16, 16]>
+    %v = load_tile %t : -> vector<4x2x16x16xbf16>
+    %w = tile_unpack %v : -> vector<64x32xbf16>
+becomes
+    %t = init_tile %A, [%m, %c0] {inner_blocks = [16, 16]} : tile<64x32xbf16>
+    %w = load_tile %t : -> vector<64x32xbf16>
+
+A vector of four dimensions holds the elements of one of two, so every pack and unpack is nothing here, and opposite
+pairs are gone. The attribute says which block a message shall move; :mod:`xetile.passes.blocking` follows it where the
+target has such a message, and cuts everything else as the target wants it.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i64
+from xdsl.ir import Attribute, Operation
+
+from xegpu.rewriting import Rebuilder, follow
+from xetile.dialect import ops
+from xetile.dialect.attributes import TileType
+from xetile.distribution import Pair
+
+BLOCKS = "inner_blocks"
+"""The attribute of ``init_tile`` in the place of the tile's own ``inner_blocks``."""
+
+
+def flattened(function: func.FuncOp) -> func.FuncOp:
+    """The function with vectors of two dimensions in the place of those of four; itself if there are none."""
+    if not any(_is_blocked(operation) for operation in function.walk()):
+        return function
+    return _Flattener().function(function)
+
+
+def wanted_blocks(operation: ops.InitTileOp) -> Pair | None:
+    """The blocks that the author wants the messages of a tile to move, if any."""
+    said = operation.attributes.get(BLOCKS)
+    if not isinstance(said, ArrayAttr):
+        return None
+    rows, columns = (number.value.data for number in said)
+    return rows, columns
+
+
+def _is_blocked(operation: Operation) -> bool:
+    if isinstance(operation, ops.InitTileOp):
+        return ops.tile_of(operation.result).encoding.inner_blocks is not None
+    return any(_flat(result.type) is not result.type for result in operation.results)
+
+
+def _flat(type_: Attribute) -> Attribute:
+    """A vector type without blocks; any other type as it is."""
+    if not isinstance(type_, VectorType) or len(type_.get_shape()) != 4:
+        return type_
+    return VectorType(type_.element_type, ops.flat_shape(type_.get_shape()))
+
+
+class _Flattener(Rebuilder):
+    """One function's rewrite."""
+
+    def __init__(self) -> None:
+        super().__init__({ops.InitTileOp: _init, ops.UpdateTileOffsetOp: follow, ops.LoadTileOp: _load,
+                          ops.TilePackOp: _same, ops.TileUnpackOp: _same})
+
+    def copy(self, operation: Operation) -> None:
+        """A copy whose vectors have two dimensions."""
+        if all(_flat(result.type) is result.type for result in operation.results):
+            super().copy(operation)
+            return
+        operands, types = map(self.one, operation.operands), [_flat(result.type) for result in operation.results]
+        copied = self._like(operation, list(operands), types)
+        for before, after in zip(operation.results, copied.results, strict=True):
+            self.set(before, after)
+
+
+def _init(build: _Flattener, operation: ops.InitTileOp) -> None:
+    tile = ops.tile_of(operation.result)
+    blocks = tile.encoding.inner_blocks
+    if blocks is None:
+        build.copy(operation)
+        return
+    build.retyped(operation, TileType(tile).with_(inner_blocks=None, array_length=1))
+    made = build.one(operation.result).owner
+    assert isinstance(made, Operation)
+    made.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in blocks])
+
+
+def _load(build: _Flattener, operation: ops.LoadTileOp) -> None:
+    build.set(operation.result, build.emit(ops.LoadTileOp(build.one(operation.tile), operation.padding)))
+
+
+def _same(build: _Flattener, operation: ops.TilePackOp | ops.TileUnpackOp) -> None:
+    build.parts[operation.result] = build.get(operation.source)

@@ -1,0 +1,84 @@
+"""Scattered tiles in the language: how they are made and moved (XeTile.md, "support for load_gather ...")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xegpu import dtypes
+from xegpu.dtypes import DType
+from xegpu.errors import ElementTypeError, ShapeError
+from xetile.dialect.attributes import TileEncoding, TileParameters, TileType
+from xetile.dialect.ops import text
+from xetile.dialect.scattered import InitScatteredTileOp, UpdateScatteredTileOp
+from xetile.tiles import Array, Tile
+from xetile.tracer import current
+from xetile.values import Scalar, Vector
+
+
+def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any, wg_map: Any, dtype: Any) -> Tile:
+    """A tile of the elements at ``offsets`` of an array or an address; what the index vector says may be said again.
+
+    Raises:
+        ElementTypeError: the offsets are no indices; an address without an element type, or an array with another.
+        ShapeError: a shape, an order or a map that are not those of the index vector.
+    """
+    _check_indices(offsets)
+    location = current().location()
+    rows, columns = offsets.shape
+    if shape is not None and tuple(shape) != (rows, columns):
+        raise ShapeError(f"the index vector is {text(offsets.shape)}, and the shape given is {shape!r}",
+                         "drop the shape: a scattered tile has that of its index vector", location)
+    if tuple(order) != (1, 0):
+        raise ShapeError("a scattered tile has no order: each element has an offset of its own", "drop order=",
+                         location)
+    if wg_map is not None and wg_map != offsets.wg_map:
+        raise ShapeError(f"the index vector is dealt out as {offsets.wg_map}, the tile as {wg_map}",
+                         "drop wg_map=: a scattered tile has that of its index vector", location)
+    encoding = TileEncoding(wg_map=offsets.wg_map, scatter=True)
+    result = TileType(TileParameters((rows, columns), _element(base, dtype).mlir, encoding))
+    return Tile(current().emit(InitScatteredTileOp(base.ssa, offsets.ssa, result)))
+
+
+def _element(base: Array | Scalar, dtype: Any) -> DType:
+    """The element type: an array has one, an address does not say."""
+    location = current().location()
+    try:
+        given = None if dtype is None else dtypes.of(dtype)
+    except ElementTypeError as error:
+        raise error.at(location) from None
+    if isinstance(base, Scalar):
+        if base.dtype not in (dtypes.i64, dtypes.u64):
+            raise ElementTypeError(f"a {base.describe()} is no address", "an address is an i64 or a u64", location)
+        if given is None:
+            raise ElementTypeError("an address does not say what lies there", "give the element type: dtype=xt.f32",
+                                   location)
+        return given
+    if given not in (None, base.dtype):
+        raise ElementTypeError(f"{base.name} holds {base.dtype}, and dtype={given} is given",
+                               f"drop dtype=, or view the array: xt.view({base.name}, xt.{given})", location)
+    return base.dtype
+
+
+def update_scattered(tile: Tile, offsets: Vector) -> Tile:
+    """The tile with each element moved by its own offset.
+
+    Raises:
+        ElementTypeError: the offsets are no indices.
+        ShapeError: they have another shape or map than the tile, or the tile is a window on an array.
+    """
+    _check_indices(offsets)
+    check_alike(tile, offsets, "index vector")
+    return Tile(current().emit(UpdateScatteredTileOp(tile.ssa, offsets.ssa)))
+
+
+def check_alike(tile: Tile, vector: Vector, name: str) -> None:
+    """Raise unless a vector is dealt out to the subgroups as a tile is."""
+    if vector.wg_map != tile.wg_map:
+        raise ShapeError(f"the {name} is dealt out as {vector.wg_map}, the tile as {tile.wg_map}",
+                         "give both the same wg_map", current().location())
+
+
+def _check_indices(offsets: Vector) -> None:
+    if offsets.dtype is not dtypes.index:
+        raise ElementTypeError(f"a {offsets.describe()} does not say where elements are",
+                               "convert it with .to(xt.index)", current().location())

@@ -1,0 +1,59 @@
+"""What XeTile's operations on scattered tiles mean, and its atomic updates, in NumPy (see :mod:`xetile.reference`).
+
+An element is at its own offset, so blocked vectors need no treatment of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.interpreter import Machine, Meanings
+from xegpu.dialect.ops import number_of
+from xegpu.scattered_memory import Array, Elements, block_elements
+from xegpu.scattered_reference import active_elements, atomic, made
+from xetile.dialect import scattered as ops
+from xetile.dialect.attributes import TileParameters
+from xetile.dialect.ops import tile_of
+
+
+def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    (elements, mask), tile = operands, tile_of(operation.tile)
+    padding = 0 if operation.padding is None else number_of(operation.padding)
+    active = active_elements(machine, np.asarray(mask, bool), len(tile.blocked_shape()))
+    return elements.gather(active, padding).astype(tile.dtype.compute)  # type: ignore[no-any-return]
+
+
+def _store(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    value, elements, mask = operands
+    elements.scatter(value, active_elements(machine, np.asarray(mask, bool),
+                                            len(tile_of(operation.tile).blocked_shape())))
+
+
+def _positions(tile: TileParameters) -> tuple[Array, Array]:
+    """Row and column of every element of a tile, in shapes that broadcast to that of its vector."""
+    rows, columns = np.arange(tile.shape[0])[:, None], np.arange(tile.shape[1])[None, :]
+    if tile.encoding.inner_blocks is None:
+        return rows, columns
+    height, width = tile.encoding.inner_blocks
+    return rows.reshape(-1, 1, height, 1), columns.reshape(1, -1, 1, width)
+
+
+def _atomic(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    (value, place, *masks), tile = operands, tile_of(operation.tile)
+    elements, mask = (place, np.asarray(masks[0] if masks else True)) if isinstance(place, Elements) else \
+        block_elements(place.array, (*place.lead, place.row, place.column), *_positions(tile), machine.batch)
+    rank = len(tile.blocked_shape())
+    return atomic(machine, operation.kind.data, elements, value, mask, tile.dtype, rank)
+
+
+MEANINGS: Meanings = {
+    ops.InitScatteredTileOp: lambda machine, operation, operands: made(
+        machine, operation, operands[0], operands[1], tile_of(operation.result).dtype),
+    ops.UpdateScatteredTileOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
+    ops.LoadGatherOp: _load,
+    ops.StoreScatterOp: _store,
+    ops.AtomicRMWTileOp: _atomic,
+}
