@@ -76,6 +76,11 @@ class ParsedKernel(BaseKernel):
     def __str__(self) -> str:
         return printed(self._module)
 
+    @property
+    def argument_types(self) -> tuple[Attribute, ...]:
+        """The MLIR types of its run-time arguments."""
+        return tuple(argument.type for argument in self._function.body.block.args)
+
     def location(self) -> Location:
         """Where the function stands in the text."""
         return _place(self._function)

@@ -21,15 +21,14 @@ from xetile.lowered import Lowered
 from xetile.upstream.export import layout_of
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
-import batched_gemm  # noqa: E402
-import gemm  # noqa: E402
-import gemm_gelu  # noqa: E402
-import gemm_subgroup  # noqa: E402
-import gemm_transposed  # noqa: E402
-import gemm_two_levels  # noqa: E402
-
-from xdsl.parser import Parser  # noqa: E402
-from xdsl.utils.exceptions import VerifyException  # noqa: E402
+import batched_gemm
+import gemm
+import gemm_gelu
+import gemm_subgroup
+import gemm_transposed
+import gemm_two_levels
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
 
 SQUARE = (4096, 4096)
 LARGE_REGISTERS = "-cl-intel-256-GRF-per-thread"
@@ -151,13 +150,13 @@ def copied(X, Y):
 
 def test_what_llvm_lacks() -> None:
     small = [xt.Spec((64, 64), "f32")] * 2
-    with pytest.raises(xt.TargetError, match="no dg2.*\n(.*\n)*.*'pvc' or 'bmg'"):
+    with pytest.raises(xt.TargetError, match=r"no dg2.*\n(.*\n)*.*'pvc' or 'bmg'"):
         copied.lower(*small, target="dg2").xegpu_upstream  # noqa: B018
     with pytest.raises(xt.TargetError, match=r"no form of xegpu\.pad(.*\n)+.*load_tile"):
         padded.lower(*small).xegpu_upstream  # noqa: B018
     with pytest.raises(xt.TargetError, match="copied has no wg_map"):
         copied.lower(*small).xegpu_upstream_workgroup  # noqa: B018
-    with pytest.raises(xt.TargetError, match="one type, not vector<.*i8> and vector<.*ui8>"):
+    with pytest.raises(xt.TargetError, match=r"one type, not vector<.*i8> and vector<.*ui8>"):
         _gemm("i8", "u8", "i32", BK=64, accumulator=xt.i32).xegpu_upstream  # noqa: B018
     with pytest.raises(xt.TargetError, match="element by element"):
         copied.lower(xt.Spec((64, 64), "f32", (256, 2)), small[1]).xegpu_upstream  # noqa: B018

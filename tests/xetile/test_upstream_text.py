@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -16,155 +17,13 @@ import xetile as xt
 Array = np.ndarray[Any, Any]
 PLACES = [Place("numpy", "pvc"), Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), Place("numpy:xegpu", "cpu"),
           Place("opencl:cpu", "pvc"), Place("opencl:cpu", "dg2"), Place("opencl:cpu", "cpu")]
+_FOLDER = Path(__file__).parent / "llvm"
 WIDE = [place for place in PLACES if place.target != "dg2"]
 
-SUBGROUP = """
-// RUN: mlir-opt %s --gpu-lower-to-xevm-pipeline="xegpu-op-level=subgroup"
-module @gemm attributes {gpu.container_module} {
-  gpu.module @kernel {
-    gpu.func @simple_gemm(%a: memref<256x256xf16>, %b: memref<256x256xf16>, %c: memref<256x256xf32>) kernel {
-      %c0 = arith.constant 0 : index
-      %c8 = arith.constant 8 : index
-      %c16 = arith.constant 16 : index
-      %c256 = arith.constant 256 : index
-      %block_x = gpu.block_id x
-      %block_y = gpu.block_id y
-      %x_block_offset = arith.muli %block_x, %c8 : index
-      %y_block_offset = arith.muli %block_y, %c16 : index
-      %c_tdesc = xegpu.create_nd_tdesc %c : memref<256x256xf32> -> !xegpu.tensor_desc<8x16xf32>
-      %c_init_value = xegpu.load_nd %c_tdesc[%x_block_offset, %y_block_offset] : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
-      %a_tdesc = xegpu.create_nd_tdesc %a : memref<256x256xf16> -> !xegpu.tensor_desc<8x16xf16>
-      %b_tdesc = xegpu.create_nd_tdesc %b : memref<256x256xf16> -> !xegpu.tensor_desc<16x16xf16>
-      %r = scf.for %k = %c0 to %c256 step %c16 iter_args(%arg_c = %c_init_value) -> (vector<8x16xf32>) {
-        %a_val = xegpu.load_nd %a_tdesc[%x_block_offset, %k] : !xegpu.tensor_desc<8x16xf16> -> vector<8x16xf16>
-        %b_val = xegpu.load_nd %b_tdesc[%k, %y_block_offset] : !xegpu.tensor_desc<16x16xf16> -> vector<16x16xf16>
-        %dpas = xegpu.dpas %a_val, %b_val, %arg_c : vector<8x16xf16>, vector<16x16xf16>, vector<8x16xf32> -> vector<8x16xf32>
-        scf.yield %dpas : vector<8x16xf32>
-      }
-      xegpu.store_nd %r, %c_tdesc[%x_block_offset, %y_block_offset] <{l1_hint = #xegpu.cache_hint<write_back>, l2_hint = #xegpu.cache_hint<uncached>}> : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
-      gpu.return
-    }
-  }
-  func.func @test(%a: memref<256x256xf16>, %b: memref<256x256xf16>, %c: memref<256x256xf32>) attributes {llvm.emit_c_interface} {
-    %c1 = arith.constant 1 : index
-    %c16 = arith.constant 16 : index
-    %c32 = arith.constant 32 : index
-    gpu.launch_func @kernel::@simple_gemm blocks in (%c32, %c16, %c1) threads in (%c16, %c1, %c1) args(%a : memref<256x256xf16>, %b : memref<256x256xf16>, %c : memref<256x256xf32>)
-    return
-  }
-}
-"""
-
-WORKGROUP = """
-#a = #xegpu.layout<sg_layout = [8, 4], sg_data = [32, 32], inst_data = [8, 16]>
-#b = #xegpu.layout<sg_layout = [8, 4], sg_data = [32, 64], inst_data = [16, 16]>
-#c = #xegpu.layout<sg_layout = [8, 4], sg_data = [32, 64], inst_data = [8, 16]>
-#a_prefetch = #xegpu.layout<sg_layout = [32, 1], sg_data = [8, 32], inst_data = [8, 16]>
-#b_prefetch = #xegpu.layout<sg_layout = [4, 8], sg_data = [8, 32], inst_data = [8, 16]>
-module @gemm attributes {gpu.container_module} {
-  func.func @test(%A: memref<256x256xf16>, %B: memref<256x256xf16>, %C: memref<256x256xf32>) attributes {llvm.emit_c_interface} {
-    %c1 = arith.constant 1 : index
-    %c512 = arith.constant 512 : index
-    gpu.launch_func @test_kernel::@test_kernel blocks in (%c1, %c1, %c1) threads in (%c512, %c1, %c1) args(%A : memref<256x256xf16>, %B : memref<256x256xf16>, %C : memref<256x256xf32>)
-    return
-  }
-  gpu.module @test_kernel {
-    gpu.func @test_kernel(%A: memref<256x256xf16>, %B: memref<256x256xf16>, %C: memref<256x256xf32>) kernel {
-      %c0 = arith.constant 0 : index
-      %c32 = arith.constant 32 : index
-      %c64 = arith.constant 64 : index
-      %c96 = arith.constant 96 : index
-      %c256 = arith.constant 256 : index
-      %block_id_x = gpu.block_id x
-      %block_id_y = gpu.block_id y
-      %m = arith.muli %block_id_x, %c256 : index
-      %n = arith.muli %block_id_y, %c256 : index
-      %c_tdesc = xegpu.create_nd_tdesc %C : memref<256x256xf32> -> !xegpu.tensor_desc<256x256xf32, #c>
-      %c_init_value = xegpu.load_nd %c_tdesc[%m, %n] : !xegpu.tensor_desc<256x256xf32, #c> -> vector<256x256xf32>
-      %a_tdesc = xegpu.create_nd_tdesc %A : memref<256x256xf16> -> !xegpu.tensor_desc<256x32xf16, #a>
-      %b_tdesc = xegpu.create_nd_tdesc %B : memref<256x256xf16> -> !xegpu.tensor_desc<32x256xf16, #b>
-      %a_prefetch_tdesc = xegpu.create_nd_tdesc %A : memref<256x256xf16> -> !xegpu.tensor_desc<256x32xf16, #a_prefetch>
-      %b_prefetch_tdesc = xegpu.create_nd_tdesc %B : memref<256x256xf16> -> !xegpu.tensor_desc<32x256xf16, #b_prefetch>
-      xegpu.prefetch_nd %a_prefetch_tdesc[%m, %c0] <{l1_hint = #xegpu.cache_hint<cached>, l2_hint = #xegpu.cache_hint<cached>}> : !xegpu.tensor_desc<256x32xf16, #a_prefetch>
-      xegpu.prefetch_nd %b_prefetch_tdesc[%c32, %n] <{l1_hint = #xegpu.cache_hint<cached>, l2_hint = #xegpu.cache_hint<cached>}> : !xegpu.tensor_desc<32x256xf16, #b_prefetch>
-      %out = scf.for %k = %c0 to %c256 step %c32 iter_args(%c_value = %c_init_value) -> (vector<256x256xf32>) {
-        %a_value = xegpu.load_nd %a_tdesc[%m, %k] : !xegpu.tensor_desc<256x32xf16, #a> -> vector<256x32xf16>
-        %b_value = xegpu.load_nd %b_tdesc[%k, %n] : !xegpu.tensor_desc<32x256xf16, #b> -> vector<32x256xf16>
-        %prefetch_offset = arith.addi %k, %c96 : index
-        xegpu.prefetch_nd %a_prefetch_tdesc[%m, %prefetch_offset] <{l1_hint = #xegpu.cache_hint<cached>, l2_hint = #xegpu.cache_hint<cached>}> : !xegpu.tensor_desc<256x32xf16, #a_prefetch>
-        xegpu.prefetch_nd %b_prefetch_tdesc[%prefetch_offset, %n] <{l1_hint = #xegpu.cache_hint<cached>, l2_hint = #xegpu.cache_hint<cached>}> : !xegpu.tensor_desc<32x256xf16, #b_prefetch>
-        %c_new_value = xegpu.dpas %a_value, %b_value, %c_value {layout_a = #a, layout_b = #b, layout_cd = #c} : vector<256x32xf16>, vector<32x256xf16>, vector<256x256xf32> -> vector<256x256xf32>
-        scf.yield %c_new_value : vector<256x256xf32>
-      } {layout_result_0 = #c}
-      xegpu.store_nd %out, %c_tdesc[%m, %n] : vector<256x256xf32>, !xegpu.tensor_desc<256x256xf32, #c>
-      gpu.return
-    }
-  }
-}
-"""
-
-LANE = """
-module @gemm attributes {gpu.container_module} {
-  gpu.module @kernel {
-    gpu.func @simple_gemm(%a: memref<256x256xf16>, %b: memref<256x256xf16>, %c: memref<256x256xf32>) kernel {
-      %c0 = arith.constant 0 : index
-      %c8 = arith.constant 8 : index
-      %c16 = arith.constant 16 : index
-      %c256 = arith.constant 256 : index
-      %two = arith.constant dense<2.0> : vector<8xf32>
-      %zero = arith.constant dense<0.0> : vector<8xf32>
-      %block_x = gpu.block_id x
-      %block_y = gpu.block_id y
-      %m = arith.muli %block_x, %c8 : index
-      %n = arith.muli %block_y, %c16 : index
-      %c_tdesc = xegpu.create_nd_tdesc %c : memref<256x256xf32> -> !xegpu.tensor_desc<8x16xf32>
-      %old = xegpu.load_nd %c_tdesc[%m, %n] : !xegpu.tensor_desc<8x16xf32> -> vector<8xf32>
-      %a_tdesc = xegpu.create_nd_tdesc %a : memref<256x256xf16> -> !xegpu.tensor_desc<8x16xf16>
-      %b_tdesc = xegpu.create_nd_tdesc %b : memref<256x256xf16> -> !xegpu.tensor_desc<16x16xf16>
-      %r = scf.for %k = %c0 to %c256 step %c16 iter_args(%acc = %zero) -> (vector<8xf32>) {
-        %a_val = xegpu.load_nd %a_tdesc[%m, %k] : !xegpu.tensor_desc<8x16xf16> -> vector<8xf16>
-        %b_val = xegpu.load_nd %b_tdesc[%k, %n] <{packed}> : !xegpu.tensor_desc<16x16xf16> -> vector<16xf16>
-        %dpas = xegpu.dpas %a_val, %b_val, %acc : vector<8xf16>, vector<16xf16>, vector<8xf32> -> vector<8xf32>
-        scf.yield %dpas : vector<8xf32>
-      }
-      %half = arith.mulf %r, %two : vector<8xf32>
-      %scaled = arith.divf %half, %two : vector<8xf32>
-      %sum = arith.addf %scaled, %old : vector<8xf32>
-      xegpu.store_nd %sum, %c_tdesc[%m, %n] : vector<8xf32>, !xegpu.tensor_desc<8x16xf32>
-      gpu.return
-    }
-  }
-}
-"""
-
-MOVED = """
-gpu.module @test_kernel attributes {spirv.target_env = #spirv.target_env<#spirv.vce<v1.4, [Addresses, Kernel], []>, #spirv.resource_limits<>>} {
-  gpu.func @test_kernel(%A: memref<256x256xf16>, %B: memref<256x256xf16>, %C: memref<256x256xf32>) kernel attributes {VectorComputeFunctionINTEL, spirv.entry_point_abi = #spirv.entry_point_abi<>} {
-    %c0 = arith.constant 0 : index
-    %c8 = arith.constant 8 : index
-    %c16 = arith.constant 16 : index
-    %c256 = arith.constant 256 : index
-    %x = gpu.block_id x
-    %y = gpu.block_id y
-    %m = arith.muli %x, %c8 : index
-    %n = arith.muli %y, %c16 : index
-    %c_tdesc = xegpu.create_nd_tdesc %C[%m, %n] : memref<256x256xf32> -> !xegpu.tensor_desc<8x16xf32>
-    %c_init = xegpu.load_nd %c_tdesc : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
-    %a0 = xegpu.create_nd_tdesc %A[%m, %c0] : memref<256x256xf16> -> !xegpu.tensor_desc<8x16xf16>
-    %b0 = xegpu.create_nd_tdesc %B[%c0, %n] : memref<256x256xf16> -> !xegpu.tensor_desc<16x16xf16>
-    %r:3 = scf.for %k = %c0 to %c256 step %c16 iter_args(%a = %a0, %b = %b0, %acc = %c_init) -> (!xegpu.tensor_desc<8x16xf16>, !xegpu.tensor_desc<16x16xf16>, vector<8x16xf32>) {
-      %va = xegpu.load_nd %a : !xegpu.tensor_desc<8x16xf16> -> vector<8x16xf16>
-      %vb = xegpu.load_nd %b {packed} : !xegpu.tensor_desc<16x16xf16> -> vector<8x16x2xf16>
-      %d = xegpu.dpas %va, %vb, %acc : vector<8x16xf16>, vector<8x16x2xf16>, vector<8x16xf32> -> vector<8x16xf32>
-      %a1 = xegpu.update_nd_offset %a, [%c0, %c16] : !xegpu.tensor_desc<8x16xf16>
-      %b1 = xegpu.update_nd_offset %b, [%c16, %c0] : !xegpu.tensor_desc<16x16xf16>
-      scf.yield %a1, %b1, %d : !xegpu.tensor_desc<8x16xf16>, !xegpu.tensor_desc<16x16xf16>, vector<8x16xf32>
-    }
-    xegpu.store_nd %r#2, %c_tdesc : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
-    gpu.return
-  }
-}
-"""
+SUBGROUP = (_FOLDER / "subgroup_gemm.mlir").read_text()
+WORKGROUP = (_FOLDER / "workgroup_gemm.mlir").read_text()
+LANE = (_FOLDER / "lane_gemm.mlir").read_text()
+MOVED = (_FOLDER / "moved_gemm.mlir").read_text()
 
 
 def verified_by_llvm(text: str) -> None:
@@ -228,7 +87,10 @@ def test_machine_code(text: str, name: str, target: str) -> None:
 
 
 def _kernel(body: str, arguments: str = "%A: memref<64x64xf32>, %B: memref<64x64xf32>", attributes: str = "") -> str:
-    return f"""gpu.module @m {{
+    return f"""
+!pair = !xegpu.tensor_desc<8x16xf32, #xegpu.block_tdesc_attr<array_length = 2 : i64>>
+!wide_pair = !xegpu.tensor_desc<16x16xbf16, #xegpu.block_tdesc_attr<array_length = 2 : i64>>
+gpu.module @m {{
   gpu.func @f({arguments}) kernel {attributes} {{
     %c0 = arith.constant 0 : index
     %c8 = arith.constant 8 : index
@@ -256,7 +118,8 @@ BODIES: dict[str, tuple[str, Any]] = {
     "transposed by the load": ("""
     %a = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<16x8xf32>
     %b = xegpu.create_nd_tdesc %B : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
-    %v = xegpu.load_nd %a[16, 32] <{transpose = array<i64: 1, 0>}> : !xegpu.tensor_desc<16x8xf32> -> vector<8x16xf32>
+    %v = xegpu.load_nd %a[16, 32] <{transpose = array<i64: 1, 0>}>
+        : !xegpu.tensor_desc<16x8xf32> -> vector<8x16xf32>
     xegpu.store_nd %v, %b[0, 0] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
 """, lambda a, b: b.__setitem__(np.s_[:8, :16], a[16:32, 32:40].T)),
     "element by element": (_PAIR + """
@@ -280,9 +143,9 @@ BODIES: dict[str, tuple[str, Any]] = {
     xegpu.store_nd %w, %b[%c0, %c0] : vector<16x32xf32>, !xegpu.tensor_desc<16x32xf32>
 """, lambda a, b: b.__setitem__(np.s_[:16, :32], a[16:32, 32:].max(0, keepdims=True))),
     "side by side": ("""
-    %a = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32, #xegpu.block_tdesc_attr<array_length = 2 : i64>>
+    %a = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !pair
     %b = xegpu.create_nd_tdesc %B : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
-    %v = xegpu.load_nd %a[%c8, %c16] : !xegpu.tensor_desc<8x16xf32, #xegpu.block_tdesc_attr<array_length = 2 : i64>> -> vector<2x8x16xf32>
+    %v = xegpu.load_nd %a[%c8, %c16] : !pair -> vector<2x8x16xf32>
     %v0 = vector.extract %v[0] : vector<8x16xf32> from vector<2x8x16xf32>
     %v1 = vector.extract %v[1] : vector<8x16xf32> from vector<2x8x16xf32>
     %w = arith.subf %v1, %v0 : vector<8x16xf32>
@@ -322,18 +185,22 @@ def test_llvm_verifies_the_pieces(name: str) -> None:
 
 
 _SLICED = """
-    %a = xegpu.create_nd_tdesc %A : memref<64x64xbf16> -> !xegpu.tensor_desc<16x16xbf16, #xegpu.block_tdesc_attr<array_length = 2 : i64>>
+    %a = xegpu.create_nd_tdesc %A : memref<64x64xbf16> -> !wide_pair
     %b = xegpu.create_nd_tdesc %B : memref<64x64xbf16> -> !xegpu.tensor_desc<32x16xbf16>
     %c = xegpu.create_nd_tdesc %C : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
     %zero = arith.constant dense<0.0> : vector<8x16xf32>
-    %va = xegpu.load_nd %a[%c16, %c0] : !xegpu.tensor_desc<16x16xbf16, #xegpu.block_tdesc_attr<array_length = 2 : i64>> -> vector<2x16x16xbf16>
+    %va = xegpu.load_nd %a[%c16, %c0] : !wide_pair -> vector<2x16x16xbf16>
     %vb = xegpu.load_nd %b[%c0, %c16] : !xegpu.tensor_desc<32x16xbf16> -> vector<32x16xbf16>
     %a0 = vector.extract %va[0] : vector<16x16xbf16> from vector<2x16x16xbf16>
     %a1 = vector.extract %va[1] : vector<16x16xbf16> from vector<2x16x16xbf16>
-    %a00 = vector.extract_strided_slice %a0 {offsets = [8, 0], sizes = [8, 16], strides = [1, 1]} : vector<16x16xbf16> to vector<8x16xbf16>
-    %a10 = vector.extract_strided_slice %a1 {offsets = [8, 0], sizes = [8, 16], strides = [1, 1]} : vector<16x16xbf16> to vector<8x16xbf16>
-    %b0 = vector.extract_strided_slice %vb {offsets = [0, 0], sizes = [16, 16], strides = [1, 1]} : vector<32x16xbf16> to vector<16x16xbf16>
-    %b1 = vector.extract_strided_slice %vb {offsets = [16, 0], sizes = [16, 16], strides = [1, 1]} : vector<32x16xbf16> to vector<16x16xbf16>
+    %a00 = vector.extract_strided_slice %a0 {offsets = [8, 0], sizes = [8, 16], strides = [1, 1]}
+        : vector<16x16xbf16> to vector<8x16xbf16>
+    %a10 = vector.extract_strided_slice %a1 {offsets = [8, 0], sizes = [8, 16], strides = [1, 1]}
+        : vector<16x16xbf16> to vector<8x16xbf16>
+    %b0 = vector.extract_strided_slice %vb {offsets = [0, 0], sizes = [16, 16], strides = [1, 1]}
+        : vector<32x16xbf16> to vector<16x16xbf16>
+    %b1 = vector.extract_strided_slice %vb {offsets = [16, 0], sizes = [16, 16], strides = [1, 1]}
+        : vector<32x16xbf16> to vector<16x16xbf16>
     %d0 = xegpu.dpas %a00, %b0, %zero : vector<8x16xbf16>, vector<16x16xbf16>, vector<8x16xf32> -> vector<8x16xf32>
     %d1 = xegpu.dpas %a10, %b1, %d0 : vector<8x16xbf16>, vector<16x16xbf16>, vector<8x16xf32> -> vector<8x16xf32>
     %sum = vector.multi_reduction <add>, %d1, %row0 [0] : vector<8x16xf32> to vector<16xf32>

@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect import block_ops, ops
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp
 from xegpu.rewriting import Rule
 from xegpu.upstream import ops as upstream
 from xegpu.upstream.attributes import LayoutAttr, SliceAttr
@@ -29,6 +29,7 @@ from xegpu.upstream.importing import Described, Import
 from xegpu.upstream.vectors import MultiReductionOp
 
 _REDUCED = "what a reduction left"
+_TURNED = "transposed by its load"
 _SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp)
 
 
@@ -70,6 +71,9 @@ class Blocks(Import):
 
 def _load(build: Blocks, operation: upstream.LoadNdOp) -> None:
     width = operation.transpose_bit_width
+    if _is_only_turned(operation):
+        build.set(operation.result, build.emit(ops.LoadNdOp(build.desc(operation), transpose=True)), _TURNED)
+        return
     load = ops.LoadNdOp(build.desc(operation), packed=operation.packed is not None,
                         transpose=operation.transpose is not None,
                         transpose_bit_width=None if width is None else width.value.data)
@@ -77,6 +81,20 @@ def _load(build: Blocks, operation: upstream.LoadNdOp) -> None:
         build.refuse(f"this load gives {load.result.type}, not {operation.result.type}",
                      "vectors of one lane are read in kernels that do not cut them into slices")
     build.set(operation.result, build.emit(load))
+
+
+def _is_only_turned(operation: upstream.LoadNdOp) -> bool:
+    """Whether a plain block is transposed by all that uses it, as a load can do itself."""
+    plain = operation.packed is None and operation.transpose is None and len(operation.result.type.get_shape()) == 2
+    return plain and all(isinstance(use.operation, TransposeOp) for use in operation.result.uses)
+
+
+def _turn(build: Blocks, operation: TransposeOp) -> None:
+    source = build.get(operation.source)
+    if source.form == _TURNED:
+        build.set(operation.result, source.values[0])
+    else:
+        build.copy(operation)
 
 
 def _store(build: Blocks, operation: upstream.StoreNdOp) -> None:
@@ -137,5 +155,6 @@ RULES: dict[type[Operation], Rule] = {
     upstream.ConvertLayoutOp: _convert,
     MultiReductionOp: _reduce,
     ShapeCastOp: _cast,
+    TransposeOp: _turn,
     BroadcastOp: _repeat,
 }

@@ -26,7 +26,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xegpu.dialect.synchronisation import FenceOp as OurFenceOp
 from xegpu.errors import TextError
 from xegpu.memrefs import static_form
-from xegpu.rewriting import Rebuilder, Rule, number
+from xegpu.rewriting import Rebuilder, Rule, exchanged, number
 from xegpu.upstream import ops
 from xegpu.upstream.addresses import place_of
 from xegpu.upstream.attributes import Desc
@@ -123,12 +123,28 @@ def _create(build: Import, operation: ops.CreateNdTdescOp) -> None:
     if desc.block.memory_space != "global":
         build.refuse("block descriptors of shared local memory are not read", "use memory_space = global")
     source, lead = _source(build, operation.source)
-    sizes, strides = build.mixed(operation.sizes), build.mixed(operation.steps)
+    sizes, strides = build.mixed(operation.sizes), build.mixed(_steps(operation))
     if lead or not sizes:
         sizes, strides = _own_numbers(build, source)
     rank = len(sizes) or len(source.type.get_shape())  # type: ignore[attr-defined]
     starts = lead + (build.mixed(operation.starts) or [build.constant(0)] * (rank - len(lead)))
     build.set(operation.result, tuple(starts), Described(source, tuple(sizes), tuple(strides), desc))
+
+
+def _steps(operation: ops.CreateNdTdescOp) -> list[SSAValue | int]:
+    """Strides, a literal 1 as the array's own where all else is the array's own, too: LLVM wants to see that number.
+
+    Then the descriptor is one of the array itself, which may be reached as the array may.
+    """
+    sizes, steps = operation.sizes, operation.steps
+    owner = next((size.owner for size in sizes if isinstance(size, SSAValue)), None)
+    if not isinstance(owner, memref.ExtractStridedMetaDataOp) or len(sizes) < 2 or steps[-1] != 1:
+        return steps
+    own_sizes, own_steps = list(owner.sizes)[-len(sizes):], list(owner.strides)[-len(steps):]
+    for seen in (list, exchanged):
+        if seen(own_sizes) == sizes and seen(own_steps)[:-1] == steps[:-1]:
+            return [*seen(own_steps)]
+    return steps
 
 
 def _source(build: Import, source: SSAValue) -> tuple[SSAValue, list[SSAValue]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import gpu, memref
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation
@@ -71,7 +71,7 @@ def _address(parser: Any, name: str) -> Operation:
     operand = parser.resolve_operand(source, parser.parse_type())
     parser.parse_punctuation("->")
     parser.parse_type()
-    return memref.ExtractAlignedPointerAsIndexOp.get(operand)
+    return memref.ExtractAlignedPointerAsIndexOp.build(operands=[operand], result_types=[IndexType()])
 
 
 def _splat(parser: Any, name: str) -> Operation:
