@@ -21,12 +21,12 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect import block_ops, ops
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp
+from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, TransposeOp
 from xegpu.rewriting import Rule
 from xegpu.upstream import ops as upstream
 from xegpu.upstream.attributes import LayoutAttr, SliceAttr
 from xegpu.upstream.importing import Described, Import
-from xegpu.upstream.vectors import MultiReductionOp
+from xegpu.upstream.vectors import InsertStridedSliceOp, MultiReductionOp
 
 _REDUCED = "what a reduction left"
 _TURNED = "transposed by its load"
@@ -121,8 +121,8 @@ def _reduce(build: Blocks, operation: MultiReductionOp) -> None:
     source = build.one(operation.source)
     shape = [1 if axis in operation.axes else size for axis, size in enumerate(ops.shape_of(source))]
     result = ops.vector(shape, operation.source.type.element_type)  # type: ignore[attr-defined]
-    build.set(operation.result, build.emit(block_ops.ReduceOp(operation.kind.data, [source], operation.axes, result)),
-              _REDUCED)
+    made = build.emit(block_ops.ReduceOp(operation.kind.data, [source], operation.axes, result))
+    build.set(operation.result, build.onto(operation, made), _REDUCED)
 
 
 def _cast(build: Blocks, operation: ShapeCastOp) -> None:

@@ -18,7 +18,10 @@ UpstreamXeGPU = Dialect(
 )
 
 
-UpstreamVector = Dialect("vector", [*Vector.operations, vectors.MultiReductionOp], list(Vector.attributes))
+_OWN = (vectors.MultiReductionOp, vectors.InsertStridedSliceOp)
+_NAMES = {operation.name for operation in _OWN}
+UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operations if operation.name not in _NAMES),
+                                    *_OWN], list(Vector.attributes))
 
 
 def context() -> Context:

@@ -25,7 +25,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect import block_ops, ops, synchronisation
 from xegpu.dialect.ops import desc_of, vector
-from xegpu.dialect.vectors import TransposeOp
+from xegpu.dialect.vectors import InsertStridedSliceOp, TransposeOp, values_of
 from xegpu.errors import ShapeError
 from xegpu.layouts import LaneMap, operand_b, plain
 from xegpu.passes.operands import descriptor_webs, sides
@@ -36,6 +36,7 @@ from xegpu.upstream.attributes import Layout, LayoutAttr
 from xegpu.upstream.exporting import Export, as_gpu_module, check_chip, desc_type
 from xegpu.upstream.reductions import reduced
 from xegpu.upstream.vectors import FenceOp
+from xegpu.upstream.vectors import InsertStridedSliceOp as UpstreamInsertOp
 from xegpu.webs import Webs
 
 _SIDE_BY_SIDE = "blocks side by side"
@@ -118,6 +119,11 @@ def _fence(build: Export, operation: synchronisation.FenceOp) -> None:
     build.emit(FenceOp(memory, operation.scope.data))
 
 
+def _insert(build: Export, operation: InsertStridedSliceOp) -> None:
+    made = UpstreamInsertOp(build.one(operation.source), build.one(operation.dest), values_of(operation.offsets))
+    build.set(operation.result, build.emit(made))
+
+
 def _extract(build: Export, operation: ExtractOp) -> None:
     source = build.get(operation.vector)
     if source.form != _SIDE_BY_SIDE:
@@ -162,6 +168,7 @@ RULES: dict[type[Operation], Rule] = {
     ops.PrefetchNdOp: _prefetch,
     ops.DpasOp: _dpas,
     ExtractOp: _extract,
+    InsertStridedSliceOp: _insert,
     block_ops.ReduceOp: _reduce,
     block_ops.BroadcastOp: _repeat,
     synchronisation.FenceOp: _fence,

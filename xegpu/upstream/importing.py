@@ -23,7 +23,10 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from xegpu.combining import combined
 from xegpu.dialect.synchronisation import FenceOp as OurFenceOp
+from xegpu.dialect.vectors import InsertStridedSliceOp as OurInsertOp
+from xegpu.dialect.vectors import values_of
 from xegpu.errors import TextError
 from xegpu.memrefs import static_form
 from xegpu.rewriting import Rebuilder, Rule, exchanged, number
@@ -31,7 +34,7 @@ from xegpu.upstream import ops
 from xegpu.upstream.addresses import place_of
 from xegpu.upstream.attributes import Desc
 from xegpu.upstream.reductions import is_neutral
-from xegpu.upstream.vectors import FenceOp, MultiReductionOp
+from xegpu.upstream.vectors import FenceOp, InsertStridedSliceOp, MultiReductionOp
 
 LANES = 16
 """Lanes of a subgroup on every device that LLVM's lowering knows; threads of a launch count lanes."""
@@ -76,7 +79,7 @@ class Import(Rebuilder):
         """Convert one operation; an operation of LLVM's dialect that has no rule cannot be."""
         if operation.name.startswith("xegpu.") and type(operation) not in self.rules:
             self.refuse(f"{operation.name} of LLVM's dialect is not read yet",
-                        "docs/text.md lists the operations that are")
+                        "docs/upstream.md lists the operations that are")
         super().visit(operation)
 
     def fill(self, scalar: SSAValue, old: SSAValue) -> None:
@@ -87,9 +90,16 @@ class Import(Rebuilder):
         """Raise unless a reduction is one of those that are read."""
         if len(operation.axes) != 1 or len(operation.source.type.get_shape()) != 2:  # type: ignore[attr-defined]
             self.refuse("only one of two dimensions is reduced", "reduce along [0] or [1]")
-        if not is_neutral(operation):
-            self.refuse("a reduction onto an accumulator is not read",
-                        "start from the neutral element, and combine the result with an operation of its own")
+
+    def onto(self, operation: MultiReductionOp, reduced: SSAValue) -> SSAValue:
+        """A reduction with its accumulator, which has both dimensions here, too; a neutral one is left out."""
+        if is_neutral(operation):
+            return reduced
+        acc = self.one(operation.acc)
+        if acc.type != reduced.type:
+            self.refuse(f"the accumulator is {acc.type} of a block, and what is left {reduced.type}",
+                        "start from the neutral element, or from another reduction")
+        return self.emit(combined(operation.kind.data, reduced, acc))
 
     def mixed(self, values: Sequence[SSAValue | int]) -> list[SSAValue]:
         """Indices, literal ones as constants."""
@@ -180,6 +190,12 @@ def _fence(build: Import, operation: FenceOp) -> None:
     build.emit(OurFenceOp(operation.fence_scope.data, memory))
 
 
+def _insert(build: Import, operation: InsertStridedSliceOp) -> None:
+    offsets = values_of(operation.offsets)
+    made = OurInsertOp(build.one(operation.source), build.one(operation.dest), offsets)
+    build.set(operation.result, build.emit(made))
+
+
 def _divide(build: Import, operation: arith.DivUIOp) -> None:
     """A division of indices, which are not negative here; of a thread's number by the lanes: its subgroup."""
     asks = operation.lhs.owner
@@ -257,6 +273,7 @@ RULES: dict[type[Operation], Rule] = {
     ops.CreateNdTdescOp: _create,
     ops.UpdateNdOffsetOp: _update,
     FenceOp: _fence,
+    InsertStridedSliceOp: _insert,
     arith.ConstantOp: _constant,
     memref.ExtractAlignedPointerAsIndexOp: _pointer,
     arith.DivUIOp: _of_indices(_divide),

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import DictionaryAttr, VectorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -81,6 +90,55 @@ class MultiReductionOp(IRDLOperation):
         if left != result or self.acc.type != self.result.type:
             raise VerifyException(f"reducing {self.source.type} along {list(self.axes)} leaves {list(left)}, not "
                                   f"{self.result.type}\nchange the type of the result and of the accumulator")
+
+
+@irdl_op_definition
+class InsertStridedSliceOp(IRDLOperation):
+    """``vector.insert_strided_slice``, which in MLIR's form says the result's type only once."""
+
+    name = "vector.insert_strided_slice"
+    source = operand_def(VECTOR)
+    dest = operand_def(VECTOR)
+    offsets = prop_def(IntegersAttr)
+    strides = prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue, dest: SSAValue, offsets: Sequence[int]) -> None:
+        super().__init__(operands=[source, dest], result_types=[dest.type],
+                         properties={"offsets": integers(offsets), "strides": integers([1] * len(offsets))})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(" ")
+        printer.print_attribute(DictionaryAttr({**self.properties, **self.attributes}))
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" into ")
+        printer.print_attribute(self.dest.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> InsertStridedSliceOp:
+        source = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        dest = parser.parse_unresolved_operand()
+        attributes = dict(parser.parse_optional_attr_dict())
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        parser.parse_keyword("into")
+        result = parser.parse_type()
+        names: list[str] = [name for name in ("offsets", "strides") if name in attributes]
+        properties = {name: attributes.pop(name) for name in names}
+        return cls.create(operands=[parser.resolve_operand(source, type_), parser.resolve_operand(dest, result)],
+                          result_types=[result], properties=properties, attributes=attributes)
+
+    def verify_(self) -> None:
+        shapes = zip(self.source.type.get_shape(), self.dest.type.get_shape(), strict=True)  # type: ignore
+        if any(at + size > whole for at, (size, whole) in zip(values_of(self.offsets), shapes, strict=True)):
+            raise VerifyException(f"{self.source.type} at {list(values_of(self.offsets))} leaves {self.dest.type}\n"
+                                  "move it up, or cut a smaller slice")
 
 
 @irdl_op_definition

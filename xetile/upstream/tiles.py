@@ -189,7 +189,7 @@ def _spread(build: Tiles, operation: BroadcastOp) -> None:
 def _reduce(build: Tiles, operation: MultiReductionOp) -> None:
     build.check_reduction(operation)
     result = build.emit(vector_ops.TileReduceOp(operation.kind.data, build.one(operation.source), operation.axes))
-    build.set(operation.result, result, _BLOCK)
+    build.set(operation.result, build.onto(operation, result), _BLOCK)
 
 
 def _cast(build: Tiles, operation: ShapeCastOp) -> None:
