@@ -14,7 +14,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 
 from codegen.cplusplus import declarations, header, supplied, translate
-from codegen.opencl import LARGE, Source
+from codegen.opencl import Source
 from xegpu.dtypes import DType, bf16, of_mlir
 from xegpu.errors import XeError
 from xegpu.origins import written_arguments
@@ -136,12 +136,11 @@ def _host_type(dtype: DType) -> str:
 
 def _properties(source: Source) -> str:
     """What the compiler must know of the launch; SYCL's own names for it come with its headers."""
-    large = LARGE in source.options
     sizes = (("nd_range_kernel<3>", "nd-range-kernel", "3"), (f"sub_group_size<{source.lanes}>", "sub-group-size",
              str(source.lanes)), (f"work_group_size<1, 1, {source.local_size}>", "work-group-size",
              f'"1,1,{source.local_size}"'))
     properties = [(f"sycl::ext::oneapi::experimental::{long}", short, value) for long, short, value in sizes]
-    if large:
+    if "256-GRF" in source.options:
         properties.append(("sycl::ext::intel::experimental::grf_size<256>", "grf-size", "256"))
     return _either([f'[[__sycl_detail__::add_ir_attributes_function("sycl-{short}", {value})]]'
                     for _, short, value in properties],

@@ -84,7 +84,8 @@ def run_both(body: str, *arrays: np.ndarray[Any, Any], lanes: int = 16, subgroup
     source = Source("f", text, "", subgroups, lanes, (0,) * len(arrays))
     spirv = compile_sycl(sycl.emit(source, taking([MemRefType(dtype.mlir, [DYNAMIC_INDEX]) for dtype in types])))
     results = []
-    for program, name, options in ((prelude_for(text) + text, "f", "-cl-std=CL3.0"), (spirv, entry_points(spirv)[0], "")):
+    programs = (prelude_for(text) + text, "f", "-cl-std=CL3.0"), (spirv, entry_points(spirv)[0], "")
+    for program, name, options in programs:
         copies = [array.copy() for array in arrays]
         placed = usm.copy_in(copies, queue)
         kernel = launcher.find_kernel(launcher.build_program(queue, program, options), name)
