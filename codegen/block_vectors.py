@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from codegen.elementwise import computed
 from codegen.emitter import Emitter, Rule
-from codegen.exchanges import Combine, Words, bits_in, bits_out, function, index_table
+from codegen.exchanges import Combine, Words, bits_in, bits_out, called, index_table
 from codegen.fragments import Fragment, vector_type
 from xegpu import layouts
 from xegpu.dialect.block_ops import BroadcastOp, ReduceOp
@@ -67,27 +67,26 @@ def _combine(kind: str, width: int = 1) -> Combine:
 
 
 def _extreme(kind: str, c_type: str, width: int) -> str:
-    """A function for the larger or smaller of two, NaN if either is, and -0.0 below 0.0: those of OpenCL drop NaN."""
+    """A function for the larger or smaller of two, NaN if either is: those of OpenCL drop it."""
     type_, order = vector_type(c_type, width), ">" if kind == "maximumf" else "<"
     name = f"{kind}{'' if width == 1 else width}"
     chosen = f"a {order} b || isnan(a) ? a : b" if width == 1 else f"select(b, a, (a {order} b) | isnan(a))"
     return f"static {type_} {name}({type_} a, {type_} b)\n{{\n  return {chosen};\n}}\n"
 
 
-def _balanced(emitter_lines: list[str], names: list[str], type_: str, combine: Combine, stem: str) -> str:
-    """All values combined, neighbours first: sums stay short, and half of the operations are independent."""
-    count = 0
-    while len(names) > 1:
-        pairs = [names[i:i + 2] for i in range(0, len(names), 2)]
-        names = []
+def _together(lines: list[str], fragment: Fragment, blocks: int, variable: int, kind: str, c_type: str) -> str:
+    """The same variable of all blocks, combined: neighbours first, so that half of the operations are independent."""
+    count, type_, combine = 0, vector_type(c_type, fragment.width), _combine(kind, fragment.width)
+    each = len(fragment.names)
+    values = [_widened(f"v{block * each + variable}", fragment, c_type) for block in range(blocks)]
+    while len(values) > 1 or not count:
+        pairs = [values[i:i + 2] for i in range(0, len(values), 2)]
+        values = []
         for pair in pairs:
-            if len(pair) == 1:
-                names += pair
-                continue
-            emitter_lines.append(f"const {type_} {stem}_{count} = {combine(*pair)};")
-            names.append(f"{stem}_{count}")
+            lines.append(f"const {type_} t{variable}_{count} = {combine(*pair) if len(pair) == 2 else pair[0]};")
+            values.append(f"t{variable}_{count}")
             count += 1
-    return names[0]
+    return values[0]
 
 
 def _reduce(emitter: Emitter, operation: ReduceOp) -> None:
@@ -100,16 +99,13 @@ def _reduce(emitter: Emitter, operation: ReduceOp) -> None:
     if source is None or target is None:
         raise TargetError(f"blocks of {shape[0]}x{shape[1]} are not reduced in registers",
                           "make rows and columns of the vector multiples of a power of two")
-    name = _function(emitter, operation, fragments, result, (source, target))
-    emitter.line(f"{result.c_type} {', '.join(result.names)};")
-    given = [variable for fragment in fragments for variable in fragment.names]
-    emitter.line(f"{name}({', '.join([*given, *(f'&{variable}' for variable in result.names)])});")
+    _call(emitter, operation, fragments, result, (source, target))
     emitter.values[operation.result] = result
 
 
-def _function(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], result: Fragment,
-              bits: tuple[LaneBits, LaneBits]) -> str:
-    """The name of the function that reduces such blocks."""
+def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], result: Fragment,
+          bits: tuple[LaneBits, LaneBits]) -> None:
+    """The call of a function that reduces such blocks."""
     first, kind, axes = fragments[0], operation.kind.data, operation.dimensions
     c_type = _compute_type(kind, first.dtype)
     (rows, columns), (source, target) = operation.larger(operation.sources[0]), bits
@@ -119,22 +115,13 @@ def _function(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragmen
         for width in {1, first.width}:
             emitter.function(_extreme(kind, c_type, width))
     lines: list[str] = []
-    variables = []
-    for v in range(len(first.names)):
-        given = [_widened(f"v{b}_{v}", first, c_type) for b in range(len(fragments))]
-        variables.append(_balanced(lines, given, vector_type(c_type, first.width), _combine(kind, first.width), f"t{v}"))
-    if first.width > 1:
-        lines += [f"const {vector_type(c_type, first.width)} u{v} = {variable};" for v, variable in enumerate(variables)]
-        variables = [f"u{v}" for v in range(len(variables))]
-    given = Fragment(first.dtype, first.units, 1, tuple(variables)).words()
-    words = Words(c_type, given, source)
+    together = [_together(lines, first, len(fragments), v, kind, c_type) for v in range(len(first.names))]
+    words = Words(c_type, first.renamed(tuple(together)).words(), source)
     words.lines += lines
     words.named()
     reduce_words(words, axes, target, _combine(kind))
-    parameters = [f"{first.c_type} v{b}_{v}" for b in range(len(fragments)) for v in range(len(first.names))]
-    emitter.function(function(name, parameters, words, result,
-                              [_rounded(word, first.dtype, c_type) for word in words.names]))
-    return name
+    called(emitter, name, [(first.c_type, variable) for fragment in fragments for variable in fragment.names], words,
+           result, [_rounded(word, first.dtype, c_type) for word in words.names])
 
 
 def _label(operation: ReduceOp | BroadcastOp) -> str:

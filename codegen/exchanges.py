@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from codegen.emitter import Emitter
 from codegen.fragments import Fragment
 from xegpu.dtypes import DType, bf16
 from xegpu.lane_bits import Bit, LaneBits
@@ -215,12 +216,29 @@ def _unpacked(word: str, count: int, dtype: DType) -> list[str]:
     return [part if plain else f"as_{dtype.opencl}({part})" for part in given]
 
 
-def function(name: str, parameters: Sequence[str], words: Words, results: Fragment, made: Sequence[str]) -> str:
-    """The text of a function that gives ``made``, an expression for each word, through pointers to variables."""
-    outputs = [f"private {results.c_type} *out{i}" for i in range(len(results.names))]
-    width = results.width
+def called(emitter: Emitter, name: str, given: Sequence[tuple[str, str]], words: Words, result: Fragment,
+           made: Sequence[str]) -> None:
+    """Write a function that moves words, and call it.
+
+    Args:
+        emitter: where to.
+        name: of the function; one of that name is written once.
+        given: for each parameter its type and the argument; in the lines of ``words`` it is called ``v0``, ``v1`` ...
+        words: the lines.
+        result: variables to declare for the result, of which a single one is returned and several are pointed to.
+        made: an expression for each word of the result.
+    """
+    single, width = len(result.names) == 1, result.width
+    outputs = [] if single else [f"private {result.c_type} *out{i}" for i in range(len(result.names))]
+    parameters = ", ".join([*(f"{c_type} v{i}" for i, (c_type, _) in enumerate(given)), *outputs])
     groups = [", ".join(made[i:i + width]) for i in range(0, len(made), width)]
-    written = [f"*out{i} = {group if width == 1 else f'({results.c_type})({group})'};" for i, group in enumerate(groups)]
-    body = ["const uint lane = get_sub_group_local_id();", *words.lines, *written]
-    return "\n".join([f"static void {name}({', '.join([*parameters, *outputs])})", "{",
-                      *(f"  {line}" for line in body), "}", ""])
+    values = [group if width == 1 else f"({result.c_type})({group})" for group in groups]
+    written = [f"return {values[0]};"] if single else [f"*out{i} = {value};" for i, value in enumerate(values)]
+    body = "".join(f"  {line}\n" for line in ("const uint lane = get_sub_group_local_id();", *words.lines, *written))
+    emitter.function(f"static {result.c_type if single else 'void'} {name}({parameters})\n{{\n{body}}}\n")
+    arguments = ", ".join([argument for _, argument in given] + ([] if single else [f"&{n}" for n in result.names]))
+    if single:
+        emitter.line(f"{result.c_type} {result.names[0]} = {name}({arguments});")
+        return
+    emitter.line(f"{result.c_type} {', '.join(result.names)};")
+    emitter.line(f"{name}({arguments});")

@@ -299,7 +299,8 @@ def _store_function(piece: _Piece, fragment: Fragment) -> str:
     width, word = fragment.width, fragment.word
     values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]
     head = f"{CALL} static void {piece.function('store')}(global {word} *base, {_PARAMETERS}, {fragment.c_type} words)"
-    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)), f"  if ({piece.is_inside()}) {{",
+    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)),
+             f"  if ({piece.is_inside()}) {{",
              *(f"    {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)),
              "    return;", "  }"]
     row, column = piece.places(0 if width == 1 else None)[0]

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from codegen.build_log import build_log
 from codegen.devices import Queue, import_dpctl, needs_spirv
+from codegen.spirv import is_spirv
 from codegen.usm import UsmArray
 from xegpu.errors import DeviceError, ToolError
 
@@ -27,8 +28,6 @@ _SPELLINGS: dict[type, Callable[[Any], Any]] = {
     UsmArray: UsmArray.argument,
 }
 
-_SPIRV_MAGIC = 0x07230203
-
 _in_flight: deque[tuple[Event, list[Argument]]] = deque()
 _in_flight_lock = threading.Lock()
 
@@ -43,7 +42,7 @@ def build_program(queue: Queue, source: str | bytes, options: str = "") -> Progr
     if needs_spirv(queue) and isinstance(source, str):
         raise DeviceError("a Level Zero queue takes SPIR-V, not OpenCL C", "use an OpenCL queue, or compile with ocloc")
     # Drivers do not check this themselves: Intel's CPU driver loops forever over what is no SPIR-V.
-    if isinstance(source, bytes) and int.from_bytes(source[:4], "little") != _SPIRV_MAGIC:
+    if isinstance(source, bytes) and not is_spirv(source):
         raise ToolError("these bytes are no SPIR-V", "make them with codegen.offline.compile_spirv")
     programs = import_dpctl("dpctl.program")
     create = programs.create_program_from_source if isinstance(source, str) else programs.create_program_from_spirv

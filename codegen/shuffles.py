@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.emitter import Emitter, Rule
-from codegen.exchanges import function, index_table, packed_exchange
+from codegen.exchanges import called, index_table, packed_exchange
 from codegen.fragments import Fragment
 from codegen.truth import register_bits
 from xegpu import layouts
@@ -64,11 +64,8 @@ def _exchanged(emitter: Emitter, operation: ops.ConvertLayoutOp, fragment: Fragm
     words, made = packed_exchange(parameters.words(), dtype, old, new)
     (rows, columns), maps = operation.block_shape(), (operation.source_map.data, operation.target_map.data)
     way = "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in maps)
-    name = f"convert_{dtype}_{rows}x{columns}_from_{way}"
-    emitter.function(function(name, [f"{fragment.c_type} {variable}" for variable in parameters.names], words, result,
-                              made))
-    emitter.line(f"{result.c_type} {', '.join(result.names)};")
-    emitter.line(f"{name}({', '.join([*fragment.names, *(f'&{variable}' for variable in result.names)])});")
+    called(emitter, f"convert_{dtype}_{rows}x{columns}_from_{way}",
+           [(fragment.c_type, variable) for variable in fragment.names], words, result, made)
     emitter.values[operation.result] = result
 
 

@@ -75,7 +75,8 @@ def main() -> None:
     parser.add_argument("--dtype", choices=TYPES, default="bf16")
     parser.add_argument("--device", help="numpy, numpy:xegpu, opencl:cpu, opencl:gpu, level_zero:gpu (default: best)")
     parser.add_argument("--target", help=f"whose code to run or show: {', '.join(xt.TARGETS)}")
-    parser.add_argument("--show", choices=["xetile", "xegpu", "opencl", "isa"], help="print a stage instead of running")
+    parser.add_argument("--show", choices=["xetile", "xegpu", "opencl", "sycl", "isa"],
+                        help="print a stage instead of running")
     options = parser.parse_args()
     a, b = random((options.m, options.k), options.dtype, 1), random((options.k, options.n), options.dtype, 2)
     c = np.zeros((options.m, options.n), TYPES[options.dtype][1].numpy)

@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 
 from codegen import devices
 from codegen.offline import find_ocloc
+from codegen.sycl_compiler import find_sycl_compiler
 from xegpu.errors import DeviceError, ToolError
 
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
@@ -62,6 +63,14 @@ def require_mlir_opt() -> str:
     if not program or not shutil.which(program):
         unavailable("needs mlir-opt of LLVM 23: set XETILE_MLIR_OPT")
     return program
+
+
+def require_sycl_compiler() -> str:
+    """The path of the SYCL runtime's compiler; without it the test is skipped."""
+    try:
+        return str(find_sycl_compiler())
+    except ToolError as error:
+        unavailable(f"needs the SYCL compiler: {error}")
 
 
 def require_dpnp() -> Any:

@@ -82,6 +82,7 @@ SHOWN = {
     "xetile": (r"xetile\.tile_mma .* vector<256x256xf32>", r"xetile\.prefetch_tile", r"wg_map<sg_layout = \[8, 4\]"),
     "xegpu": (r"xegpu\.dpas .* vector<8x1xf32>", r"\{packed\}", r"xegpu\.prefetch_nd"),
     "opencl": (r"kernel void gemm\(", r"intel_sub_group_bf16_bf16_matrix_mad_k16", r"2d_block_prefetch"),
+    "sycl": (r"void gemm\(unsigned short \*A_pointer", r"sycl::event launch\(", r"2d_block_prefetch"),
 }
 
 
@@ -167,3 +168,86 @@ def test_a_missing_result_is_noticed(run: Any, name: str) -> None:
     module.gemm = Idle(module.gemm)  # type: ignore[attr-defined]
     with pytest.raises(SystemExit, match="the result is wrong"):
         run(module, *ODD, "--device", "numpy")
+
+
+SMALL = {
+    "gemm_reduce": ["--m", "150", "--n", "140", "--k", "70"],
+    "gemm_transposed": ["--m", "150", "--n", "140", "--k", "70"],
+    "gemm_slm": ["--m", "150", "--n", "140", "--k", "150"],
+    "gemm_two_levels": ["--m", "150", "--n", "140", "--k", "300"],
+    "batched_gemm": ["--batch", "3", "--m", "70", "--n", "50", "--k", "45"],
+    "gemm_gelu": ["--m", "150", "--n", "140", "--k", "70"],
+    "softmax": ["--m", "70", "--n", "300"],
+    "split_k": ["--m", "50", "--n", "60", "--k", "500", "--parts", "5"],
+    "flash_attention": ["--heads", "2", "--m", "70", "--n", "90"],
+}
+"""The worked programs of the seed, and those beside them, at sizes that no tile divides."""
+KERNELS = {"flash_attention": "attention"}
+
+
+@pytest.fixture
+def worked(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Load an example that shares its frame with others."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return _load
+
+
+@pytest.mark.parametrize(("device", "target"), PLACES)
+@pytest.mark.parametrize("name", SMALL)
+def test_worked_programs_run(run: Any, worked: Any, name: str, device: str, target: str) -> None:
+    _need(device)
+    out = run(worked(name), *SMALL[name], "--device", device, "--target", target)
+    assert re.search(rf", code for {target}: (equal to|within \S+ of) NumPy, ", out)
+
+
+@pytest.mark.parametrize(("device", "target"), PLACES)
+def test_causal_attention_runs(run: Any, worked: Any, device: str, target: str) -> None:
+    _need(device)
+    out = run(worked("flash_attention"), *SMALL["flash_attention"], "--causal", "--device", device, "--target", target)
+    assert out.startswith("causal attention of 2 heads")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_wrong_result_of_a_worked_program_is_noticed(run: Any, worked: Any, monkeypatch: pytest.MonkeyPatch,
+                                                       name: str) -> None:
+    class Spoiled(_Spoiled):
+        def on(self, *args: Any, **options: Any) -> Spoiled:
+            return Spoiled(self._kernel.on(*args, **options))
+
+        def __getitem__(self, grid: Any) -> Any:
+            def launch(*arguments: Any, **constants: Any) -> None:
+                self._kernel[grid](*arguments, **constants)
+                arguments[-1][..., -1] += 100
+
+            return launch
+
+    module = worked(name)
+    kernel = KERNELS.get(name, name)
+    monkeypatch.setattr(module, kernel, Spoiled(getattr(module, kernel)))
+    with pytest.raises(SystemExit, match="the result is wrong"):
+        run(module, *SMALL[name], "--device", "numpy")
+
+
+# Example to what the report of its machine code must say: bytes of shared local memory, and products in the hot loop.
+MADE: dict[str, tuple[int | None, int]] = {
+    "gemm_reduce": (None, 32), "gemm_transposed": (0, 32), "gemm_slm": (None, 8), "gemm_two_levels": (0, 32),
+    "batched_gemm": (0, 16), "gemm_gelu": (0, 32), "softmax": (0, 0), "split_k": (0, 16), "flash_attention": (0, 32),
+}
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+@pytest.mark.parametrize("name", MADE)
+def test_the_machine_code_of_worked_programs(run: Any, worked: Any, name: str, target: str) -> None:
+    """Nothing spills; the optimised transpose of Appendix 2.3 has no traffic of shared local memory."""
+    require_ocloc()
+    out = run(worked(name), "--show", "report", "--target", target)
+    slm, products = MADE[name]
+    assert re.search(r"spilled, private +0, \d+ bytes", out)
+    assert slm is None or f"shared local memory  {slm} bytes" in out
+    loop = re.search(r"(?:hot loop|in all) +\d+ instructions: (.*)", out)
+    assert loop is not None
+    counted = {kind: int(count) for count, kind in re.findall(r"(\d+) (\w+)", loop[1])}
+    assert counted.get("dpas", 0) >= products
+    assert products == 0 or counted.get("load_block2d", 0) >= 2
+    assert ("slm" in counted) == (name == "gemm_slm")
+    assert "scratch" not in counted

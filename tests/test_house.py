@@ -16,7 +16,7 @@ FLOORS = ("xegpu", "codegen", "xetile")
 FILES = {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
          for floor in FLOORS for file in sorted((ROOT / floor).rglob("*.py"))}
 TEXTS = sorted(file for folder in (*FLOORS, "examples", "docs", "tests", "benchmarks")
-               for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".md", ".cl", ".toml", ".txt"))
+               for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".md", ".cl", ".hpp", ".toml", ".txt"))
 TEXTS += sorted((*ROOT.glob("*.md"), *ROOT.glob("*.toml"), *(ROOT / ".ci").glob("*")))
 
 

@@ -16,7 +16,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Region, SSAValue
 
 from xegpu import dtypes
-from xegpu.errors import ElementTypeError, Location, TraceError
+from xegpu.errors import ElementTypeError, Location, TraceError, XeError
 from xetile.carried import PLAIN, Body, Construct, described, plainly
 from xetile.frames import Path, Scope
 from xetile.statements import Statement, with_statement
@@ -73,7 +73,14 @@ class _Branch:
             self._tracer.broken = self._left("return, break or continue")
             raise self._tracer.broken
         else:
+            self._finish()
+
+    def _finish(self) -> None:
+        try:
             self._end()
+        except XeError as error:
+            self._tracer.broken = error  # caught or not, the block that was open is lost
+            raise
 
     def __del__(self) -> None:
         if self._state == "new" and not self._tracer.broken:

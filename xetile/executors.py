@@ -13,9 +13,10 @@ from codegen import interpreter
 from codegen.devices import Queue, best_device, device_target, find_queue, needs_spirv
 from codegen.interpreter import Meaning, Window
 from codegen.launcher import build_program, find_kernel, launch
+from codegen.log import LOGGER
 from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
-from codegen.offline import compile_spirv, has_ocloc
-from codegen.prelude import prelude_for
+from codegen.roads import can_make_spirv, chosen_road, naming_the_other, opencl_for_cpu, road_for
+from codegen.spirv import entry_points
 from codegen.usm import UsmArray, copy_in, copy_out
 from xegpu.dtypes import DType
 from xegpu.errors import DeviceError, ShapeError, TargetError
@@ -30,8 +31,6 @@ MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meani
                                                     **XETILE_MEANINGS}
 Grid = tuple[int, int, int]
 _INT = 2**31
-_CALLS = "#define XETILE_CALL __attribute__((noinline))\n"
-"""The CPU's compiler takes seven times as long where every load of an edge is inlined."""
 
 
 class Executor(Protocol):
@@ -122,7 +121,7 @@ class DeviceExecutor:
             own = target  # a GPU that no table knows: the author says what it takes
         self.target = target or own
         check_fits(self.target, own, self.device)
-        self._kernels: dict[Lowered, Any] = {}
+        self._kernels: dict[tuple[Lowered, str], Any] = {}
 
     def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
         stranger = next((a.name for a in arguments if a.kind == "usm" and a.source.queue != self.queue), None)
@@ -144,22 +143,30 @@ class DeviceExecutor:
                 copy_out(placed[position].source, arguments[position].source)
 
     def _kernel(self, lowered: Lowered) -> Any:
-        if lowered not in self._kernels:
-            emitted = lowered.emitted
-            program = build_program(self.queue, self._program_text(lowered), self._options(emitted.options))
-            self._kernels[lowered] = find_kernel(program, emitted.name)
-        return self._kernels[lowered]
+        key = (lowered, chosen_road())  # the choice may change while a program runs
+        if key not in self._kernels:
+            self._kernels[key] = self._built(lowered, road_for(self.queue))
+        return self._kernels[key]
 
-    def _program_text(self, lowered: Lowered) -> str | bytes:
-        text = lowered.emitted.text
-        if needs_spirv(self.queue):
-            return compile_spirv(text, self.target.name, lowered.emitted.options)
-        return _CALLS + prelude_for(text) + text if _is_cpu(self.queue) else text
+    def _built(self, lowered: Lowered, road: str) -> Any:
+        emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
+        source: str | bytes
+        if road:
+            source = lowered.spirv(road, emulated=on_cpu)
+            (name,) = entry_points(source)
+        else:
+            source, name = opencl_for_cpu(emitted.text) if on_cpu else emitted.text, emitted.name
+            LOGGER.info("%s gets %s as OpenCL C", self.device, name)
+        with naming_the_other(road, emitted.name):
+            program = build_program(self.queue, source, self._options(emitted.options, road))
+        return find_kernel(program, name)
 
-    def _options(self, options: str) -> str:
+    def _options(self, options: str, road: str) -> str:
         if needs_spirv(self.queue):
             return options.replace("-cl-intel-256-GRF-per-thread", "-ze-opt-large-register-file")
-        return "-cl-std=CL3.0" if _is_cpu(self.queue) else f"-cl-std=CL3.0 {options}"
+        if _is_cpu(self.queue):
+            return "" if road else "-cl-std=CL3.0"
+        return options if road else f"-cl-std=CL3.0 {options}"
 
 
 def _is_cpu(queue: Queue) -> bool:
@@ -211,9 +218,9 @@ _devices: dict[Any, Executor] = {}
 def best_place() -> str:
     """Where kernels run best here, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU device, else NumPy.
 
-    Level Zero devices count only where ocloc is installed: they take SPIR-V, and ocloc makes it.
+    Level Zero devices count only where a compiler makes SPIR-V, which is all that they take.
     """
-    return best_device(spirv=has_ocloc()) or "numpy"
+    return best_device(spirv=can_make_spirv()) or "numpy"
 
 
 def executor_for(where: Any, target: Target | None) -> Executor:

@@ -216,9 +216,16 @@ def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
 
     Args:
         tile: the tile; a work-group's tile is prefetched cooperatively, as its map deals it out.
-        locality: 0 (none) to 3 (keep close).
+        locality: 3 keeps it close, in L1 and L3; 2 in L3; 1 there for a while; 0 nowhere: then it is not prefetched.
+            OpenCL's messages take no such hint, so 1 to 3 emit the same.
+
+    Raises:
+        ShapeError: another locality, or a tile in shared local memory.
     """
     _need(tile, Tile, "prefetch_tile")
+    if type(locality) is not int or locality not in range(4):
+        raise ShapeError(f"locality is 0, 1, 2 or 3, not {text_of(locality)}",
+                         "use 3 to keep the tile close, 2 for what is needed later", current().location())
     current().emit(PrefetchTileOp(tile.ssa, locality))
 
 

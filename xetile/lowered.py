@@ -8,7 +8,7 @@ from functools import cached_property
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from codegen import offline, opencl
+from codegen import offline, opencl, roads, sycl
 from codegen.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
@@ -107,6 +107,30 @@ class Lowered:
     def opencl(self) -> str:
         """The kernel as OpenCL C, the same text for every device."""
         return self.emitted.text
+
+    @property
+    def sycl(self) -> str:
+        """The kernel as a SYCL C++ file: a free-function kernel with the same body, and a host function ``launch``."""
+        return self._sycl("")
+
+    def _sycl(self, prelude: str) -> str:
+        try:
+            return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
+        except XeError as error:
+            raise error.at(self._location) from None
+
+    def spirv(self, road: str = "sycl", *, emulated: bool = False) -> bytes:
+        """The kernel as SPIR-V.
+
+        Args:
+            road: what compiles it: ``"sycl"``, the SYCL runtime's compiler, or ``"ocloc"``.
+            emulated: whether the device lacks Intel's builtins, so that they must be functions of the module.
+
+        Raises:
+            ToolError: there is no such road, or its compiler is missing or refused the kernel.
+        """
+        text = roads.Text(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
+        return roads.make_spirv(road, text, emulated)
 
     @cached_property
     def _binary(self) -> offline.DeviceBinary:

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xegpu.passes.distribute import Distribute
 from xegpu.passes.legalise import Legalise
 from xegpu.passes.pack import Pack
+from xegpu.passes.schedule import Schedule
 from xegpu.targets import Target
 from xetile.passes.blocking import Blocking
 from xetile.passes.orders import Orders
@@ -45,6 +46,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass]], ...] = (
     ("xegpu-blocks", lambda options: ToXeGPU(options.target)),
     ("xegpu-packed", lambda options: Pack()),
     ("xegpu-lanes", lambda options: Distribute(options.target)),
+    ("xegpu-scheduled", lambda options: Schedule()),
     ("xegpu", lambda options: Legalise(options.target, options.access)),
 )
 """Stage names with the pass that leads to each; the first stage is ``xetile``, what was recorded or parsed."""

@@ -17,7 +17,7 @@
 // narrower than 64 bytes return the right values, but touch up to 64 bytes from the beginning of a row.
 
 #define PRELUDE_INLINE static inline __attribute__((overloadable, always_inline))
-#define PRELUDE_SURFACE global uchar *base, int width, int height, int pitch
+#define PRELUDE_SURFACE global void *base, int width, int height, int pitch
 #define PRELUDE_TILE global void *base, int width, int height, int pitch, int2 at
 #define PRELUDE_LANE ((int)get_sub_group_local_id())
 
@@ -28,7 +28,7 @@
   PRELUDE_INLINE T prelude_row_##bits(PRELUDE_SURFACE, int x, int y) {                                                 \
     int columns = width / (bits / 8);                                                                                  \
     int first = max(min(x, columns - 16), 0), row = max(min(y, height - 1), 0);                                        \
-    T value = LOAD((global T *)(base + (long)row * pitch + (long)first * (bits / 8)));                                 \
+    T value = LOAD((global T *)((global uchar *)base + (long)row * pitch + (long)first * (bits / 8)));                 \
     int from = PRELUDE_LANE + (x - first);                                                                             \
     value = intel_sub_group_shuffle(value, (uint)from & 15);                                                           \
     return (row == y) & ((uint)from < (uint)min(columns, 16)) ? value : (T)0;                                          \
@@ -44,7 +44,7 @@ PRELUDE_INLINE ushort prelude_byte(ushort row, int from, int columns) {
 }
 PRELUDE_INLINE ushort prelude_row_pairs(PRELUDE_SURFACE, int x, int y) {
   int first = max(min(x, width - 32), 0), row = max(min(y, height - 1), 0);
-  ushort value = intel_sub_group_block_read_us((global ushort *)(base + (long)row * pitch + first));
+  ushort value = intel_sub_group_block_read_us((global ushort *)((global uchar *)base + (long)row * pitch + first));
   int from = 2 * PRELUDE_LANE + (x - first);
   ushort pair = prelude_byte(value, from, width) | prelude_byte(value, from + 1, width) << 8;
   return row == y ? pair : (ushort)0;
@@ -58,12 +58,12 @@ PRELUDE_INLINE ushort prelude_row_pairs(PRELUDE_SURFACE, int x, int y) {
   PRELUDE_INLINE T prelude_load_##bits(PRELUDE_SURFACE, int x, int y) {                                                \
     T value = 0;                                                                                                       \
     if (prelude_inside_##bits(width, height, x, y))                                                                    \
-      value = *(global T *)(base + (long)y * pitch + (long)x * (bits / 8));                                            \
+      value = *(global T *)((global uchar *)base + (long)y * pitch + (long)x * (bits / 8));                            \
     return value;                                                                                                      \
   }                                                                                                                    \
   PRELUDE_INLINE void prelude_store_##bits(PRELUDE_SURFACE, int x, int y, T value) {                                   \
     if (prelude_inside_##bits(width, height, x, y))                                                                    \
-      *(global T *)(base + (long)y * pitch + (long)x * (bits / 8)) = value;                                            \
+      *(global T *)((global uchar *)base + (long)y * pitch + (long)x * (bits / 8)) = value;                            \
   }
 PRELUDE_ELEMENT(8, uchar)
 PRELUDE_ELEMENT(16, ushort)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from xegpu import dtypes, layouts
 from xegpu.errors import ShapeError
+from xegpu.lane_bits import bits_of
 from xegpu.layouts import LaneMap
 
 # XeGPU.md, "Rules of sg_map setting on PVC and ARC": lanes, operand, type, wi_layout, wi_data, block, fragment.
@@ -89,6 +90,51 @@ def test_plain_covers_rows_that_fit_the_lanes(size: int, columns: int) -> None:
         return
     with pytest.raises(ShapeError, match=f"multiple of {size} columns"):
         layouts.plain(size, columns)
+
+
+@given(st.sampled_from([(8, 1), (1, 8), (1, 1), (4, 2), (2, 4), (24, 1), (3, 1), (6, 4)]), st.sampled_from([8, 16]))
+def test_a_map_of_few_lanes_repeats(shape: tuple[int, int], subgroup: int) -> None:
+    lanes = layouts.plain(subgroup, shape[1], shape[0])
+    block = np.arange(shape[0] * shape[1]).reshape(shape)
+    fragments = layouts.scatter(block, lanes, subgroup)
+    assert fragments.shape == (subgroup, *lanes.fragment(shape))
+    for lane in range(subgroup):
+        np.testing.assert_array_equal(fragments[lane], fragments[lane % lanes.lanes])
+    np.testing.assert_array_equal(layouts.gather(fragments, shape, lanes), block)
+
+
+def test_lanes_along_both_dimensions_have_no_transposed_map() -> None:
+    assert LaneMap((1, 16)).transposed == LaneMap((16, 1))
+    with pytest.raises(ShapeError, match="no transposed map"):
+        _ = LaneMap((2, 8)).transposed
+    assert LaneMap((2, 8)).along_one((32, 8)) == LaneMap((16, 1))
+
+
+SIZES = [(16, 16), (8, 16), (16, 8), (32, 4), (16, 1), (2, 32)]
+
+
+@given(st.sampled_from(SIZES), st.sampled_from([(1, 16), (16, 1), (2, 8), (8, 2), (4, 4), (8, 1), (1, 4), (1, 1)]),
+       st.sampled_from([16, 32]))
+def test_bits_say_where_elements_lie(shape: tuple[int, int], layout: tuple[int, int], subgroup: int) -> None:
+    lanes = LaneMap(layout)
+    if shape[0] % layout[0] or shape[1] % layout[1]:
+        return
+    bits = bits_of(shape, lanes, subgroup)
+    assert bits is not None
+    rows, columns = layouts.positions(shape, lanes, subgroup)
+    assert rows.shape[1] == bits.units
+    for lane, unit in np.ndindex(subgroup, bits.units):
+        place = [0, 0]
+        for number, held in ((lane, bits.lane), (unit, bits.unit)):
+            for position, bit in enumerate(held):
+                if bit is not None:
+                    place[bit[0]] |= (number >> position & 1) << bit[1]
+        assert (rows[lane, unit, 0], columns[lane, unit, 0]) == tuple(place)
+
+
+def test_only_powers_of_two_have_bits() -> None:
+    assert bits_of((12, 16), LaneMap((1, 16)), 16) is None
+    assert bits_of((8, 16), LaneMap((1, 8), (1, 2)), 8) is None
 
 
 def test_a_block_of_broken_units_is_refused() -> None:

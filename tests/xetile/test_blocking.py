@@ -214,9 +214,10 @@ def test_tiles_of_any_shape_are_copied_and_computed_with(tile: tuple[int, int], 
     np.testing.assert_array_equal(c, 2 * a)
 
 
-@pytest.mark.parametrize(("tile", "target"), [((2, 1), "pvc"), ((3, 8), "cpu"), ((2, 4), "bmg"), ((2, 1), "dg2")])
-def test_tiles_smaller_than_a_register_are_refused(tile: tuple[int, int], target: str) -> None:
-    spec = xt.Spec((64, 64), xt.i32)
-    with pytest.raises(xt.ShapeError, match="does not divide into units") as caught:
-        _ = doubled(tile).lower(spec, spec, target=target).opencl
-    assert "xt.init_tile(A, offsets, tile)" in str(caught.value)
+@pytest.mark.parametrize("place", [NUMPY, *LANES, *DEVICE], ids=str)
+@pytest.mark.parametrize("tile", [(2, 1), (3, 8), (2, 4), (1, 1), (1, 8), (8, 1), (1, 20)], ids=str)
+def test_tiles_smaller_than_a_register_repeat_over_the_lanes(tile: tuple[int, int], place: Place) -> None:
+    a = integers(np.random.default_rng(10), xt.i32, 2 * tile[0], 3 * tile[1] - tile[1] // 2)
+    c = np.zeros_like(a)
+    place.of(doubled(tile))[2, 3](a, c)
+    np.testing.assert_array_equal(c, 2 * a)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_dpnp, require_ocloc
+from conftest import require_device, require_dpnp, require_ocloc, require_sycl_compiler
 from products import (
     DEVICE,
     LANES,
@@ -30,8 +29,6 @@ from products import (
 
 import xetile as xt
 from codegen import launcher
-from codegen.offline import compile_spirv
-from codegen.prelude import prelude_for
 from xegpu.targets import Target
 from xetile import executors
 
@@ -192,7 +189,7 @@ def test_a_repeated_launch_traces_lowers_and_builds_nothing(monkeypatch: pytest.
     monkeypatch.setattr("xetile.lowered.stages", never)
     monkeypatch.setattr("codegen.opencl.emit", never)
     monkeypatch.setattr(executors, "build_program", never)
-    monkeypatch.setattr(executors, "prelude_for", never)
+    monkeypatch.setattr(executors, "opencl_for_cpu", never)
     gemm[2, 2](a, b, c)
     other_size = dpnp.zeros((30, 30), dtype="f4", sycl_queue=a.sycl_queue)
     gemm[2, 2](other_size, other_size, c)
@@ -227,27 +224,21 @@ def test_a_read_only_result_is_refused_and_nothing_written(where: str) -> None:
 # SPIR-V
 
 
+@pytest.mark.parametrize("road", ["sycl", "ocloc"])
 @pytest.mark.parametrize(("name", "target"), [("f32-f32-f32", "cpu"), ("bf16-bf16-f32", "pvc"), ("i8-i8-i32", "dg2")])
-def test_the_road_through_spirv_gives_the_same(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a Level Zero queue gets: SPIR-V that ocloc made. Here the CPU device takes it, so the text carries the
-    builtins that a CPU lacks, under names that ocloc does not know."""
+def test_the_roads_through_spirv_give_the_same(name: str, target: str, road: str,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a Level Zero queue gets. Here the CPU device takes it, so the builtins that a CPU lacks are in it too."""
     place = Place("opencl:cpu", target)
-    require_ocloc()
+    require_ocloc() if road == "ocloc" else require_sycl_compiler()
     built: list[bytes] = []
     build = launcher.build_program
 
-    def spirv(text: str, _: str, options: str) -> bytes:
-        whole = prelude_for(text) + text
-        names = set(re.findall(r"\bintel_(?:sub_group_2d_block|sub_group_\w+_matrix_mad|convert)_\w+", whole))
-        renamed = "".join(f"#define {name} emulated_{name}\n" for name in sorted(names))
-        return compile_spirv(renamed + whole, "pvc" if target == "cpu" else target, options)
-
     def watched(queue: Any, source: bytes, options: str) -> Any:
         built.append(source)
-        return build(queue, source)
+        return build(queue, source, options)
 
-    monkeypatch.setattr(executors, "needs_spirv", lambda _: True)
-    monkeypatch.setattr(executors, "compile_spirv", spirv)
+    monkeypatch.setenv("XETILE_SPIRV", road)
     monkeypatch.setattr(executors, "build_program", watched)
     monkeypatch.setattr(executors, "_devices", {})
     types = BY_NAME[name]
@@ -256,6 +247,7 @@ def test_the_road_through_spirv_gives_the_same(name: str, target: str, monkeypat
     run_gemm(place, types, a, b, c)
     np.testing.assert_array_equal(c, product(a, b, types.acc))
     assert [source[:4] for source in built] == [b"\x03\x02\x23\x07"]
+    assert (b"__sycl_kernel_" in built[0]) == (road == "sycl")
 
 
 # Memory

@@ -379,6 +379,43 @@ gpu.return
     assert str(xt.parse(printed)) == printed
 
 
+SCATTERED = """
+#scattered = #xetile.tile_attr<scattered = true>
+gpu.module @m {
+  gpu.func @pick(%A: memref<64x64xf32>, %I: memref<8x32xi32>, %C: memref<8x32xf32>, %D: memref<64x64xf32>) kernel {
+    %limit = arith.constant dense<4096> : vector<8x32xi32>
+    %ti = xetile.init_tile %I[0, 0] : memref<8x32xi32> -> !xetile.tile<8x32xi32>
+    %i = xetile.load_tile %ti : !xetile.tile<8x32xi32> -> vector<8x32xi32>
+    %mask = arith.cmpi ult, %i, %limit : vector<8x32xi32>
+    %index = arith.index_cast %i : vector<8x32xi32> to vector<8x32xindex>
+    %ta = xetile.init_tile %A, %index : memref<64x64xf32>, vector<8x32xindex> -> !xetile.tile<8x32xf32, #scattered>
+    %v = xetile.load %ta, %mask {padding = 7.0 : f32} : !xetile.tile<8x32xf32, #scattered>, vector<8x32xi1> -> vector<8x32xf32>
+    %tc = xetile.init_tile %C[0, 0] : memref<8x32xf32> -> !xetile.tile<8x32xf32>
+    xetile.store_tile %v, %tc : vector<8x32xf32>, !xetile.tile<8x32xf32>
+    %td = xetile.init_tile %D, %index : memref<64x64xf32>, vector<8x32xindex> -> !xetile.tile<8x32xf32, #scattered>
+    xetile.store %v, %td, %mask : vector<8x32xf32>, !xetile.tile<8x32xf32, #scattered>, vector<8x32xi1>
+    gpu.return
+  }
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(("where", "target"), PLACES)
+def test_gather_and_scatter(where: str, target: str) -> None:
+    if where == "opencl:cpu":
+        require_device(where)
+    rng = np.random.default_rng(3)
+    a, c, d = integers((64, 64), np.float32), np.zeros((8, 32), np.float32), np.zeros((64, 64), np.float32)
+    index = rng.permutation(4096)[:256].reshape(8, 32).astype(np.int32)
+    index[rng.random((8, 32)) < 0.3] = -99_999_999
+    held = index >= 0
+    xt.parse(SCATTERED)["pick"].on(where, target=target)[1](a, index, c, d)
+    np.testing.assert_array_equal(c, np.where(held, a.ravel()[np.where(held, index, 0)], 7))
+    want = np.zeros(4096, np.float32)
+    want[index[held]] = c[held]
+    np.testing.assert_array_equal(d.ravel(), want)
+
+
 def test_a_kernel_returns_nothing() -> None:
     with pytest.raises(xt.TextError, match="a kernel returns nothing") as caught:
         xt.parse(HEAD + "gpu.return %i : index\n} }\n")

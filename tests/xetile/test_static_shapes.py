@@ -151,3 +151,20 @@ def test_an_array_of_another_shape_is_refused() -> None:
     with pytest.raises(xt.ShapeError, match=r"stride 0 of B is 96"):
         kernel[4, 3](a, np.ascontiguousarray(b), c)
     assert (c == 7).all()
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu"])
+def test_the_order_of_a_run_time_array_is_checked_before_anything_runs(where: str) -> None:
+    @xt.kernel
+    def copied(A, C, *, order=(1, 0)):
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (16, 32), order=order)), xt.init_tile(C, (0, 0), (16, 32)))
+
+    a = integers(np.random.default_rng(2), xt.f32, 16, 32)
+    by_columns, c = a.T.copy().T, np.full((16, 32), 7, np.float32)
+    with pytest.raises(xt.ShapeError, match=r"the tile has order \[0, 1\], and its array is stored row by row"):
+        copied.on(where)[1](a, c, order=(0, 1))
+    assert (c == 7).all()
+    for array, order in ((a, (1, 0)), (by_columns, (0, 1)), (by_columns, (1, 0))):
+        c[...] = 7
+        copied.on(where)[1](array, c, order=order)
+        np.testing.assert_array_equal(c, a)

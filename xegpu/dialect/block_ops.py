@@ -83,7 +83,7 @@ class AxesOp(IRDLOperation):
         if not self.dimensions or not set(self.dimensions) <= {0, 1}:
             raise VerifyException(f"{list(self.dimensions)} are no dimensions of a block")
         if (self.maps is None) != (self.block is None):
-            raise VerifyException("fragments have two maps and the shape of the larger block, whole blocks none of them")
+            raise VerifyException("fragments have two maps and the shape of the larger block, whole blocks have none")
         try:
             of_source, of_result = (source, result) if self.maps is None else (
                 self.maps[0].fragment(source), self.maps[1].fragment(result))

@@ -6,7 +6,7 @@ when its descriptor, or it itself, carries an ``sg_map``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IndexType, IntegerAttr, MemRefType, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
@@ -28,6 +28,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import ACCESS, SgMapAttr, TensorDesc, TensorDescType
+from xegpu.dialect.hints import CacheHintAttr
 from xegpu.dtypes import of_mlir
 from xegpu.layouts import LaneMap, operand_b
 from xegpu.memrefs import is_shared, verify_described
@@ -209,14 +210,18 @@ class StoreNdOp(IRDLOperation):
 
 @irdl_op_definition
 class PrefetchNdOp(IRDLOperation):
-    """A block to the caches."""
+    """A block to the caches; the hints say to which."""
 
     name = "xegpu.prefetch_nd"
     desc = operand_def(DESC)
+    l1_hint = opt_prop_def(CacheHintAttr)
+    l2_hint = opt_prop_def(CacheHintAttr)
+    l3_hint = opt_prop_def(CacheHintAttr)
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc attr-dict `:` type($desc)"
 
-    def __init__(self, desc: SSAValue) -> None:
-        super().__init__(operands=[desc])
+    def __init__(self, desc: SSAValue, hints: Mapping[str, Attribute] | None = None) -> None:
+        super().__init__(operands=[desc], properties=dict(hints or {}))
 
     def verify_(self) -> None:
         check_block(desc_of(self.desc))

@@ -37,7 +37,8 @@ def _reduce(build: Any, operation: ReduceOp) -> None:
 
 
 def _broadcast(build: Any, operation: BroadcastOp) -> None:
-    source, shape = build.get(operation.source), shape_of(operation.result)
+    source, (rows, columns) = build.get(operation.source), shape_of(operation.result)
+    shape = rows, columns
     lanes, target = build.plain(source.form.shape), build.plain(shape)
     fragment = VectorType(operation.result.type.element_type, target.fragment(shape))  # type: ignore[attr-defined]
     made = BroadcastOp(build.converted(source, lanes), operation.dimensions, fragment, (lanes, target), shape)

@@ -26,6 +26,7 @@ from xegpu import slm
 from xegpu.constants import number
 from xegpu.descriptions import way_of
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.hints import keeps_nothing
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.divisibility import multiple_of
 from xegpu.memrefs import is_shared, static_form
@@ -121,8 +122,10 @@ class Legalise:
 
     def _prefetch(self, build: Rebuilder, operation: PrefetchNdOp) -> None:
         desc = build.one(operation.desc)
+        if keeps_nothing(operation.properties):
+            return
         if desc_of(desc).block.access == "block" and self._message("prefetch", operation.desc):
-            build.emit(PrefetchNdOp(desc))
+            build.emit(PrefetchNdOp(desc, operation.properties))
 
 
 def _type(operation: CreateNdTdescOp) -> TensorDescType:

@@ -19,7 +19,7 @@ def _spirv(lowered: Lowered) -> bytes:
 
 FORMATS: Mapping[str, Callable[[Lowered], str | bytes]] = {
     "opencl": lambda lowered: lowered.opencl,
-    **({"sycl": lambda lowered: str(getattr(lowered, "sycl"))} if hasattr(Lowered, "sycl") else {}),  # noqa: B009
+    "sycl": lambda lowered: lowered.sycl,
     "spirv": _spirv,
     "binary": lambda lowered: lowered.binary(),
     "isa": lambda lowered: str(lowered.isa()),

@@ -24,6 +24,7 @@ from xegpu.descriptions import spelled_out
 from xegpu.dialect import ops as xegpu
 from xegpu.dialect import positions as xegpu_positions
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.hints import of_locality
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
 from xegpu.memrefs import is_shared
@@ -152,7 +153,7 @@ def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
         scattered.prefetch(build, operation.tile)
         return
     for desc in _messages(build, operation.tile):
-        build.emit(xegpu.PrefetchNdOp(desc))
+        build.emit(xegpu.PrefetchNdOp(desc, of_locality(operation.locality.value.data)))
 
 
 def _unpack(build: Rebuilder, operation: ops.TileUnpackOp) -> None:

@@ -67,7 +67,8 @@ def broadcast(build: Rebuilder, operation: TileBroadcastOp) -> tuple[SSAValue, .
 def transpose(build: Rebuilder, source: Parts, lanes: int, cut: Cut) -> tuple[tuple[SSAValue, ...], Pair]:
     """The blocks of a transposed vector, row-major, and their shape.
 
-    They are squares of ``lanes`` where these divide it, several of narrow elements below each other: those move together.
+    They are squares of ``lanes`` where these divide it, of narrow elements several below each other: those move
+    together.
     """
     form: Any = source.form
     rows, columns = form.shape

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import fields as fields_of
 from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, MemRefType, NoneAttr, StridedLayoutAttr, i64
@@ -26,7 +25,6 @@ from xetile.distribution import WgMap
 
 ENCODINGS = {"wg": "wg_map", "scattered": "scatter"}
 """Other names of what a tile_attr holds."""
-_HELD = [field.name for field in fields_of(TileEncoding)]
 SPACES = {"slm": 3, "shared": 3, "global": 0}
 """Words for memory spaces, with the numbers that MLIR uses."""
 
@@ -135,19 +133,7 @@ _FIELDS: dict[str, Callable[[AttrParser], Any]] = {
 
 def read_tile_attr(parser: AttrParser) -> TileEncoding:
     """``<order = [0, 1], wg_map = #map, sg_map = #lanes, memory_space = 3, scattered = true, array_length = 2>``."""
-    at = parser._current_token.span
-    return _encoding(parser, _read_fields(parser, "tile_attr", _FIELDS), at)
-
-
-def _encoding(parser: AttrParser, fields: dict[str, Any], at: Any = None) -> TileEncoding:
-    if unknown := [name for name, value in fields.items() if name not in _HELD and value]:
-        fail(parser, f"tiles with {unknown[0]} are not supported", "leave it out", at)
-    return TileEncoding(**{name: value for name, value in fields.items() if name in _HELD})
-
-
-def read_scattered(parser: AttrParser) -> TileEncoding:
-    """What ``#scatter`` stands for where the text does not define it."""
-    return _encoding(parser, {"scatter": True})
+    return TileEncoding(**_read_fields(parser, "tile_attr", _FIELDS))
 
 
 def read_tile(parser: AttrParser) -> TileParameters:
@@ -160,7 +146,7 @@ def read_tile(parser: AttrParser) -> TileParameters:
         fields: dict[str, Any] = {}
         while parser.parse_optional_punctuation(",") or parser._current_token.text != ">":
             fields |= _read_part(parser)
-        return TileParameters((shape[0], shape[1]), element_type, _encoding(parser, fields))
+        return TileParameters((shape[0], shape[1]), element_type, TileEncoding(**fields))
 
 
 def _read_part(parser: AttrParser) -> dict[str, Any]:

@@ -256,7 +256,7 @@ class _Maps:
 def _said(operation: Operation) -> WgMap | None:
     """The map that an operation itself says its result has."""
     tile = next((operand.type for operand in operation.operands if isinstance(operand.type, TileType)), None)
-    if tile is not None:  # what is loaded is dealt out as the tile is
+    if tile is not None and operation.name.startswith(_OWN_MAPS):  # what is loaded is dealt out as the tile is
         return tile.data.encoding.wg_map
     given: Iterable[Attribute | None] = (*(operation.attributes.get(name) for name in RESULT_MAP),
                                          operation.properties.get("wg_map"))

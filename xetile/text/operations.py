@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.atomics import KINDS, full_name, kinds_of
 from xegpu.dialect.vectors import integers
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import XeError
@@ -16,7 +17,15 @@ from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.hints import LEVELS, CacheHintAttr
 from xetile.dialect.maps import map_of
+from xetile.dialect.scattered import (
+    AtomicRMWTileOp,
+    InitScatteredTileOp,
+    LoadGatherOp,
+    StoreScatterOp,
+    UpdateScatteredTileOp,
+)
 from xetile.distribution import WgMap
+from xetile.text.attributes import guess
 from xetile.text.sketch import Entry, Sketch, agrees, read
 
 RESULT_MAP = ("wg_map", "map", "wg_map_result", "wg_map_c", "layout_result_0")
@@ -25,17 +34,7 @@ SOURCE_MAP = ("source_map", "wg_map_source")
 _KINDS = {"addf": "add", "addi": "add", "mulf": "mul", "muli": "mul", "andi": "and", "ori": "or", "xori": "xor",
           "maxf": "maximumf", "minf": "minimumf"}
 
-_ATOMIC = {"add": "addf addi addi", "mul": "mulf muli muli", "min": "minimumf mins minu", "max": "maximumf maxs maxu",
-           "and": "andi andi andi", "or": "ori ori ori", "xor": "xori xori xori", "exchange": "assign assign assign"}
-"""Kinds of atomic updates by their short names: those of floats, of signed and of unsigned integers."""
-
 Rule = Callable[[Sketch], Operation]
-
-
-def _class(sketch: Sketch, name: str) -> Any:
-    """The class of an operation of the dialect."""
-    found = sketch.parser.ctx.get_optional_op(name)
-    return found if found is not None else sketch.fail(f"{name} is not supported", "write the kernel without it")
 
 
 def _only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
@@ -160,7 +159,7 @@ def _init(sketch: Sketch) -> Operation:
     source, *rest = sketch.operands
     if rest and isinstance(rest[0].type, VectorType):
         sketch.finish()
-        return _class(sketch, "xetile.init_scattered_tile")(source, rest[0], result)  # type: ignore[no-any-return]
+        return InitScatteredTileOp(source, rest[0], result)
     rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else 2
     listed: list[list[Entry]] = [list(rest[i:i + rank]) for i in range(0, len(rest), rank)]
     groups = [_values(sketch, group) for group in (*listed, *sketch.groups)]
@@ -227,7 +226,7 @@ def _update(sketch: Sketch) -> Operation:
         sketch.fail(f"a tile that moves keeps its type, {tile.type}", "drop the type behind the arrow")
     sketch.finish()
     if offsets and isinstance(offsets[0].type, VectorType):
-        return _class(sketch, "xetile.update_scattered_tile")(tile, offsets[0])  # type: ignore[no-any-return]
+        return UpdateScatteredTileOp(tile, offsets[0])
     return ops.UpdateTileOffsetOp(tile, offsets)
 
 
@@ -321,11 +320,11 @@ def _atomic(sketch: Sketch) -> Operation:
     if name is None:
         sketch.fail("it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
     dtype, result = tile.type.data.dtype, _result(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
-    if name in _ATOMIC and dtype.kind in "fiu":
-        name = _ATOMIC[name].split()["fiu".index(dtype.kind)]
     sketch.finish()
-    made: Operation = _class(sketch, "xetile.atomic_rmw_tile")(name, value, tile, mask)
-    return _checked(sketch, made, result)
+    kind = full_name(name, dtype)
+    if kind not in KINDS:
+        sketch.fail(f"there is no atomic update {name}", guess(name, kinds_of(dtype)))
+    return _checked(sketch, AtomicRMWTileOp(kind, value, tile, mask), result)
 
 
 def _gather(sketch: Sketch) -> Operation:
@@ -334,7 +333,7 @@ def _gather(sketch: Sketch) -> Operation:
     hints = _hints(sketch)
     result = _result(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish("padding", *LEVELS)
-    made: Operation = _class(sketch, "xetile.load_gather")(tile, mask, padding)
+    made = LoadGatherOp(tile, mask, padding)
     made.attributes.update(hints)
     return _checked(sketch, made, result)
 
@@ -352,7 +351,8 @@ def _scatter(sketch: Sketch) -> Operation:
     sketch.no_result()
     hints = _hints(sketch)
     sketch.finish(*LEVELS)
-    made: Operation = _class(sketch, "xetile.store_scatter")(value, tile, mask)
+    assert mask is not None  # there are three operands
+    made = StoreScatterOp(value, tile, mask)
     made.attributes.update(hints)
     return made
 

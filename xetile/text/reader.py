@@ -19,7 +19,7 @@ from xegpu.dialect.attributes import SgMapAttr, SourceLocation
 from xegpu.dialect.kernels import ForeignAttr
 from xegpu.errors import Location, TextError
 from xetile.dialect import context
-from xetile.dialect.attributes import TileAttr, TileType, WgMapAttr
+from xetile.dialect.attributes import TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.dialect.hints import CacheHintAttr
 from xetile.text import around, operations
 from xetile.text.attributes import (
@@ -27,7 +27,6 @@ from xetile.text.attributes import (
     guess,
     read_hint,
     read_memref,
-    read_scattered,
     read_sg_map,
     read_tile,
     read_tile_attr,
@@ -204,7 +203,7 @@ class Reader(Parser):
         if opened and not alias and short in _ATTRIBUTES:
             return _ATTRIBUTES[short](self)
         if name == "scatter" and not opened and not alias:
-            return TileAttr(read_scattered(self))
+            return TileAttr(TileEncoding(scatter=True))
         if not opened and not alias and "." not in name:
             defined = [known[1:] for known in self.attribute_aliases if known.startswith("#")]
             fail(self, f"#{name} is not defined", guess(name, defined) if defined else f"write #{name} = ... above")

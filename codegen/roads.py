@@ -1,0 +1,142 @@
+"""Two roads to SPIR-V, for queues that take no OpenCL C: the SYCL runtime's compiler, and ocloc.
+
+The first is the default, since it comes with dpctl. The variable XETILE_SPIRV names one of them; then it serves every
+device, those that would take OpenCL C too. A road that fails is an error, which names the other: no kernel is compiled
+in another way than the author thinks. The logger ``xetile`` says which road served.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from codegen.devices import Queue, needs_spirv
+from codegen.log import LOGGER
+from codegen.offline import OCLOC_DEVICES, compile_spirv, has_ocloc
+from codegen.prelude import prelude_for
+from codegen.sycl_compiler import compile_sycl, has_sycl_compiler
+from xegpu.errors import ToolError
+
+VARIABLE = "XETILE_SPIRV"
+_NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
+_OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
+_CALL = ("XETILE_CALL", "__attribute__((noinline))")
+"""The CPU's compiler takes seven times as long where every load of an edge is inlined."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A kernel in the two languages that the roads start from.
+
+    Attributes:
+        name: its name in OpenCL C.
+        opencl: its OpenCL C.
+        sycl: gives its SYCL C++, behind a prelude in OpenCL C.
+        target: the device that it is made for.
+        options: its build options in OpenCL C.
+    """
+
+    name: str
+    opencl: str
+    sycl: Callable[[str], str]
+    target: str
+    options: str
+
+
+def chosen_road() -> str:
+    """What XETILE_SPIRV says, "" if it is not set."""
+    return os.environ.get(VARIABLE, "")
+
+
+def road_for(queue: Queue) -> str:
+    """The road to SPIR-V that serves a queue, ``"sycl"`` or ``"ocloc"``; "" for one that gets OpenCL C.
+
+    Raises:
+        ToolError: XETILE_SPIRV names no road, or the queue takes SPIR-V only and there is no compiler that makes it.
+    """
+    if named := chosen_road():
+        return _known(named, f"{VARIABLE} is")
+    if not needs_spirv(queue):
+        return ""
+    found = next((road for road, is_here in _available().items() if is_here), None)
+    if found is None:
+        raise ToolError("a Level Zero queue takes SPIR-V, and there is no compiler that makes it",
+                        'pip install "xetile[device]" brings the SYCL compiler; or install Intel\'s ocloc and set '
+                        "XETILE_OCLOC to it")
+    return found
+
+
+def _known(road: str, said: str) -> str:
+    if road not in _NAMES:
+        raise ToolError(f"{said} {road!r}, which is no road to SPIR-V", 'choose "sycl" or "ocloc"')
+    return road
+
+
+def can_make_spirv() -> bool:
+    """Whether any compiler that makes SPIR-V is here."""
+    return any(_available().values())
+
+
+def _available() -> Mapping[str, bool]:
+    return {"sycl": has_sycl_compiler(), "ocloc": has_ocloc()}
+
+
+def make_spirv(road: str, text: Text, emulated: bool) -> bytes:
+    """A kernel as SPIR-V; its name there is its only entry point.
+
+    Args:
+        road: what :func:`road_for` gave.
+        text: the kernel.
+        emulated: whether the device lacks Intel's builtins, so that they must be functions of the module.
+
+    Raises:
+        ToolError: there is no such road, or its compiler is missing or refused the kernel; the hint names the other.
+    """
+    started = time.perf_counter()
+    with naming_the_other(road, text.name):
+        data = _by_sycl(text, emulated) if _known(road, "this is") == "sycl" else _by_ocloc(text, emulated)
+    LOGGER.info("%s compiled %s for %s to %d bytes of SPIR-V in %.2f s", _NAMES[road], text.name, text.target,
+                len(data), time.perf_counter() - started)
+    return data
+
+
+@contextmanager
+def naming_the_other(road: str, kernel: str) -> Iterator[None]:
+    """What fails in here says which road the kernel took, and how to take the other.
+
+    Args:
+        road: what :func:`road_for` gave; nothing is added where it is "".
+        kernel: the kernel's name.
+    """
+    try:
+        yield
+    except ToolError as error:
+        if other := _OTHER.get(road):
+            LOGGER.info("%s failed by the road %s: %s", kernel, road, error.message)
+            hint = f"{VARIABLE}={other} takes {_NAMES[other]} instead of {_NAMES[road]}"
+            error.hint = f"{error.hint}; or {hint}" if error.hint else hint
+        raise
+
+
+def opencl_for_cpu(text: str) -> str:
+    """OpenCL C for the CPU device: with the builtins that it lacks, and calls that stay calls."""
+    return f"#define {' '.join(_CALL)}\n{prelude_for(text)}{text}"
+
+
+def _by_sycl(text: Text, emulated: bool) -> bytes:
+    if not emulated:
+        return compile_sycl(text.sycl(""))
+    return compile_sycl(text.sycl(prelude_for(text.opencl)), f"-D{'='.join(_CALL)}")
+
+
+def _by_ocloc(text: Text, emulated: bool) -> bytes:
+    device = text.target if text.target in OCLOC_DEVICES else "pvc"  # any device's front end takes plain OpenCL C
+    if not emulated:
+        return compile_spirv(text.opencl, device, text.options)
+    whole = opencl_for_cpu(text.opencl)  # ocloc declares the builtins itself, so there they go under other names
+    names = sorted(set(re.findall(r"\bintel_(?:sub_group_2d_block|sub_group_\w+_matrix_mad|convert)_\w+", whole)))
+    return compile_spirv("".join(f"#define {name} emulated_{name}\n" for name in names) + whole, device, text.options)

@@ -1,0 +1,45 @@
+"""What a SPIR-V module says of itself: its kernels, and the functions that it expects elsewhere."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+MAGIC = 0x07230203
+_HEADER_WORDS = 5
+_ENTRY_POINT, _DECORATE = 15, 71
+_LINKAGE, _IMPORT = 41, 1
+
+
+def is_spirv(data: bytes) -> bool:
+    """Whether bytes begin as a SPIR-V module does."""
+    return len(data) >= 4 * _HEADER_WORDS and int.from_bytes(data[:4], "little") == MAGIC
+
+
+def entry_points(data: bytes) -> list[str]:
+    """The names of a module's kernels, in order."""
+    return [_text(words[2:]) for opcode, words in _instructions(data) if opcode == _ENTRY_POINT]
+
+
+def imports(data: bytes) -> list[str]:
+    """The names of what a module expects elsewhere, sorted; positions such as the work-group's id do not count."""
+    names = {_text(words[2:]) for opcode, words in _instructions(data)
+             if opcode == _DECORATE and words[1] == _LINKAGE and words[-1] == _IMPORT}
+    return sorted(name for name in names if not name.startswith("__spirv_BuiltIn"))
+
+
+def _instructions(data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Opcode and operands of every instruction."""
+    words = struct.unpack(f"<{len(data) // 4}I", data[:len(data) // 4 * 4])
+    at = _HEADER_WORDS
+    while at < len(words):
+        count, opcode = words[at] >> 16, words[at] & 0xFFFF
+        if count == 0:
+            return
+        yield opcode, words[at + 1:at + count]
+        at += count
+
+
+def _text(words: tuple[int, ...]) -> str:
+    """A string at the beginning of operands; it ends with a zero byte."""
+    return struct.pack(f"<{len(words)}I", *words).split(b"\0", 1)[0].decode(errors="replace")
