@@ -16,7 +16,7 @@ from xetile.dialect.ops import text
 from xetile.distribution import WgMap
 from xetile.tracer import current
 
-operate: Callable[[str, Any, Any], Any]
+operate: Callable[[str, Any, Any], Any] = NotImplemented  # type: ignore[assignment]
 """What each operator does with its two sides; :mod:`xetile.operators` sets it."""
 
 
