@@ -57,26 +57,30 @@ def _rounded(word: str, dtype: DType, c_type: str) -> str:
     return word if dtype.opencl == c_type else f"({dtype.opencl})({word})"
 
 
-def _combine(kind: str, width: int = 1) -> Combine:
+def _combine(kind: str, c_type: str, width: int = 1) -> Combine:
     """The text of two values combined."""
     if kind in _SYMBOLS:
         return lambda a, b: f"{a} {_SYMBOLS[kind]} {b}"
     if kind in _FUNCTIONS:
         return lambda a, b: f"{_FUNCTIONS[kind]}({a}, {b})"
-    return lambda a, b: f"{kind}{'' if width == 1 else width}({a}, {b})"
+    return lambda a, b: f"{_extreme_name(kind, c_type, width)}({a}, {b})"
+
+
+def _extreme_name(kind: str, c_type: str, width: int) -> str:
+    return f"reduce_{kind}_{vector_type(c_type, width)}"
 
 
 def _extreme(kind: str, c_type: str, width: int) -> str:
     """A function for the larger or smaller of two, NaN if either is: those of OpenCL drop it."""
     type_, order = vector_type(c_type, width), ">" if kind == "maximumf" else "<"
-    name = f"{kind}{'' if width == 1 else width}"
+    name = _extreme_name(kind, c_type, width)
     chosen = f"a {order} b || isnan(a) ? a : b" if width == 1 else f"select(b, a, (a {order} b) | isnan(a))"
     return f"static {type_} {name}({type_} a, {type_} b)\n{{\n  return {chosen};\n}}\n"
 
 
 def _together(lines: list[str], fragment: Fragment, blocks: int, variable: int, kind: str, c_type: str) -> str:
     """The same variable of all blocks, combined: neighbours first, so that half of the operations are independent."""
-    count, type_, combine = 0, vector_type(c_type, fragment.width), _combine(kind, fragment.width)
+    count, type_, combine = 0, vector_type(c_type, fragment.width), _combine(kind, c_type, fragment.width)
     each = len(fragment.names)
     values = [_widened(f"v{block * each + variable}", fragment, c_type) for block in range(blocks)]
     while len(values) > 1 or not count:
@@ -119,7 +123,7 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
     words = Words(c_type, first.renamed(tuple(together)).words(), source)
     words.lines += lines
     words.named()
-    reduce_words(words, axes, target, _combine(kind))
+    reduce_words(words, axes, target, _combine(kind, c_type))
     called(emitter, name, [(first.c_type, variable) for fragment in fragments for variable in fragment.names], words,
            result, [_rounded(word, first.dtype, c_type) for word in words.names])
 

@@ -18,22 +18,27 @@ Combine = Callable[[str, str], str]
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
+def bits_held(dtype: DType) -> int:
+    """Bits of an element in a register."""
+    return 32 if dtype.kind == "x" else 8 * dtype.bytes
+
+
 def shuffled_type(dtype: DType) -> str:
     """The C type in which elements move: their bits in a word of 32 or 64."""
-    return "ulong" if dtype.bits == 64 else "uint"
+    return "ulong" if bits_held(dtype) == 64 else "uint"
 
 
 def bits_in(expression: str, dtype: DType) -> str:
     """An element as the word that moves."""
-    unsigned = _UNSIGNED[dtype.bits]
+    unsigned = _UNSIGNED[bits_held(dtype)]
     given = expression if dtype.opencl == unsigned else f"as_{unsigned}({expression})"
-    return given if dtype.bits >= 32 else f"(uint)({given})"
+    return given if bits_held(dtype) >= 32 else f"(uint)({given})"
 
 
 def bits_out(expression: str, dtype: DType) -> str:
     """The element that a word holds."""
-    unsigned = _UNSIGNED[dtype.bits]
-    given = expression if dtype.bits >= 32 else f"({unsigned})({expression})"
+    unsigned = _UNSIGNED[bits_held(dtype)]
+    given = expression if bits_held(dtype) >= 32 else f"({unsigned})({expression})"
     return given if dtype.opencl == unsigned or dtype is bf16 else f"as_{dtype.opencl}({given})"
 
 
@@ -172,7 +177,8 @@ def packed_exchange(words: Sequence[str], dtype: DType, old: LaneBits, new: Lane
 
     Elements of less than 32 bits move two or four to a word, where that many bits of the unit stay what they are.
     """
-    stay = [bit for bit in old.unit if bit in new.unit][:(32 // dtype.bits).bit_length() - 1] if dtype.bits < 32 else []
+    together = max(32 // bits_held(dtype), 1)
+    stay = [bit for bit in old.unit if bit in new.unit][:together.bit_length() - 1]
     before, after = (LaneBits(bits.lane, tuple(bit for bit in bits.unit if bit not in stay)) for bits in (old, new))
     groups = _groups(list(words), old.unit, before.unit, stay)
     moving = Words(shuffled_type(dtype), [_packed(group, dtype) for group in groups], before)
@@ -202,17 +208,18 @@ def _groups(words: list[str], unit: Sequence[Bit], kept: Sequence[Bit], packed: 
 def _packed(group: list[str], dtype: DType) -> str:
     if len(group) == 1:
         return bits_in(group[0], dtype)
-    vector = f"{_UNSIGNED[dtype.bits]}{len(group)}"
+    vector = f"{_UNSIGNED[bits_held(dtype)]}{len(group)}"
     word = f"({vector})({', '.join(bits_in(word, dtype).removeprefix('(uint)') for word in group)})"
-    return f"as_uint({word})" if len(group) * dtype.bits == 32 else f"(uint)as_ushort({word})"
+    return f"as_uint({word})" if len(group) * bits_held(dtype) == 32 else f"(uint)as_ushort({word})"
 
 
 def _unpacked(word: str, count: int, dtype: DType) -> list[str]:
     if count == 1:
         return [bits_out(word, dtype)]
-    whole = f"as_{_UNSIGNED[dtype.bits]}{count}({word if count * dtype.bits == 32 else f'(ushort)({word})'})"
+    narrow = f"(ushort)({word})" if count * bits_held(dtype) == 16 else word
+    whole = f"as_{_UNSIGNED[bits_held(dtype)]}{count}({narrow})"
     given = [f"{whole}.s{i}" for i in range(count)]
-    plain = dtype is bf16 or dtype.opencl == _UNSIGNED[dtype.bits]
+    plain = dtype is bf16 or dtype.opencl == _UNSIGNED[bits_held(dtype)]
     return [part if plain else f"as_{dtype.opencl}({part})" for part in given]
 
 

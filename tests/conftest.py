@@ -6,6 +6,7 @@ XETILE_TEST_NO_SKIP=1 turns every skip into a failure; HYPOTHESIS_PROFILE choose
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def unavailable(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def require_sycl_compiler() -> str:
+    """The path of the SYCL runtime's compiler; without it the test is skipped."""
+    try:
+        return str(find_sycl_compiler())
+    except ToolError as error:
+        unavailable(f"needs the SYCL compiler: {error}")
+
+
 def require_device(where: str = "opencl:cpu") -> Any:
     """The queue of a device; without it the test is skipped."""
     try:
@@ -56,12 +65,12 @@ def require_ocloc() -> str:
         unavailable(f"needs ocloc: {error}")
 
 
-def require_sycl_compiler() -> str:
-    """The path of the SYCL runtime's compiler; without it the test is skipped."""
-    try:
-        return str(find_sycl_compiler())
-    except ToolError as error:
-        unavailable(f"needs the SYCL compiler: {error}")
+def require_mlir_opt() -> str:
+    """The path of LLVM's mlir-opt, in which the xegpu dialect is; without it the test is skipped."""
+    program = os.environ.get("XETILE_MLIR_OPT") or shutil.which("mlir-opt")
+    if not program or not shutil.which(program):
+        unavailable("needs mlir-opt of LLVM 23: set XETILE_MLIR_OPT")
+    return program
 
 
 def require_dpnp() -> Any:

@@ -13,8 +13,9 @@ from xdsl.ir import Operation
 
 from xegpu.errors import ElementTypeError
 from xetile.operands import matched
+from xetile.operators import binary
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, binary, plain
+from xetile.values import Arithmetic, Scalar, Value, Vector, plain
 
 
 def _apply(name: str, operation: type[Operation], v: Any) -> Any:

@@ -365,7 +365,7 @@ def view(array: Any, dtype: Any) -> Any:
     assert isinstance(source, MemRefType)
     result = MemRefType(element.mlir, source.shape, source.layout, source.memory_space)
     cast = UnrealizedConversionCastOp.create(operands=[array.ssa], result_types=[result])
-    return Array(tracer.emit(cast), array.name, array.rank, element, array.metadata())  # a view shares the sizes
+    return array.seen_as(tracer.emit(cast), element)
 
 
 def group_id(d: int) -> Scalar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from xdsl.dialects import func
@@ -12,9 +13,11 @@ from codegen.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.targets import Target
+from xegpu.upstream.export import export as subgroup_export
 from xetile.passes.orders import check_orders
 from xetile.pipeline import Options, stage_of, stages
 from xetile.text.kernels import printed
+from xetile.upstream.export import export as workgroup_export
 
 
 class Lowered:
@@ -75,6 +78,24 @@ class Lowered:
         return printed(self.modules["xegpu"])
 
     @cached_property
+    def xegpu_upstream(self) -> str:
+        """The kernel as MLIR text in LLVM's present form of XeGPU, at subgroup level, on blocks of the device's sizes.
+
+        Raises:
+            TargetError: LLVM's dialect lacks the target, or something that the kernel needs.
+        """
+        return upstream_text(self, "subgroup")
+
+    @cached_property
+    def xegpu_upstream_workgroup(self) -> str:
+        """The same at work-group level: what was recorded, each ``wg_map`` as a ``#xegpu.layout``.
+
+        Raises:
+            TargetError: the kernel has no ``wg_map``, or LLVM's dialect lacks something that it needs.
+        """
+        return upstream_text(self, "workgroup")
+
+    @cached_property
     def emitted(self) -> opencl.Source:
         """The OpenCL C text with what its launch needs."""
         try:
@@ -90,9 +111,9 @@ class Lowered:
     @property
     def sycl(self) -> str:
         """The kernel as a SYCL C++ file: a free-function kernel with the same body, and a host function ``launch``."""
-        return self._sycl("")
+        return self._sycl(None)
 
-    def _sycl(self, prelude: str) -> str:
+    def _sycl(self, prelude: str | None) -> str:
         try:
             return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
         except XeError as error:
@@ -185,6 +206,25 @@ class Report:
     def density(self) -> float:
         """Share of the hot loop's instructions that are dpas."""
         return self._hot.density
+
+
+def upstream_text(lowered: Lowered, level: str) -> str:
+    """A kernel in LLVM's form of XeGPU, at ``"subgroup"`` or ``"workgroup"`` level."""
+    stage, export = _UPSTREAM[level]
+    try:
+        module = lowered.modules.get(stage)
+        if module is None:
+            raise TargetError(f"the text of {lowered.name} is past the stage {stage}, from which LLVM's form is made",
+                              "start from an earlier stage of the kernel")
+        return str(export(only_function(module), lowered.target, lowered.access))
+    except XeError as error:
+        raise error.at(lowered._location) from None
+
+
+_UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], ModuleOp]]] = {
+    "subgroup": ("xegpu-blocks", subgroup_export),
+    "workgroup": ("xetile", workgroup_export),
+}
 
 
 def only_function(module: ModuleOp) -> func.FuncOp:

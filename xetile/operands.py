@@ -7,9 +7,11 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from xegpu.errors import ElementTypeError, ShapeError
+from xetile.broadcasting import in_one_shape
 from xetile.dialect.ops import text
+from xetile.operators import spread
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar_of_element, spread
+from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar_of_element
 
 
 def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]]:
@@ -23,7 +25,7 @@ def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]
         ElementTypeError: one is something else, all are Python numbers, or element types differ.
         ShapeError: shapes or work-group maps differ.
     """
-    numbers = [plain(side) for side in sides]
+    numbers = in_one_shape([plain(side) for side in sides])
     for side in numbers:
         if not isinstance(side, (Arithmetic, int, float)):
             what = f"a {side.describe()}" if isinstance(side, Value) else f"a {type(side).__name__}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func, scf
@@ -28,6 +28,7 @@ from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, pri
 from xetile.text.normal import normalise
 from xetile.text.reader import COMPARE, Reader
 from xetile.text.threads import THREADS, counts_threads, resolved, unknown
+from xetile.upstream.reader import WRITTEN_FOR, UpstreamReader, converted, is_upstream
 
 _STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp)
 _REACHED = {"block": "by 2D block IO", "block-columns": "by 2D block IO of its transpose", "rows": "row by row",
@@ -75,6 +76,11 @@ class ParsedKernel(BaseKernel):
     def __str__(self) -> str:
         return printed(self._module)
 
+    @property
+    def argument_types(self) -> tuple[Attribute, ...]:
+        """The MLIR types of its run-time arguments."""
+        return tuple(argument.type for argument in self._function.body.block.args)
+
     def location(self) -> Location:
         """Where the function stands in the text."""
         return _place(self._function)
@@ -86,6 +92,11 @@ class ParsedKernel(BaseKernel):
             raise TargetError(f"{self.name} is text that was lowered for {made}, not for {target.name}",
                               f"choose target={made!r}, or lower the kernel again, starting from its "
                               "first stage")
+        lanes = self._function.attributes.get(WRITTEN_FOR)
+        if isinstance(lanes, IntegerAttr) and lanes.value.data != target.subgroup:
+            fitting = [name for name, other in TARGETS.items() if other.subgroup == lanes.value.data]
+            raise TargetError(f"{self.name} cuts its blocks up for subgroups of {lanes.value.data} lanes, and those of "
+                              f"{target.name} have {target.subgroup}", f"choose one of {', '.join(fitting)}")
         needed = self._function.attributes.get("xegpu.access")
         ways = [way.data for way in needed] if isinstance(needed, ArrayAttr) else []
         for argument, way, need in zip(arguments, access, ways, strict=False):
@@ -198,23 +209,45 @@ def parse(text: str, name: str = "<text>") -> Module:
     if not found:
         raise TextError("the text holds no function with a body",
                         "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module", _place(module))
+    if isinstance(reader, UpstreamReader):
+        modules = [converted(function) for function in found]
+        for made in modules:
+            _settle(made)
+        return Module(_kernels(pair for made in modules for pair in _apart(made)), text)
     whole = ModuleOp(found, dict(module.attributes))
-    for function in found:
-        if stage_of(whole) == "xetile":
+    _settle(whole)
+    text = printed(whole)
+    return Module(_kernels(_apart(whole)), text)
+
+
+def _settle(module: ModuleOp) -> None:
+    """Bring what was read to the form that the language records, and check it."""
+    for function in module.body.block.ops:
+        assert isinstance(function, func.FuncOp)
+        if stage_of(module) == "xetile":
             normalise(function)
         for operation in function.walk():
             _verify(operation)
             _check_known(operation)
-    text = printed(whole)
-    for function in found:
-        function.detach()  # type: ignore[no-untyped-call]
+
+
+def _kernels(functions: Iterable[tuple[func.FuncOp, Mapping[str, Attribute]]]) -> dict[str, ParsedKernel]:
+    """Kernels of functions with the attributes of their modules, by name."""
     kernels: dict[str, ParsedKernel] = {}
-    for function in found:
+    for function, attributes in functions:
         control_flow.check(function, is_dealt(function), TextError)
-        if (kernel := ParsedKernel(function, module.attributes)).name in kernels:
+        if (kernel := ParsedKernel(function, attributes)).name in kernels:
             raise TextError(f"two kernels have the name {kernel.name}", "give each a name of its own", _place(function))
         kernels[kernel.name] = kernel
-    return Module(kernels, text)
+    return kernels
+
+
+def _apart(module: ModuleOp) -> list[tuple[func.FuncOp, Mapping[str, Attribute]]]:
+    """The functions of a module, taken out of it, each with its attributes."""
+    functions = [operation for operation in module.body.block.ops if isinstance(operation, func.FuncOp)]
+    for function in functions:
+        function.detach()  # type: ignore[no-untyped-call]
+    return [(function, module.attributes) for function in functions]
 
 
 def _check_known(operation: Operation) -> None:
@@ -231,7 +264,7 @@ def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
                                Location.of_caller(("xetile",)))
     reader: Reader | None = None
     try:
-        reader = Reader(text, name)
+        reader = UpstreamReader(text, name) if is_upstream(text) else Reader(text, name)
         module = reader.parse_module()
     except TextError:
         raise

@@ -6,11 +6,12 @@ from typing import Any
 
 from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
 from xegpu.reductions import kind_of
+from xetile.broadcasting import broadcast
 from xetile.dialect.ops import text
 from xetile.dialect.vector_ops import TileConvLayoutOp, TileReduceOp
 from xetile.distribution import WgMap
 from xetile.tracer import current
-from xetile.values import Value, Vector, broadcast, plain
+from xetile.values import Value, Vector, plain
 
 
 def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:

@@ -7,9 +7,11 @@ from typing import Any
 from xegpu import dtypes
 from xegpu.dialect.comparisons import SelectOp
 from xegpu.errors import ElementTypeError
+from xetile.broadcasting import in_one_shape
 from xetile.operands import check_shapes, matched
+from xetile.operators import spread
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar, spread
+from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
@@ -28,6 +30,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     _check_condition(condition)
     if not any(isinstance(side, Value) for side in (a, b)):
         a = _first(condition, plain(a), plain(b))
+    condition, a, b = in_one_shape([condition, plain(a), plain(b)])
     like, sides = matched("xt.where", a, b)
     if isinstance(condition, Vector) and isinstance(like, Vector):
         check_shapes("xt.where", condition, like)

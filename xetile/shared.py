@@ -33,6 +33,10 @@ class SharedArray(Array):
     def describe(self) -> str:
         return f"{self.rank}-dimensional array of {self.dtype} in shared local memory"
 
+    def seen_as(self, ssa: SSAValue, dtype: DType) -> SharedArray:
+        """The array read as another element type."""
+        return SharedArray(ssa, self.name, dtype, self.sizes)
+
     def metadata(self) -> tuple[list[SSAValue], list[SSAValue]]:
         """Nothing: the type says it."""
         return [], []

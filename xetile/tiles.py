@@ -90,6 +90,10 @@ class Array(Addressed):
     def describe(self) -> str:
         return f"{self.rank}-dimensional array of {self.dtype}"
 
+    def seen_as(self, ssa: SSAValue, dtype: DType) -> Array:
+        """The array read as another element type: it shares the sizes."""
+        return Array(ssa, self.name, self.rank, dtype, self.metadata())
+
     def metadata(self) -> tuple[list[SSAValue], list[SSAValue]]:
         """The SSA values of sizes and strides."""
         if self._metadata is None:

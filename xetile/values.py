@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import UnrealizedConversionCastOp, VectorType
-from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu import dtypes
 from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import ElementTypeError, ShapeError, TraceError
-from xetile.arithmetic import constant_of, convert, fold, rules_of
-from xetile.dialect.attributes import WgMapAttr
+from xegpu.errors import ElementTypeError, TraceError
+from xetile.arithmetic import convert
 from xetile.dialect.ops import text
-from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap
-from xetile.powers import power
 from xetile.tracer import current
+
+operate: Callable[[str, Any, Any], Any] = NotImplemented  # type: ignore[assignment]
+"""What each operator does with its two sides; :mod:`xetile.operators` sets it."""
 
 
 class Value:
@@ -107,7 +107,7 @@ class Value:
 
 
 class Arithmetic(Value):
-    """Operators, element by element on vectors; see :func:`binary`."""
+    """Operators, element by element on vectors."""
 
     __slots__ = ()
     __hash__ = object.__hash__  # == makes an operation; values are told apart by identity
@@ -119,100 +119,100 @@ class Arithmetic(Value):
         return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
 
     def __add__(self, other: Any) -> Any:
-        return binary("+", self, other)
+        return operate("+", self, other)
 
     def __radd__(self, other: Any) -> Any:
-        return binary("+", other, self)
+        return operate("+", other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return binary("-", self, other)
+        return operate("-", self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return binary("-", other, self)
+        return operate("-", other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return binary("*", self, other)
+        return operate("*", self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return binary("*", other, self)
+        return operate("*", other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        return binary("/", self, other)
+        return operate("/", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return binary("/", other, self)
+        return operate("/", other, self)
 
     def __floordiv__(self, other: Any) -> Any:
-        return binary("//", self, other)
+        return operate("//", self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return binary("//", other, self)
+        return operate("//", other, self)
 
     def __mod__(self, other: Any) -> Any:
-        return binary("%", self, other)
+        return operate("%", self, other)
 
     def __rmod__(self, other: Any) -> Any:
-        return binary("%", other, self)
+        return operate("%", other, self)
 
     def __and__(self, other: Any) -> Any:
-        return binary("&", self, other)
+        return operate("&", self, other)
 
     def __or__(self, other: Any) -> Any:
-        return binary("|", self, other)
+        return operate("|", self, other)
 
     def __xor__(self, other: Any) -> Any:
-        return binary("^", self, other)
+        return operate("^", self, other)
 
     def __lshift__(self, other: Any) -> Any:
-        return binary("<<", self, other)
+        return operate("<<", self, other)
 
     def __rshift__(self, other: Any) -> Any:
-        return binary(">>", self, other)
+        return operate(">>", self, other)
 
     def __rand__(self, other: Any) -> Any:
-        return binary("&", other, self)
+        return operate("&", other, self)
 
     def __ror__(self, other: Any) -> Any:
-        return binary("|", other, self)
+        return operate("|", other, self)
 
     def __rxor__(self, other: Any) -> Any:
-        return binary("^", other, self)
+        return operate("^", other, self)
 
     def __rlshift__(self, other: Any) -> Any:
-        return binary("<<", other, self)
+        return operate("<<", other, self)
 
     def __rrshift__(self, other: Any) -> Any:
-        return binary(">>", other, self)
+        return operate(">>", other, self)
 
     def __pow__(self, other: Any) -> Any:
-        return power(self, plain(other), binary)
+        return operate("**", self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return binary("**", other, self)
+        return operate("**", other, self)
 
     def __lt__(self, other: Any) -> Any:
-        return binary("<", self, other)
+        return operate("<", self, other)
 
     def __le__(self, other: Any) -> Any:
-        return binary("<=", self, other)
+        return operate("<=", self, other)
 
     def __gt__(self, other: Any) -> Any:
-        return binary(">", self, other)
+        return operate(">", self, other)
 
     def __ge__(self, other: Any) -> Any:
-        return binary(">=", self, other)
+        return operate(">=", self, other)
 
     def __eq__(self, other: Any) -> Any:
-        return binary("==", self, other)
+        return operate("==", self, other)
 
     def __ne__(self, other: Any) -> Any:
-        return binary("!=", self, other)
+        return operate("!=", self, other)
 
     def __invert__(self) -> Any:
-        return binary("^", self, all_ones(self.dtype))
+        return operate("^", self, all_ones(self.dtype))
 
     def __neg__(self) -> Any:
-        return binary("-", -0.0, self) if self.dtype.is_float else binary("-", 0, self)
+        return operate("-", -0.0, self) if self.dtype.is_float else operate("-", 0, self)
 
     def __pos__(self) -> Any:
         return self
@@ -325,72 +325,6 @@ def plain(number: Any) -> Any:
     return number
 
 
-def binary(operator: str, left: Any, right: Any) -> Any:
-    """One arithmetic operator on two values; numbers are spread over vectors.
-
-    Raises:
-        ElementTypeError: the element types differ, or have no such operator.
-        ShapeError: the shapes, or the work-group maps, differ.
-    """
-    left, right = plain(left), plain(right)
-    if stranger := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
-        what = f"a {stranger[0].describe()}" if isinstance(stranger[0], Value) else f"a {type(stranger[0]).__name__}"
-        raise ElementTypeError(f"{operator} takes vectors and numbers, not {what}",
-                               "load a tile's elements with xt.load_tile, or use a Python number", current().location())
-    if not isinstance(left, Vector) and not isinstance(right, Vector):
-        return _scalar_binary(operator, left, right)
-    shaped = left if isinstance(left, Vector) else right
-    location = current().location()
-    if isinstance(left, Vector) and isinstance(right, Vector):
-        left, right = alike(operator, left, right)
-        shaped = left
-    rule = rules_of(shaped.dtype).get(operator)
-    if rule is None:
-        raise ElementTypeError(f"vectors of {shaped.dtype} have no operator {operator}",
-                               _instead(operator, shaped.dtype), location)
-    if operator == "%" and shaped.dtype.kind == "i":
-        return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
-    operands = [side.ssa if isinstance(side, Vector) else spread(side, shaped) for side in (left, right)]
-    return Vector(current().emit(rule(*operands)), shaped.wg_map)
-
-
-def _scalar_binary(operator: str, left: Any, right: Any) -> Scalar:
-    dtype = left.dtype if isinstance(left, Scalar) else right.dtype
-    operands = scalar(left, dtype), scalar(right, dtype)
-    rule = rules_of(dtype).get(operator)
-    if rule is None:
-        raise ElementTypeError(f"{dtype} has no operator {operator}", _instead(operator, dtype), current().location())
-    if (folded := fold(operator, dtype, *operands)) is not None:
-        return Scalar(folded)
-    divisor = constant_of(operands[1])
-    power = isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0
-    if operator in ("//", "%") and dtype.signed and isinstance(divisor, int) and power:
-        # Exact for negative numbers too: two's complement rounds down.
-        shift, mask = divisor.bit_length() - 1, divisor - 1
-        return binary(">>", left, shift) if operator == "//" else binary("&", left, mask)  # type: ignore[no-any-return]
-    if operator == "%" and dtype.signed:
-        return left - (left // right) * right  # type: ignore[no-any-return]
-    return Scalar(current().emit(rule(*operands)))
-
-
-def _instead(operator: str, dtype: DType) -> str:
-    """What an author writes where an element type lacks an operator."""
-    if dtype is dtypes.i1:
-        return "truth values have & | ^ ~ and comparisons; count them with .to(xt.i32)"
-    other = {"/": "//", "//": "/"}.get(operator, "")
-    kind = "xt.f32" if operator in ("/", "**") else "xt.i32"
-    return f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"
-
-
-def spread(number: Any, like: Vector, dtype: DType | None = None) -> SSAValue:
-    """A number spread over a vector of the shape of ``like``, of its element type or another."""
-    dtype = dtype or like.dtype
-    operation = BroadcastOp(scalar_of_element(number, dtype), VectorType(dtype.mlir, like.shape))
-    if like.wg_map is not None:
-        operation.attributes["wg_map"] = WgMapAttr(like.wg_map)
-    return current().emit(operation)  # type: ignore[no-any-return]
-
-
 def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
     """A number as a scalar of an element type; a Python number must be one that the type holds."""
     if isinstance(number, Scalar) and number.dtype is not dtype and dtype.is_float and number.dtype.is_float:
@@ -418,63 +352,3 @@ def _wrap(number: int, dtype: DType) -> int:
 
 def _sign_cast(value: SSAValue, dtype: DType) -> Operation:
     return UnrealizedConversionCastOp.create(operands=[value], result_types=[dtype.mlir])
-
-
-def alike(operator: str, left: Vector, right: Vector) -> tuple[Vector, Vector]:
-    """Two vectors of one element type in one shape: dimensions of size 1 are repeated, as NumPy repeats them.
-
-    Raises:
-        ElementTypeError: the element types differ.
-        ShapeError: other dimensions, or the work-group maps, differ.
-    """
-    if left.shape != right.shape and left.dtype is right.dtype:
-        pairs = list(zip(left.shape, right.shape, strict=True))
-        if all(a == b or 1 in (a, b) for a, b in pairs):
-            rows, columns = (max(pair) for pair in pairs)
-            map_ = _common_map(left, right, (rows, columns))
-            left, right = (broadcast(side, (rows, columns), map_) for side in (left, right))
-    _check_alike(operator, left, right)
-    return left, right
-
-
-def _common_map(left: Vector, right: Vector, shape: tuple[int, int]) -> WgMap | None:
-    """The map in which two vectors meet: that of a side that has ``shape``, or rows of one and columns of the other."""
-    if left.wg_map is None or right.wg_map is None:
-        return left.wg_map or right.wg_map
-    whole = next((side.wg_map for side in (left, right) if side.shape == shape), None)
-    column, row = (left, right) if left.shape[1] == 1 else (right, left)
-    return whole or WgMap(column.wg_map.sg_layout, (column.wg_map.sg_data[0], row.wg_map.sg_data[1]))  # type: ignore
-
-
-def broadcast(v: Vector, shape: tuple[int, int], wg_map: WgMap | None) -> Vector:
-    """A vector repeated along its dimensions of size 1 up to ``shape``, dealt out by ``wg_map``.
-
-    Raises:
-        ShapeError: another dimension differs, or the maps contradict each other.
-    """
-    location = current().location()
-    axes = [axis for axis, (old, new) in enumerate(zip(v.shape, shape, strict=True)) if old != new]
-    if wide := [axis for axis in axes if v.shape[axis] != 1]:
-        raise ShapeError(f"a {v.describe()} is not broadcast to {text(shape)}: dimension {wide[0]} has "
-                         f"{v.shape[wide[0]]} elements", "only dimensions of size 1 are repeated", location)
-    if axes and (v.wg_map is None) != (wg_map is None):
-        raise ShapeError(f"the vector is dealt out as {v.wg_map}, its broadcast as {wg_map}",
-                         "give both a wg_map, or neither: how a broadcast is dealt out is not derived", location)
-    if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
-        raise ShapeError(f"a vector dealt out as {v.wg_map} is not broadcast to one dealt out as {wg_map}",
-                         f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
-                         location)
-    return Vector(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map) if axes else v
-
-
-def _check_alike(operator: str, left: Vector, right: Vector) -> None:
-    location = current().location()
-    if left.dtype is not right.dtype:
-        raise ElementTypeError(f"{left.describe()} {operator} {right.describe()}: the element types differ",
-                               f"convert one with .to(xt.{left.dtype}) or .to(xt.{right.dtype})", location)
-    if left.shape != right.shape:
-        raise ShapeError(f"{left.describe()} {operator} {right.describe()}: the shapes differ",
-                         f"make both {text(left.shape)} or both {text(right.shape)}", location)
-    if left.wg_map != right.wg_map:
-        raise ShapeError(f"the sides of {operator} are dealt out differently: {left.wg_map} and {right.wg_map}",
-                         "give both the same wg_map", location)

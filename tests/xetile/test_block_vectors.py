@@ -81,9 +81,13 @@ def turned(A, B, *, rows=16, columns=32):
     xt.store_tile(xt.tile_transpose(v + v), xt.init_tile(B, (0, 0), (columns, rows)))
 
 
-@pytest.mark.parametrize("place", [*LANES[::2], *DEVICE], ids=str)
-@pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.bf16, dtypes.i8, dtypes.f64, dtypes.u16], ids=str)
-@pytest.mark.parametrize("shape", [(64, 32), (24, 48), (16, 2), (2, 16), (12, 20)], ids=str)
+TURNED = [(shape, dtype) for shape in [(32, 32), (24, 48), (16, 2), (2, 16), (12, 20)]
+          for dtype in (dtypes.f32, dtypes.bf16, dtypes.i8, dtypes.f64)]
+
+
+@pytest.mark.parametrize(("shape", "dtype", "place"), [
+    (*case, place) for i, case in enumerate(TURNED) for place in (LANES[0], LANES[2], DEVICE[i % len(DEVICE)])
+], ids=str)
 def test_what_is_computed_is_transposed(shape: tuple[int, int], dtype: DType, place: Place) -> None:
     a = np.arange(shape[0] * shape[1]).reshape(shape) % 120
     b = np.zeros(shape[::-1], dtype.numpy)
@@ -100,12 +104,12 @@ def turned_product(A, B, C, *, M=8, N=16, K=32):
     xt.store_tile(product, xt.init_tile(C, (0, 0), (M, N)))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-@pytest.mark.parametrize("name", ["bf16", "f16", "i8", "f32", "tf32"])
+@pytest.mark.parametrize(("name", "place"), [
+    (name, place) for name in ("bf16", "f16", "i8", "f32", "tf32") for place in PLACES
+    if (name, place.target) != ("tf32", "dg2")  # whose matrix engine does not take it
+], ids=str)
 def test_operands_may_be_transposed_after_they_are_computed(name: str, place: Place) -> None:
     dtype = dtypes.of(name)
-    if name == "tf32" and place.target == "dg2":
-        pytest.skip("dg2 has no tf32")
     a, b = (RNG.integers(-3, 4, shape).astype(dtype.numpy) for shape in ((32, 8), (16, 32)))
     c = np.zeros((8, 16), np.float32 if dtype.is_float else np.int32)
     place.of(turned_product)[1,](xt.view(a, dtype), xt.view(b, dtype), c)

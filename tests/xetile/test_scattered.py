@@ -314,10 +314,9 @@ def test_masks_and_indices_that_are_computed(place):
 
 
 @xt.kernel
-def from_address(HIGH, LOW, AT, V, OLD):
-    """Gathers, then adds, at an address that is passed in two halves."""
-    base = HIGH.to(xt.i64) * 2**30 + LOW.to(xt.i64)
-    tile = xt.init_tile(base, offsets=loaded(AT, (0, 0), (8, 32)).to(xt.index), dtype=xt.f32)
+def from_address(BASE, AT, V, OLD):
+    """Gathers, then adds, at an address."""
+    tile = xt.init_tile(BASE, offsets=loaded(AT, (0, 0), (8, 32)).to(xt.index), dtype=xt.f32)
     value = xt.load_gather(tile) + loaded(V, (0, 0), (8, 32))
     xt.store_scatter(value, tile)
     xt.store_tile(xt.atomic_rmw_tile("add", value, tile), xt.init_tile(OLD, (0, 0), (8, 32)))
@@ -329,9 +328,7 @@ def test_an_address(where):
     a, v, old = integers(rng, "f32", 600), integers(rng, "f32", 8, 32), np.zeros((8, 32), np.float32)
     at, before = apart(rng, 600, (8, 32)) - 300, a.copy()
     kernel = Place(where, "pvc").of(from_address)
-    place = a.ctypes.data  # which the CPU device reaches as well
-    high, low = divmod(place + 300 * 4, 2**30)
-    kernel[1](high, low, at, v, old)
+    kernel[1](np.uint64(a.ctypes.data + 300 * 4), at, v, old)  # which the CPU device reaches as well
     assert (a[at + 300] == 2 * (before[at + 300] + v)).all()
     assert (old == before[at + 300] + v).all()
     untouched = np.ones(600, bool)
@@ -507,6 +504,10 @@ def untyped_address(A, AT, M, C):
     xt.init_tile(xt.group_id(0).to(xt.i64), loaded(AT, (0, 0), (8, 32)).to(xt.index))
 
 
+def a_described_base(A, AT, M, C):
+    xt.init_tile(A, loaded(AT, (0, 0), (8, 32)).to(xt.index), base_shape=(8, 8), base_strides=(8, 1))
+
+
 def other_type(A, AT, M, C):
     xt.init_tile(A, loaded(AT, (0, 0), (8, 32)).to(xt.index), dtype=xt.f16)
 
@@ -545,6 +546,7 @@ def a_sliver(A, AT, M, C):
     (truths, "elements of i1 cannot be reached one by one", "u8"),
     (short_address, "a run-time index is no address", "i64 or a u64"),
     (untyped_address, "an address does not say", "dtype=xt.f32"),
+    (a_described_base, "base_shape= stands beside an index vector", "drop base_shape="),
     (other_type, "A holds f32, and dtype=f16 is given", "xt.view(A, xt.f16)"),
     (shared_memory, "a scattered tile cannot stand on an array in shared local memory", "use a window"),
     (shared_updates, "atomic updates of shared local memory", "an array argument"),

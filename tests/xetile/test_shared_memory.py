@@ -247,6 +247,23 @@ def test_a_loop_may_carry_a_tile_through_shared_memory(place: Place) -> None:
     np.testing.assert_array_equal(c, expected)
 
 
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_it_may_be_read_as_another_type(place: Place) -> None:
+    @xt.kernel
+    def reinterpreted(A, C):
+        memory = xt.alloc_slm((16, 32), xt.bf16)
+        words = xt.view(memory, xt.u16)
+        assert words.shape == memory.shape == (16, 32)
+        assert memory.strides == (32, 1)
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (16, 32))), xt.init_tile(memory, (0, 0), (16, 32)))
+        xt.store_tile(xt.load_tile(xt.init_tile(words, (8, 0), (8, 32))), xt.init_tile(C, (0, 0), (8, 32)))
+
+    a = integers(np.random.default_rng(9), xt.bf16, 16, 32)
+    c = np.zeros((8, 32), np.uint16)
+    place.of(reinterpreted)[1](a, c)
+    np.testing.assert_array_equal(c, a[8:].view(np.uint16))
+
+
 def test_text_goes_round_at_every_stage() -> None:
     a, b = operands(np.random.default_rng(8), BF16, 40, 60, 48)
     c = np.zeros((40, 60), np.float32)

@@ -72,7 +72,7 @@ def transpose(build: Rebuilder, source: Parts, lanes: int, cut: Cut) -> tuple[tu
     """
     form: Any = source.form
     rows, columns = form.shape
-    together = max(32 // of_mlir(source.values[0].type.element_type).bits, 1)  # type: ignore[attr-defined]
+    together = max(4 // of_mlir(source.values[0].type.element_type).bytes, 1)  # type: ignore[attr-defined]
     block = gcd(rows, lanes * together), gcd(columns, lanes)
     values = cut(build, source, block).values
     down, across = rows // block[0], columns // block[1]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import gpu, memref
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation
@@ -64,6 +64,16 @@ def _cast(parser: Any, name: str) -> Operation:
     return made
 
 
+def _address(parser: Any, name: str) -> Operation:
+    """``memref.extract_aligned_pointer_as_index %m : memref<4x4xf32> -> index``."""
+    source = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    operand = parser.resolve_operand(source, parser.parse_type())
+    parser.parse_punctuation("->")
+    parser.parse_type()
+    return memref.ExtractAlignedPointerAsIndexOp.build(operands=[operand], result_types=[IndexType()])
+
+
 def _splat(parser: Any, name: str) -> Operation:
     """``vector.splat %x : vector<8x16xf32>``: a broadcast of a scalar."""
     source = parser.parse_unresolved_operand()
@@ -78,6 +88,7 @@ def _splat(parser: Any, name: str) -> Operation:
 RULES: dict[str, Callable[[Any, str], Operation]] = {
     **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_PLAIN, _number),
     "gpu.barrier": _barrier, "memref.cast": _cast, "vector.splat": _splat,
+    "memref.extract_aligned_pointer_as_index": _address,
 }
 
 

@@ -32,6 +32,7 @@ from xetile.text.attributes import (
     read_tile_attr,
     read_wg_map,
 )
+from xetile.text.bits import with_bits
 from xetile.text.host import Launch, has_kernels, joined, launches
 from xetile.text.sketch import Bits16Type, Custom
 
@@ -210,6 +211,10 @@ class Reader(Parser):
             body = f"<{_LINE_BREAK.sub(' ', self._parse_dialect_symbol_body())}>" if opened else ""
             return ForeignAttr(f"#{name}{body}")
         return super()._parse_extended_type_or_attribute(name, False)
+
+    def _parse_tensor_literal_element(self) -> Any:
+        """An element of a vector constant; a float may be written as its bits."""
+        return with_bits(super()._parse_tensor_literal_element())
 
     def place(self, start: int, end: int) -> Location:
         """The location of a range of the text that lies on one line."""

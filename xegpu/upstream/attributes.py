@@ -1,0 +1,298 @@
+"""Attributes and types of LLVM's XeGPU dialect: layouts, cache hints, block attributes, tensor descriptors."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields
+from math import prod
+
+from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dialect.attributes import parse_fields, print_fields
+from xegpu.dtypes import DType, of_mlir
+
+Sizes = tuple[int, ...]
+POLICIES = ("cached", "uncached", "streaming", "read_invalidate", "write_back", "write_through")
+"""What a cache hint may be."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tile is dealt out, from the work-group down to the lane; None where a level says nothing.
+
+    Attributes:
+        sg_layout: subgroups along each dimension.
+        sg_data: what one subgroup holds of it.
+        inst_data: what one instruction moves or computes.
+        lane_layout: lanes along each dimension.
+        lane_data: adjacent elements that one lane holds.
+        order: the order of the dimensions in which ids run, the fastest first; ``(1, 0)`` by default.
+    """
+
+    sg_layout: Sizes | None = None
+    sg_data: Sizes | None = None
+    inst_data: Sizes | None = None
+    lane_layout: Sizes | None = None
+    lane_data: Sizes | None = None
+    order: Sizes | None = None
+
+    def __str__(self) -> str:
+        return str(LayoutAttr(self))
+
+    @property
+    def given(self) -> dict[str, Sizes]:
+        """The fields that say something."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def is_row_major(self) -> bool:
+        """Whether ids run along rows."""
+        return self.order is None or self.order == tuple(reversed(range(len(self.order))))
+
+    def check(self, shape: Sizes) -> None:
+        """Raise unless the layout deals out ``shape``: ranks agree and every level divides the one above.
+
+        Raises:
+            VerifyException: it does not.
+        """
+        if other := next((name for name, value in self.given.items() if len(value) != len(shape)), None):
+            raise VerifyException(f"{other} has {len(self.given[other])} dimensions, and the tile {len(shape)}\n"
+                                  "give each field of the layout one number a dimension")
+        level = shape
+        for layout, data in ((self.sg_layout, self.sg_data), (None, self.inst_data),
+                             (self.lane_layout, self.lane_data)):
+            level = _part(level, layout, data)
+
+
+def _part(whole: Sizes, layout: Sizes | None, data: Sizes | None) -> Sizes:
+    """What one owner holds of ``whole``: pieces go round among the owners, or all of them hold the whole."""
+    owners = layout or (1,) * len(whole)
+    part = data or tuple(max(size // n, 1) for size, n in zip(whole, owners, strict=True))
+    for size, piece, count in zip(whole, part, owners, strict=True):
+        if size % (piece * count) and piece != size:
+            raise VerifyException(f"{count} owners of pieces of {piece} do not share {size} elements\n"
+                                  f"make {size} a multiple of {piece * count}, or each piece {size}")
+    return part
+
+
+def _known(parser: AttrParser, given: dict[str, object], names: tuple[str, ...], what: str) -> None:
+    """Raise at the text unless every field has a name that there is."""
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            parser.raise_error(f"{what} has no field {name}\n" + (f"did you mean {near[0]}?" if near else
+                                                                 f"its fields are {', '.join(names)}"))
+
+
+@irdl_attr_definition
+class LayoutAttr(Data[Layout]):
+    """``#xegpu.layout<sg_layout = [8, 4], sg_data = [32, 64], inst_data = [8, 16]>``."""
+
+    name = "xegpu.layout"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Layout:
+        given = parse_fields(parser)
+        _known(parser, given, tuple(field.name for field in fields(Layout)), "a layout")
+        for name, value in given.items():
+            if not isinstance(value, tuple):
+                parser.raise_error(f"{name} of a layout is a list of integers\nwrite {name} = [8, 4]")
+        layout = Layout(**given)  # type: ignore[arg-type]
+        if layout.sg_data and not layout.sg_layout:
+            parser.raise_error("sg_data says nothing without sg_layout\nadd sg_layout = [...]")
+        if bool(layout.lane_data) != bool(layout.lane_layout):
+            parser.raise_error("lane_layout and lane_data go together\ngive both")
+        return layout
+
+    def print_parameter(self, printer: Printer) -> None:
+        print_fields(printer, dict(self.data.given))
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A layout without some of its dimensions: that of a reduced vector.
+
+    Attributes:
+        parent: the layout before, with all dimensions.
+        dims: the dimensions that are gone.
+    """
+
+    parent: LayoutAttr
+    dims: Sizes
+
+
+@irdl_attr_definition
+class SliceAttr(Data[Slice]):
+    """``#xegpu.slice<#xegpu.layout<...>, dims = [0]>``."""
+
+    name = "xegpu.slice"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Slice:
+        with parser.in_angle_brackets():
+            parent = parser.parse_attribute()
+            if not isinstance(parent, LayoutAttr):
+                parser.raise_error(f"a slice is one of a #xegpu.layout, not of {parent}")
+            parser.parse_punctuation(",")
+            parser.parse_keyword("dims")
+            parser.parse_punctuation("=")
+            dims = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        return Slice(parent, tuple(dims))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.data.parent)
+            printer.print_string(f", dims = {list(self.data.dims)}")
+
+
+@irdl_attr_definition
+class CacheHintAttr(Data[str]):
+    """``#xegpu.cache_hint<cached>``."""
+
+    name = "xegpu.cache_hint"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            word = parser.parse_identifier()
+        if word not in POLICIES:
+            parser.raise_error(f"there is no cache hint {word}\nuse one of {', '.join(POLICIES)}")
+        return word
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.data)
+
+
+@irdl_attr_definition
+class WordAttr(Data[str]):
+    """A word that an operation prints bare: ``global``, ``workgroup``, ``add``."""
+
+    name = "xegpu.word"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return parser.parse_identifier()
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.data)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a tensor descriptor says of its memory.
+
+    Attributes:
+        memory_space: ``"global"`` or ``"slm"``.
+        array_length: blocks side by side.
+        boundary_check: whether elements outside the array read as zero and are not written.
+    """
+
+    memory_space: str = "global"
+    array_length: int = 1
+    boundary_check: bool = True
+
+
+@irdl_attr_definition
+class BlockAttr(Data[Block]):
+    """``#xegpu.block_tdesc_attr<array_length = 2 : i64>``; fields at their default are not printed."""
+
+    name = "xegpu.block_tdesc_attr"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Block:
+        given: dict[str, object] = {}
+
+        def field() -> None:
+            name = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            given[name] = _value(parser)
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+        if "memory_scope" in given:  # its name until LLVM 19
+            given["memory_space"] = given.pop("memory_scope")
+        _known(parser, given, ("memory_space", "array_length", "boundary_check"), "a block_tdesc_attr")
+        return Block(**given)  # type: ignore[arg-type]
+
+    def print_parameter(self, printer: Printer) -> None:
+        default = Block()
+        print_fields(printer, {k: v for k, v in vars(self.data).items() if v != getattr(default, k)})
+
+
+def _value(parser: AttrParser) -> object:
+    """A boolean, an integer with or without a type, or a word, bare or as ``#xegpu.memory_space<slm>`` prints it."""
+    if (boolean := parser.parse_optional_boolean()) is not None:
+        return boolean
+    if (integer := parser.parse_optional_integer()) is not None:
+        if parser.parse_optional_punctuation(":"):
+            parser.parse_type()
+        return integer
+    return parser.parse_identifier()
+
+
+@dataclass(frozen=True)
+class Desc:
+    """The parameters of a :class:`DescType`: the shape of a block, its element type, block attributes, layout."""
+
+    shape: Sizes
+    element_type: Attribute
+    block: Block = Block()
+    layout: LayoutAttr | SliceAttr | None = None
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return of_mlir(self.element_type)
+
+    def loaded(self, packed: bool = False) -> Sizes:
+        """The shape of the vector that a subgroup loads: ``[array_length,] rows, columns``, or in VNNI form."""
+        length = self.block.array_length
+        array = (length,) if length > 1 else ()
+        if not packed:
+            return (*array, *self.shape)
+        factor = 32 // self.dtype.bits
+        return (*array, self.shape[0] // factor, self.shape[1], factor)
+
+
+@irdl_attr_definition
+class DescType(Data[Desc], TypeAttribute):
+    """``!xegpu.tensor_desc<16x16xbf16, #xegpu.block_tdesc_attr<...>, #xegpu.layout<...>>``."""
+
+    name = "xegpu.tensor_desc"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Desc:
+        block, layout = Block(), None
+        with parser.in_angle_brackets():
+            shape, element_type = parser.parse_shape()
+            while parser.parse_optional_punctuation(","):
+                attribute = parser.parse_attribute()
+                if isinstance(attribute, BlockAttr):
+                    block = attribute.data
+                elif isinstance(attribute, (LayoutAttr, SliceAttr)):
+                    layout = attribute
+                else:
+                    parser.raise_error(f"{attribute} is not an attribute of a tensor_desc\n"
+                                       "it takes a #xegpu.block_tdesc_attr and a #xegpu.layout")
+        if not shape or prod(shape) <= 0:
+            parser.raise_error("a tensor_desc has static dimensions")
+        if isinstance(layout, LayoutAttr):
+            layout.data.check(tuple(shape))
+        return Desc(tuple(shape), element_type, block, layout)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("".join(f"{size}x" for size in self.data.shape))
+            printer.print_attribute(self.data.element_type)
+            if self.data.block != Block():
+                printer.print_string(", ")
+                printer.print_attribute(BlockAttr(self.data.block))
+            if self.data.layout is not None:
+                printer.print_string(", ")
+                printer.print_attribute(self.data.layout)

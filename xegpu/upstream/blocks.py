@@ -1,0 +1,160 @@
+"""LLVM's XeGPU at subgroup level to ours on whole blocks, operation by operation.
+
+    %d = xegpu.create_nd_tdesc %A, ... -> !xegpu.tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<array_length = 2>>
+    %v = xegpu.load_nd %d[%m, %k] : ... -> vector<2x32x16xbf16>
+    %a = vector.extract_strided_slice ...
+becomes
+    %d = xegpu.create_nd_tdesc %A, [%m, %k], [...], [...] : ... -> !xegpu.tensor_desc<32x16xbf16, ...>
+    %v = xegpu.load_nd %d : ... -> vector<2x32x16xbf16>
+    %a = vector.extract_strided_slice ...
+
+It is for kernels that cut blocks into slices, which tiles do not do: their sizes are those of the device that they were
+written for. Layouts of lanes are our passes' to find.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.dialect import block_ops, ops
+from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, TransposeOp
+from xegpu.rewriting import Rule
+from xegpu.upstream import ops as upstream
+from xegpu.upstream.attributes import LayoutAttr, SliceAttr
+from xegpu.upstream.importing import Described, Import
+from xegpu.upstream.vectors import InsertStridedSliceOp, MultiReductionOp
+
+_REDUCED = "what a reduction left"
+_TURNED = "transposed by its load"
+_SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp)
+
+
+def needs_blocks(function: func.FuncOp) -> bool:
+    """Whether a kernel cuts blocks into slices."""
+    return any(isinstance(operation, _SLICES) for operation in function.walk())
+
+
+class Blocks(Import):
+    """The conversion of one kernel."""
+
+    def __init__(self, threads: int | None) -> None:
+        super().__init__(RULES, threads)
+
+    def copy(self, operation: Operation) -> None:
+        """The operation on what its operands became, without LLVM's layouts."""
+        super().copy(operation)
+        for result in operation.results:
+            made = self.one(result).owner
+            if isinstance(made, Operation):
+                made.attributes = {name: value for name, value in made.attributes.items()
+                                   if not isinstance(value, (LayoutAttr, SliceAttr))}
+
+    def desc(self, operation: upstream.MovementOp) -> SSAValue:
+        """The descriptor, standing where an operation moves data."""
+        form = self.get(operation.desc).form
+        assert isinstance(form, Described)
+        layout = operation.layout or form.desc.layout
+        if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
+            self.refuse("a kernel for the whole work-group is cut into slices",
+                        "cut at subgroup level, or leave the cutting to the compiler")
+        block = form.desc.block
+        type_ = TensorDescType(TensorDesc(form.desc.shape, form.desc.element_type,
+                                          BlockTdesc(array_length=block.array_length,
+                                                     boundary_check=block.boundary_check)))
+        source, sizes, strides = self.spelled_out(form)
+        return self.emit(ops.CreateNdTdescOp(source, self.starts(operation), sizes, strides, type_))
+
+
+def _load(build: Blocks, operation: upstream.LoadNdOp) -> None:
+    width = operation.transpose_bit_width
+    if _is_only_turned(operation):
+        build.set(operation.result, build.emit(ops.LoadNdOp(build.desc(operation), transpose=True)), _TURNED)
+        return
+    load = ops.LoadNdOp(build.desc(operation), packed=operation.packed is not None,
+                        transpose=operation.transpose is not None,
+                        transpose_bit_width=None if width is None else width.value.data)
+    if load.result.type != operation.result.type:
+        build.refuse(f"this load gives {load.result.type}, not {operation.result.type}",
+                     "vectors of one lane are read in kernels that do not cut them into slices")
+    build.set(operation.result, build.emit(load))
+
+
+def _is_only_turned(operation: upstream.LoadNdOp) -> bool:
+    """Whether a plain block is transposed by all that uses it, as a load can do itself."""
+    plain = operation.packed is None and operation.transpose is None and len(operation.result.type.get_shape()) == 2
+    return plain and all(isinstance(use.operation, TransposeOp) for use in operation.result.uses)
+
+
+def _turn(build: Blocks, operation: TransposeOp) -> None:
+    source = build.get(operation.source)
+    if source.form == _TURNED:
+        build.set(operation.result, source.values[0])
+    else:
+        build.copy(operation)
+
+
+def _store(build: Blocks, operation: upstream.StoreNdOp) -> None:
+    build.emit(ops.StoreNdOp(build.one(operation.value), build.desc(operation)))
+
+
+def _prefetch(build: Blocks, operation: upstream.PrefetchNdOp) -> None:
+    build.emit(ops.PrefetchNdOp(build.desc(operation)))
+
+
+def _dpas(build: Blocks, operation: upstream.DpasOp) -> None:
+    acc = None if operation.acc is None else build.one(operation.acc)
+    made = ops.DpasOp(build.one(operation.a), build.one(operation.b), acc, operation.result.type)
+    build.set(operation.result, build.emit(made))
+
+
+def _convert(build: Blocks, operation: upstream.ConvertLayoutOp) -> None:
+    build.set(operation.result, build.one(operation.source))
+
+
+def _reduce(build: Blocks, operation: MultiReductionOp) -> None:
+    """A reduction; what is left keeps both dimensions here."""
+    build.check_reduction(operation)
+    source = build.one(operation.source)
+    shape = [1 if axis in operation.axes else size for axis, size in enumerate(ops.shape_of(source))]
+    result = ops.vector(shape, operation.source.type.element_type)  # type: ignore[attr-defined]
+    made = build.emit(block_ops.ReduceOp(operation.kind.data, [source], operation.axes, result))
+    build.set(operation.result, build.onto(operation, made), _REDUCED)
+
+
+def _cast(build: Blocks, operation: ShapeCastOp) -> None:
+    source = build.get(operation.source)
+    if source.form == _REDUCED:
+        if source.values[0].type != operation.result.type:
+            build.refuse(f"what a reduction left is {source.values[0].type} of its block, not {operation.result.type}",
+                         "cast it to the block's own dimensions")
+        build.set(operation.result, source.values[0])
+    else:
+        build.copy(operation)
+
+
+def _repeat(build: Blocks, operation: BroadcastOp) -> None:
+    source = build.one(operation.source)
+    if not isinstance(source.type, VectorType):
+        build.fill(source, operation.vector)
+        return
+    shape, small = operation.vector.type.get_shape(), ops.shape_of(source)
+    axes = [axis for axis, size in enumerate(shape) if size != small[axis]]
+    made = build.emit(block_ops.BroadcastOp(source, axes, operation.vector.type)) if axes else source
+    build.set(operation.vector, made)
+
+
+RULES: dict[type[Operation], Rule] = {
+    upstream.LoadNdOp: _load,
+    upstream.StoreNdOp: _store,
+    upstream.PrefetchNdOp: _prefetch,
+    upstream.DpasOp: _dpas,
+    upstream.ConvertLayoutOp: _convert,
+    MultiReductionOp: _reduce,
+    ShapeCastOp: _cast,
+    TransposeOp: _turn,
+    BroadcastOp: _repeat,
+}

@@ -1,0 +1,33 @@
+"""The context that reads and prints LLVM's XeGPU dialect with the dialects around it."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects import builtin, func, math, memref, scf, ub
+from xdsl.ir import Dialect
+
+from xegpu.dialect import Vector
+from xegpu.dialect.conversions import Arith
+from xegpu.dialect.kernels import Gpu
+from xegpu.upstream import attributes, ops, vectors
+
+UpstreamXeGPU = Dialect(
+    "xegpu",
+    [*ops.OPERATIONS, vectors.FenceOp],
+    [attributes.LayoutAttr, attributes.SliceAttr, attributes.CacheHintAttr, attributes.BlockAttr, attributes.DescType],
+)
+
+
+_OWN = (vectors.MultiReductionOp, vectors.InsertStridedSliceOp)
+_NAMES = {operation.name for operation in _OWN}
+UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operations if operation.name not in _NAMES),
+                                    *_OWN], list(Vector.attributes))
+
+
+def context() -> Context:
+    """A context with LLVM's XeGPU dialect in the place of ours."""
+    result = Context()
+    for dialect in (builtin.Builtin, Arith, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB, UpstreamVector,
+                    UpstreamXeGPU):
+        result.load_dialect(dialect)
+    return result

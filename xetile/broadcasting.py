@@ -1,0 +1,89 @@
+"""Vectors of different shapes brought to one: dimensions of size 1 are repeated, as NumPy repeats them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xegpu.errors import ElementTypeError, ShapeError
+from xetile.dialect.ops import text
+from xetile.dialect.vector_ops import TileBroadcastOp
+from xetile.distribution import WgMap
+from xetile.tracer import current
+from xetile.values import Vector
+
+
+def alike(operator: str, left: Vector, right: Vector) -> tuple[Vector, Vector]:
+    """Two vectors of one element type in one shape: dimensions of size 1 are repeated, as NumPy repeats them.
+
+    Raises:
+        ElementTypeError: the element types differ.
+        ShapeError: other dimensions, or the work-group maps, differ.
+    """
+    if left.dtype is right.dtype:
+        left, right = in_one_shape([left, right])
+    _check_alike(operator, left, right)
+    return left, right
+
+
+def in_one_shape(sides: Sequence[Any]) -> list[Any]:
+    """Operands with their vectors in one shape; as they are where their shapes do not go together.
+
+    Raises:
+        ShapeError: the work-group maps of vectors that are repeated contradict each other.
+    """
+    vectors = [side for side in sides if isinstance(side, Vector)]
+    if len({side.shape for side in vectors}) < 2 or any(len(side.shape) != 2 for side in vectors):
+        return list(sides)
+    rows, columns = (max(side.shape[axis] for side in vectors) for axis in (0, 1))
+    if any(side.shape[0] not in (1, rows) or side.shape[1] not in (1, columns) for side in vectors):
+        return list(sides)
+    map_ = _common_map(vectors, (rows, columns))
+    return [broadcast(side, (rows, columns), map_) if isinstance(side, Vector) else side for side in sides]
+
+
+def _common_map(vectors: Sequence[Vector], shape: tuple[int, int]) -> WgMap | None:
+    """The map in which vectors meet: that of a side that has ``shape``, or rows of one and columns of another."""
+    maps = [side.wg_map for side in vectors]
+    if None in maps:
+        return next((map_ for map_ in maps if map_ is not None), None)
+    if whole := next((side.wg_map for side in vectors if side.shape == shape), None):
+        return whole
+    down, across = (next(side.wg_map for side in vectors if side.shape[axis] == shape[axis]) for axis in (0, 1))
+    assert down is not None
+    assert across is not None
+    return WgMap(down.sg_layout, (down.sg_data[0], across.sg_data[1]))
+
+
+def broadcast(v: Vector, shape: tuple[int, int], wg_map: WgMap | None) -> Vector:
+    """A vector repeated along its dimensions of size 1 up to ``shape``, dealt out by ``wg_map``.
+
+    Raises:
+        ShapeError: another dimension differs, or the maps contradict each other.
+    """
+    location = current().location()
+    axes = [axis for axis, (old, new) in enumerate(zip(v.shape, shape, strict=True)) if old != new]
+    if wide := [axis for axis in axes if v.shape[axis] != 1]:
+        raise ShapeError(f"a {v.describe()} is not broadcast to {text(shape)}: dimension {wide[0]} has "
+                         f"{v.shape[wide[0]]} elements", "only dimensions of size 1 are repeated", location)
+    if axes and (v.wg_map is None) != (wg_map is None):
+        raise ShapeError(f"the vector is dealt out as {v.wg_map}, its broadcast as {wg_map}",
+                         "give both a wg_map, or neither: how a broadcast is dealt out is not derived", location)
+    if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
+        raise ShapeError(f"a vector dealt out as {v.wg_map} is not broadcast to one dealt out as {wg_map}",
+                         f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
+                         location)
+    return Vector(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map) if axes else v
+
+
+def _check_alike(operator: str, left: Vector, right: Vector) -> None:
+    location = current().location()
+    if left.dtype is not right.dtype:
+        raise ElementTypeError(f"{left.describe()} {operator} {right.describe()}: the element types differ",
+                               f"convert one with .to(xt.{left.dtype}) or .to(xt.{right.dtype})", location)
+    if left.shape != right.shape:
+        raise ShapeError(f"{left.describe()} {operator} {right.describe()}: the shapes differ",
+                         f"make both {text(left.shape)} or both {text(right.shape)}", location)
+    if left.wg_map != right.wg_map:
+        raise ShapeError(f"the sides of {operator} are dealt out differently: {left.wg_map} and {right.wg_map}",
+                         "give both the same wg_map", location)

@@ -1,0 +1,102 @@
+"""``xetile opt``: stages and passes over text, as mlir-opt runs them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xegpu.errors import ArgumentError
+from xegpu.targets import find_target
+from xetile.commands.operands import add_operands, add_target, constants_of, described
+from xetile.commands.output import write_text
+from xetile.commands.sources import kernels_of
+from xetile.kernel import BaseKernel
+from xetile.lowered import Lowered
+from xetile.pipeline import PASSES, Options, stage_of, stages
+from xetile.text.kernels import printed
+
+STAGES = ("xetile", *(name for name, _ in PASSES))
+_ABROAD: Mapping[str, Callable[[Lowered], str]] = {
+    "upstream": lambda lowered: lowered.xegpu_upstream,
+    "upstream-workgroup": lambda lowered: lowered.xegpu_upstream_workgroup,
+}
+"""Forms beside the stages: those of LLVM's XeGPU dialect."""
+_APART = "\n// -----\n"
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser("opt", help="run passes over text, and print what they make of it",
+                                 description="Reads kernels and prints them, checked, at a later stage if one is "
+                                             "named.")
+    parser.add_argument("file", nargs="?", help="MLIR text, - for standard input, or FILE.py:kernel")
+    parser.add_argument("--list", action="store_true", help="print the stages and what leads to each")
+    parser.add_argument("--to", metavar="STAGE", help="run all passes up to this stage")
+    parser.add_argument("--pass", action="append", default=[], metavar="NAME", dest="passes",
+                        help="run this pass, named by the stage that it leads to; may be repeated, in order")
+    parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write, by default standard output")
+    add_target(parser)
+    add_operands(parser, "64x32xbf16 or a number; by default what the text says")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> None:
+    """Print the kernels of a file at a stage.
+
+    Raises:
+        XeError: the file does not read, or a pass fails.
+    """
+    if given.list:
+        write_text(_listing(), given.output)
+        return
+    if given.file is None:
+        raise ArgumentError("opt reads a file, and none is named", "name one, or - for standard input; --list prints "
+                            "the stages")
+    if given.to and given.passes:
+        raise ArgumentError("--to names a stage, and --pass the passes that lead to one", "give one of them")
+    kernels = kernels_of(given.file, given.kernel)
+    write_text(_APART.join(_printed(kernel, given) for kernel in kernels.values()), given.output)
+
+
+def _listing() -> str:
+    """Each stage with what the pass that leads to it does: the first line of the pass's file."""
+    options = Options(find_target("pvc"), ())
+    rows = [("xetile", "What was recorded or read.")]
+    rows += [(name, str(sys.modules[type(make(options)).__module__].__doc__).partition("\n")[0])
+             for name, make in PASSES]
+    rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made from xegpu-blocks."),
+             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made from xetile.")]
+    return "\n".join(f"{name:<20} {what}" for name, what in rows)
+
+
+def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
+    lowered = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
+    stage = _wanted(lowered, given)
+    if stage in _ABROAD:
+        return _ABROAD[stage](lowered)
+    found = stages(lowered.module, Options(lowered.target, lowered.access))
+    return next(printed(module) for name, module in found if name == stage)
+
+
+def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
+    """The stage to print; passes must follow each other, as the stages do."""
+    first = stage_of(lowered.module)
+    if given.to is not None:
+        known = (*STAGES, *_ABROAD)
+        if given.to not in known:
+            raise ArgumentError(f"there is no stage {given.to}", f"the stages are {', '.join(known)}")
+        if given.to in STAGES and STAGES.index(given.to) < STAGES.index(first):
+            raise ArgumentError(f"{lowered.name} is at stage {first}, which is behind {given.to}",
+                                f"choose {first} or a later stage")
+        return str(given.to)
+    here = STAGES.index(first)
+    for name in given.passes:
+        after = STAGES[here + 1] if here + 1 < len(STAGES) else None
+        if name != after:
+            raise ArgumentError(f"{lowered.name} is at stage {STAGES[here]}, and the pass to {name} does not start "
+                                "there", f"the next is --pass {after}" if after else "there is none after it")
+        here += 1
+    return STAGES[here]
