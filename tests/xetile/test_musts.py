@@ -118,9 +118,11 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
                                 "has 2 subgroups, and wg_map(sg_layout=[4, 1], sg_data=[8, 32]) above has 4",
                                 "make the product of every sg_layout 4"),
     "a load of another shape": ((MEMORY, made("t", tile()) + f"%v = xetile.load_tile %t : {tile()} -> "
-                                 "vector<32x16xf32>"), "gives a vector<32x32xf32>, not vector<32x16xf32>", "as they are"),
+                                 "vector<32x16xf32>"), "gives a vector<32x32xf32>, not "
+                               "vector<32x16xf32>", "as they are"),
     "a load of another type": ((MEMORY, made("t", tile()) + f"%v = xetile.load_tile %t : {tile()} -> "
-                                "vector<32x32xf16>"), "gives a vector<32x32xf32>, not vector<32x32xf16>", "as they are"),
+                                "vector<32x32xf16>"), "gives a vector<32x32xf32>, not "
+                               "vector<32x32xf16>", "as they are"),
     "a load of blocks in two dimensions": (
         (MEMORY, made("t", tile("inner_blocks = [8, 16]")) + "%v = xetile.load_tile %t : "
          f"{tile('inner_blocks = [8, 16]')} -> vector<32x32xf32>"), "gives a vector<4x2x8x16xf32>", "reshape"),
