@@ -25,7 +25,7 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
             ``"maximumf"``, which give NaN where there is one; for integers ``"minsi"``, ``"maxsi"``, ``"minui"``,
             ``"maxui"``, ``"and"``, ``"or"``, ``"xor"``; ``"min"`` and ``"max"`` for those of ``minimumf``, ``minsi``,
             ``minui`` and ``maximumf``, ``maxsi``, ``maxui`` that fit the element type.
-        v: rows x columns.
+        v: rows x columns, in blocks or not; the result of blocks is blocks of one row or column.
         axis: 0 for 1 x columns, 1 for rows x 1, ``(0, 1)`` for 1 x 1.
         wg_map: how the result is dealt out. It is that of ``v`` with ``sg_data`` of 1 along ``axis``, by default too;
             subgroups that share the reduced dimension exchange what they have.
@@ -38,6 +38,8 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
     tracer = current("xt.tile_reduce")
     _need(v, "tile_reduce")
     axes = _axes(axis)
+    if len(v.shape) == 4:
+        axes = (*axes, *(value + 2 for value in axes))  # blocks have their rows and columns in dimensions of their own
     try:
         name = kind_of(str(kind), v.dtype)
     except XeError as error:
@@ -69,6 +71,9 @@ def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = 
     tracer = current("xt.tile_broadcast")
     _need(v, "tile_broadcast")
     sizes = tuple(plain(size) for size in shape) if isinstance(shape, (tuple, list)) else ()
+    if len(v.shape) == 4:
+        raise ShapeError(f"tile_broadcast takes rows x columns, and the vector is in blocks: {text(v.shape)}",
+                         "use xt.tile_unpack(v) first, xt.tile_pack(v, inner_blocks) afterwards", tracer.location())
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
         raise ShapeError(f"tile_broadcast's shape must be two positive integers, not {shape!r}",
                          "give rows and columns, for example (32, 64)", tracer.location())

@@ -269,3 +269,51 @@ def test_squares_are_transposed_by_four_exchanges(target: str, dtype: DType, sha
 @pytest.mark.parametrize("dtype", [dtypes.f32, dtypes.bf16, dtypes.i32], ids=str)
 def test_dg2_keeps_them_in_registers(kernel: Any, dtype: DType) -> None:
     mix(kernel, "dg2", dtype, (16, 32))
+
+
+@xt.kernel
+def centred(A, C, R, *, blocks=(8, 16)):
+    """Rows reduced in the author's blocks, and subtracted from every row."""
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (32, 32), inner_blocks=blocks))
+    rows = xt.tile_unpack(xt.tile_reduce("add", a, 1))
+    xt.store_tile(rows, xt.init_tile(R, (0, 0), (32, 1)))
+    xt.store_tile(a - xt.tile_pack(xt.tile_broadcast(rows, (32, 32)), blocks),
+                  xt.init_tile(C, (0, 0), (32, 32), inner_blocks=blocks))
+
+
+BLOCKED = "!xetile.tile<32x32xf32, #xetile.tile_attr<inner_blocks = [8, 16]>>"
+IN_BLOCKS = f"""func.func @spread(%A: memref<32x32xf32>, %C: memref<32x32xf32>, %R: memref<1x32xf32>) {{
+  %c0 = arith.constant 0 : index
+  %a = xetile.init_tile %A, [%c0, %c0] : memref<32x32xf32> -> {BLOCKED}
+  %v = xetile.load_tile %a : {BLOCKED} -> vector<4x2x8x16xf32>
+  %r = xetile.tile_reduce <add> %v [0, 2] : vector<4x2x8x16xf32> -> vector<1x2x1x16xf32>
+  %u = xetile.tile_unpack %r {{inner_blocks = [1, 16]}} : vector<1x2x1x16xf32> -> vector<1x32xf32>
+  %s = xetile.init_tile %R, [%c0, %c0] : memref<1x32xf32> -> !xetile.tile<1x32xf32>
+  xetile.store_tile %u, %s : vector<1x32xf32>, !xetile.tile<1x32xf32>
+  %b = xetile.tile_broadcast %r [0, 2] : vector<1x2x1x16xf32> -> vector<4x2x8x16xf32>
+  %c = xetile.init_tile %C, [%c0, %c0] : memref<32x32xf32> -> {BLOCKED}
+  xetile.store_tile %b, %c : vector<4x2x8x16xf32>, {BLOCKED}
+  func.return
+}}"""
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_the_authors_blocks_are_reduced_and_repeated(place: Place) -> None:
+    a = RNG.integers(-9, 9, (32, 32)).astype(np.float32)
+    c, rows, columns = np.zeros((32, 32), np.float32), np.zeros((32, 1), np.float32), np.zeros((1, 32), np.float32)
+    place.of(centred)[1,](a, c, rows)
+    np.testing.assert_array_equal(rows, a.sum(1, keepdims=True))
+    np.testing.assert_array_equal(c, a - rows)
+    place.of(xt.parse(IN_BLOCKS)["spread"])[1,](a, c, columns)
+    np.testing.assert_array_equal(columns, a.sum(0, keepdims=True))
+    np.testing.assert_array_equal(c, np.broadcast_to(columns, (32, 32)))
+
+
+def test_a_broadcast_to_blocks_says_what_to_do() -> None:
+    @xt.kernel
+    def wrong(A):
+        xt.tile_broadcast(xt.load_tile(xt.init_tile(A, (0, 0), (32, 32), inner_blocks=(8, 16))), (32, 64))
+
+    with pytest.raises(xt.ShapeError, match="the vector is in blocks: 4x2x8x16") as caught:
+        wrong[1](np.zeros((32, 32), np.float32))
+    assert "xt.tile_unpack(v)" in caught.value.hint

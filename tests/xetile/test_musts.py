@@ -117,10 +117,12 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
                                                                                   "sg_data = [16, 32]"))),
                                 "has 2 subgroups, and wg_map(sg_layout=[4, 1], sg_data=[8, 32]) above has 4",
                                 "make the product of every sg_layout 4"),
-    "a load of another shape": ((MEMORY, made("t", tile()) + f"%v = xetile.load_tile %t : {tile()} -> vector<32x16xf32>"),
-                                "gives a vector<32x32xf32>, not vector<32x16xf32>", "as they are"),
-    "a load of another type": ((MEMORY, made("t", tile()) + f"%v = xetile.load_tile %t : {tile()} -> vector<32x32xf16>"),
-                               "gives a vector<32x32xf32>, not vector<32x32xf16>", "as they are"),
+    "a load of another shape": ((MEMORY, made("t", tile()) + f"%v = xetile.load_tile %t : {tile()} -> "
+                                 "vector<32x16xf32>"), "gives a vector<32x32xf32>, not "
+                               "vector<32x16xf32>", "as they are"),
+    "a load of another type": ((MEMORY, made("t", tile()) + f"%v = xetile.load_tile %t : {tile()} -> "
+                                "vector<32x32xf16>"), "gives a vector<32x32xf32>, not "
+                               "vector<32x32xf16>", "as they are"),
     "a load of blocks in two dimensions": (
         (MEMORY, made("t", tile("inner_blocks = [8, 16]")) + "%v = xetile.load_tile %t : "
          f"{tile('inner_blocks = [8, 16]')} -> vector<32x32xf32>"), "gives a vector<4x2x8x16xf32>", "reshape"),
@@ -230,8 +232,8 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
         (MEMORY, loaded("v", ROWS) + made("t", dealt(QUARTERS)) + "%r = xetile.atomic_rmw_tile <addf> %v, %t : "
          f"vector<32x32xf32>, {dealt(QUARTERS)} -> vector<32x32xf32>"),
         "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile as wg_map(sg_layout=[2, 2]", "same wg_map"),
-    "a gather from a window": ((f"{MEMORY}, %m: vector<32x32xi1>", made("t", tile()) + "%r = xetile.load_gather %t, %m :"
-                                f" {tile()}, vector<32x32xi1> -> vector<32x32xf32>"), "takes a scattered tile",
+    "a gather from a window": ((f"{MEMORY}, %m: vector<32x32xi1>", made("t", tile()) + "%r = xetile.load_gather %t, %m "
+                                f": {tile()}, vector<32x32xi1> -> vector<32x32xf32>"), "takes a scattered tile",
                                "use load_tile"),
     "a mask's shape": (scattered(mask="1x32xi1"), "the mask of 1x32 does not fit a tile of 1x64", "make the mask 1x64"),
     "a mask's type": (scattered(mask="1x64xi32"), "the mask has elements of i32", "comparison"),
@@ -331,8 +333,8 @@ PYTHON: dict[str, tuple[Callable[..., Any], str, str]] = {
                                                                        wg_map=xt.wg_map((2, 1), (16, 32))),
                                        "has 2 subgroups", "sg_layout 4"),
     "a dimension to reduce": (lambda A, at: xt.tile_reduce("add", vector(A), 2), "dimensions 0 and 1, not 2", "use 0"),
-    "a dimension of blocks to reduce": (lambda A, at: xt.tile_reduce("add", vector(A, inner_blocks=(8, 16)), 1),
-                                        "no dimensions to reduce of a vector of rank 4", "[1, 3]"),
+    "a broadcast of blocks": (lambda A, at: xt.tile_broadcast(vector(A, inner_blocks=(8, 16)), (32, 64)),
+                              "the vector is in blocks: 4x2x8x16", "tile_unpack"),
     "a reduction's kind": (lambda A, at: xt.tile_reduce("xor", vector(A), 1), "f32 has no reduction 'xor'", "minnumf"),
     "a reduction's map": (lambda A, at: xt.tile_reduce("add", vector(A, wg_map=R), 1,
                                                        wg_map=xt.wg_map((4, 1), (4, 1))),

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation
 from xegpu.rewriting import Rebuilder, follow
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
+from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.distribution import Pair
 
 BLOCKS = "inner_blocks"
@@ -61,7 +62,8 @@ class _Flattener(Rebuilder):
 
     def __init__(self) -> None:
         super().__init__({ops.InitTileOp: _init, ops.UpdateTileOffsetOp: follow, ops.LoadTileOp: _load,
-                          ops.TilePackOp: _same, ops.TileUnpackOp: _same})
+                          ops.TilePackOp: _same, ops.TileUnpackOp: _same,
+                          TileReduceOp: _reduce, TileBroadcastOp: _broadcast})
 
     def copy(self, operation: Operation) -> None:
         """A copy whose vectors have two dimensions."""
@@ -88,6 +90,24 @@ def _init(build: _Flattener, operation: ops.InitTileOp) -> None:
 
 def _load(build: _Flattener, operation: ops.LoadTileOp) -> None:
     build.set(operation.result, build.emit(ops.LoadTileOp(build.one(operation.tile), operation.padding)))
+
+
+def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:
+    """Rows and columns for the pairs of dimensions, [0, 2] and [1, 3], that blocks have for them."""
+    return sorted({axis % 2 for axis in axes_of(operation)})
+
+
+def _reduce(build: _Flattener, operation: TileReduceOp) -> None:
+    map_ = operation.wg_map.data if operation.wg_map else None
+    flat = TileReduceOp(operation.kind.data, build.one(operation.source), _flat_axes(operation), map_)
+    build.set(operation.result, build.emit(flat))
+
+
+def _broadcast(build: _Flattener, operation: TileBroadcastOp) -> None:
+    map_ = operation.wg_map.data if operation.wg_map else None
+    shape = ops.flat_shape(ops.shape_of(operation.result))
+    build.set(operation.result, build.emit(TileBroadcastOp(build.one(operation.source), shape, _flat_axes(operation),
+                                                           map_)))
 
 
 def _same(build: _Flattener, operation: ops.TilePackOp | ops.TileUnpackOp) -> None:
