@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from codegen.shuffles import _table
+from codegen.exchanges import index_table
 
 RNG = np.random.default_rng(2)
 TABLES = [[3] * 16, list(range(16)),
@@ -17,5 +17,5 @@ TABLES = [[3] * 16, list(range(16)),
 
 @pytest.mark.parametrize("values", TABLES)
 def test_a_table_gives_its_values(values: list[int]) -> None:
-    expression = re.sub(r"\b(0x[0-9a-f]+|\d+)ul?\b", r"\1", _table(values, "lane")).replace("(uint)", "")
+    expression = re.sub(r"\b(0x[0-9a-f]+|\d+)ul?\b", r"\1", index_table(values, "lane")).replace("(uint)", "")
     assert [eval(expression, {"lane": lane}) for lane in range(len(values))] == values
