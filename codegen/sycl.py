@@ -97,7 +97,8 @@ def _free(name: str, taken: Collection[str]) -> str:
 def _prototypes(text: str) -> tuple[str, str]:
     """The text without its prototypes of functions that are defined elsewhere; those as C++."""
     found = re.findall(r"(?m)^\w[^\n{}#;]*\);\n", text)
-    extern = "".join(f"XETILE_EXTERN {translate(prototype)}" for prototype in found)
+    extern = "".join(f"XETILE_EXTERN {translate(prototype)}" for prototype in found
+                     if "__spirv_Predicated" not in prototype)  # the header has these
     return re.sub(r"(?m)^\w[^\n{}#;]*\);\n", "", text), extern
 
 

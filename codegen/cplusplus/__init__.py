@@ -44,6 +44,7 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
      r"auto &\2 = *(XETILE_LOCAL \1(*)\3)__sycl_allocateLocalMemory(sizeof(\1\3), 64);"),
     (r"\(private (?=[\w ]+\*\))", "(XETILE_PRIVATE "),
     (r"\bprivate ", ""),  # a parameter: any pointer goes there
+    (r"\b__spirv_Predicated(Load|Store)INTEL\b", r"predicated_\1"),  # not a name to the runtime's compiler yet
     (r"\bglobal\b", "XETILE_GLOBAL"),
     (r"\blocal\b", "XETILE_LOCAL"),
     (rf"\b({'|'.join(sorted(_RESERVED))})\b", r"\1_cplusplus"),

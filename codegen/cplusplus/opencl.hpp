@@ -267,6 +267,12 @@ template <class P, class V> inline V atomic_cmpxchg(P *at, V expected, V value) 
 template <class P, class V> inline V atom_cmpxchg(P *at, V expected, V value) {
   return atomic_cmpxchg(at, expected, value);
 }
+template <class T> inline T predicated_Load(const XETILE_GLOBAL T *at, bool active, typename itself<T>::type otherwise) {
+  return active ? *at : otherwise;
+}
+template <class T> inline void predicated_Store(XETILE_GLOBAL T *at, typename itself<T>::type value, bool active) {
+  if (active) *at = value;
+}
 template <class P> inline void prefetch(const P *at, ulong count) { __spirv_ocl_prefetch(at, count); }
 
 }  // namespace xetile::opencl
