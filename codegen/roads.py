@@ -37,14 +37,14 @@ class Text:
     Attributes:
         name: its name in OpenCL C.
         opencl: its OpenCL C.
-        sycl: gives its SYCL C++, behind a prelude in OpenCL C.
+        sycl: gives its SYCL C++, behind a prelude in OpenCL C or, with None, for a GPU.
         target: the device that it is made for.
         options: its build options in OpenCL C.
     """
 
     name: str
     opencl: str
-    sycl: Callable[[str], str]
+    sycl: Callable[[str | None], str]
     target: str
     options: str
 
@@ -131,7 +131,7 @@ def opencl_for_cpu(text: str) -> str:
 
 def _by_sycl(text: Text, emulated: bool) -> bytes:
     if not emulated:
-        return compile_sycl(text.sycl(""), *_FEATURES)
+        return compile_sycl(text.sycl(None), *_FEATURES)
     return compile_sycl(text.sycl(prelude_for(text.opencl)), f"-D{'='.join(_CALL)}")
 
 

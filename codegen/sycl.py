@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 
-from codegen.cplusplus import declarations, header, translate
+from codegen.cplusplus import declarations, header, supplied, translate
 from codegen.opencl import LARGE, Source
 from xegpu.dtypes import DType, bf16, of_mlir
 from xegpu.errors import XeError
@@ -24,6 +24,8 @@ _HOST = {"char": "std::int8_t", "uchar": "std::uint8_t", "short": "std::int16_t"
          "half": "sycl::half"}
 _PLAIN = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int", "ulong": "unsigned long",
           "half": "_Float16"}
+_ATOMICS = ((16, "min_max"), (32, "add"), (32, "min_max"))
+_DOUBLE_ATOMICS = ((64, "add"), (64, "min_max"))
 _KERNEL = re.compile(r"__attribute__\(\(intel_reqd_sub_group_size\(\d+\)\)\)\n"
                      r"__attribute__\(\(reqd_work_group_size\(\d+, 1, 1\)\)\)\n"
                      r"kernel void (\w+)\((.*)\)\n\{\n(.*)\}\n\Z", re.DOTALL)
@@ -60,13 +62,13 @@ class _Parameter:
         return f"sycl::bit_cast<{self.plain.strip()}>({self.name})" if self.host.startswith("sycl::") else self.name
 
 
-def emit(source: Source, function: func.FuncOp, prelude: str = "") -> str:
+def emit(source: Source, function: func.FuncOp, prelude: str | None = None) -> str:
     """The kernel as a C++ file.
 
     Args:
         source: the kernel as OpenCL C.
         function: the fully lowered kernel, which has the element types of its arguments.
-        prelude: OpenCL C to put before the kernel, for a device that lacks builtins which the kernel calls.
+        prelude: OpenCL C to put before the kernel, for a device that lacks Intel's builtins; None for a GPU.
 
     Raises:
         XeError: the kernel's text is not what :mod:`codegen.opencl` writes.
@@ -76,12 +78,12 @@ def emit(source: Source, function: func.FuncOp, prelude: str = "") -> str:
         raise XeError("the kernel's text has no kernel that SYCL's form could be made of")
     name, parameters, body = match.groups()
     before, extern = _prototypes(source.text[:match.start()])
-    extern += "" if prelude else declarations(source.text, source.lanes)
+    extern += declarations(source.text, source.lanes) + _features(source) if prelude is None else ""
     taken = set(re.findall(r"\w+", source.text))
     described = _described(parameters, source, function, taken)
     return _FILE.format(
         name=translate(name), shown=", ".join(f"{p.host} {'*' if p.pointer else ''}{p.name}" for p in described),
-        header=header(), extern=extern and f"\n{extern}", before=translate(prelude + before),
+        header=header(), extern=extern and f"\n{extern}", before=translate((prelude or "") + before),
         properties=_properties(source), parameters=", ".join(f"{p.plain}{p.given}" for p in described),
         pointers="".join(f"  XETILE_GLOBAL {p.type} *{p.name} = (XETILE_GLOBAL {p.type} *){p.given};\n"
                          for p in described if p.pointer),
@@ -94,11 +96,18 @@ def _free(name: str, taken: Collection[str]) -> str:
     return name if name not in taken else _free(f"{name}_", taken)
 
 
+def _features(source: Source) -> str:
+    """OpenCL's feature macros that a kernel asks for and that GPUs with subgroups of this size define."""
+    asked = set(re.findall(r"\b__opencl_c_ext_fp\w+", source.text))
+    has = {f"__opencl_c_ext_fp{bits}_{memory}_atomic_{kind}" for memory in ("global", "local")
+           for bits, kind in (*_ATOMICS, *(_DOUBLE_ATOMICS if source.lanes == 16 else ()))}
+    return "".join(f"#define {name} 1\n" for name in sorted(asked & has))
+
+
 def _prototypes(text: str) -> tuple[str, str]:
     """The text without its prototypes of functions that are defined elsewhere; those as C++."""
     found = re.findall(r"(?m)^\w[^\n{}#;]*\);\n", text)
-    extern = "".join(f"XETILE_EXTERN {translate(prototype)}" for prototype in found
-                     if "__spirv_Predicated" not in prototype)  # the header has these
+    extern = "".join(f"XETILE_EXTERN {translate(prototype)}" for prototype in found if not supplied(prototype))
     return re.sub(r"(?m)^\w[^\n{}#;]*\);\n", "", text), extern
 
 
@@ -127,12 +136,11 @@ def _host_type(dtype: DType) -> str:
 
 def _properties(source: Source) -> str:
     """What the compiler must know of the launch; SYCL's own names for it come with its headers."""
-    large = LARGE in source.options
     sizes = (("nd_range_kernel<3>", "nd-range-kernel", "3"), (f"sub_group_size<{source.lanes}>", "sub-group-size",
              str(source.lanes)), (f"work_group_size<1, 1, {source.local_size}>", "work-group-size",
              f'"1,1,{source.local_size}"'))
     properties = [(f"sycl::ext::oneapi::experimental::{long}", short, value) for long, short, value in sizes]
-    if large:
+    if LARGE in source.options:
         properties.append(("sycl::ext::intel::experimental::grf_size<256>", "grf-size", "256"))
     return _either([f'[[__sycl_detail__::add_ir_attributes_function("sycl-{short}", {value})]]'
                     for _, short, value in properties],

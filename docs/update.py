@@ -283,8 +283,8 @@ def _outcome(names: tuple[str, str, str], where: str, target: str) -> str:
     types = [BY_NAME[name] for name in names]
     depth = 64 if types[0].bits <= 8 else 16
     constants = {"K": depth, "accumulator": types[2]}
-    specs = [xt.Spec((None, None), dtype) for dtype in types]
     try:
+        specs = [xt.Spec((None, None), dtype) for dtype in types]
         lowered = product.lower(*specs, target=target, **constants)
         _ = lowered.modules["xegpu"]  # what a target refuses counts as refused, wherever it would run
         if where:

@@ -41,6 +41,14 @@ def unavailable(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def require_sycl_compiler() -> str:
+    """The path of the SYCL runtime's compiler; without it the test is skipped."""
+    try:
+        return str(find_sycl_compiler())
+    except ToolError as error:
+        unavailable(f"needs the SYCL compiler: {error}")
+
+
 def require_device(where: str = "opencl:cpu") -> Any:
     """The queue of a device; without it the test is skipped."""
     try:
@@ -55,14 +63,6 @@ def require_ocloc() -> str:
         return str(find_ocloc())
     except ToolError as error:
         unavailable(f"needs ocloc: {error}")
-
-
-def require_sycl_compiler() -> str:
-    """The path of the SYCL runtime's compiler; without it the test is skipped."""
-    try:
-        return str(find_sycl_compiler())
-    except ToolError as error:
-        unavailable(f"needs the SYCL compiler: {error}")
 
 
 def require_mlir_opt() -> str:

@@ -116,25 +116,28 @@ def verify_described(operation: Described, what: str) -> None:
                               "cast it to two dimensions first: memref<1x...>")
     if len(operation.offsets) != rank:
         raise VerifyException(f"{what} on an array of {rank} dimensions takes {rank} offsets, not "
-                              f"{len(operation.offsets)}")
+                              f"{len(operation.offsets)}\ngive the row and column last, the indices of the matrix "
+                              "first where there are more dimensions")
     static = static_form(source)
     if given == (0, 0) and static is None:
         raise VerifyException(f"the sizes and strides of {source} are not known: an array of dynamic shape needs "
                               f"{rank} sizes and {rank} strides\nwrite [%offsets], [%shape], [%strides]")
     if given not in ((0, 0), (rank, rank)):
         raise VerifyException(f"an array of {rank} dimensions needs {rank} sizes and {rank} strides, not "
-                              f"{given[0]} and {given[1]}")
+                              f"{given[0]} and {given[1]}\nwrite [%offsets], [%shape], [%strides]")
     if given != (0, 0) and static is not None:
         _verify_agreement(operation, *static)
 
 
 def _verify_address(source: Attribute, operation: Described, what: str) -> None:
     if not is_address(source):
-        raise VerifyException(f"{what} is made on a memref or on an address of type i64, not on {source}")
+        raise VerifyException(f"{what} is made on a memref or on an address of type i64, not on {source}\n"
+                              "an address is the number of 64 bits that a pointer is")
     counts = [len(group) for group in (operation.offsets, operation.shape, operation.strides)]
     if counts != [2, 2, 2]:
         raise VerifyException(f"{what} on an address takes two offsets, two sizes and two strides, not "
-                              f"{counts[0]}, {counts[1]} and {counts[2]}")
+                              f"{counts[0]}, {counts[1]} and {counts[2]}\n"
+                              "write %address, [%row, %column], [%height, %width], [%pitch, %one]")
 
 
 def _verify_agreement(operation: Described, sizes: tuple[int, ...], strides: tuple[int, ...]) -> None:

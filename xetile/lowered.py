@@ -111,9 +111,9 @@ class Lowered:
     @property
     def sycl(self) -> str:
         """The kernel as a SYCL C++ file: a free-function kernel with the same body, and a host function ``launch``."""
-        return self._sycl("")
+        return self._sycl(None)
 
-    def _sycl(self, prelude: str) -> str:
+    def _sycl(self, prelude: str | None) -> str:
         try:
             return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
         except XeError as error:

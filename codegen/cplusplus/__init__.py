@@ -44,7 +44,8 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
      r"auto &\2 = *(XETILE_LOCAL \1(*)\3)__sycl_allocateLocalMemory(sizeof(\1\3), 64);"),
     (r"\(private (?=[\w ]+\*\))", "(XETILE_PRIVATE "),
     (r"\bprivate ", ""),  # a parameter: any pointer goes there
-    (r"\b__spirv_Predicated(Load|Store)INTEL\b", r"predicated_\1"),  # not a name to the runtime's compiler yet
+    (r"\b__spirv_PredicatedLoadINTEL\b", "predicated_load"),
+    (r"\b__spirv_PredicatedStoreINTEL\b", "predicated_store"),
     (r"\bglobal\b", "XETILE_GLOBAL"),
     (r"\blocal\b", "XETILE_LOCAL"),
     (rf"\b({'|'.join(sorted(_RESERVED))})\b", r"\1_cplusplus"),
@@ -65,6 +66,11 @@ def _translated(code: str) -> str:
     for pattern, new in _WORDS:
         code = re.sub(pattern, new, code)
     return code
+
+
+def supplied(prototype: str) -> bool:
+    """Whether :func:`header` defines the function that a prototype of OpenCL C declares."""
+    return "__spirv_Predicated" in prototype
 
 
 @cache

@@ -30,7 +30,8 @@ typedef _Float16 half;
   define(char, ##__VA_ARGS__) define(short, ##__VA_ARGS__) define(int, ##__VA_ARGS__) define(long, ##__VA_ARGS__)
 #define XETILE_UNSIGNED(define, ...)                                                          \
   define(uchar, ##__VA_ARGS__) define(ushort, ##__VA_ARGS__) define(uint, ##__VA_ARGS__) define(ulong, ##__VA_ARGS__)
-#define XETILE_FLOATS(define, ...) define(half, ##__VA_ARGS__) define(float, ##__VA_ARGS__) define(double, ##__VA_ARGS__)
+#define XETILE_FLOATS(define, ...) \
+  define(half, ##__VA_ARGS__) define(float, ##__VA_ARGS__) define(double, ##__VA_ARGS__)
 XETILE_INTEGERS(XETILE_VECTORS)
 XETILE_UNSIGNED(XETILE_VECTORS)
 XETILE_FLOATS(XETILE_VECTORS)
@@ -234,6 +235,14 @@ inline void sub_group_barrier(uint flags, uint scope = memory_scope_sub_group) {
 }
 inline void atomic_work_item_fence(uint flags, uint order, uint scope) { __spirv_MemoryBarrier(scope, flags | order); }
 
+// SYCL's compiler passes no split barrier on: arriving is a release, and the whole barrier stands at the wait.
+inline void intel_work_group_barrier_arrive(uint flags, uint scope = memory_scope_work_group) {
+  atomic_work_item_fence(flags, memory_order_release, scope);
+}
+inline void intel_work_group_barrier_wait(uint flags, uint scope = memory_scope_work_group) {
+  work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, scope);
+}
+
 typedef int atomic_int;
 typedef uint atomic_uint;
 typedef long atomic_long;
@@ -267,12 +276,16 @@ template <class P, class V> inline V atomic_cmpxchg(P *at, V expected, V value) 
 template <class P, class V> inline V atom_cmpxchg(P *at, V expected, V value) {
   return atomic_cmpxchg(at, expected, value);
 }
-template <class T> inline T predicated_Load(const XETILE_GLOBAL T *at, bool active, typename itself<T>::type otherwise) {
-  return active ? *at : otherwise;
+
+// SPIR-V's predicated loads and stores, which SYCL's compiler does not pass on, as branches.
+template <class T>
+inline T predicated_load(const XETILE_GLOBAL T *at, bool active, typename itself<T>::type otherwise) {
+  if (active) otherwise = *at;
+  return otherwise;
 }
-template <class T> inline void predicated_Store(XETILE_GLOBAL T *at, typename itself<T>::type value, bool active) {
+template <class T> inline void predicated_store(XETILE_GLOBAL T *at, typename itself<T>::type value, bool active) {
   if (active) *at = value;
 }
-template <class P> inline void prefetch(const P *at, ulong count) { __spirv_ocl_prefetch(at, count); }
+template <class P> inline void prefetch(P *at, ulong count) { __spirv_ocl_prefetch(at, count); }
 
 }  // namespace xetile::opencl

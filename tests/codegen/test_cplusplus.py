@@ -14,6 +14,7 @@ from xdsl.ir import Block, Region
 from codegen import launcher, sycl, usm
 from codegen.cplusplus import declarations, translate
 from codegen.opencl import Source
+from codegen.prelude import prelude_for
 from codegen.spirv import entry_points
 from codegen.sycl_compiler import compile_sycl
 from xegpu import dtypes
@@ -36,6 +37,7 @@ from xegpu.errors import TargetError
     ("int new = this + newer;", "int new_cplusplus = this_cplusplus + newer;"),
     ("#pragma OPENCL EXTENSION cl_khr_fp16 : enable\nx", "x"),
     ("// global (float8)(a)\nx / 2 /* new */", "// global (float8)(a)\nx / 2 /* new */"),
+    ("x = __spirv_PredicatedLoadINTEL(p, c, 0);", "x = predicated_load(p, c, 0);"),
     ("globals local_id privately", "globals local_id privately"),
 ])
 def test_words_are_translated(opencl: str, cplusplus: str) -> None:
@@ -82,7 +84,8 @@ def run_both(body: str, *arrays: np.ndarray[Any, Any], lanes: int = 16, subgroup
     source = Source("f", text, "", subgroups, lanes, (0,) * len(arrays))
     spirv = compile_sycl(sycl.emit(source, taking([MemRefType(dtype.mlir, [DYNAMIC_INDEX]) for dtype in types])))
     results = []
-    for program, name, options in ((text, "f", "-cl-std=CL3.0"), (spirv, entry_points(spirv)[0], "")):
+    programs = (prelude_for(text) + text, "f", "-cl-std=CL3.0"), (spirv, entry_points(spirv)[0], "")
+    for program, name, options in programs:
         copies = [array.copy() for array in arrays]
         placed = usm.copy_in(copies, queue)
         kernel = launcher.find_kernel(launcher.build_program(queue, program, options), name)
@@ -91,6 +94,33 @@ def run_both(body: str, *arrays: np.ndarray[Any, Any], lanes: int = 16, subgroup
             usm.copy_out(there, here)
         results.append(copies)
     return results[0], results[1]
+
+
+def test_prototypes_stand_outside_the_kernels_namespace() -> None:
+    """Devices' compilers know builtins by their C++ names."""
+    before = "int get_mystery(int, global float *);\n" \
+             "float __attribute__((overloadable)) __spirv_PredicatedLoadINTEL(global const float *, bool, float);\n"
+    text = f"{before}__attribute__((intel_reqd_sub_group_size(8)))\n__attribute__((reqd_work_group_size(8, 1, 1)))\n" \
+           "kernel void f(global float *a)\n{\n  a[0] = get_mystery(2, a);\n}\n"
+    types = [MemRefType(dtypes.f32.mlir, [DYNAMIC_INDEX])]
+    file = sycl.emit(Source("f", text, "", 1, 8, (0,)), taking(types))
+    outside = file[:file.index("namespace xetile::f {")]
+    assert "\nXETILE_EXTERN int get_mystery(int, XETILE_GLOBAL float *);\n" in outside
+    assert file.count("get_mystery") == 2
+    assert "__spirv_Predicated" not in file
+
+
+@pytest.mark.parametrize(("lanes", "doubles"), [(16, True), (8, False)])
+def test_a_kernel_learns_which_atomics_the_gpu_has(lanes: int, doubles: bool) -> None:
+    before = "".join(f"#ifdef __opencl_c_ext_fp{bits}_global_atomic_add\n#define HAS_{bits}\n#endif\n"
+                     for bits in (32, 64))
+    text = f"{before}__attribute__((intel_reqd_sub_group_size({lanes})))\n" \
+           f"__attribute__((reqd_work_group_size({lanes}, 1, 1)))\nkernel void f(global float *a)\n{{\n}}\n"
+    source, types = Source("f", text, "", 1, lanes, (0,)), [MemRefType(dtypes.f32.mlir, [DYNAMIC_INDEX])]
+    file = sycl.emit(source, taking(types))
+    assert "#define __opencl_c_ext_fp32_global_atomic_add 1\n" in file
+    assert ("#define __opencl_c_ext_fp64_global_atomic_add 1\n" in file) == doubles
+    assert "#define __opencl_c" not in sycl.emit(source, taking(types), "")
 
 
 def taking(types: list[MemRefType]) -> func.FuncOp:
@@ -124,6 +154,9 @@ BODIES = {
                     "  barrier(CLK_LOCAL_MEM_FENCE);\n  a[i] = t[(3 - r) * 16 + ((c + 5) & 15)];\n"
                     "  b[i] = get_num_groups(0) + 10 * get_sub_group_id() + 100 * get_local_size(0) + "
                     "vload2((i + 17) & 63, words).s0;",
+    "split barrier": "  local float t[64];\n  t[i & 63] = a[i];\n"
+                     "  intel_work_group_barrier_arrive(CLK_LOCAL_MEM_FENCE);\n  b[i] = i;\n"
+                     "  intel_work_group_barrier_wait(CLK_LOCAL_MEM_FENCE);\n  a[i] = t[(i + 17) & 63];\n",
     "atomics": "  volatile global int *at = (volatile global int *)b;\n"
                "  atomic_fetch_add_explicit((volatile global atomic_int *)at, (int)a[i], memory_order_relaxed, "
                "memory_scope_device);\n"

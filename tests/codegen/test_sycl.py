@@ -19,7 +19,7 @@ from test_opencl import arithmetic, conversions, half_product, rounded_product
 from test_opencl import integers as integer_operators
 
 import xetile as xt
-from codegen import sycl_compiler
+from codegen import sycl_compiler, sycl_jit
 from codegen.isa import read_mix
 from codegen.offline import compile_device, disassemble
 from codegen.spirv import entry_points, imports, is_spirv
@@ -284,22 +284,52 @@ def test_a_function_that_exists_nowhere_is_named() -> None:
 def test_a_changed_interface_is_noticed(answer: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = answer.get("data", b"\x03\x02\x23\x07" * 9)
     buffer = ctypes.create_string_buffer(data, max(len(data), 1))
-    image = sycl_compiler._Image(answer.get("format", 2), 64, ctypes.addressof(buffer), answer.get("size", len(data)))
+    image = sycl_jit.Image(answer.get("format", 2), 64, ctypes.addressof(buffer), answer.get("size", len(data)))
     if "begin" in answer:
         image.begin = answer["begin"]
-    result = sycl_compiler._Result(0, 0, ctypes.pointer(image), answer.get("image_count", 1))
-    monkeypatch.setattr(sycl_compiler, "_function", lambda: lambda *_: result)
+    result = sycl_jit.Result(0, 0, ctypes.pointer(image), answer.get("image_count", 1))
+
+    def compiled(*_: Any) -> bytes:
+        try:
+            return sycl_jit.compiled(SimpleNamespace(compileSYCL=Answer(result)), b"", [])
+        except sycl_jit.Changed as error:
+            raise sycl_compiler._changed(str(error)) from None
+
+    require_sycl_compiler()
+    monkeypatch.setattr(sycl_compiler, "_compiled", compiled)
     with pytest.raises(xt.ToolError, match=f"(?s)private interface.*has changed.*{says}.*2026.1"):
         compile_sycl(f"// {says}")
 
 
-def test_a_library_without_the_function_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sycl_compiler.ctypes, "CDLL", lambda _: SimpleNamespace())
-    monkeypatch.setattr(sycl_compiler, "find_sycl_compiler", lambda: Path("libsycl-jit.so"))
-    sycl_compiler._function.cache_clear()
-    with pytest.raises(xt.ToolError, match="no function compileSYCL"):
-        compile_sycl("// another library")
-    sycl_compiler._function.cache_clear()
+class Answer:
+    """A function of a library that gives one result, whatever it is called with."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def __call__(self, *_: Any) -> Any:
+        return self.result
+
+
+@pytest.mark.parametrize(("script", "says"), [
+    ("import sys; sys.stderr.write('an extension'); sys.exit(18)", "ended with code 18: an extension"),
+    ("import os; os.abort()", "ended with code -6"),
+    ("import sys; sys.stderr.write('no function compileSYCL'); sys.exit(66)", "has changed: no function compileSYCL"),
+])
+def test_a_compiler_that_ends_its_process_ends_no_other(script: str, says: str, monkeypatch: pytest.MonkeyPatch,
+                                                        tmp_path: Path) -> None:
+    """The library calls exit() where its translator meets what it does not expect."""
+    require_sycl_compiler()
+    program = tmp_path / "jit.py"
+    program.write_text(script)
+    monkeypatch.setattr(sycl_jit, "__file__", str(program))
+    with pytest.raises(xt.ToolError, match=says):
+        compile_sycl(f"// {says}")
+
+
+def test_a_library_without_the_function_is_another_one() -> None:
+    with pytest.raises(sycl_jit.Changed, match="no function compileSYCL"):
+        sycl_jit.compiled(SimpleNamespace(), b"", [])
 
 
 def test_without_the_library_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 import xetile as xt
 from xetile.lowered import Lowered
 
-STAGES = ("xetile", "subgroup", "row-major", "blocked", "xegpu-blocks", "xegpu-packed", "xegpu-lanes", "xegpu")
+STAGES = ("xetile", "subgroup", "row-major", "blocked", "xegpu-blocks", "xegpu-packed", "xegpu-lanes",
+          "xegpu-scheduled", "xegpu")
 TARGETS = ("pvc", "dg2", "cpu")
 
 

@@ -40,6 +40,20 @@ def verify_lanes(tile: TileParameters) -> None:
                               "make wi_layout x wi_data divide it")
 
 
+def verify_stored_map(value: WgMap | None, tile: TileParameters) -> None:
+    """Raise unless a vector goes to a tile that is dealt out as the vector is; a map that is not known may be any."""
+    if value is not None and value != tile.encoding.wg_map:
+        raise VerifyException(f"the vector is dealt out as {value}, the tile as {tile.encoding.wg_map}\n"
+                              "give both the same wg_map, or put a tile_conv_layout between")
+
+
+def verify_same_subgroups(source: WgMap | None, result: WgMap) -> None:
+    """Raise unless a vector and its transpose are dealt to as many subgroups."""
+    if source is not None and source.subgroups != result.subgroups:
+        raise VerifyException(f"{source} has {source.subgroups} subgroups, and {result} has {result.subgroups}\n"
+                              f"both deal to the subgroups of one work-group, as {source.transposed()} does")
+
+
 def verify_product_maps(a: WgMap | None, b: WgMap | None, acc: WgMap | None, result: WgMap | None, depth: int) -> None:
     """Raise unless each subgroup holds all that its part of a product needs (XeTile.md, ``tile_mma`` with ``wg_map``).
 

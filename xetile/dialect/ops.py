@@ -23,12 +23,20 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xegpu.constants import number
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.memrefs import is_shared, static_form, verify_described
 from xegpu.origins import arrays_of
 from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
-from xetile.dialect.encodings import verify_lanes, verify_memory_space, verify_product_maps
+from xetile.dialect.elements import verify_element, verify_order, verify_padding, verify_product_types
+from xetile.dialect.encodings import (
+    verify_lanes,
+    verify_memory_space,
+    verify_product_maps,
+    verify_same_subgroups,
+    verify_stored_map,
+)
 from xetile.dialect.maps import map_of
 from xetile.distribution import Pair, WgMap
 
@@ -88,36 +96,36 @@ class InitTileOp(IRDLOperation):
         verify_described(self, "a tile")
         _check_window(tile, "this init_tile", "init_tile(array, offsets=index_vector)")
         if isinstance(source, MemRefType) and source.element_type != tile.element_type:
-            raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
-        _verify_order(tile, None if self.shape else static_form(source))
+            raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
+                                  f"make the tile of {source.element_type}")
+        verify_element(tile)
+        verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_known(self))
         _verify_encoding(tile)
         verify_memory_space(tile, source)
 
 
-def _verify_order(tile: TileParameters, static: tuple[tuple[int, ...], tuple[int, ...]] | None) -> None:
-    """Raise unless ``order`` is how a memref of static shape lies in memory (XeTile.md, Appendix 1)."""
-    if static is None:
-        return
-    (rows, columns), (down, across) = static[0][-2:], static[1][-2:]
-    if tile.encoding.order == (1, 0) and across != 1 and columns != 1 and down == 1:
-        raise VerifyException("the tile has order [1, 0], and its memref is stored column by column\n"
-                              "give the tile order = [0, 1], or the memref a row-major layout")
-    if tile.encoding.order == (0, 1) and down != 1 and rows != 1:
-        raise VerifyException("the tile has order [0, 1], and its memref is not stored column by column\n"
-                              "drop the order, or give the memref the layout affine_map<(d0, d1) -> (d1, d0)>")
+def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | None]]:
+    """Sizes and strides of a tile's matrix, None for those that are known at run time only."""
+    if operation.shape:
+        return [number(size) for size in operation.shape][-2:], [number(stride) for stride in operation.strides][-2:]
+    static = static_form(operation.source.type)
+    return (static[0][-2:], static[1][-2:]) if static else ((None, None), (None, None))
 
 
 def _verify_encoding(tile: TileParameters) -> None:
     blocks, order = tile.encoding.inner_blocks, tile.encoding.order
     if sorted(order) != [0, 1]:
-        raise VerifyException(f"order must be [1, 0] or [0, 1], not {list(order)}")
+        raise VerifyException(f"order must be [1, 0] or [0, 1], not {list(order)}\n"
+                              "use [1, 0] for rows that are contiguous, [0, 1] for columns")
     dealt = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
     if blocks and (len(blocks) != 2 or min(blocks) <= 0):
-        raise VerifyException(f"inner_blocks are two positive integers, not {list(blocks)}")
+        raise VerifyException(f"inner_blocks are two positive integers, not {list(blocks)}\n"
+                              "give the rows and columns of a block, for example [8, 16]")
     if blocks and any(size % block for covered in (tile.shape, dealt)
                       for size, block in zip(covered, blocks, strict=True)):
         raise VerifyException(f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
-                              + (f", of which a subgroup has {text(dealt)}" if dealt != tile.shape else ""))
+                              + (f", of which a subgroup has {text(dealt)}" if dealt != tile.shape else "")
+                              + f"\nuse blocks whose rows divide {dealt[0]} and whose columns divide {dealt[1]}")
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
     verify_lanes(tile)
@@ -159,8 +167,10 @@ class LoadTileOp(IRDLOperation):
         if shape_of(self.result) != tile.blocked_shape() or self.result.type.element_type != tile.element_type:  # type: ignore
             raise VerifyException(
                 f"loading {self.tile.type} gives a vector<{text(tile.blocked_shape())}x{tile.element_type}>, "
-                f"not {self.result.type}"
+                f"not {self.result.type}\na load gives the elements as they are: convert or reshape what it gives"
             )
+        if self.padding is not None:
+            verify_padding(self.padding, tile)
 
 
 @irdl_op_definition
@@ -179,11 +189,13 @@ class StoreTileOp(IRDLOperation):
         tile = tile_of(self.tile)
         _check_window(tile, "store_tile", "store_scatter(value, tile, mask)")
         if shape_of(self.value) != tile.blocked_shape():
-            raise VerifyException(f"a vector of {text(shape_of(self.value))} does not fit a tile of {text(tile.shape)}")
+            raise VerifyException(f"a vector of {text(shape_of(self.value))} does not fit a tile of {text(tile.shape)}"
+                                  f"\na tile takes the vector that a load of it gives: {text(tile.blocked_shape())}")
         if self.value.type.element_type != tile.element_type:  # type: ignore[attr-defined]
             given = of_mlir(self.value.type.element_type)  # type: ignore[attr-defined]
             raise VerifyException(f"a vector of {given} does not fit a tile of {tile.dtype}\n"
                                   f"convert it with .to(xt.{tile.dtype})")
+        verify_stored_map(map_of(self.value), tile)
 
 
 @irdl_op_definition
@@ -204,7 +216,8 @@ class PrefetchTileOp(IRDLOperation):
             raise VerifyException("a tile in shared local memory cannot be prefetched: there is no cache before it\n"
                                   "drop the prefetch, or prefetch what is stored there from its own array")
         if not 0 <= self.locality.value.data <= 3:
-            raise VerifyException(f"locality is 0, 1, 2 or 3, not {self.locality.value.data}")
+            raise VerifyException(f"locality is 0, 1, 2 or 3, not {self.locality.value.data}\n"
+                                  "use 3 to keep the tile close, 2 for what is needed later")
 
 
 @irdl_op_definition
@@ -224,7 +237,8 @@ class UpdateTileOffsetOp(IRDLOperation):
     def verify_(self) -> None:
         _check_window(tile_of(self.tile), "moving by rows and columns", "update_tile_offset(tile, index_vector)")
         if len(self.offsets) != 2 or self.tile.type != self.result.type:
-            raise VerifyException("a tile moves by two offsets and keeps its type")
+            raise VerifyException("a tile moves by two offsets and keeps its type\n"
+                                  "write %tile, [%rows, %columns], with the tile's own type behind the arrow")
 
 
 @irdl_op_definition
@@ -251,9 +265,11 @@ class TileMmaOp(IRDLOperation):
     def verify_(self) -> None:
         a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
         if self.acc is not None and self.acc.type != self.result.type:
-            raise VerifyException(f"the accumulator is {self.acc.type}, the result {self.result.type}")
+            raise VerifyException(f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
+                                  "a product has the type of what it is added to: make both the same")
         if len({len(a), len(b), len(c)}) != 1 or len(a) not in (2, 4):
-            raise VerifyException("A, B and C must all have two dimensions, or all four")
+            raise VerifyException(f"A is {text(a)}, B {text(b)} and C {text(c)}: they must all have two dimensions, or "
+                                  "all four\nuse tile_pack or tile_unpack where one of them is in blocks")
         pairs = list(zip(a, b, c, strict=True))
         for (rows, inner), (depth, columns), (m, n) in (tuple(zip(*pairs[i:i + 2], strict=True))
                                                         for i in range(0, len(a), 2)):
@@ -263,9 +279,10 @@ class TileMmaOp(IRDLOperation):
             if (rows, columns) != (m, n):
                 raise VerifyException(f"A {text(a)} times B {text(b)} is not {text(c)}\n"
                                       f"the accumulator must be {rows}x{columns}")
+        verify_product_types(self.a.type, self.b.type, self.result.type)
         acc = None if self.acc is None else map_of(self.acc)
         result = None if self.wg_map is None else self.wg_map.data
-        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, a[-1])
+        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, flat_shape(a)[1])
 
 
 @irdl_op_definition
@@ -288,11 +305,20 @@ class TileTransposeOp(IRDLOperation):
 
     def verify_(self) -> None:
         if [axis.value.data for axis in self.permutation] != [1, 0]:
-            raise VerifyException("tile_transpose exchanges the two dimensions: its permutation is [1, 0]")
-        if shape_of(self.result) != shape_of(self.source)[::-1] or len(shape_of(self.source)) != 2:
-            raise VerifyException(f"transposing {self.source.type} does not give {self.result.type}")
+            given = [axis.value.data for axis in self.permutation]
+            raise VerifyException("tile_transpose exchanges the two dimensions: its permutation is [1, 0], not "
+                                  f"{given}\nwrite [1, 0], or leave the operation out")
+        if len(shape_of(self.source)) != 2:
+            raise VerifyException(f"tile_transpose takes a vector of two dimensions, and {self.source.type} has "
+                                  f"{len(shape_of(self.source))}\nuse tile_unpack first, tile_pack afterwards")
+        element = self.source.type.element_type  # type: ignore[attr-defined]
+        turned = VectorType(element, shape_of(self.source)[::-1])
+        if self.result.type != turned:
+            raise VerifyException(f"transposing {self.source.type} does not give {self.result.type}\n"
+                                  f"it gives {turned}")
         if self.wg_map is not None:
             check_map(self.wg_map.data, shape_of(self.result))
+            verify_same_subgroups(map_of(self.source), self.wg_map.data)
 
 
 @irdl_op_definition
@@ -313,7 +339,7 @@ class TilePackOp(IRDLOperation):
         super().__init__(operands=[source], result_types=[result], properties={"inner_blocks": _blocks(blocks)})
 
     def verify_(self) -> None:
-        _verify_blocking(shape_of(self.source), shape_of(self.result), self.inner_blocks)
+        _verify_blocking(self.source, self.result, self.inner_blocks)
 
 
 @irdl_op_definition
@@ -335,16 +361,22 @@ class TileUnpackOp(IRDLOperation):
                          properties={"inner_blocks": _blocks((blocks[0], blocks[1]))})
 
     def verify_(self) -> None:
-        _verify_blocking(shape_of(self.result), shape_of(self.source), self.inner_blocks)
+        _verify_blocking(self.result, self.source, self.inner_blocks)
 
 
 def _blocks(blocks: Pair) -> ArrayAttr[IntegerAttr]:
     return ArrayAttr([IntegerAttr(size, i64) for size in blocks])
 
 
-def _verify_blocking(flat: tuple[int, ...], blocked: tuple[int, ...], attribute: ArrayAttr[IntegerAttr]) -> None:
+def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
+    flat, blocked = shape_of(plain), shape_of(packed)
     blocks = tuple(size.value.data for size in attribute)
     if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:
-        raise VerifyException(f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them")
+        raise VerifyException(f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them, not "
+                              f"{text(flat)} to {text(blocked)}\na vector<64x32> in blocks of [16, 16] is 4x2x16x16")
     if (blocked[0] * blocked[2], blocked[1] * blocked[3]) != flat:
-        raise VerifyException(f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}")
+        raise VerifyException(f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}\n"
+                              f"{text(blocked)} is {text(flat_shape(blocked))} in two dimensions")
+    if plain.type.element_type != packed.type.element_type:  # type: ignore[attr-defined]
+        raise VerifyException(f"{plain.type} and {packed.type} have different elements\n"
+                              "blocks hold the elements as they are: convert them before or afterwards")

@@ -23,6 +23,9 @@ from xegpu.dialect.scattered import AtomicKindAttr, check_elements, check_kind
 from xegpu.memrefs import is_shared
 from xegpu.origins import arrays_of
 from xetile.dialect.attributes import TileParameters, TileType
+from xetile.dialect.elements import verify_padding
+from xetile.dialect.encodings import verify_stored_map
+from xetile.dialect.maps import map_of
 from xetile.dialect.ops import TILE, VECTOR, check_map, shape_of, text, tile_of
 
 
@@ -122,6 +125,8 @@ class LoadGatherOp(IRDLOperation):
         _check_scattered(tile, "load_gather", "load_tile")
         _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
         _check_vector("result", self.result, tile, tile.element_type, "a load gives the elements as they are")
+        if self.padding is not None:
+            verify_padding(self.padding, tile)
 
 
 @irdl_op_definition
@@ -141,6 +146,7 @@ class StoreScatterOp(IRDLOperation):
         tile = tile_of(self.tile)
         _check_scattered(tile, "store_scatter", "store_tile")
         _check_vector("value", self.value, tile, tile.element_type, f"convert it with .to(xt.{tile.dtype})")
+        verify_stored_map(map_of(self.value), tile)
         _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
 
 
@@ -176,6 +182,7 @@ class AtomicRMWTileOp(IRDLOperation):
             _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
         for name, value in (("value", self.value), ("result", self.result)):
             _check_vector(name, value, tile, tile.element_type, f"convert it with .to(xt.{tile.dtype})")
+        verify_stored_map(map_of(self.value), tile)
 
 
 OPERATIONS = (InitScatteredTileOp, UpdateScatteredTileOp, LoadGatherOp, StoreScatterOp, AtomicRMWTileOp)

@@ -57,7 +57,7 @@ def _check_axes(operation: TileReduceOp | TileBroadcastOp, what: str) -> None:
     axes, rank = axes_of(operation), len(shape_of(operation.source))
     if rank not in (2, 4) or len(shape_of(operation.result)) != rank:
         raise VerifyException(f"{operation.name} takes a vector of two dimensions, or of four if it is blocked, and "
-                              "keeps them")
+                              "keeps them\nmake it two-dimensional first, such as 1x32")
     options = [[0], [1], [0, 1]] if rank == 2 else [[0, 2], [1, 3], [0, 1, 2, 3]]
     if sorted(axes) not in options:
         names = " or ".join(map(str, options))
@@ -138,7 +138,8 @@ class TileReduceOp(_AxesOp):
         reduced = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
         if shape_of(self.result) != reduced or _element(self.result) != _element(self.source):
             raise VerifyException(f"reducing {self.source.type} along {list(axes)} gives a "
-                                  f"vector<{text(reduced)}x{_element(self.source)}>, not {self.result.type}")
+                                  f"vector<{text(reduced)}x{_element(self.source)}>, not {self.result.type}\n"
+                                  "what is reduced stays as dimensions of size 1, and the element type stays")
         try:
             dtype = of_mlir(_element(self.source))
             if kind_of(self.kind.data, dtype) != self.kind.data:
@@ -230,7 +231,8 @@ class TileConvLayoutOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.source.type != self.result.type:
-            raise VerifyException(f"another layout makes of {self.source.type} the same type, not {self.result.type}")
+            raise VerifyException(f"another layout makes of {self.source.type} the same type, not {self.result.type}\n"
+                                  "convert or reshape before or afterwards")
         if len(shape_of(self.source)) != 2:
             raise VerifyException("a wg_map deals out vectors of two dimensions")
         source = _check_maps(self, self.source, self.wg_map, self.result)

@@ -55,7 +55,22 @@ def normalise(function: func.FuncOp) -> None:
             rule(operation)
     for operation in function.walk():
         _check(operation)
+    _check_subgroups(function)
     _Maps(function).settle()
+
+
+def _check_subgroups(function: func.FuncOp) -> None:
+    """Raise unless all maps deal to as many subgroups: those of one work-group."""
+    first: WgMap | None = None
+    for operation in function.walk():
+        tiles = [value.type.data.encoding.wg_map for value in operation.results if isinstance(value.type, TileType)]
+        given = operation.properties.get("wg_map")
+        for map_ in (*tiles, given.data if isinstance(given, WgMapAttr) else None):
+            first = first or map_
+            if map_ is not None and first is not None and map_.subgroups != first.subgroups:
+                _fail(operation, f"{map_} has {map_.subgroups} subgroups, and {first} above has {first.subgroups}",
+                      "all maps of a kernel share out one work-group: make the product of every sg_layout "
+                      f"{first.subgroups}")
 
 
 def _check(operation: Operation) -> None:

@@ -15,6 +15,7 @@ from xegpu.errors import XeError
 from xegpu.reductions import kind_of
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType, WgMapAttr
+from xetile.dialect.elements import limits_of
 from xetile.dialect.hints import LEVELS, CacheHintAttr
 from xetile.dialect.maps import map_of
 from xetile.dialect.scattered import (
@@ -145,7 +146,7 @@ def _padding(sketch: Sketch, dtype: DType) -> Attribute | None:
     if not isinstance(given, (FloatAttr, IntegerAttr)):
         sketch.fail(f"padding is {given}", "give a number: {padding = 1.0}")
     number = given.value.data
-    if not dtype.is_float and number != int(number):
+    if not dtype.is_float and (number != int(number) or int(number) not in limits_of(dtype)):
         sketch.fail(f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds")
     if number == 0:
         return None
