@@ -47,7 +47,7 @@ from xegpu.targets import Target
 GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
 """Grid axis to OpenCL dimension: the last axis of a grid runs fastest."""
 Names = tuple[str, ...]
-_LARGE = "-cl-intel-256-GRF-per-thread"
+LARGE = "-cl-intel-256-GRF-per-thread"
 _SMALL_BUDGET = 0.7
 
 
@@ -148,7 +148,7 @@ def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: in
             f"a work-group of {subgroups} subgroups that need about {needed:.0f} registers each: with more than "
             f"{small} registers a thread, {target.name} has at most {target.subgroups[1]} subgroups",
             f"lower sg_layout to {target.subgroups[1]} subgroups, or make the subgroup's tile smaller")
-    return _LARGE
+    return LARGE
 
 
 def registers_needed(function: func.FuncOp) -> int:

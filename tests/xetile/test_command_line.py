@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device, require_mlir_opt, require_ocloc
+from conftest import require_device, require_mlir_opt, require_ocloc, require_sycl_compiler
 
 import xetile as xt
 from xetile.commands import main
@@ -109,6 +109,7 @@ def test_emit_text(xetile: Any, text: Path, target: str, tmp_path: Path) -> None
 
 def test_emit_binaries(xetile: Any, tmp_path: Path) -> None:
     require_ocloc()
+    require_sycl_compiler()
     made = {}
     for name in ("spirv", "binary"):
         path = tmp_path / name
@@ -117,6 +118,7 @@ def test_emit_binaries(xetile: Any, tmp_path: Path) -> None:
         made[name] = path.read_bytes()[:4]
     assert made == {"spirv": b"\x03\x02\x23\x07", "binary": b"\x7fELF"}
     assert "dpas" in xetile("emit", GEMM, *SPECS, *SMALL, "--target", "bmg", "--format", "isa").out
+    assert " launch(sycl::queue" in xetile("emit", GEMM, *SPECS, *SMALL, "--target", "bmg", "--format", "sycl").out
     assert "0, 0 bytes" in xetile("emit", GEMM, *SPECS, *SMALL, "--target", "bmg", "--format", "report").out
 
 

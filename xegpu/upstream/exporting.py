@@ -18,7 +18,7 @@ from xegpu.memrefs import Described, is_shared, static_form
 from xegpu.rewriting import Rebuilder, Rule, erase_dead, exchanged, number, verify
 from xegpu.targets import Target
 from xegpu.upstream.attributes import Desc, DescType
-from xegpu.upstream.ops import CreateNdTdescOp
+from xegpu.upstream.descriptors import CreateNdTdescOp
 
 CHIPS = ("pvc", "bmg")
 """Targets that LLVM's own lowering knows."""

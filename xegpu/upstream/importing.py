@@ -33,6 +33,8 @@ from xegpu.rewriting import Rebuilder, Rule, exchanged, number
 from xegpu.upstream import ops
 from xegpu.upstream.addresses import place_of
 from xegpu.upstream.attributes import Desc
+from xegpu.upstream.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.upstream.indices import desc_of
 from xegpu.upstream.reductions import is_neutral
 from xegpu.upstream.vectors import FenceOp, InsertStridedSliceOp, MultiReductionOp
 
@@ -125,8 +127,8 @@ class Import(Rebuilder):
         return [self.add(start, by) for start, by in zip(mine, given, strict=True)]
 
 
-def _create(build: Import, operation: ops.CreateNdTdescOp) -> None:
-    desc = ops.desc_of(operation.result)
+def _create(build: Import, operation: CreateNdTdescOp) -> None:
+    desc = desc_of(operation.result)
     if len(desc.shape) != 2:
         build.refuse(f"a tensor_desc of {len(desc.shape)} dimensions is not read",
                      "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
@@ -141,7 +143,7 @@ def _create(build: Import, operation: ops.CreateNdTdescOp) -> None:
     build.set(operation.result, tuple(starts), Described(source, tuple(sizes), tuple(strides), desc))
 
 
-def _steps(operation: ops.CreateNdTdescOp) -> list[SSAValue | int]:
+def _steps(operation: CreateNdTdescOp) -> list[SSAValue | int]:
     """Strides, a literal 1 as the array's own where all else is the array's own, too: LLVM wants to see that number.
 
     Then the descriptor is one of the array itself, which may be reached as the array may.
@@ -177,7 +179,7 @@ def _own_numbers(build: Import, source: SSAValue) -> tuple[list[SSAValue], list[
     return list(metadata.sizes), list(metadata.strides)
 
 
-def _update(build: Import, operation: ops.UpdateNdOffsetOp) -> None:
+def _update(build: Import, operation: UpdateNdOffsetOp) -> None:
     old = build.get(operation.desc)
     steps = build.mixed(operation.starts)
     steps = [build.constant(0)] * (len(old.values) - len(steps)) + steps
@@ -270,8 +272,8 @@ def _lane(build: Import, operation: Operation) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    ops.CreateNdTdescOp: _create,
-    ops.UpdateNdOffsetOp: _update,
+    CreateNdTdescOp: _create,
+    UpdateNdOffsetOp: _update,
     FenceOp: _fence,
     InsertStridedSliceOp: _insert,
     arith.ConstantOp: _constant,

@@ -1,32 +1,12 @@
-"""Operations of LLVM's XeGPU dialect, as LLVM 23 has them.
-
-Descriptors stand on whole arrays; the operations that move data say where. Up to LLVM 22 a descriptor had offsets of
-its own and was moved by ``update_nd_offset``; that spelling is read too.
-"""
+"""Operations of LLVM's XeGPU dialect that move and compute, as LLVM 23 has them: each movement says where."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    DenseArrayBase,
-    IndexType,
-    IntegerAttr,
-    MemRefType,
-    UnitAttr,
-    VectorType,
-    i64,
-)
-from xdsl.dialects.utils.dynamic_index_list import (
-    get_dynamic_index_list,
-    parse_dynamic_index_list_without_types,
-    print_dynamic_index_list,
-)
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     base,
@@ -44,212 +24,24 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.dtypes import of_mlir
-from xegpu.upstream.attributes import CacheHintAttr, Desc, DescType, LayoutAttr, SliceAttr
+from xegpu.upstream.attributes import CacheHintAttr, LayoutAttr, SliceAttr
+from xegpu.upstream.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.upstream.indices import (
+    Mixed,
+    desc_of,
+    joined,
+    parse_mixed,
+    parse_properties,
+    print_mixed,
+    print_properties,
+    resolved,
+    shape_of,
+    split,
+)
 
-DESC = base(DescType)
 VECTOR = base(VectorType)
 LAYOUT = base(LayoutAttr) | base(SliceAttr)
-HINTS = ("l1_hint", "l2_hint", "l3_hint")
 Operands = list[SSAValue | Sequence[SSAValue]]
-Mixed = Sequence[SSAValue | int]
-"""Indices, some of them literal."""
-
-
-def desc_of(value: SSAValue) -> Desc:
-    """The parameters of the descriptor that ``value`` is."""
-    assert isinstance(value.type, DescType)
-    return value.type.data
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return value.type.get_shape()  # type: ignore[attr-defined,no-any-return]
-
-
-def _split(values: Mixed) -> tuple[list[SSAValue], DenseArrayBase]:
-    """The values among ``values``, and all of them as literals with a mark where a value stands."""
-    literal = [value if isinstance(value, int) else DYNAMIC_INDEX for value in values]
-    return [value for value in values if not isinstance(value, int)], DenseArrayBase.from_list(i64, literal)
-
-
-def _joined(values: Sequence[SSAValue], literals: Any) -> list[SSAValue | int]:
-    if literals is None:
-        return list(values)
-    return get_dynamic_index_list(literals.get_values(), values, DYNAMIC_INDEX)
-
-
-def _parse_mixed(parser: Parser) -> tuple[Sequence[UnresolvedOperand], DenseArrayBase]:
-    values, literals = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
-    return values, DenseArrayBase.from_list(i64, literals)
-
-
-def _print_mixed(printer: Printer, values: Sequence[SSAValue], literals: Any) -> None:
-    integers = [DYNAMIC_INDEX] * len(values) if literals is None else literals.get_values()
-    print_dynamic_index_list(printer, DYNAMIC_INDEX, values, integers)
-
-
-def _indices(parser: Parser, values: Sequence[UnresolvedOperand]) -> list[SSAValue]:
-    return [parser.resolve_operand(value, IndexType()) for value in values]
-
-
-def _parse_properties(parser: Parser) -> dict[str, Attribute]:
-    """``<{packed}>``, or the same without angle brackets as older versions print it."""
-    if parser.parse_optional_punctuation("<"):
-        given = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(">")
-        return dict(given)
-    return dict(parser.parse_optional_attr_dict())
-
-
-def _print_properties(printer: Printer, given: dict[str, Attribute]) -> None:
-    if given:
-        printer.print_string(" <{")
-        printer.print_list(given.items(), lambda pair: _print_property(printer, *pair))
-        printer.print_string("}>")
-
-
-def _print_property(printer: Printer, name: str, value: Attribute) -> None:
-    printer.print_string(name)
-    if not isinstance(value, UnitAttr):
-        printer.print_string(" = ")
-        printer.print_attribute(value)
-
-
-@irdl_op_definition
-class CreateNdTdescOp(IRDLOperation):
-    """A descriptor of blocks of an array, which may be a memref or an address with sizes and strides."""
-
-    name = "xegpu.create_nd_tdesc"
-    source = operand_def(Attribute)
-    offsets = var_operand_def(IndexType)
-    shape = var_operand_def(IndexType)
-    strides = var_operand_def(IndexType)
-    const_offsets = opt_prop_def(DenseArrayBase)
-    const_shape = opt_prop_def(DenseArrayBase)
-    const_strides = opt_prop_def(DenseArrayBase)
-    result = result_def(DESC)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
-
-    def __init__(self, source: SSAValue, shape: Mixed, strides: Mixed, result: DescType) -> None:
-        (sizes, const_shape), (steps, const_strides) = _split(shape), _split(strides)
-        super().__init__(operands=[source, [], sizes, steps], result_types=[result],
-                         properties={"const_shape": const_shape, "const_strides": const_strides} if shape else {})
-
-    @property
-    def starts(self) -> list[SSAValue | int]:
-        """The descriptor's own offsets, empty in the present form."""
-        return _joined(self.offsets, self.const_offsets)
-
-    @property
-    def sizes(self) -> list[SSAValue | int]:
-        """The array's sizes, empty if its type tells them."""
-        return _joined(self.shape, self.const_shape)
-
-    @property
-    def steps(self) -> list[SSAValue | int]:
-        """The array's strides, empty if its type tells them."""
-        return _joined(self.strides, self.const_strides)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CreateNdTdescOp:
-        source = parser.parse_unresolved_operand()
-        groups: dict[str, tuple[Sequence[UnresolvedOperand], DenseArrayBase]] = {}
-        if parser._current_token.text == "[":
-            groups["offsets"] = _parse_mixed(parser)
-        while parser.parse_optional_punctuation(","):
-            word = parser.parse_optional_keyword("shape") or parser.parse_optional_keyword("strides")
-            if word is not None:  # up to LLVM 20 both groups had no names
-                parser.parse_punctuation(":")
-            groups[word or ("strides" if "shape" in groups else "shape")] = _parse_mixed(parser)
-        parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        source_type = parser.parse_type()
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        values = {name: _indices(parser, given) for name, (given, _) in groups.items()}
-        return cls.build(
-            operands=[parser.resolve_operand(source, source_type), *(values.get(name, []) for name in _GROUPS)],
-            result_types=[result],
-            properties={f"const_{name}": literals for name, (_, literals) in groups.items()})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.source)
-        if self.starts:
-            _print_mixed(printer, self.offsets, self.const_offsets)
-        for name, values, literals in (("shape", self.shape, self.const_shape),
-                                       ("strides", self.strides, self.const_strides)):
-            if values or literals is not None:
-                printer.print_string(f", {name} : ")
-                _print_mixed(printer, values, literals)
-        printer.print_string(" : ")
-        printer.print_attribute(self.source.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
-    def verify_(self) -> None:
-        desc, source = desc_of(self.result), self.source.type
-        if len(self.sizes) != len(self.steps):
-            raise VerifyException(f"{len(self.sizes)} sizes and {len(self.steps)} strides\n"
-                                  "give one of each a dimension")
-        if not isinstance(source, MemRefType):
-            if not self.sizes:
-                raise VerifyException("an address says nothing of its array\ngive shape : [...], strides : [...]")
-            return
-        if source.element_type != desc.element_type:
-            raise VerifyException(f"a tensor_desc of {desc.element_type} cannot describe a {source}\n"
-                                  f"make it one of {source.element_type}")
-        if len(desc.shape) > len(source.get_shape()):
-            raise VerifyException(f"a tensor_desc of {len(desc.shape)} dimensions on a {source}\n"
-                                  "it has at most as many dimensions as the array")
-        if self.sizes and len(self.sizes) != len(source.get_shape()):
-            raise VerifyException(f"{len(self.sizes)} sizes for a {source}\ngive one a dimension")
-
-
-_GROUPS = ("offsets", "shape", "strides")
-
-
-@irdl_op_definition
-class UpdateNdOffsetOp(IRDLOperation):
-    """The descriptor moved; up to LLVM 22."""
-
-    name = "xegpu.update_nd_offset"
-    desc = operand_def(DESC)
-    offsets = var_operand_def(IndexType)
-    const_offsets = opt_prop_def(DenseArrayBase)
-    result = result_def(DESC)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-
-    @property
-    def starts(self) -> list[SSAValue | int]:
-        """By how much it is moved."""
-        return _joined(self.offsets, self.const_offsets)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> UpdateNdOffsetOp:
-        desc = parser.parse_unresolved_operand()
-        parser.parse_optional_punctuation(",")
-        values, literals = _parse_mixed(parser)
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        if parser.parse_optional_punctuation("->"):
-            parser.parse_type()
-        return cls.build(operands=[parser.resolve_operand(desc, type_), _indices(parser, values)],
-                         result_types=[type_], properties={"const_offsets": literals})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.desc)
-        printer.print_string(", ")
-        _print_mixed(printer, self.offsets, self.const_offsets)
-        printer.print_string(" : ")
-        printer.print_attribute(self.desc.type)
-
-    def verify_(self) -> None:
-        if len(self.starts) != len(desc_of(self.desc).shape):
-            raise VerifyException(f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
 
 
 class MovementOp(IRDLOperation):
@@ -267,7 +59,7 @@ class MovementOp(IRDLOperation):
     @property
     def starts(self) -> list[SSAValue | int]:
         """Where on the array the block stands; empty up to LLVM 22, where the descriptor says it."""
-        return _joined(self.offsets, self.const_offsets)
+        return joined(self.offsets, self.const_offsets)
 
     def _words(self) -> dict[str, Attribute]:
         return {name: value for name, value in self.properties.items() if name != "const_offsets"}
@@ -275,8 +67,8 @@ class MovementOp(IRDLOperation):
     def _print_place(self, printer: Printer) -> None:
         printer.print_operand(self.desc)
         if self.starts:
-            _print_mixed(printer, self.offsets, self.const_offsets)
-        _print_properties(printer, self._words())
+            print_mixed(printer, self.offsets, self.const_offsets)
+        print_properties(printer, self._words())
         printer.print_string(" : ")
 
     def verify_(self) -> None:
@@ -293,8 +85,8 @@ def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[Unresolved
     values: Sequence[UnresolvedOperand] = ()
     properties: dict[str, Attribute] = {}
     if parser._current_token.text == "[":
-        values, properties["const_offsets"] = _parse_mixed(parser)
-    properties |= _parse_properties(parser)
+        values, properties["const_offsets"] = parse_mixed(parser)
+    properties |= parse_properties(parser)
     parser.parse_punctuation(":")
     return desc, values, properties
 
@@ -311,7 +103,7 @@ class LoadNdOp(MovementOp):
 
     def __init__(self, desc: SSAValue, offsets: Mixed, result: Attribute, transpose: bool = False,
                  layout: Attribute | None = None) -> None:
-        values, literals = _split(offsets)
+        values, literals = split(offsets)
         turned = DenseArrayBase.from_list(i64, [1, 0]) if transpose else None
         super().__init__(operands=[desc, values], result_types=[result],
                          properties={"const_offsets": literals, "transpose": turned, "layout": layout})
@@ -322,7 +114,7 @@ class LoadNdOp(MovementOp):
         type_ = parser.parse_type()
         parser.parse_punctuation("->")
         result = parser.parse_type()
-        return cls.build(operands=[parser.resolve_operand(desc, type_), _indices(parser, values)],
+        return cls.build(operands=[parser.resolve_operand(desc, type_), resolved(parser, values)],
                          result_types=[result], properties=properties)
 
     def print(self, printer: Printer) -> None:
@@ -345,8 +137,8 @@ class LoadNdOp(MovementOp):
         shape = desc.loaded(self.packed is not None)
         if self.transpose is not None:
             shape = (*shape[:-2], *reversed(shape[-2:]))
-        if len(_shape(self.result)) > 1 and _shape(self.result) != shape:
-            raise VerifyException(f"this load gives {list(shape)}, not {list(_shape(self.result))}\n"
+        if len(shape_of(self.result)) > 1 and shape_of(self.result) != shape:
+            raise VerifyException(f"this load gives {list(shape)}, not {list(shape_of(self.result))}\n"
                                   "change the type of the result, or of the tensor_desc")
         if self.result.type.element_type != desc.element_type:  # type: ignore[attr-defined]
             raise VerifyException(f"{self.desc.type} does not give {self.result.type}\nelement types must agree")
@@ -360,7 +152,7 @@ class StoreNdOp(MovementOp):
     value = operand_def(VECTOR)
 
     def __init__(self, value: SSAValue, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
-        values, literals = _split(offsets)
+        values, literals = split(offsets)
         super().__init__(operands=[value, desc, values], properties={"const_offsets": literals, "layout": layout})
 
     @classmethod
@@ -372,7 +164,7 @@ class StoreNdOp(MovementOp):
         parser.parse_punctuation(",")
         type_ = parser.parse_type()
         operands: Operands = [parser.resolve_operand(value, value_type), parser.resolve_operand(desc, type_),
-                    _indices(parser, values)]
+                    resolved(parser, values)]
         return cls.build(operands=operands, properties=properties)
 
     def print(self, printer: Printer) -> None:
@@ -387,8 +179,8 @@ class StoreNdOp(MovementOp):
     def verify_(self) -> None:
         super().verify_()
         desc = desc_of(self.desc)
-        if len(_shape(self.value)) > 1 and _shape(self.value) != desc.loaded():
-            raise VerifyException(f"{self.desc.type} stores {list(desc.loaded())}, not {list(_shape(self.value))}\n"
+        if len(shape_of(self.value)) > 1 and shape_of(self.value) != desc.loaded():
+            raise VerifyException(f"{self.desc.type} stores {list(desc.loaded())}, not {list(shape_of(self.value))}\n"
                                   "change the type of the vector, or of the tensor_desc")
         if self.value.type.element_type != desc.element_type:  # type: ignore[attr-defined]
             raise VerifyException(f"{self.desc.type} does not store {self.value.type}\nelement types must agree")
@@ -401,7 +193,7 @@ class PrefetchNdOp(MovementOp):
     name = "xegpu.prefetch_nd"
 
     def __init__(self, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
-        values, literals = _split(offsets)
+        values, literals = split(offsets)
         cached = CacheHintAttr("cached")
         super().__init__(operands=[desc, values], properties={"const_offsets": literals, "l1_hint": cached,
                                                               "l2_hint": cached, "layout": layout})
@@ -409,7 +201,7 @@ class PrefetchNdOp(MovementOp):
     @classmethod
     def parse(cls, parser: Parser) -> PrefetchNdOp:
         desc, values, properties = _parse_place(parser)
-        operands: Operands = [parser.resolve_operand(desc, parser.parse_type()), _indices(parser, values)]
+        operands: Operands = [parser.resolve_operand(desc, parser.parse_type()), resolved(parser, values)]
         return cls.build(operands=operands, properties=properties)
 
     def print(self, printer: Printer) -> None:
@@ -448,7 +240,7 @@ class DpasOp(IRDLOperation):
                                   "make them equal")
         if self.a.type.element_type != self.b.type.element_type:  # type: ignore[attr-defined]
             raise VerifyException(f"A is {self.a.type} and B {self.b.type}\nLLVM's dpas takes two operands of one type")
-        a, b, c = _shape(self.a), _shape(self.b), _shape(self.result)
+        a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
         if len(c) == 1:  # a lane's fragments say nothing of the block
             return
         if len(a) != 2 or len(b) not in (2, 3) or len(c) != 2:
@@ -476,7 +268,7 @@ class ConvertLayoutOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> ConvertLayoutOp:
         source = parser.parse_unresolved_operand()
-        properties = _parse_properties(parser)
+        properties = parse_properties(parser)
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
         return cls.build(operands=[parser.resolve_operand(source, type_)], result_types=[type_],
@@ -485,18 +277,13 @@ class ConvertLayoutOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_operand(self.source)
-        _print_properties(printer, dict(self.properties))
+        print_properties(printer, dict(self.properties))
         printer.print_string(" : ")
         printer.print_attribute(self.source.type)
 
     def __init__(self, source: SSAValue, source_layout: LayoutAttr | None, target_layout: LayoutAttr) -> None:
         super().__init__(operands=[source], result_types=[source.type],
                          properties={"input_layout": source_layout, "target_layout": target_layout})
-
-
-def bits_of(value: SSAValue) -> int:
-    """Bits of an element of the vector that ``value`` is."""
-    return of_mlir(value.type.element_type).bits  # type: ignore[attr-defined]
 
 
 OPERATIONS: list[type[Operation]] = [CreateNdTdescOp, UpdateNdOffsetOp, LoadNdOp, StoreNdOp, PrefetchNdOp, DpasOp,

@@ -6,21 +6,16 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from codegen import offline
+from codegen.roads import chosen_road
 from xetile.commands.operands import add_operands, add_target, constants_of, described
 from xetile.commands.output import write_bytes, write_text
 from xetile.commands.sources import kernel_of
 from xetile.lowered import Lowered
 
-
-def _spirv(lowered: Lowered) -> bytes:
-    return offline.compile_spirv(lowered.opencl, lowered.target.name, lowered.emitted.options)
-
-
 FORMATS: Mapping[str, Callable[[Lowered], str | bytes]] = {
     "opencl": lambda lowered: lowered.opencl,
-    **({"sycl": lambda lowered: str(getattr(lowered, "sycl"))} if hasattr(Lowered, "sycl") else {}),  # noqa: B009
-    "spirv": _spirv,
+    "sycl": lambda lowered: lowered.sycl,
+    "spirv": lambda lowered: lowered.spirv(chosen_road() or "sycl"),
     "binary": lambda lowered: lowered.binary(),
     "isa": lambda lowered: str(lowered.isa()),
     "report": lambda lowered: str(lowered.report()),

@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
 from xegpu.upstream import ops
 from xegpu.upstream.attributes import Layout, LayoutAttr
+from xegpu.upstream.indices import desc_of
 from xegpu.upstream.reductions import RESULT
 from xegpu.upstream.vectors import MultiReductionOp
 from xegpu.webs import Webs
@@ -81,7 +82,7 @@ class Facts:
         if isinstance(operation, ops.LoadNdOp):
             self._load(operation)
         elif isinstance(operation, ops.StoreNdOp):
-            desc = ops.desc_of(operation.desc)
+            desc = desc_of(operation.desc)
             self._is(operation.value, _pair(desc.shape), operation.layout or desc.layout)
         elif isinstance(operation, ops.DpasOp):
             self._product(operation)
@@ -89,7 +90,7 @@ class Facts:
             self._other(operation)
 
     def _load(self, operation: ops.LoadNdOp) -> None:
-        desc = ops.desc_of(operation.desc)
+        desc = desc_of(operation.desc)
         shape = _pair(desc.shape)
         turned = shape and operation.transpose is not None
         self._is(operation.result, shape[::-1] if turned and shape else shape, operation.layout or desc.layout)
@@ -121,7 +122,7 @@ def _is_fragment(operation: Operation) -> bool:
     """Whether an operation moves or computes what one lane holds of a block."""
     if isinstance(operation, (ops.LoadNdOp, ops.StoreNdOp)):
         value = operation.result if isinstance(operation, ops.LoadNdOp) else operation.value
-        return len(value.type.get_shape()) < len(ops.desc_of(operation.desc).shape)  # type: ignore[attr-defined]
+        return len(value.type.get_shape()) < len(desc_of(operation.desc).shape)  # type: ignore[attr-defined]
     return isinstance(operation, ops.DpasOp) and len(operation.result.type.get_shape()) == 1  # type: ignore[attr-defined]
 
 

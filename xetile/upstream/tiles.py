@@ -27,6 +27,7 @@ from xegpu.rewriting import Rule, exchanged, number
 from xegpu.upstream import ops as upstream
 from xegpu.upstream.attributes import CacheHintAttr, Layout, LayoutAttr, SliceAttr
 from xegpu.upstream.importing import LANES, Described, Import
+from xegpu.upstream.indices import desc_of
 from xegpu.upstream.vectors import MultiReductionOp
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
@@ -142,7 +143,7 @@ def _load(build: Tiles, operation: upstream.LoadNdOp) -> None:
     if operation.transpose_bit_width is not None:
         build.refuse("a load that transposes words of several elements is not read",
                      "transpose elements: transpose = array<i64: 1, 0>, without transpose_bit_width")
-    desc = upstream.desc_of(operation.desc)
+    desc = desc_of(operation.desc)
     width = desc.shape[1]
     loads: list[SSAValue] = []
     for column in range(0, width * desc.block.array_length, width):
@@ -159,7 +160,7 @@ def _store(build: Tiles, operation: upstream.StoreNdOp) -> None:
 
 
 def _prefetch(build: Tiles, operation: upstream.PrefetchNdOp) -> None:
-    desc = upstream.desc_of(operation.desc)
+    desc = desc_of(operation.desc)
     skipped = sum(isinstance(hint := operation.properties.get(level), CacheHintAttr) and hint.data == "uncached"
                   for level in LEVELS)
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
