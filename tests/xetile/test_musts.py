@@ -84,6 +84,8 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
                                 "tile<64x32xbf16>"),
     "no order": ((MEMORY, made("t", tile("order = [0, 0]"))), "order must be [1, 0] or [0, 1], not [0, 0]",
                  "[0, 1] for columns"),
+    "an order of one number": ((MEMORY, made("t", tile("order = 1"))), "1 stands where a list of integers must",
+                               "[8, 16]"),
     "order against a memref's layout": ((MEMORY, made("t", tile("order = [0, 1]"))), "order [0, 1], and its memref is "
                                         "not stored column by column", "affine_map<(d0, d1) -> (d1, d0)>"),
     "order against an address's strides": (("%A: i64", made("t", tile(), "i64", f", {ADDRESS}[%c1, %c64]")),

@@ -59,6 +59,14 @@ def _read_fields(parser: AttrParser, what: str, read: Mapping[str, Callable[[Att
     return found
 
 
+def read_integers(parser: AttrParser) -> tuple[int, ...]:
+    """``[1, 16]`` or ``array<i64: 1, 16>``."""
+    word = parser._current_token.text
+    if word not in ("[", "array"):
+        fail(parser, f"{word} stands where a list of integers must", "write it in brackets: [8, 16]")
+    return parse_integers(parser)
+
+
 def _made(parser: AttrParser, make: Callable[[], Any]) -> Any:
     try:
         return make()
@@ -73,14 +81,14 @@ def _need(parser: AttrParser, fields: dict[str, Any], what: str, *names: str) ->
 
 def read_wg_map(parser: AttrParser) -> WgMap:
     """``<sg_layout = [8, 4], sg_data = [32, 64]>``."""
-    fields = _read_fields(parser, "wg_map", {"sg_layout": parse_integers, "sg_data": parse_integers})
+    fields = _read_fields(parser, "wg_map", {"sg_layout": read_integers, "sg_data": read_integers})
     _need(parser, fields, "wg_map", "sg_layout", "sg_data")
     return _made(parser, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
 
 
 def read_sg_map(parser: AttrParser) -> LaneMap:
     """``<wi_layout = [1, 16], wi_data = [1, 1]>``."""
-    fields = _read_fields(parser, "sg_map", {"wi_layout": parse_integers, "wi_data": parse_integers})
+    fields = _read_fields(parser, "sg_map", {"wi_layout": read_integers, "wi_data": read_integers})
     _need(parser, fields, "sg_map", "wi_layout")
     return _made(parser, lambda: LaneMap(fields["wi_layout"], fields.get("wi_data", (1, 1))))  # type: ignore[no-any-return]
 
@@ -126,7 +134,7 @@ def _space_field(parser: AttrParser) -> int:
 
 
 _FIELDS: dict[str, Callable[[AttrParser], Any]] = {
-    "order": parse_integers, "wg_map": _map_field, "sg_map": _lanes_field, "inner_blocks": parse_integers,
+    "order": read_integers, "wg_map": _map_field, "sg_map": _lanes_field, "inner_blocks": read_integers,
     "array_length": _number_field, "memory_space": _space_field, "scatter": lambda parser: parser.parse_boolean(),
 }
 
