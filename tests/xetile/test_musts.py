@@ -88,9 +88,6 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
                                "[8, 16]"),
     "order against a memref's layout": ((MEMORY, made("t", tile("order = [0, 1]"))), "order [0, 1], and its memref is "
                                         "not stored column by column", "affine_map<(d0, d1) -> (d1, d0)>"),
-    "order against an address's strides": (("%A: i64", made("t", tile(), "i64", f", {ADDRESS}[%c1, %c64]")),
-                                           "order [1, 0], and its matrix is stored column by column: its strides are "
-                                           "[1, 64]", "order = [0, 1]"),
     "columns' order against an address's strides": (
         ("%A: i64", made("t", tile("order = [0, 1]"), "i64", f", {ADDRESS}[%c64, %c1]")),
         "not stored column by column: its strides are [64, 1]", "strides [1, pitch]"),
@@ -290,9 +287,6 @@ PYTHON: dict[str, tuple[Callable[..., Any], str, str]] = {
                                  "keyword-only"),
     "one offset": (lambda A, at: xt.init_tile(A, (0,), (32, 32)), "two offsets", "row and column"),
     "no order": (lambda A, at: window(A, order=(0, 0)), "is no order", "(0, 1) for columns"),
-    "order against an address's strides": (
-        lambda A, at: xt.init_tile(at, (0, 0), (8, 16), base_shape=(8, 16), base_strides=(1, 8), dtype=xt.f32),
-        "stored column by column: its strides are [1, 8]", "order = [0, 1]"),
     "columns' order against an address's strides": (
         lambda A, at: xt.init_tile(at, (0, 0), (8, 16), base_shape=(8, 16), base_strides=(16, 1), dtype=xt.f32,
                                    order=(0, 1)), "strides are [16, 1]", "[1, pitch]"),

@@ -27,7 +27,8 @@ def verify_element(tile: TileParameters) -> None:
     _dtype(tile.element_type)
 
 
-def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], strides: Sequence[int | None]) -> None:
+def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], strides: Sequence[int | None],
+                 *, described: bool) -> None:
     """Raise where ``order`` contradicts what is known of the matrix below a tile (XeTile.md, Appendix 1).
 
     Args:
@@ -35,9 +36,10 @@ def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], s
         what: how messages call what it stands on.
         sizes, strides: rows and columns of the matrix, and elements from one to the next; None where they are known
             at run time only, when launches check them.
+        described: whether operands say them; then rows need not be contiguous, as those of a run-time array need not.
     """
     (rows, columns), (down, across) = sizes, strides
-    if tile.encoding.order == (1, 0) and down == 1 and across not in (None, 1) and columns != 1:
+    if tile.encoding.order == (1, 0) and not described and down == 1 and across not in (None, 1) and columns != 1:
         raise VerifyException(f"the tile has order [1, 0], and its {what} is stored column by column: its strides are "
                               f"[{down}, {across}]\ngive the tile order = [0, 1], or the {what} a row-major layout")
     if tile.encoding.order == (0, 1) and down not in (None, 1) and rows != 1:

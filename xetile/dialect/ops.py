@@ -99,7 +99,8 @@ class InitTileOp(IRDLOperation):
             raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
                                   f"make the tile of {source.element_type}")
         verify_element(tile)
-        verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_known(self))
+        verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_known(self),
+                     described=bool(self.shape))
         _verify_encoding(tile)
         verify_memory_space(tile, source)
 

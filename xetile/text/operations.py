@@ -168,9 +168,13 @@ def _init(sketch: Sketch) -> Operation:
     if not 1 <= len(groups) <= 3 or len(groups) == 2:
         sketch.fail("it takes offsets, or offsets, sizes and strides",
                     "write %array, [%row, %column], [%height, %width], [%pitch, %one]")
-    sketch.finish()
+    blocks = _integers(sketch, "inner_blocks")  # what later stages print in the place of the tile's own
+    sketch.finish("inner_blocks")
     offsets, sizes, strides = (*groups, [], [])[:3]
-    return ops.InitTileOp(source, offsets, sizes, strides, result)
+    made = ops.InitTileOp(source, offsets, sizes, strides, result)
+    if blocks is not None:
+        made.attributes["inner_blocks"] = integers(blocks)
+    return made
 
 
 def _load(sketch: Sketch) -> Operation:
