@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 from codegen import elementwise
 from codegen.atomics import update_function
 from codegen.emitter import Emitter, Rule, atom
+from codegen.exchanges import bits_in, bits_out
 from codegen.fragments import Array, Descriptor, Scattered
 from xegpu.dialect import scattered as ops
 from xegpu.dialect.ops import desc_of
@@ -95,8 +96,16 @@ def _atomic(emitter: Emitter, operation: ops.AtomicRMWOp) -> None:
     function = update_function(emitter, operation.kind.data, dtype)
     (place,) = _places(emitter.values[operation.desc], 1)
     call = f"{function}({place}, {_word(emitter, operation.value)})"
-    emitter.assign(operation.result, emitter.fresh(operation.result),
-                   [f"{_active(emitter, operation.mask)} ? {call} : ({dtype.opencl})0"])
+    active, lanes = _active(emitter, operation.mask), desc_of(operation.desc).shape[0]
+    result = emitter.fresh(operation.result)
+    if lanes == emitter.subgroup:
+        emitter.assign(operation.result, result, [f"{active} ? {call} : ({dtype.opencl})0"])
+        return
+    # Lanes beyond the elements hold copies: they take no part, and get the old values from those that do.
+    lane, old = "get_sub_group_local_id()", emitter.name("old")
+    emitter.line(f"const {dtype.opencl} {old} = {lane} < {lanes}u && {active} ? {call} : ({dtype.opencl})0;")
+    moved = f"intel_sub_group_shuffle({bits_in(old, dtype)}, {lane} % {lanes}u)"
+    emitter.assign(operation.result, result, [bits_out(moved, dtype)])
 
 
 def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
@@ -104,6 +113,8 @@ def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
     desc: Descriptor = emitter.values[operation.desc]
     (row, column), (rows, columns) = operation.part()
     lane = "(int)get_sub_group_local_id()"
+    if rows * columns < emitter.subgroup:
+        lane = f"({lane} % {rows * columns})"
     down = "" if rows == 1 else f" + {lane} / {columns}"
     across = "" if columns == 1 else f" + {lane}" if rows == 1 else f" + {lane} % {columns}"
     y, x = emitter.name("y"), emitter.name("x")

@@ -6,6 +6,7 @@ Whole registers and the single elements of all lanes mean the same: an element i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,15 +84,20 @@ def _store(machine: Any, operation: Any, operands: Sequence[Any]) -> None:
 
 def _atomic(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
     value, elements, mask = operands
-    dtype = of_mlir(operation.value.type.element_type)
-    return atomic(machine, operation.kind.data, elements, value, np.asarray(mask, bool), dtype, 1)
+    dtype, desc = of_mlir(operation.value.type.element_type), desc_of(operation.desc)
+    mask = np.asarray(mask, bool)
+    if desc.sg_map is None or desc.sg_map.lanes == machine.lanes:
+        return atomic(machine, operation.kind.data, elements, value, mask, dtype, 1)
+    own = slice(desc.sg_map.lanes)  # lanes beyond the elements hold copies, and take no part
+    some = replace(elements, offsets=np.asarray(elements.offsets)[..., own, :])
+    old = atomic(machine, operation.kind.data, some, value[..., own, :], mask[..., own, :], dtype, 1)
+    return old.take(np.arange(machine.lanes) % desc.sg_map.lanes, axis=-2)
 
 
 def _elements(machine: Any, operation: Any, operands: Sequence[Any]) -> list[Any]:
     (window,), ((row, column), (height, width)) = operands, operation.part()
-    number = np.arange(height * width)
     lanes = desc_of(operation.result).sg_map is not None
-    number = number[:, None] if lanes else number
+    number = np.arange(machine.lanes)[:, None] % (height * width) if lanes else np.arange(height * width)
     return list(block_elements(window.array, (*window.lead, window.row, window.column), row + number // width,
                                column + number % width, machine.batch - lanes))
 

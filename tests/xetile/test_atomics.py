@@ -311,3 +311,19 @@ def test_under_a_condition(place):
     place.of(some)[5](a, b)
     assert (a == np.array([32, *[52] * 7, 20])[:, None]).all()
     assert b.max() >= 1
+
+
+@xt.kernel
+def row_sums(A, C, *, M, N):
+    """Sums of rows, added up by all groups: a column of fewer elements than a subgroup has lanes."""
+    a = xt.load_tile(xt.init_tile(A, (xt.group_id(0) * M, 0), (M, N)))
+    xt.atomic_rmw_tile("add", xt.tile_reduce("add", a, 1), xt.init_tile(C, (0, 0), (M, 1)))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 8, 24])
+def test_lanes_that_hold_copies_take_no_part(place: Place, rows: int) -> None:
+    a = integers(np.random.default_rng(rows), "f32", 4 * rows, 32, most=9)
+    c = np.zeros((rows, 1), np.float32)
+    place.of(row_sums)[4](a, c, M=rows, N=32)
+    np.testing.assert_array_equal(c[:, 0], a.reshape(4, rows, 32).sum(axis=(0, 2)))

@@ -116,6 +116,10 @@ def test_every_type_is_loaded_and_stored_unchanged(dtype: str, place: Place) -> 
     a = bits.view(element.numpy)
     c = np.zeros_like(a)
     view: Any = viewed if dtype != "tf32" else (lambda x, _: xt.view(x, xt.tf32))
+    if dtype == "f64" and place.target == "dg2" and place.where != "numpy":  # it has no 64-bit floats
+        with pytest.raises(xt.TargetError, match="f64"):
+            place.of(untouched)[3,](a, c, M=8, N=32, dtype=dtype)
+        return
     place.of(untouched)[3,](view(a, element), view(c, element), M=8, N=32, dtype=dtype)
     if element.is_float:
         np.testing.assert_array_equal(c.astype(element.compute), a.astype(element.compute))

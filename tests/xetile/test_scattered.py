@@ -540,10 +540,6 @@ def shared_updates(A, AT, M, C):
     xt.atomic_rmw_tile("add", xt.zeros((8, 32), xt.f32), xt.init_tile(xt.alloc_slm((8, 32), xt.f32), (0, 0), (8, 32)))
 
 
-def a_sliver(A, AT, M, C):
-    xt.store_scatter(xt.zeros((1, 8), xt.f32), xt.init_tile(A, loaded(AT, (0, 0), (1, 8)).to(xt.index)))
-
-
 @pytest.mark.parametrize(("body", "says", "hint"), [
     (load_it, "load_tile takes a window on an array", "use load_gather"),
     (store_it, "store_tile takes a window on an array", "use store_scatter"),
@@ -570,7 +566,6 @@ def a_sliver(A, AT, M, C):
     (other_type, "A holds f32, and dtype=f16 is given", "xt.view(A, xt.f16)"),
     (shared_memory, "a scattered tile cannot stand on an array in shared local memory", "use a window"),
     (shared_updates, "atomic updates of shared local memory", "an array argument"),
-    (a_sliver, "blocks of 1x8 do not fill the 16 lanes of a subgroup", "of 16 columns"),
 ], ids=lambda value: getattr(value, "__name__", ""))
 def test_mistakes(body, says, hint):
     error = raised(body)

@@ -133,13 +133,13 @@ class _Distributor(Rebuilder):
         return self.plain(shape)
 
     def line(self, lanes: int) -> Distributed:
-        """The form of a vector of one dimension, an element a lane.
+        """The form of a vector of one dimension, an element a lane; a shorter one repeats over the subgroup.
 
         Raises:
-            ShapeError: it has not as many elements as a subgroup has lanes.
+            ShapeError: the lanes of a subgroup are no multiple of its elements.
         """
         subgroup = self.target.subgroup
-        if lanes != subgroup:
+        if subgroup % lanes:
             self.fail(f"a vector of {lanes} elements does not spread over the {subgroup} lanes of a subgroup on "
                       f"{self.target.name}", f"use vectors of {subgroup}")
         return Distributed((1, lanes), LaneMap((1, lanes)))

@@ -39,7 +39,9 @@ def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], s
         described: whether operands say them; then rows need not be contiguous, as those of a run-time array need not.
     """
     (rows, columns), (down, across) = sizes, strides
-    if tile.encoding.order == (1, 0) and not described and down == 1 and across not in (None, 1) and columns != 1:
+    blocked = tile.encoding.inner_blocks is not None  # from there on ``order`` says how a block is read, not how it lies
+    if tile.encoding.order == (1, 0) and not described and not blocked and down == 1 and across not in (None, 1) \
+            and columns != 1:
         raise VerifyException(f"the tile has order [1, 0], and its {what} is stored column by column: its strides are "
                               f"[{down}, {across}]\ngive the tile order = [0, 1], or the {what} a row-major layout")
     if tile.encoding.order == (0, 1) and down not in (None, 1) and rows != 1:

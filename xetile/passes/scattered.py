@@ -150,13 +150,16 @@ BLOCKING_RULES: dict[type[Operation], Rule] = {
 
 
 def _register(build: Rebuilder, block: Pair, lanes: int) -> Pair:
-    """Rows and columns of a block that the lanes of a subgroup hold an element each of."""
+    """Rows and columns of a block that the lanes of a subgroup hold an element each of.
+
+    A block of fewer elements repeats over the lanes.
+    """
     try:
-        unit = layouts.plain(lanes, block[1]).unit
+        unit = layouts.plain(lanes, block[1], block[0]).unit
     except XeError as error:
         raise error.at(build.where()) from None
-    if block[0] % unit[0] or unit[0] * unit[1] != lanes:
-        build.fail(f"blocks of {text(block)} do not fill the {lanes} lanes of a subgroup",
+    if block[0] % unit[0]:
+        build.fail(f"blocks of {text(block)} do not spread over the {lanes} lanes of a subgroup",
                    f"use tiles of which a subgroup's part has a multiple of {unit[0]} rows or of {lanes} columns")
     return unit
 
@@ -173,7 +176,7 @@ def _registers(build: Rebuilder, parts: Parts, lanes: int) -> list[SSAValue]:
     for value in parts.values:
         for place in _places(block, register):
             piece = value if block == register else build.emit(ExtractStridedSliceOp(value, place, register))
-            found.append(build.emit(ShapeCastOp(piece, (lanes,))))
+            found.append(build.emit(ShapeCastOp(piece, (register[0] * register[1],))))
     return found
 
 
@@ -194,10 +197,10 @@ def _assembled(build: Rebuilder, registers: list[SSAValue], form: Any, element: 
 
 
 def _init(build: Rebuilder, operation: InitScatteredTileOp, lanes: int) -> None:
-    desc = TensorDesc((lanes,), tile_of(operation.result).element_type, scatter=ScatterTdesc())
     indices, source = build.get(operation.indices), build.one(operation.source)
-    made = tuple(build.emit(xegpu.CreateTdescOp(source, line, TensorDescType(desc)))
-                 for line in _registers(build, indices, lanes))
+    lines = _registers(build, indices, lanes)
+    desc = TensorDesc(shape_of(lines[0]), tile_of(operation.result).element_type, scatter=ScatterTdesc())
+    made = tuple(build.emit(xegpu.CreateTdescOp(source, line, TensorDescType(desc))) for line in lines)
     build.set(operation.result, made, indices.form)
 
 
@@ -239,14 +242,15 @@ def prefetch(build: Rebuilder, tile: SSAValue) -> None:
 
 def _atomic(build: Rebuilder, operation: AtomicRMWTileOp, lanes: int) -> None:
     value, tile = build.get(operation.value), tile_of(operation.tile)
+    lines = _registers(build, value, lanes)
     if tile.encoding.scatter:
         descs: list[SSAValue] = list(build.get(operation.tile).values)
-        masks = [_all(build, lanes)] * len(descs) if operation.mask is None else \
+        masks = [_all(build, shape_of(lines[0])[0])] * len(descs) if operation.mask is None else \
             _registers(build, build.get(operation.mask), lanes)
     else:
         descs, masks = _window(build, operation, lanes)
     updates = [build.emit(xegpu.AtomicRMWOp(operation.kind.data, line, desc, mask)) for line, desc, mask in
-               zip(_registers(build, value, lanes), descs, masks, strict=True)]
+               zip(lines, descs, masks, strict=True)]
     build.set(operation.result, _assembled(build, updates, value.form, tile.element_type), value.form)
 
 
