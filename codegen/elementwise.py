@@ -18,7 +18,7 @@ from codegen import truth
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type
 from xegpu.dialect.conversions import CONVERSIONS
-from xegpu.dtypes import DType, bf16, f16, f32, f64, i1, of_mlir, tf32
+from xegpu.dtypes import DType, bf16, f16, f32, f64, i1, of_mlir, tf32, u32
 from xegpu.errors import XeError
 
 _SYMBOLS: dict[type[Operation], str] = {
@@ -196,6 +196,9 @@ def converted(expression: str, source: DType, target: DType, width: int) -> str:
     if {source, target} <= {bf16, tf32, f32}:
         return value
     name = vector_type(kind, width)
+    if source.is_float and target is u32:
+        zero = literal(0.0, f32 if source is bf16 else source)
+        value = f"fmax({value}, {zero})"  # the CPU's own conversion takes NaN for the largest number
     saturate = "_sat_rtz" if source.is_float and not target.is_float else ""
     return f"convert_{name}{saturate}({value})"
 

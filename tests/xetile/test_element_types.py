@@ -108,8 +108,8 @@ def untouched(A, C, *, M, N, dtype):
 COPIED = ["f64", "f32", "tf32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"]
 
 
-@pytest.mark.parametrize("place", NUMPY_PLACES, ids=str)
-@pytest.mark.parametrize("dtype", COPIED)
+@pytest.mark.parametrize(("dtype", "place"), [
+    (dtype, place) for dtype in COPIED for place in NUMPY_PLACES if dtype != "f64" or place.target != "dg2"], ids=str)
 def test_every_type_is_loaded_and_stored_unchanged(dtype: str, place: Place) -> None:
     element = xt.f32 if dtype == "tf32" else getattr(xt, dtype)
     bits = np.random.default_rng(6).integers(0, 256, (21, 32 * element.bytes), dtype=np.uint8)
