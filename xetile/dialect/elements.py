@@ -39,7 +39,7 @@ def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], s
         described: whether operands say them; then rows need not be contiguous, as those of a run-time array need not.
     """
     (rows, columns), (down, across) = sizes, strides
-    blocked = tile.encoding.inner_blocks is not None  # from there on ``order`` says how a block is read, not how it lies
+    blocked = tile.encoding.inner_blocks is not None  # ``order`` then says how a block is read, not how it lies
     if tile.encoding.order == (1, 0) and not described and not blocked and down == 1 and across not in (None, 1) \
             and columns != 1:
         raise VerifyException(f"the tile has order [1, 0], and its {what} is stored column by column: its strides are "
