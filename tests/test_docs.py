@@ -103,7 +103,8 @@ def test_every_documented_function_is_there_with_its_parameters(name: str, docum
         return
     actual = inspect.signature(getattr(xt, name)).parameters
     arguments = documented.args
-    assert [a.arg for a in (*arguments.args, *arguments.kwonlyargs)] == list(actual)
+    any_number = [arguments.vararg] if arguments.vararg else []
+    assert [a.arg for a in (*arguments.args, *any_number, *arguments.kwonlyargs)] == list(actual)
     for argument in arguments.kwonlyargs:
         assert actual[argument.arg].kind is inspect.Parameter.KEYWORD_ONLY
 

@@ -59,17 +59,15 @@ from xetile.functions import (
 )
 from xetile.functions import round_even as round
 from xetile.gathers import atomic_rmw_tile, load_gather, store_scatter
+from xetile.grid import group_id, num_groups, subgroup_id
 from xetile.kernel import Kernel, kernel
 from xetile.language import (
     full,
-    group_id,
     init_tile,
     iota,
     load_tile,
-    num_groups,
     prefetch_tile,
     store_tile,
-    subgroup_id,
     tile_mma,
     tile_transpose,
     update_tile_offset,

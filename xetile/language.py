@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import gpu
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, UnrealizedConversionCastOp, VectorType
-from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute
 
@@ -39,8 +37,6 @@ from xetile.tiles import Array, Tile
 from xetile.tracer import current, is_recording
 from xetile.values import Scalar, Value, Vector, element_type, limits, plain, scalar, scalar_of_element
 from xetile.values import scalar as scalar_value
-
-_DIMENSIONS = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
 
 
 def _placed(make: Callable[[], Any]) -> Any:
@@ -368,43 +364,10 @@ def view(array: Any, dtype: Any) -> Any:
     return array.seen_as(tracer.emit(cast), element)
 
 
-def group_id(d: int) -> Scalar:
-    """Position of this work-group along dimension ``d`` of the grid."""
-    group = Scalar(current("xt.group_id").emit(gpu.BlockIdOp(_dimension(d))))
-    group.ssa.name_hint = f"group{d}"
-    return group
-
-
-def num_groups(d: int) -> Scalar:
-    """Work-groups along dimension ``d`` of the grid."""
-    return Scalar(current("xt.num_groups").emit(gpu.GridDimOp(_dimension(d))))
-
-
-def subgroup_id(d: int | None = None) -> Scalar:
-    """Position of this subgroup in its work-group: the linear one, or along dimension ``d`` of ``subgroups``."""
-    tracer = current("xt.subgroup_id")
-    linear = Scalar(tracer.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
-    if d is None:
-        return linear
-    if not isinstance(d, int) or d not in (0, 1):
-        raise RankError(f"subgroups have dimensions 0 and 1, not {d!r}",
-                        "use xt.subgroup_id(0) for its row, xt.subgroup_id(1) for its column", tracer.location())
-    tracer.use_subgroup_axes()
-    columns = tracer.subgroups[1]
-    return linear // columns if d == 0 else linear % columns  # type: ignore[no-any-return]
-
-
 def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
     """A Python number as a run-time scalar, for example as the first value of what a loop carries."""
     current("xt.scalar")
     return Scalar(scalar_value(value, element_type(dtype)))
-
-
-def _dimension(d: int) -> DimensionAttr:
-    if not isinstance(d, int) or d not in (0, 1, 2) or isinstance(d, bool):
-        raise RankError(f"a grid has dimensions 0, 1 and 2, not {d!r}", "write xt.group_id(0) for the first number of "
-                        "kernel[grid]", current().location())
-    return DimensionAttr(_DIMENSIONS[d])
 
 
 def _shape(shape: Any, what: str) -> tuple[int, int]:
