@@ -18,6 +18,10 @@
   void __attribute__((overloadable)) __spirv_PredicatedStoreINTEL(global type *at, type value, bool active) \
   { if (active) *at = value; }
 
+#ifdef __cplusplus
+#define PRELUDE_PREDICATED(define)  // the header of the translated text has them
+#else
 #define PRELUDE_PREDICATED(define) \
   define(char) define(uchar) define(short) define(ushort) define(int) define(uint) define(long) define(ulong) \
   define(float) PRELUDE_PREDICATED_HALF(define) PRELUDE_PREDICATED_DOUBLE(define)
+#endif
