@@ -37,7 +37,7 @@ class Webs:
             self._join(list(group))
 
     def _join_branches(self, branches: scf.IfOp) -> None:
-        ends = [region.block.last_op for region in branches.regions if branches.results]
+        ends = [region.block.last_op for region in branches.regions if branches.results and region.blocks]
         for group in zip(branches.results, *(end.operands for end in ends if end is not None), strict=True):
             self._join(list(group))
 
