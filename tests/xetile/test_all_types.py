@@ -144,9 +144,12 @@ def sums(A, B, C, *, BM, BN, sg):
     xt.store_tile(total, c)
 
 
+SPILLS = pytest.mark.xfail(strict=True, reason="dg2 spills 1.3 to 3 KB here")
+
+
 @pytest.mark.parametrize(("dtype", "target"), [
-    (dtype, target) for dtype in TYPES for target in ("pvc", "bmg", "dg2")
-    if target != "dg2" or dtype.bits < 64], ids=str)  # dg2 has no f64, and spills 64-bit integers
+    pytest.param(dtype, target, marks=[SPILLS] if target == "dg2" and dtype.bits == 64 else [])
+    for dtype in TYPES for target in ("pvc", "bmg", "dg2") if dtype not in find_target(target).lacks])
 def test_machine_code_without_spills(dtype: DType, target: str) -> None:
     require_ocloc()
     matrix = xt.Spec((None, None), dtype)
@@ -155,8 +158,9 @@ def test_machine_code_without_spills(dtype: DType, target: str) -> None:
         assert lowered.report().spill_size == 0
 
 
-@pytest.mark.parametrize("target", ["pvc", "bmg"])
-@pytest.mark.parametrize("dtype", [xt.f32, xt.bf16, xt.i8, xt.u64, i1], ids=str)
+@pytest.mark.parametrize(("dtype", "target"), [
+    pytest.param(dtype, target, marks=[SPILLS] if target == "dg2" and dtype in (xt.i8, xt.u64, i1) else [])
+    for dtype in (xt.f32, xt.bf16, xt.i8, xt.u64, i1) for target in ("pvc", "bmg", "dg2")])
 def test_machine_code_of_conversions(dtype: DType, target: str) -> None:
     require_ocloc()
     targets = [other for other in TYPES if other not in find_target(target).lacks]

@@ -273,8 +273,12 @@ def test_squares_are_transposed_by_four_exchanges(target: str, dtype: DType, sha
     assert mix(turned, target, dtype, shape)["sel"] == selects
 
 
-@pytest.mark.parametrize("kernel", [centred, centred_columns, turned], ids=lambda kernel: kernel.name)
-@pytest.mark.parametrize("dtype", [dtypes.bf16, dtypes.i32], ids=str)
+SPILLS = pytest.mark.xfail(strict=True, reason="dg2 spills 288 bytes here")
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), [
+    pytest.param(kernel, dtype, marks=[SPILLS] if dtype is dtypes.f32 and kernel is not centred_columns else [])
+    for kernel in (centred, centred_columns, turned) for dtype in (dtypes.f32, dtypes.bf16, dtypes.i32)])
 def test_dg2_keeps_them_in_registers(kernel: Any, dtype: DType) -> None:
     mix(kernel, "dg2", dtype, (16, 32))
 
