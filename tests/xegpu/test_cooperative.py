@@ -61,14 +61,14 @@ def test_every_element_has_one_holder_and_the_holder_is_the_inverse(matrix: Matr
 def read_as_written(matrix: Matrix, memory: Any, position: tuple[int, int], shape: tuple[int, int],
                     strides: tuple[int, int], transpose: bool) -> Any:
     """The document's load code for accumulators and for matrix B, loop by loop, rows and columns checked."""
-    S, M, N = matrix.subgroup, matrix.rows, matrix.columns  # noqa: N806
+    S, M, N = matrix.subgroup, matrix.rows, matrix.columns
     if transpose:
         shape, strides = shape[::-1], strides[::-1]
     o = matrix.packed
     is_b = matrix.use == "b"
-    I = min(M, S) if is_b else S  # noqa: E741, N806
-    K = M // I  # noqa: N806
-    J = -(-I * N // S) * S // I if is_b else -(-N // o) * o  # noqa: N806
+    I = min(M, S) if is_b else S  # noqa: E741
+    K = M // I
+    J = -(-I * N // S) * S // I if is_b else -(-N // o) * o
     result = np.full((S, I * K * J // S), -1, memory.dtype)
     for p, w in product(range(S), range(K)):
         i0, j0 = (p % I, p // I) if is_b else (p, 0)
