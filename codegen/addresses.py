@@ -50,14 +50,15 @@ def prefetch(emitter: Emitter, desc: Descriptor, block: TensorDesc) -> bool:
     """Prefetch a block through a payload; False where the loop allows none, and nothing is written."""
     loop = emitter.loops[-1] if emitter.loops else None
     place = (desc.array.name, desc.height, desc.width, desc.pitch)
-    if loop is None or any("(" in str(part) for part in (desc.row, desc.column)) or not all(map(loop.is_outside, place)):
+    if loop is None or not all(map(loop.is_outside, place)) or "(" in desc.row.base + desc.column.base:
         return False
     x, y = steady(emitter, desc.column), steady(emitter, desc.row)
     payload, distance = _payload(emitter, loop, desc, block, (x, y))
     if not payload:
         return False
     rows, columns = block.shape
-    name = f"__builtin_IB_subgroup_block_read_ap_prefetch_u{block.dtype.bits}_m{rows}k{columns}v{block.block.array_length}"
+    shape = f"m{rows}k{columns}v{block.block.array_length}"
+    name = f"__builtin_IB_subgroup_block_read_ap_prefetch_u{block.dtype.bits}_{shape}"
     emitter.function(f"void {name}(int *, int, int, int);")
     emitter.line(f"{name}({payload}, {distance[0]}, {distance[1]}, {_CACHED});")
     return True
@@ -76,7 +77,8 @@ def _payload(emitter: Emitter, loop: Loop, desc: Descriptor, block: TensorDesc,
     if len(loop.payloads) >= _MOST:
         return "", (0, 0)
     moving = [any(not loop.is_outside(part) for part in base.split(" + ") if part) for base in bases]
-    name = _made(emitter, loop, desc, block, [Coordinate() if moves else c for moves, c in zip(moving, at, strict=True)])
+    start = [Coordinate() if moves else coordinate for moves, coordinate in zip(moving, at, strict=True)]
+    name = _made(emitter, loop, desc, block, start)
     loop.payloads.append((name, (kind, bases, emitter.block), (at[0].offset, at[1].offset)))
     for axis, moves, coordinate in zip("XY", moving, at, strict=True):
         if moves:

@@ -46,8 +46,8 @@ def _loop(build: Rebuilder, old: scf.ForOp) -> None:
     _from_counter(build, old, block, counted)
     yielded, build.place = build.body(old.body.block, block), place
     build.close(block, [yielded[position] for position in kept], carried)
-    bounds = [build.one(value) for value in (old.lb, old.ub, old.step)]
-    new = scf.ForOp(*bounds, [value for parts in carried for value in parts.values], Region(block))
+    start, stop, step = (build.one(value) for value in (old.lb, old.ub, old.step))
+    new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
     new.attributes.update(old.attributes)
     build.emit(new)
     build.regroup([old.results[position] for position in kept], carried, new.res)
