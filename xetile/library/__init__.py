@@ -1,0 +1,6 @@
+"""Ready kernels, written in the language: products and attention of NumPy and dpnp arrays."""
+
+from xetile.library.activations import ACTIVATIONS
+from xetile.library.matmul import matmul
+
+__all__ = ["ACTIVATIONS", "matmul"]
