@@ -61,7 +61,7 @@ def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int
     b = init_tile(B, (*matrix_of(B, batch), first, n), (BK, BN), wg_map=WgMap(sg, (BK, BN // sg[1])))
     x = zeros((BM, BN), dtypes.f32 if as_type.is_float else dtypes.i32, wg_map=map_c)
     if ahead:
-        own_a, own_b = shares((BM, BK), sg), shares((BK, BN), sg)
+        own_a, own_b = shares((BM, BK), sg[0] * sg[1], BK), shares((BK, BN), sg[0] * sg[1], BK)
         pa = init_tile(A, (*matrix_of(A, batch), m, first + ahead * BK), (BM, BK), wg_map=own_a)
         pb = init_tile(B, (*matrix_of(B, batch), first + ahead * BK, n), (BK, BN), wg_map=own_b)
     for _ in device_range(0, steps * BK, BK):
@@ -121,13 +121,12 @@ def bias_tile(shape: tuple[int, int], sg: tuple[int, int], spread: tuple[bool, b
     return rows, columns, WgMap(sg, (max(rows // sg[0], 1), max(columns // sg[1], 1)))
 
 
-def shares(shape: tuple[int, int], sg: tuple[int, int]) -> WgMap:
-    """Each subgroup's share of a tile to prefetch: as many rows as possible of at least 32 elements."""
-    count = sg[0] * sg[1]
-    rows = min(count, shape[0])
-    while count % rows or shape[0] % rows:
-        rows -= 1
-    columns = max(min(count // rows, shape[1] // 32), 1)
-    while shape[1] % columns:
-        columns -= 1
-    return WgMap((rows, count // rows), (shape[0] // rows, shape[1] // columns))
+def shares(shape: tuple[int, int], subgroups: int, width: int) -> WgMap:
+    """Each subgroup's share of a tile to prefetch: ``width`` columns, a line of 64 bytes, and as many rows as it takes.
+
+    Sizes are powers of two, as the tilings of :mod:`xetile.library.tiling` are.
+    """
+    columns = min(width, shape[1])
+    rows = max(shape[0] * shape[1] // (subgroups * columns), 1)
+    across = min(shape[1] // columns, subgroups)
+    return WgMap((subgroups // across, across), (rows, columns))

@@ -10,18 +10,19 @@ import numpy as np
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError
+from xegpu.errors import ArgumentError, ElementTypeError, ShapeError
 from xegpu.targets import Target, find_target
 from xetile.arguments import AtTheCall
 from xetile.library.activations import Activation, find_activation
 from xetile.library.kernels import product, sum_of_parts
 from xetile.library.operands import (
     Operand,
+    check_places,
     check_shapes,
+    copied_where_shared,
     empty_like_input,
     engine_type,
     folded,
-    overlap,
     result_type,
 )
 from xetile.library.tiling import Tiling, choose
@@ -62,7 +63,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
     """
     with AtTheCall():
         left, right = Operand.of("a", a), Operand.of("b", b)
-        _check_libraries(left, right)
+        check_places(left, right)
         epilogue = Epilogue(float(alpha), float(beta), find_activation(activation))
         wide = _two_dimensions(left, right)
         batch = check_shapes(*wide)
@@ -90,13 +91,6 @@ class Epilogue:
     def makes_floats(self) -> bool:
         """Whether integers become floats."""
         return self.alpha != 1 or self.beta not in (0, 1) or self.activation is not None
-
-
-def _check_libraries(a: Operand, b: Operand) -> None:
-    if a.library is not b.library:
-        host = a if a.library is np else b
-        raise DeviceError(f"{host.name} is a NumPy array, and the other operand is on a device",
-                          f"copy it there: dpnp.asarray({host.name})")
 
 
 def _two_dimensions(a: Operand, b: Operand) -> tuple[Operand, Operand]:
@@ -132,8 +126,7 @@ def _result(out: Any, a: Operand, b: Operand, dtype: DType, shape: tuple[int, ..
                                 "pass out=..., or leave beta at 0")
         return empty_like_input(a, final, dtype)
     given = Operand.of("out", out)
-    if given.library is not a.library:
-        raise DeviceError("out is not where the operands are", "make it with the operands' library and queue")
+    check_places(given, a)
     if given.shape != final:
         raise ShapeError(f"out is {given.shape}, and the result {final}", f"pass an array of {final}")
     return given
@@ -153,8 +146,7 @@ def _bias(bias: Any, a: Operand, shape: tuple[int, ...]) -> Operand | None:
     if bias is None:
         return None
     given = Operand.of("bias", bias)
-    if given.library is not a.library:
-        raise DeviceError("bias is not where the operands are", "make it with the operands' library and queue")
+    check_places(given, a)
     wide = given
     while len(wide.shape) < 2:
         wide = wide.as_row()
@@ -172,9 +164,7 @@ def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: 
               target: str | Target | None) -> None:
     if 0 in c.shape:
         return
-    a, b = (replace(x, array=x.array.copy()) if overlap(x, c) else x for x in (a, b))
-    if bias is not None and overlap(bias, c):
-        bias = replace(bias, array=bias.array.copy())
+    a, b, bias = copied_where_shared(a, c), copied_where_shared(b, c), bias and copied_where_shared(bias, c)
     count = math.prod(batch)
     if bias is None or math.prod(bias.shape[:-2]) == 1:
         one = math.prod(b.shape[:-2]) == 1 and (bias is None or bias.shape[-2] == 1) and count > 1

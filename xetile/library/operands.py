@@ -180,3 +180,20 @@ def _span(operand: Operand) -> tuple[int, int]:
 
 def _text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "none"
+
+
+def check_places(*operands: Operand) -> None:
+    """Raise unless all arrays belong to one library.
+
+    Raises:
+        DeviceError: some are NumPy's and some are on a device.
+    """
+    host = next((x for x in operands if x.library is np), None)
+    if host is not None and any(x.library is not np for x in operands):
+        raise DeviceError(f"{host.name} is a NumPy array, and others are on a device",
+                          f"copy it there: dpnp.asarray({host.name})")
+
+
+def copied_where_shared(operand: Operand, result: Operand) -> Operand:
+    """The operand, or a copy if the result may share its memory."""
+    return replace(operand, array=operand.array.copy()) if overlap(operand, result) else operand

@@ -53,7 +53,7 @@ BLOCK_IO = (
     Tiling(32, 64, (2, 4), 0.30), Tiling(16, 128, (1, 4), 0.30), Tiling(8, 256, (1, 8), 0.20),
     Tiling(8, 128, (1, 4), 0.18),
 )
-"""For subgroups of 16 with 2D block IO: Intel's own kernels use such tiles (hardware.md), the last ones for decoding."""
+"""For subgroups of 16 with 2D block IO: Intel's own kernels use such tiles (hardware.md), the last for decoding."""
 
 NO_BLOCK_IO = (
     Tiling(128, 128, (8, 4), 0.60), Tiling(64, 64, (4, 4), 0.45), Tiling(32, 64, (2, 4), 0.35),
