@@ -166,8 +166,8 @@ def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale:
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     grid = -(-q.shape[2] // blocks.queries), q.shape[1], q.shape[0]
     placed[grid](q.argument, k.argument, v.argument, o.argument, factor, D=q.shape[-1], DV=v.shape[-1],
-                 BM=blocks.queries, BN=blocks.keys, rows=blocks.queries // blocks.subgroups, share=q.shape[1] // k.shape[1],
-                 causal=causal)
+                 BM=blocks.queries, BN=blocks.keys, rows=blocks.queries // blocks.subgroups,
+                 share=q.shape[1] // k.shape[1], causal=causal)
 
 
 def four_dimensions(operand: Operand) -> Operand:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xegpu.dtypes import DType
@@ -62,7 +63,8 @@ NO_BLOCK_IO = (
 """For subgroups of 8, whose registers hold a quarter, and for the CPU."""
 
 
-def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target) -> Tiling:
+def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
+           among: Sequence[Tiling] = ()) -> Tiling:
     """The tiling with the least predicted time.
 
     Args:
@@ -70,8 +72,9 @@ def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target
         batch: how many products.
         dtype: the element type that the matrix engine reads.
         target: the device that code is made for.
+        among: other tilings than those of :func:`xetile.matmul`.
     """
-    table = BLOCK_IO if target.block_io else NO_BLOCK_IO
+    table = among or (BLOCK_IO if target.block_io else NO_BLOCK_IO)
     best = min(table, key=lambda tiling: _time(tiling, rows, columns, batch, target))
     step = max(512 // dtype.bits, 16)  # 64 bytes of a row of A
     best = replace(best, depth=step, parts=_parts(best, rows, columns, depth // step, batch, target))
