@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from xegpu.cooperative import b_place
 from xegpu.errors import ShapeError
 
 
@@ -92,20 +93,20 @@ def positions(shape: tuple[int, int], lanes: LaneMap,
               subgroup: int | None = None) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Row and column of every element of a fragment, each as ``[lanes, units, elements a unit]``.
 
+    They are those of the cooperative matrix that the block's transpose is, in words of ``wi_data`` elements.
+
     Args:
         shape: rows and columns of the block.
         lanes: its map.
         subgroup: lanes of the subgroup, over which the map repeats; by default those of the map.
     """
     units, per_lane = lanes.fragment(shape)
-    unit_rows, unit_columns = lanes.unit
-    across = shape[1] // unit_columns
     lane = np.arange(subgroup or lanes.lanes)[:, None, None] % lanes.lanes
     unit = np.arange(units)[None, :, None]
     element = np.arange(per_lane)[None, None, :]
-    row = (unit // across) * unit_rows + (lane // lanes.wi_layout[1]) * lanes.wi_data[0] + element // lanes.wi_data[1]
-    column = (unit % across) * unit_columns + (lane % lanes.wi_layout[1]) * lanes.wi_data[1]
-    column = column + element % lanes.wi_data[1]
+    column, row = b_place(lane, unit, shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.lanes)
+    row = row * lanes.wi_data[0] + element // lanes.wi_data[1]
+    column = column * lanes.wi_data[1] + element % lanes.wi_data[1]
     return row, column
 
 
