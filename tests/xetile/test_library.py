@@ -58,7 +58,7 @@ def check_bound(result: Array, a: Array, b: Array) -> None:
 
 @pytest.mark.parametrize(("shape_a", "shape_b"), [
     ((33, 50), (50, 70)), ((50,), (50, 70)), ((33, 50), (50,)), ((50,), (50,)), ((3, 33, 50), (50, 20)),
-    ((2, 1, 9, 50), (3, 50, 20)), ((3, 4, 0), (0, 5)), ((0, 5), (5, 3)), ((4, 8192), (8192, 30)), ((1, 300), (300, 513)),
+    ((2, 1, 9, 50), (3, 50, 20)), ((3, 4, 0), (0, 5)), ((0, 5), (5, 3)), ((4, 8192), (8192, 30)),
 ])
 def test_shapes_follow_numpys_rules(shape_a: tuple[int, ...], shape_b: tuple[int, ...]) -> None:
     a, b = whole(*shape_a), whole(*shape_b)
