@@ -228,6 +228,8 @@ def parse(text: str, name: str = "<text>") -> Module:
         return Module(_kernels(pair for made in modules for pair in _apart(made)), text)
     whole = ModuleOp(found, dict(module.attributes))
     if stage_of(whole) == "xegpu-blocks":
+        for function in found:
+            work_items.settle(function)
         text, whole = printed(whole), ModuleOp([plain(function) for function in found], dict(module.attributes))
         _settle(whole)
     else:

@@ -134,7 +134,8 @@ class CreateNdTdescOp(IRDLOperation):
             verify_described(self, "a descriptor")
         check_division(desc)
         if desc.block.array_length not in ARRAYS:
-            raise VerifyException(f"array_length is 1, 2, 4 or 8, not {desc.block.array_length}\nuse several descriptors")
+            raise VerifyException(f"array_length is 1, 2, 4 or 8, not {desc.block.array_length}\n"
+                                  "use several descriptors")
         if desc.block.access not in ACCESS:
             raise VerifyException(f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}")
         array = array_at(self.source) or self.source
