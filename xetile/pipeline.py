@@ -15,6 +15,7 @@ from xegpu.passes.schedule import Schedule
 from xegpu.targets import Target
 from xetile.passes.blocking import Blocking
 from xetile.passes.orders import Orders
+from xetile.passes.supervector import ToTiles, is_supervector
 from xetile.passes.to_xegpu import ToXeGPU
 from xetile.passes.workgroup_to_subgroup import WorkgroupToSubgroup
 
@@ -40,6 +41,7 @@ class Options:
 
 
 PASSES: tuple[tuple[str, Callable[[Options], Pass]], ...] = (
+    ("xetile", lambda options: ToTiles()),
     ("subgroup", lambda options: WorkgroupToSubgroup(options.target)),
     ("row-major", lambda options: Orders(options.access)),
     ("blocked", lambda options: Blocking(options.target)),
@@ -49,7 +51,11 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass]], ...] = (
     ("xegpu-scheduled", lambda options: Schedule()),
     ("xegpu", lambda options: Legalise(options.target, options.access)),
 )
-"""Stage names with the pass that leads to each; the first stage is ``xetile``, what was recorded or parsed."""
+"""Stage names with the pass that leads to each. What was recorded or parsed is at the first of them, ``xetile``, or
+before it, at ``supervector``, where it has operations of that dialect."""
+
+FIRST = "supervector"
+"""The stage before the first pass."""
 
 
 STAGE, TARGET = "xetile.stage", "xetile.target"
@@ -72,9 +78,11 @@ def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]
 
 
 def stage_of(module: ModuleOp) -> str:
-    """How far a module is lowered: what it says itself, else ``xegpu-blocks`` if it holds XeGPU operations only."""
+    """How far a module is lowered: what it says itself, else what its operations are of."""
     said = module.attributes.get(STAGE)
     if isinstance(said, StringAttr):
         return said.data
+    if is_supervector(module):
+        return FIRST
     dialects = {operation.name.partition(".")[0] for operation in module.walk()}
     return "xegpu-blocks" if "xegpu" in dialects and "xetile" not in dialects else "xetile"

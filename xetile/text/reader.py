@@ -21,7 +21,7 @@ from xegpu.errors import Location, TextError
 from xetile.dialect import context
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.dialect.hints import CacheHintAttr
-from xetile.text import around, operations
+from xetile.text import around, early, operations, supervector
 from xetile.text.attributes import (
     fail,
     guess,
@@ -48,7 +48,9 @@ _LINE_BREAK = re.compile(r"\s*\n\s*")
 _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
 """Operations that carry attributes of dialects that only a host compiler knows."""
 _READERS = {**dict.fromkeys(operations.RULES, operations.read_operation),
-            **dict.fromkeys(around.RULES, around.read_operation)}
+            **dict.fromkeys(around.RULES, around.read_operation),
+            **dict.fromkeys(supervector.NAMES, supervector.read_operation),
+            **dict.fromkeys(early.RULES, early.read_operation)}
 
 
 class Reader(Parser):

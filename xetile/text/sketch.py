@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from xdsl.dialects.builtin import IndexType, IntegerType, VectorType
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerType, MemRefType, VectorType
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from xegpu.dtypes import of_mlir
+from xegpu.memrefs import is_shared
 from xetile.text.attributes import fail, guess
 
 _TUPLE = re.compile(r"\s*:\s*(\d+)")
@@ -100,8 +101,15 @@ class Sketch:
             self.fail("a locality is for prefetch_tile", "leave it out")
 
 
-def read(parser: Any, name: str, span: Any) -> Sketch:
-    """Read an operation from behind its name."""
+def read(parser: Any, name: str, span: Any, *, result_behind_comma: bool = False) -> Sketch:
+    """Read an operation from behind its name.
+
+    Args:
+        parser: the parser, behind the name.
+        name: the operation's name.
+        span: where it stands.
+        result_behind_comma: whether the last type, where no arrow is, is the result's.
+    """
     sketch = Sketch(name, parser, span)
     while _piece(parser, sketch):
         parser.parse_optional_punctuation(",")
@@ -110,6 +118,8 @@ def read(parser: Any, name: str, span: Any) -> Sketch:
         sketch.types = _types(parser)
         if _arrow(parser):
             sketch.results = _types(parser)
+        elif result_behind_comma:
+            sketch.results = [sketch.types.pop()]
         parser.b16 = False
     else:
         sketch.fail("its types are missing", "write them behind a colon")
@@ -190,9 +200,19 @@ def _dictionary(parser: Any, sketch: Sketch) -> None:
         if parser._current_token.kind is MLIRTokenKind.HASH_IDENT:
             sketch.bare.append(parser.parse_attribute())
         else:
-            name, value = parser._parse_attribute_entry()
+            name, value = _permutation_map(parser) or parser._parse_attribute_entry()
             sketch.attributes[name] = value
         parser.parse_optional_punctuation(",")
+
+
+def _permutation_map(parser: Any) -> tuple[str, Attribute] | None:
+    """``permutation_map: (d0, d1) -> (d1)``, as SuperVector.md writes it; None before anything else."""
+    if not parser.parse_optional_keyword("permutation_map"):
+        return None
+    if not parser.parse_optional_punctuation(":"):
+        parser.parse_punctuation("=")
+    bare = parser._current_token.text == "("
+    return "permutation_map", AffineMapAttr(parser.parse_affine_map()) if bare else parser.parse_attribute()
 
 
 def _starts_type(parser: Any) -> bool:
@@ -216,6 +236,8 @@ def agrees(said: Attribute, actual: Attribute) -> bool:
     """Whether a type in the text is that of a value; ``b16`` leaves open which type of 16 bits it is."""
     if isinstance(said, VectorType) and isinstance(actual, VectorType) and said.element_type == Bits16Type():
         return said.get_shape() == actual.get_shape() and of_mlir(actual.element_type).bits == 16
+    if isinstance(said, MemRefType) and is_shared(actual) and isinstance(actual, MemRefType):  # ``alloc()`` in the seed
+        return said == actual or said == MemRefType(actual.element_type, actual.shape, actual.layout)
     return said == actual
 
 
