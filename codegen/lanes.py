@@ -16,6 +16,7 @@ from codegen import truth
 from codegen.emitter import CALL, Emitter
 from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
 from xegpu import layouts
+from xegpu.cooperative import component_place
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.errors import TargetError
@@ -76,13 +77,15 @@ class _Piece:
 
     def places(self, word: int | None = None) -> list[tuple[str, str]]:
         """Row and column of each element of a lane's word ``i``, or of the given one, as expressions."""
-        height, width = self.lanes.unit
-        across = self.shape[1] // width
+        lanes = self.lanes
+        words, side, (height, width) = self.shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.wi_data
         if word is None:
-            down, right = (_times("i" if across == 1 else f"i / {across}", height),
-                           "0" if across == 1 else f"i % {across} * {width}")
+            steps, across = words // side, lanes.lanes // side
+            down = _times("i" if steps == 1 else f"i / {steps}", across * height)
+            right = "0" if steps == 1 else f"i % {steps} * {side * width}"
         else:
-            down, right = str(word // across * height), str(word % across * width)
+            right_words, down_words = component_place(word, words, side, lanes.lanes)
+            down, right = str(down_words * height), str(right_words * width)
         return [(_sum(_sum("row", down), str(e // self.lanes.wi_data[1])),
                  _sum(_sum("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from xegpu.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
 from xetile.executors import Executor, executor_for
 from xetile.lowered import Lowered
+from xetile.remedies import Origin
 from xetile.tiles import Array
 from xetile.tracer import Tracer, trace
 from xetile.values import Scalar, Value
@@ -126,9 +128,17 @@ class BaseKernel:
         key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, target.name, access)
         if key not in self._lowered:
             self.admit(target, arguments, access)
-            module = self.module_for(arguments, constants, subgroups)
-            self._lowered[key] = Lowered(module, target, access, self.location())
+            types = [replace(argument, source=None) for argument in arguments]  # no array is kept alive
+            self._lowered[key] = self._with(types, target, access, constants, subgroups)
         return self._lowered[key]
+
+    def _with(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
+              constants: dict[str, Any], subgroups: tuple[int, int] | None) -> Lowered:
+        module = self.module_for(arguments, constants, subgroups)
+        all_of_them = self.all_constants(constants)
+        origin = Origin(all_of_them, lambda changes: self._with(arguments, target, access, {**all_of_them, **changes},
+                                                                subgroups))
+        return Lowered(module, target, access, self.location(), origin)
 
     def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """The constants as a key."""

@@ -13,15 +13,15 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
+from codegen import sums
 from codegen.interpreter import Machine, Meanings
 from xegpu import memory
 from xegpu.dialect.attributes import SourceLocation
-from xegpu.dtypes import of_mlir, round_to
+from xegpu.dtypes import of_mlir
 from xegpu.errors import ShapeError
 from xegpu.memrefs import is_shared
 from xetile.dialect import supervector as ops
 from xetile.dialect.permutations import Permutation
-from xetile.reference import product
 
 Array = np.ndarray[Any, Any]
 
@@ -145,7 +145,7 @@ def _store(machine: Machine, operation: memref.StoreOp, operands: Sequence[Any])
     array[at] = np.broadcast_to(value, full)[mask].astype(array.dtype)
 
 
-def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[Any]) -> Array:
+def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[Any]) -> Any:
     """The product of the two matrices as the maps turn them."""
     lhs, rhs, *acc = operands
     left, right, result = operation.axes
@@ -155,7 +155,7 @@ def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[An
         lhs, rhs, left, right, types = rhs, lhs, right, left, [types[1], types[0], types[2]]
     a = lhs if left[0] == result[0] else np.swapaxes(lhs, -1, -2)
     b = rhs if right[1] == result[1] else np.swapaxes(rhs, -1, -2)
-    return round_to(product(a, b, acc[0] if acc else None, *types), types[2])
+    return sums.accumulate(acc[0] if acc else None, a, b, (types[0], types[1], types[2]))
 
 
 MEANINGS: Meanings = {

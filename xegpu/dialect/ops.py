@@ -29,8 +29,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import ACCESS, SgMapAttr, TensorDesc, TensorDescType
 from xegpu.dialect.hints import CacheHintAttr
+from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load
 from xegpu.dtypes import of_mlir
-from xegpu.layouts import LaneMap, operand_b
+from xegpu.layouts import LaneMap
 from xegpu.memrefs import is_shared, verify_described
 
 DESC = base(TensorDescType)
@@ -105,6 +106,7 @@ class CreateNdTdescOp(IRDLOperation):
         desc = desc_of(self.result)
         if len(desc.shape) != 2:
             raise VerifyException(f"a block descriptor has two dimensions, not {len(desc.shape)}")
+        check_division(desc)
         verify_described(self, "a descriptor")
         if desc.block.access not in ACCESS:
             raise VerifyException(f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}")
@@ -182,8 +184,7 @@ class LoadNdOp(IRDLOperation):
             raise VerifyException("a transposed load takes one block")
         if packed and desc.dtype.bits >= 32:
             raise VerifyException(f"{desc.element_type} fills a 32-bit word, so it cannot be packed")
-        if packed and desc.sg_map is not None and desc.sg_map != operand_b(desc.sg_map.lanes, desc.dtype.bits):
-            raise VerifyException(f"a packed load needs wi_data = [{32 // desc.dtype.bits}, 1]")
+        check_load(desc, packed, bool(self.transposes))
         expected = loaded_shape(desc, packed, self.transposes)
         if shape_of(self.result) != expected:
             raise VerifyException(f"this load gives {expected}, not {shape_of(self.result)}")
@@ -275,13 +276,18 @@ class ProductOp(IRDLOperation):
     def verify_(self) -> None:
         if self.acc is not None and self.acc.type != self.result.type:
             raise VerifyException(f"the accumulator is {self.acc.type} and the result {self.result.type}")
+        missing = [name for name in MAP_NAMES if name not in self.properties]
+        if 0 < len(missing) < len(MAP_NAMES):
+            raise VerifyException(f"{missing[0]} is missing: fragments of a lane have three maps\n"
+                                  f"give {', '.join(MAP_NAMES)}, or none of them with whole blocks")
         m, n, k = self.sizes()
         maps = self.maps
         if maps is None:
             b = shape_of(self.b)
             rows = b[0] * (b[2] if len(b) == 3 else 1)
             if rows != k or shape_of(self.result) != (m, n):
-                raise VerifyException(f"{self.a.type} x {self.b.type} does not give {self.result.type}")
+                raise VerifyException(f"{self.a.type} x {self.b.type} does not give {self.result.type}\n"
+                                      f"multiply MxK by KxN; fragments of a lane need {', '.join(MAP_NAMES)}")
             return
         if maps[0].fragment((m, k)) != shape_of(self.a) or maps[1].fragment((k, n)) != shape_of(self.b):
             raise VerifyException(f"fragments {self.a.type} and {self.b.type} are not those of an {m}x{n}x{k} product")
@@ -298,6 +304,11 @@ class DpasOp(ProductOp):
     """The matrix engine's product; B in VNNI form (3D) once packed."""
 
     name = "xegpu.dpas"
+
+    def verify_(self) -> None:
+        if (maps := self.maps) is not None:
+            check_dpas(maps, of_mlir(self.a.type.element_type).bits)  # type: ignore[attr-defined]
+        super().verify_()
 
 
 @irdl_op_definition
