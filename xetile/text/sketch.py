@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerType, MemRefType, VectorType
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerType, MemRefType, StringAttr, UnitAttr, VectorType
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import Parser
@@ -27,6 +27,10 @@ from xetile.text.attributes import fail, guess
 _TUPLE = re.compile(r"\s*:\s*(\d+)")
 _DEFINES = re.compile(r"(\s*:\s*\d+)?(\s*,\s*%[\w$.-]+(\s*:\s*\d+)?)*\s*=")
 _ARROWS = ("into", "to")
+_TYPE_WORDS = ("tile", "vector", "memref", "tensor_desc", "index", "int64", "uint64", "i64")
+"""Words that begin a type where the seeds leave out the colon."""
+_ATTRIBUTE_WORDS = ("true", "false", "array", "dense", "unit", "affine_map", "affine_set", "strided", "loc")
+"""Words that begin an attribute of MLIR; any other word stands for itself."""
 
 
 @irdl_attr_definition
@@ -101,16 +105,22 @@ class Sketch:
             self.fail("a locality is for prefetch_tile", "leave it out")
 
 
-def read(parser: Any, name: str, span: Any, *, result_behind_comma: bool = False) -> Sketch:
+def read(parser: Any, name: str, span: Any, *, typed: bool = True,
+         result_behind_comma: bool = False) -> Sketch:
     """Read an operation from behind its name.
 
     Args:
-        parser: the parser, behind the name.
-        name: the operation's name.
-        span: where it stands.
+        parser: what reads the text.
+        name, span: the operation's name in the text, and where it stands.
+        typed: whether operands and types follow; else there are attributes alone.
         result_behind_comma: whether the last type, where no arrow is, is the result's.
     """
     sketch = Sketch(name, parser, span)
+    if not typed:
+        if parser._current_token.text == "{":
+            _dictionary(parser, sketch)
+        return sketch
+    parser.parse_optional_punctuation(",")
     while _piece(parser, sketch):
         parser.parse_optional_punctuation(",")
     if parser.parse_optional_punctuation(":") or _starts_type(parser):
@@ -142,7 +152,9 @@ def _piece(parser: Any, sketch: Sketch) -> bool:
     elif token.text == "<":
         with parser.in_angle_brackets():
             sketch.kind = parser.parse_identifier()
-    elif token.kind is MLIRTokenKind.BARE_IDENT and not _starts_type(parser):
+    elif token.kind is MLIRTokenKind.STRING_LIT and sketch.kind is None:
+        sketch.kind = parser.parse_str_literal()
+    elif token.kind is MLIRTokenKind.BARE_IDENT and not _starts_type(parser) and token.text not in _ARROWS:
         _word(parser, sketch)
     else:
         return False
@@ -200,7 +212,7 @@ def _dictionary(parser: Any, sketch: Sketch) -> None:
         if parser._current_token.kind is MLIRTokenKind.HASH_IDENT:
             sketch.bare.append(parser.parse_attribute())
         else:
-            name, value = _permutation_map(parser) or parser._parse_attribute_entry()
+            name, value = _permutation_map(parser) or _attribute_entry(parser)
             sketch.attributes[name] = value
         parser.parse_optional_punctuation(",")
 
@@ -215,10 +227,22 @@ def _permutation_map(parser: Any) -> tuple[str, Attribute] | None:
     return "permutation_map", AffineMapAttr(parser.parse_affine_map()) if bare else parser.parse_attribute()
 
 
+def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
+    """``packed``, ``padding = 1.0``, or ``L1_hint = cached`` with a word for a value."""
+    at, name = parser._current_token.span, parser.parse_optional_identifier_or_str_literal()
+    if name is None:
+        fail(parser, f"{at.text} stands where an attribute is expected", "write {name = value}", at)
+    if not parser.parse_optional_punctuation("="):
+        return name, UnitAttr()
+    if parser._current_token.kind is MLIRTokenKind.BARE_IDENT and parser._current_token.text not in _ATTRIBUTE_WORDS:
+        return name, StringAttr(parser.parse_identifier())
+    return name, parser.parse_attribute()
+
+
 def _starts_type(parser: Any) -> bool:
     """Whether a type is read next: the seed's table leaves out a colon."""
     token = parser._current_token
-    return token.kind is MLIRTokenKind.EXCLAMATION_IDENT or token.text in ("tile", "vector", "memref")
+    return token.kind is MLIRTokenKind.EXCLAMATION_IDENT or token.text in _TYPE_WORDS
 
 
 def _arrow(parser: Any) -> bool:
@@ -228,8 +252,12 @@ def _arrow(parser: Any) -> bool:
 
 
 def _types(parser: Any) -> list[Attribute]:
-    delimiter = parser.Delimiter.PAREN if parser._current_token.text == "(" else parser.Delimiter.NONE
-    return list(parser.parse_comma_separated_list(delimiter, parser.parse_type))
+    if parser._current_token.text == "(":
+        return list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type))
+    found = [parser.parse_type()]
+    while parser.parse_optional_punctuation(",") and parser._current_token.text not in ("->", *_ARROWS):
+        found.append(parser.parse_type())
+    return found
 
 
 def agrees(said: Attribute, actual: Attribute) -> bool:
