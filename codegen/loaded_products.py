@@ -8,8 +8,8 @@
 
 A subgroup's lanes are the elements of a vector register, along N. The rows of B are copied next to each other first: in
 the array they may compete for the same lines of the cache. A's numbers are the same for all lanes, so that one
-instruction spreads each of them. As many accumulators as stay in registers go through all of K at a time; a variable each, since a
-vector of several would be taken apart and put together at each step.
+instruction spreads each of them. As many accumulators as stay in registers go through all of K at a time; a variable
+each, since a vector of several would be taken apart and put together at each step.
 """
 
 from __future__ import annotations

@@ -165,17 +165,11 @@ def test_the_stages_read_back() -> None:
         assert again.xegpu == lowered.xegpu
 
 
-@pytest.mark.parametrize(("stage", "old", "new", "said"), [
-    ("loaded-products", "!xetile.tile<32x48xf32>, vector", "!xetile.tile<16x48xf32>, vector", "32 columns and B 16 rows"),
-    ("xegpu-blocks", "-> vector<4x16xf32>, ", "-> vector<8x16xf32>, ", "the types of what it is added to"),
-])
-def test_wrong_text_is_refused(stage: str, old: str, new: str, said: str) -> None:
+@pytest.mark.parametrize("stage", ["loaded-products", "xegpu-blocks"])
+def test_wrong_text_is_refused(stage: str) -> None:
     text = product.lower(MATRIX, MATRIX, MATRIX, 0, target="cpu").stages[stage]
-    wrong = "\n".join(line.replace(old, new) if "load_m" in line else line for line in text.splitlines())
-    assert wrong != text
-    with pytest.raises(XeError) as caught:
-        xt.parse(wrong)
-    assert said in str(caught.value) or "type" in str(caught.value)
+    with pytest.raises(XeError, match="32 columns and B 16 rows"):
+        xt.parse(text.replace("<32x48xf32", "<16x48xf32"))
 
 
 def test_the_depth_must_suit_the_lanes() -> None:
