@@ -39,6 +39,8 @@ class Emitter:
         self.values: dict[SSAValue, Any] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
+        self.split_barriers: set[SSAValue] = set()
+        self.needs_named_barriers = False
         self.depth = 1
         self._place = self._printed = ""
         self._names: set[str] = set(_RESERVED)

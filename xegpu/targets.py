@@ -97,6 +97,7 @@ class Target:
         subgroups: most subgroups a work-group, in small and in large register mode.
         slm: bytes of shared local memory that a work-group can count on.
         lacks: element types that it has no arithmetic for.
+        named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Target:
     slm: int = 64 * 1024
     repeats: tuple[int, ...] = (8, 4, 2, 1)
     lacks: frozenset[DType] = frozenset()
+    named_barriers: bool = False
 
     @property
     def block_io(self) -> bool:
@@ -168,7 +170,7 @@ class Target:
 
 def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024) -> Target:
     forms = _dpas_forms(16) + _vector_forms(16, all_types=False)
-    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm)
+    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, named_barriers=True)
 
 
 def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:

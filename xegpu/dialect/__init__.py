@@ -15,9 +15,10 @@ XeGPU = Dialect(
     "xegpu",
     [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
      ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, positions.IotaOp, block_ops.ReduceOp, block_ops.BroadcastOp,
-     synchronisation.FenceOp, *scattered.OPERATIONS],
+     *synchronisation.OPERATIONS, *scattered.OPERATIONS],
     [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.ScatterTdescAttr,
-     attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr],
+     attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr,
+     synchronisation.NbarrierType],
 )
 
 Vector = Dialect(
