@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from os.path import basename
 from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, VectorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.fragments import Coordinate, Fragment, empty
+from xegpu.constants import number
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
 from xegpu.errors import Location, XeError
@@ -31,6 +33,39 @@ _RESERVED = frozenset([
 ])
 
 
+@dataclass
+class Loop:
+    """A loop whose body is being written.
+
+    Attributes:
+        outside: names that were there before it.
+        depth: how far its first line is indented.
+        ahead: lines that go before it.
+        payloads: addresses that stand before it: name, what they are for, and where they were set to.
+    """
+
+    outside: frozenset[str]
+    depth: int
+    ahead: list[str] = field(default_factory=list)
+    payloads: list[tuple[str, Any, tuple[int, int]]] = field(default_factory=list)
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def is_outside(self, expression: str) -> bool:
+        """Whether an expression has the same value all through the loop."""
+        return all(word in self.outside for word in re.findall(r"[A-Za-z_]\w*", expression))
+
+    def before(self, emitter: Emitter, c_type: str, stem: str, expression: str, *, shared: bool = True) -> str:
+        """A variable that is declared before the loop; where ``shared``, one for each expression."""
+        if shared and expression in self._known:
+            return self._known[expression]
+        name = emitter.name(stem)
+        space = "" if c_type.endswith("*") else " "
+        self.ahead.append("  " * self.depth + f"{c_type}{space}{name} = {expression};")
+        self._known[expression] = name
+        self.outside |= {name}
+        return name
+
+
 class Emitter:
     """The text of one function as it grows; rules read values and append lines."""
 
@@ -42,6 +77,8 @@ class Emitter:
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False
         self.depth = 1
+        self.loops: list[Loop] = []
+        self.block: Block | None = None
         self._place = self._printed = ""
         self._names: set[str] = set(_RESERVED)
 
@@ -90,11 +127,18 @@ class Emitter:
         return fragment
 
     def coordinate(self, value: SSAValue) -> Coordinate:
-        """An index value as a coordinate."""
+        """An index value as a coordinate; constants that were added to it count as its constant part."""
         owner = value.owner
+        if isinstance(owner, arith.AddiOp) and any(number(side) is not None for side in owner.operands):
+            return self.coordinate(owner.lhs).plus(self.coordinate(owner.rhs))
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
             return Coordinate("", owner.value.value.data)
         return Coordinate(self.values[value])
+
+    def enter(self) -> Loop:
+        """Begin a loop."""
+        self.loops.append(Loop(frozenset(self._names), self.depth))
+        return self.loops[-1]
 
     def function(self, text: str) -> None:
         """A function that the kernel calls; it is written once."""
@@ -105,6 +149,7 @@ class Emitter:
         rule = self.rules.get(type(operation))
         if rule is None:
             raise XeError(f"{operation.name} cannot be emitted as OpenCL C")
+        self.block = operation.parent
         location = operation.location.data if isinstance(operation.location, SourceLocation) else None
         self._place = _place(location) or self._place
         try:

@@ -9,6 +9,7 @@ subgroups wait apart from each other, :mod:`codegen.apart` has them run so.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -29,7 +30,10 @@ from xegpu.scattered_memory import Elements, identity
 Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
 Meanings = Mapping[type[Operation], Meaning]
 BATCH = 5
-_CHUNK_BYTES = 32 << 20
+_CHUNK_BYTES = 16 << 20
+"""Vectors of the instances that run together: in cache from one operation to the next."""
+_PRODUCT_BYTES = 128 << 20
+"""The same where matrices multiply, which is fastest in large products."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,6 @@ class Window:
         """The window moved by two offsets."""
         return replace(self, row=self.row + rows, column=self.column + columns)
 
-
     @property
     def surface(self) -> tuple[Any, ...]:
         """What tells its array from others: two views of one array are alike."""
@@ -64,6 +67,29 @@ class Choice:
     """Windows on different arrays, of which each instance has one: the instances, and their window."""
 
     options: tuple[tuple[np.ndarray[Any, Any], Standing], ...]
+
+
+class Delayed(ABC):
+    """A value that is computed when something looks at it."""
+
+    @abstractmethod
+    def value(self) -> Any:
+        """What it is; computed once."""
+
+
+def now(value: Any) -> Any:
+    """The value itself, computed if it was delayed."""
+    return value.value() if isinstance(value, Delayed) else value
+
+
+@dataclass(frozen=True)
+class TakesDelayed:
+    """The meaning of an operation whose operands need not be computed yet."""
+
+    meaning: Meaning
+
+    def __call__(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        return self.meaning(machine, operation, operands)
 
 
 def narrow(number: Any) -> Any:
@@ -169,6 +195,8 @@ class Machine:
         meaning = self.meanings.get(type(operation))
         if meaning is None:
             raise XeError(f"NumPy has no meaning for {operation.name}")
+        if not isinstance(meaning, TakesDelayed):
+            operands = [now(operand) for operand in operands]
         return meaning(self, operation, operands)
 
     def _loop(self, loop: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
@@ -226,6 +254,7 @@ class Machine:
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
         if isinstance(new, (Window, Elements, Choice)):
             return self._window(running, new, old)
+        new, old = now(new), now(old)
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
         return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
 
@@ -266,8 +295,10 @@ def run(
     """
     block = function.body.block
     instance_bytes = _bytes_of(block) * subgroups[0] * subgroups[1] * (lanes or 1)
+    multiplies = any(isinstance(meanings.get(type(operation)), TakesDelayed) for operation in block.walk())
+    chunk_bytes = _PRODUCT_BYTES if multiplies else _CHUNK_BYTES
     with np.errstate(all="ignore"):
-        for groups in _chunks(grid, max(_CHUNK_BYTES // max(instance_bytes, 1), 1)):
+        for groups in _chunks(grid, max(chunk_bytes // max(instance_bytes, 1), 1)):
             machine = Machine(meanings, groups, grid, subgroups, lanes)
             machine.values.update(zip(block.args, arguments, strict=True))
             machine.run(block)

@@ -16,6 +16,7 @@ from codegen import truth
 from codegen.emitter import CALL, Emitter
 from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
 from xegpu import layouts
+from xegpu.cooperative import component_place
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.errors import TargetError
@@ -58,9 +59,14 @@ class _Piece:
         """Whether elements of a row are apart."""
         return self.desc.block.access == "strided"
 
+    @property
+    def promised(self) -> bool:
+        """Whether the author promises that all of it lies inside the array (``boundary_check = false``)."""
+        return not self.desc.block.boundary_check
+
     def function(self, kind: str) -> str:
         """The name of the function that loads or stores it."""
-        lanes, access = self.lanes, self.desc.block.access
+        lanes, access = self.lanes, self.desc.block.access + ("_promised" if self.promised else "")
         return (f"{kind}_{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{access}"
                 f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}")
 
@@ -76,13 +82,15 @@ class _Piece:
 
     def places(self, word: int | None = None) -> list[tuple[str, str]]:
         """Row and column of each element of a lane's word ``i``, or of the given one, as expressions."""
-        height, width = self.lanes.unit
-        across = self.shape[1] // width
+        lanes = self.lanes
+        words, side, (height, width) = self.shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.wi_data
         if word is None:
-            down, right = (_times("i" if across == 1 else f"i / {across}", height),
-                           "0" if across == 1 else f"i % {across} * {width}")
+            steps, across = words // side, lanes.lanes // side
+            down = _times("i" if steps == 1 else f"i / {steps}", across * height)
+            right = "0" if steps == 1 else f"i % {steps} * {side * width}"
         else:
-            down, right = str(word // across * height), str(word % across * width)
+            right_words, down_words = component_place(word, words, side, lanes.lanes)
+            down, right = str(down_words * height), str(right_words * width)
         return [(_sum(_sum("row", down), str(e // self.lanes.wi_data[1])),
                  _sum(_sum("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]
 
@@ -178,11 +186,15 @@ def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) 
 def _rows_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
     """Loads a block by block reads where they may read it: wholly inside, every row on a 4-byte boundary."""
     size, dtype = block.desc.dtype.bytes, block.desc.dtype.opencl
-    aligned = f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0" if size < 4 else ""
+    conditions = ([] if block.promised else [block.is_inside()]) + \
+        ([f"(((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"] if size < 4 else [])
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
     lines = [f"static void {block.function('load')}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
              f"  global const {dtype} *first = base + y * (long)pitch + x;",
-             f"  if ({block.is_inside()}{aligned}) {{", *_rows_read(block, fragment), "    return;", "  }"]
+             f"  if ({' && '.join(conditions)}) {{" if conditions else "  {",
+             *_rows_read(block, fragment), "    return;", "  }"]
+    if not conditions:
+        return "\n".join([*lines[:-2], "  }", "}", ""])
     for i, piece in enumerate(block.pieces(fragment.width)):
         at = f"{_sum('y', str(piece.at[0]))}, {_sum('x', str(piece.at[1]))}"
         name = _element_function(emitter, piece, fragment)
@@ -199,11 +211,21 @@ def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> st
     name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
     lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
              *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)), f"  {c_type} words = 0;",
-             f"  if ({piece.is_inside()}) {{", *_loop("    ", piece, fragment, piece.unchecked),
-             f"  }} else if ({piece.touches()}) {{", *_loop("    ", piece, fragment, _checked(emitter, piece)),
-             "  }", "  return words;", "}", ""]
+             *_elements_read(emitter, piece, fragment), "  return words;", "}", ""]
     emitter.function("\n".join(lines))
     return name
+
+
+def _elements_read(emitter: Emitter, piece: _Piece, fragment: Fragment) -> Iterator[str]:
+    """Lines that read a variable's elements, those inside the array."""
+    if piece.promised:
+        yield from _loop("  ", piece, fragment, piece.unchecked)
+        return
+    yield f"  if ({piece.is_inside()}) {{"
+    yield from _loop("    ", piece, fragment, piece.unchecked)
+    yield f"  }} else if ({piece.touches()}) {{"
+    yield from _loop("    ", piece, fragment, _checked(emitter, piece))
+    yield "  }"
 
 
 def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str, str], str]) -> Iterator[str]:
@@ -299,10 +321,11 @@ def _store_function(piece: _Piece, fragment: Fragment) -> str:
     width, word = fragment.width, fragment.word
     values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]
     head = f"{CALL} static void {piece.function('store')}(global {word} *base, {_PARAMETERS}, {fragment.c_type} words)"
-    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)),
-             f"  if ({piece.is_inside()}) {{",
-             *(f"    {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)),
-             "    return;", "  }"]
+    whole = [f"    {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)]
+    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes, piece.subgroup))]
+    if piece.promised:
+        return "\n".join([*lines, *(line[2:] for line in whole), "}", ""])
+    lines += [f"  if ({piece.is_inside()}) {{", *whole, "    return;", "  }"]
     row, column = piece.places(0 if width == 1 else None)[0]
     checked = (f"  if ((uint)({row}) < (uint)height && (uint)({column}) < (uint)width) "
                f"{piece.unchecked(row, column)} = {values[0]};")

@@ -17,7 +17,7 @@ from xegpu.origins import makings
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
-    block = loop.body.block
+    block, text = loop.body.block, emitter.enter()
     variables: list[str] = []
     wanders = [len(makings(argument)) > 1 for argument in block.args[1:]]
     for argument, initial, moves in zip(block.args[1:], loop.iter_args, wanders, strict=True):
@@ -25,6 +25,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         variables += changing
     counter = emitter.name(block.args[0].name_hint or "i")
     emitter.values[block.args[0]] = counter
+    place = len(emitter.lines)
     emitter.line(f"for (int {counter} = {start}; {counter} < {stop}; {counter} += {step}) {{")
     emitter.depth += 1
     for operation in block.ops:
@@ -37,6 +38,8 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
             emitter.emit(operation)
     emitter.depth -= 1
     emitter.line("}")
+    emitter.loops.pop()
+    emitter.lines[place:place] = text.ahead
     for result, argument in zip(loop.results, block.args[1:], strict=True):
         emitter.values[result] = emitter.values[argument]
 

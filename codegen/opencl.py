@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnrealizedConversionCas
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from codegen import (
+    addresses,
     block_vectors,
     branches,
     comparisons,
@@ -275,9 +276,10 @@ def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> 
     desc: Descriptor = emitter.values[operand]
     size = ops.desc_of(operand).dtype.bytes
     scale = f" * {size}" if size > 1 else ""
-    column = str(desc.column) if together == 1 else f"({desc.column}) / {together}"
+    x, y = addresses.steady(emitter, desc.column), addresses.steady(emitter, desc.row)
+    column = str(x) if together == 1 else f"({x}) / {together}"
     return (f"{desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
-            f"(int2)({column}, {desc.row})")
+            f"(int2)({column}, {y})")
 
 
 def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
@@ -328,7 +330,10 @@ def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
 
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchNdOp) -> None:
-    name = block_builtin("prefetch", ops.desc_of(operation.desc))
+    desc = ops.desc_of(operation.desc)
+    if addresses.prefetch(emitter, emitter.values[operation.desc], desc):
+        return
+    name = block_builtin("prefetch", desc)
     emitter.line(f"{name}({_block_arguments(emitter, operation.desc)});")
 
 

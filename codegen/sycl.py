@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 
-from codegen.cplusplus import declarations, header, supplied, translate
+from codegen.cplusplus import declarations, header, prototype, translate
 from codegen.opencl import LARGE, Source
 from xegpu.dtypes import DType, bf16, of_mlir
 from xegpu.errors import XeError
@@ -77,7 +77,7 @@ def emit(source: Source, function: func.FuncOp, prelude: str | None = None) -> s
     if match is None:
         raise XeError("the kernel's text has no kernel that SYCL's form could be made of")
     name, parameters, body = match.groups()
-    before, extern = _prototypes(source.text[:match.start()])
+    before, extern = _prototypes(source.text[:match.start()], emulated=prelude is not None)
     extern += declarations(source.text, source.lanes) + _features(source) if prelude is None else ""
     taken = set(re.findall(r"\w+", source.text))
     described = _described(parameters, source, function, taken)
@@ -104,10 +104,10 @@ def _features(source: Source) -> str:
     return "".join(f"#define {name} 1\n" for name in sorted(asked & has))
 
 
-def _prototypes(text: str) -> tuple[str, str]:
+def _prototypes(text: str, *, emulated: bool) -> tuple[str, str]:
     """The text without its prototypes of functions that are defined elsewhere; those as C++."""
     found = re.findall(r"(?m)^\w[^\n{}#;]*\);\n", text)
-    extern = "".join(f"XETILE_EXTERN {translate(prototype)}" for prototype in found if not supplied(prototype))
+    extern = "".join(prototype(line, emulated) for line in found)
     return re.sub(r"(?m)^\w[^\n{}#;]*\);\n", "", text), extern
 
 

@@ -22,28 +22,32 @@ _SPARSE = 4
 
 @dataclass(frozen=True)
 class _Progression:
-    """Offsets that grow evenly along one batch axis: ``start + step * i`` for ``i < count``."""
+    """Offsets that grow evenly along some batch axes: ``start + sum(step * i)``, for each axis its step and count."""
 
     start: int
-    step: int = 0
-    count: int = 1
-    axis: int | None = None
+    axes: tuple[tuple[int, int, int], ...] = ()
 
     def end(self, size: int) -> int:
-        return self.start + self.step * (self.count - 1) + size
+        return self.start + sum(step * (count - 1) for _, step, count in self.axes) + size
+
+    @property
+    def count(self) -> int:
+        return prod(count for _, _, count in self.axes)
 
 
 def _progression(offset: Offset) -> _Progression | None:
     if not isinstance(offset, np.ndarray):
         return _Progression(int(offset))
-    axes = [axis for axis, size in enumerate(offset.shape) if size > 1]
-    values = offset.reshape(-1)
-    if not axes:
-        return _Progression(int(values[0]))
-    step = int(values[1] - values[0])
-    if len(axes) > 1 or step <= 0 or not np.array_equal(values, values[0] + step * np.arange(len(values))):
+    first = (0,) * offset.ndim
+    start, axes, even = int(offset[first]), [], np.zeros((1,) * offset.ndim, np.int64)
+    for axis, size in enumerate(offset.shape):
+        if size > 1:
+            step = int(offset[(*first[:axis], 1, *first[axis + 1:])]) - start
+            axes.append((axis, step, size))
+            even = even + (step * np.arange(size)).reshape([-1 if axis == a else 1 for a in range(offset.ndim)])
+    if any(step <= 0 for _, step, _ in axes) or not (offset == start + even).all():
         return None
-    return _Progression(int(values[0]), step, len(values), axes[0])
+    return _Progression(start, tuple(axes))
 
 
 Lead = tuple[Offset, ...]
@@ -83,15 +87,15 @@ def _lattice(offsets: Sequence[Offset]) -> list[_Progression] | None:
     """The offsets as progressions along different batch axes, None where they are not."""
     found = [_progression(offset) for offset in offsets]
     lattice = [along for along in found if along is not None]
-    axes = [along.axis for along in lattice if along.axis is not None]
+    axes = [axis for along in lattice for axis, _, _ in along.axes]
     return lattice if len(lattice) == len(found) and len(set(axes)) == len(axes) else None
 
 
 def _windows(slab: Block, lattice: Sequence[_Progression], shape: tuple[int, int], batch: int) -> Block:
     sizes, strides = [1] * batch, [0] * batch
     for along, stride in zip(lattice, slab.strides, strict=True):
-        if along.axis is not None:
-            sizes[along.axis], strides[along.axis] = along.count, along.step * stride
+        for axis, step, count in along.axes:
+            sizes[axis], strides[axis] = count, step * stride
     return np.lib.stride_tricks.as_strided(slab, (*sizes, *shape), (*strides, *slab.strides[-2:]))
 
 
@@ -170,8 +174,8 @@ def _covers(lattice: Sequence[_Progression], batch: tuple[int, ...]) -> bool:
     """Whether the instances of ``value`` are those of the lattice, none writing where another does."""
     sizes = [1] * len(batch)
     for along in lattice:
-        if along.axis is not None:
-            sizes[along.axis] = along.count
+        for axis, _, count in along.axes:
+            sizes[axis] = count
     return tuple(sizes) == batch
 
 

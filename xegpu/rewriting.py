@@ -70,14 +70,15 @@ class Rebuilder:
         for before, after in zip(old.body.block.args, self.entry.args, strict=True):
             after.name_hint = before.name_hint
             self.parts[before] = Parts((after,))
-        self._body(old.body.block, self.entry)
+        self.body(old.body.block, self.entry)
         new = func.FuncOp(old.sym_name.data, ([a.type for a in self.entry.args], []), Region(self.entry))
         new.attributes.update(old.attributes)
         new.location = old.location
         erase_dead(self.entry)
         return new
 
-    def _body(self, old: Block, new: Block) -> list[Parts]:
+    def body(self, old: Block, new: Block) -> list[Parts]:
+        """Rewrite what stands in ``old`` to the end of ``new``; what the old terminator yields."""
         self.blocks.append(new)
         self._known.append({})
         yielded: list[Parts] = []
@@ -159,33 +160,33 @@ class Rebuilder:
         old = loop.body.block
         self.set(old.args[0], block.args[0])
         block.args[0].name_hint = old.args[0].name_hint
-        self._regroup(old.args[1:], carried, block.args[1:])
+        self.regroup(old.args[1:], carried, block.args[1:])
         place = self.place
-        yielded, self.place = self._body(old, block), place
-        self._end(block, yielded, carried)
+        yielded, self.place = self.body(old, block), place
+        self.close(block, yielded, carried)
         start, stop, step = (self.one(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
         new.attributes.update(loop.attributes)
         self.emit(new)
-        self._regroup(loop.res, carried, new.res)
+        self.regroup(loop.res, carried, new.res)
 
     def _branches(self, operation: scf.IfOp) -> None:
         """Both branches, their results in the form that the second gives them: that of before, where it is empty."""
         place = self.place
         old = [region.block for region in operation.regions if region.blocks]
         blocks = [Block() for _ in old]
-        yielded = [self._body(before, block) for before, block in zip(old, blocks, strict=True)]
+        yielded = [self.body(before, block) for before, block in zip(old, blocks, strict=True)]
         self.place = place
         for block, parts in zip(blocks, yielded, strict=True):
-            self._end(block, parts, yielded[-1])
+            self.close(block, parts, yielded[-1])
         types = [value.type for parts in yielded[-1] for value in parts.values]
         second = Region(blocks[1]) if len(blocks) > 1 else None
         new = scf.IfOp(self.one(operation.cond), types, Region(blocks[0]), second)
         self.emit(new)
         new.attributes.update(operation.attributes)
-        self._regroup(operation.output, yielded[-1], new.output)
+        self.regroup(operation.output, yielded[-1], new.output)
 
-    def _end(self, block: Block, yielded: Sequence[Parts], like: Sequence[Parts]) -> None:
+    def close(self, block: Block, yielded: Sequence[Parts], like: Sequence[Parts]) -> None:
         """Close the block of a loop or branch with what it yields, in the form of ``like``."""
         self.blocks.append(block)
         self._known.append({})
@@ -200,7 +201,8 @@ class Rebuilder:
                           "contiguous copy of one")
         block.add_op(scf.YieldOp(*values))
 
-    def _regroup(self, old: Sequence[SSAValue], like: Sequence[Parts], new: Sequence[SSAValue]) -> None:
+    def regroup(self, old: Sequence[SSAValue], like: Sequence[Parts], new: Sequence[SSAValue]) -> None:
+        """Say what old values become: new values in order, grouped in the forms of ``like``."""
         position = 0
         for before, parts in zip(old, like, strict=True):
             values = tuple(new[position:position + len(parts.values)])

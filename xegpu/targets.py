@@ -97,6 +97,7 @@ class Target:
         subgroups: most subgroups a work-group, in small and in large register mode.
         slm: bytes of shared local memory that a work-group can count on.
         lacks: element types that it has no arithmetic for.
+        block_distances: whether a block message takes a constant distance from its address.
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
     """
 
@@ -112,6 +113,7 @@ class Target:
     slm: int = 64 * 1024
     repeats: tuple[int, ...] = (8, 4, 2, 1)
     lacks: frozenset[DType] = frozenset()
+    block_distances: bool = False
     named_barriers: bool = False
 
     @property
@@ -168,9 +170,10 @@ class Target:
         return max(fitting, key=lambda block: (block.rows * block.columns * block.blocks, block.rows), default=None)
 
 
-def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024) -> Target:
+def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, distances: bool = True) -> Target:
     forms = _dpas_forms(16) + _vector_forms(16, all_types=False)
-    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, named_barriers=True)
+    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances,
+                  named_barriers=True)
 
 
 def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:
@@ -181,7 +184,7 @@ def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] 
 TARGETS = {
     target.name: target
     for target in (
-        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024),
+        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024, distances=False),
         _xe2("bmg", "Arc B-series (Battlemage)", "bmg"),
         _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
         _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),

@@ -9,15 +9,18 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from codegen import offline, opencl, roads, sycl
-from codegen.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
+from codegen.pressure import live_bytes
 from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.targets import Target
 from xegpu.upstream.export import export as subgroup_export
 from xetile.passes.orders import check_orders
 from xetile.pipeline import Options, stage_of, stages
+from xetile.remedies import Origin, Remedy, find_remedy
+from xetile.report import Report
 from xetile.text.kernels import printed
 from xetile.upstream.export import export as workgroup_export
+from xetile.work import Work, work_of
 
 
 class Lowered:
@@ -28,11 +31,13 @@ class Lowered:
         target: the device that code is made for.
         access: for each argument, how its memory may be reached.
         location: where the kernel is defined, for errors that have no line of their own.
+        origin: its constants, and how to lower it with others.
     """
 
-    def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location) -> None:
+    def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
+                 origin: Origin | None = None) -> None:
         self.module, self.target, self.access = module, target, access
-        self._location = location
+        self._location, self._origin = location, origin
         if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
             check_orders(self.function, access)
 
@@ -161,51 +166,34 @@ class Lowered:
         return offline.disassemble(self._binary)
 
     def report(self) -> Report:
-        """What the machine code uses: registers, spills, private and shared memory, and the hot loop's mix."""
-        return Report(self.isa(), self.emitted.name)
+        """What the machine code uses: registers, spills, private and shared memory, the hot loop's mix; a prediction.
 
+        Raises:
+            ToolError: ocloc is missing, or it refused the text.
+            TargetError: the target has no machine code of its own.
+        """
+        facts = self.isa().kernels[self.emitted.name]
+        subgroups = self.emitted.local_size // self.target.subgroup
+        return Report(facts, self.target, subgroups, self._work(subgroups), self._remedy if self._origin else None)
 
-class Report:
-    """Facts read from a disassembly.
+    def _work(self, subgroups: int) -> Work | None:
+        stages = self.modules
+        if "xetile" not in stages:  # text at a later stage no longer says what belongs to a work-group
+            return None
+        return work_of(only_function(stages["xetile"]), only_function(stages["subgroup"]), subgroups)
 
-    Attributes:
-        name: the kernel's name.
-        registers: registers a thread.
-        spill_size, private_size, slm_size: bytes; spills and private memory should both be zero.
-        loop: category to number of instructions in the hot loop.
-        density: share of the hot loop's instructions that are dpas.
-    """
+    def live_bytes(self) -> int:
+        """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
+        return live_bytes(only_function(self.modules["xegpu"]))
 
-    def __init__(self, disassembly: offline.Disassembly, name: str) -> None:
-        facts = disassembly.kernels[name]
-        self.name = name
-        self.registers, self.spill_size = facts.grf_count, facts.spill_size
-        self.private_size, self.slm_size = facts.private_size, facts.slm_size
-        self.mix: KernelMix = read_mix(facts.asm)
+    def in_memory(self) -> int:
+        """Bytes a thread that live in memory for lack of registers: spilled ones and private ones."""
+        facts = self.isa().kernels[self.emitted.name]
+        return facts.spill_size + facts.private_size
 
-    def __str__(self) -> str:
-        """A short table."""
-        loop = ", ".join(f"{count} {kind}" for kind in CATEGORIES if (count := self.loop.get(kind, 0)))
-        rows = [("registers a thread", str(self.registers)),
-                ("spilled, private", f"{self.spill_size}, {self.private_size} bytes"),
-                ("shared local memory", f"{self.slm_size} bytes"),
-                ("hot loop" if self.mix.loop else "no loop; in all", f"{self._hot.total} instructions: {loop}"),
-                ("dpas of these", f"{self.density:.1%}")]
-        return "\n".join([self.name, *(f"  {label:<20} {value}" for label, value in rows)])
-
-    @property
-    def _hot(self) -> InstructionMix:
-        return self.mix.loop or self.mix.whole
-
-    @property
-    def loop(self) -> dict[str, int]:
-        """Category to number of instructions in the hot loop, or in the whole kernel if it has none."""
-        return dict(self._hot.categories)
-
-    @property
-    def density(self) -> float:
-        """Share of the hot loop's instructions that are dpas."""
-        return self._hot.density
+    def _remedy(self) -> Remedy:
+        assert self._origin is not None
+        return find_remedy(self._origin, self.live_bytes())
 
 
 def upstream_text(lowered: Lowered, level: str) -> str:

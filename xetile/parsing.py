@@ -12,12 +12,13 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefT
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from xegpu import barriers, control_flow
+from xegpu import barriers, control_flow, work_items
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType, i64, of_mlir, u64
 from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
 from xegpu.memrefs import static_form
+from xegpu.plain import plain
 from xegpu.slm import verify_memory
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
@@ -98,6 +99,7 @@ class ParsedKernel(BaseKernel):
             fitting = [name for name, other in TARGETS.items() if other.subgroup == lanes.value.data]
             raise TargetError(f"{self.name} cuts its blocks up for subgroups of {lanes.value.data} lanes, and those of "
                               f"{target.name} have {target.subgroup}", f"choose one of {', '.join(fitting)}")
+        self._admit_lanes(target)
         needed = self._function.attributes.get("xegpu.access")
         ways = [way.data for way in needed] if isinstance(needed, ArrayAttr) else []
         for argument, way, need in zip(arguments, access, ways, strict=False):
@@ -106,6 +108,16 @@ class ParsedKernel(BaseKernel):
                                  f"and this array can only be reached {_REACHED[way]}",
                                  f"pass a contiguous copy of {argument.name} on a 64-byte boundary, or lower the "
                                  "kernel for this array")
+
+    def _admit_lanes(self, target: Target) -> None:
+        """Raise if the text is written for the lanes of another subgroup than the target's."""
+        lanes = self._function.attributes.get(work_items.SUBGROUP_SIZE)
+        if not isinstance(lanes, IntegerAttr) or (size := lanes.value.data) == target.subgroup:
+            return
+        fitting = ", ".join(name for name, other in TARGETS.items() if other.subgroup == size)
+        rewritten = f"write its maps for {target.subgroup} lanes, as XeGPU.md's rules of sg_map have them"
+        raise TargetError(f"{self.name} is written for one of {size} lanes, and the subgroups of {target.name} have "
+                          f"{target.subgroup}", f"choose one of {fitting}; or {rewritten}" if fitting else rewritten)
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
@@ -218,8 +230,14 @@ def parse(text: str, name: str = "<text>") -> Module:
             _settle(made)
         return Module(_kernels(pair for made in modules for pair in _apart(made)), text)
     whole = ModuleOp(found, dict(module.attributes))
-    _settle(whole)
-    text = printed(whole)
+    if stage_of(whole) == "xegpu-blocks":
+        for function in found:
+            work_items.settle(function)
+        text, whole = printed(whole), ModuleOp([plain(function) for function in found], dict(module.attributes))
+        _settle(whole)
+    else:
+        _settle(whole)
+        text = printed(whole)
     return Module(_kernels(_apart(whole)), text)
 
 
@@ -229,6 +247,8 @@ def _settle(module: ModuleOp) -> None:
         assert isinstance(function, func.FuncOp)
         if stage_of(module) == "xetile":
             normalise(function)
+        else:
+            work_items.settle(function)
         for operation in function.walk():
             _verify(operation)
             _check_known(operation)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from xegpu.passes.counters import Counters
 from xegpu.passes.distribute import Distribute
 from xegpu.passes.legalise import Legalise
 from xegpu.passes.pack import Pack
@@ -47,6 +48,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass]], ...] = (
     ("xegpu-packed", lambda options: Pack()),
     ("xegpu-lanes", lambda options: Distribute(options.target)),
     ("xegpu-scheduled", lambda options: Schedule()),
+    ("xegpu-counted", lambda options: Counters()),
     ("xegpu", lambda options: Legalise(options.target, options.access)),
 )
 """Stage names with the pass that leads to each; the first stage is ``xetile``, what was recorded or parsed."""

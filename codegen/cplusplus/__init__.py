@@ -68,9 +68,18 @@ def _translated(code: str) -> str:
     return code
 
 
-def supplied(prototype: str) -> bool:
-    """Whether :func:`header` defines the function that a prototype of OpenCL C declares."""
-    return "__spirv_Predicated" in prototype
+def prototype(text: str, emulated: bool) -> str:
+    """A prototype of OpenCL C as C++; nothing where :func:`header` defines the function, or a prelude does.
+
+    Args:
+        text: the prototype.
+        emulated: whether a prelude stands before the text.
+    """
+    if "__spirv_Predicated" in text:
+        return ""
+    if "__builtin_IB_" in text:  # known by its C name
+        return "" if emulated else f'extern "C" XETILE_EXTERN {translate(text)}'
+    return f"XETILE_EXTERN {translate(text)}"
 
 
 @cache

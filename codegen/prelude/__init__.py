@@ -70,6 +70,17 @@ def _block_io_lines() -> Iterator[tuple[str, str]]:
                 yield name, f"PRELUDE_{operation.upper()}_{bits}b_{columns}({name}, {rows}, {blocks})"
 
 
+def _payload_lines() -> Iterator[tuple[str, str]]:
+    stem = "__builtin_IB_subgroup_"
+    yield (name := f"{stem}createBlock2DAddressPayload"), f"PRELUDE_PAYLOAD_CREATE({name})"
+    for axis in "XY":
+        yield (name := f"{stem}setBlock2DAddressPayloadBlock{axis}"), f"PRELUDE_PAYLOAD_SET({name})"
+    for (operation, bits, columns, blocks), every_rows in _BLOCK_IO.items():
+        for rows in every_rows if operation == "prefetch" else ():
+            name = f"{stem}block_read_ap_prefetch_u{bits}_m{rows}k{columns}v{blocks}"
+            yield name, f"PRELUDE_PAYLOAD_PREFETCH({name})"
+
+
 def _conversion_lines() -> Iterator[tuple[str, str]]:
     for n in ("", "2", "3", "4", "8", "16"):
         for name, ours in (
@@ -95,6 +106,7 @@ def _predicated_lines() -> Iterator[tuple[str, str]]:
 _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "dpas.cl": (r"\bintel_sub_group_\w*matrix_mad\w*", dict(_dpas_lines())),
     "block_io.cl": (r"\bintel_sub_group_2d_block_\w+", dict(_block_io_lines())),
+    "payloads.cl": (r"\b__builtin_IB_subgroup_\w+", dict(_payload_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),

@@ -14,7 +14,7 @@ import xetile as xt
 from xetile.lowered import Lowered
 
 STAGES = ("xetile", "subgroup", "row-major", "blocked", "xegpu-blocks", "xegpu-packed", "xegpu-lanes",
-          "xegpu-scheduled", "xegpu")
+          "xegpu-scheduled", "xegpu-counted", "xegpu")
 TARGETS = ("pvc", "dg2", "cpu")
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``xetile opt``, ``xetile emit`` and ``xetile run``; docs/command_line.md shows each."""
+"""The command line: ``xetile opt``, ``emit``, ``run`` and ``report``; docs/command_line.md shows each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xegpu.errors import Location, XeError
-from xetile.commands import emit, opt, run
+from xetile.commands import emit, opt, report, run
 
 _OWN = Path(__file__).resolve().parent.parent
-_COMMANDS = (opt, emit, run)
+_COMMANDS = (opt, emit, run, report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add(commands)
-    given = parser.parse_args(arguments)
+    given, rest = parser.parse_known_args(arguments)
+    if rest and (not hasattr(given, "words") or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:  # argparse takes words that stand together only
+        given.words += rest
     try:
         given.command(given)
     except XeError as error:

@@ -1,0 +1,100 @@
+"""Descriptors that move in step with a loop's counter are made from the counter instead of being carried.
+
+    scf.for %k = %0 to %n step %32 iter_args(%a_1 = %a) {
+      load_nd %a_1 ; %a_2 = update_nd_offset %a_1, [%0, %32] ; scf.yield %a_2 }
+becomes
+    scf.for %k = %0 to %n step %32 {
+      %a_1 = update_nd_offset %a, [%0, %k] ; load_nd %a_1 }
+
+One counter then serves all tiles of a product, where each would have taken a register and an addition a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from xegpu.constants import number
+from xegpu.dialect.ops import UpdateNdOffsetOp
+from xegpu.rewriting import Rebuilder, rewrite
+
+Axes = tuple[bool, ...]
+"""For each axis of a descriptor whether it moves by the loop's step; along the others it stays."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with as few carried descriptors as may be."""
+        return rewrite(module, lambda function: Rebuilder({scf.ForOp: _loop}).function(function))
+
+
+def _loop(build: Rebuilder, old: scf.ForOp) -> None:
+    counted = {position: axes for position in range(len(old.iter_args)) if (axes := _axes(old, position))}
+    kept = [position for position in range(len(old.iter_args)) if position not in counted]
+    carried = [build.get(old.iter_args[position]) for position in kept]
+    block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
+    block.args[0].name_hint = old.body.block.args[0].name_hint
+    build.set(old.body.block.args[0], block.args[0])
+    build.regroup([old.body.block.args[position + 1] for position in kept], carried, block.args[1:])
+    place = build.place
+    _from_counter(build, old, block, counted)
+    yielded, build.place = build.body(old.body.block, block), place
+    build.close(block, [yielded[position] for position in kept], carried)
+    start, stop, step = (build.one(value) for value in (old.lb, old.ub, old.step))
+    new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
+    new.attributes.update(old.attributes)
+    build.emit(new)
+    build.regroup([old.results[position] for position in kept], carried, new.res)
+
+
+def _from_counter(build: Rebuilder, old: scf.ForOp, block: Block, counted: dict[int, Axes]) -> None:
+    """Make each counted descriptor at the head of the body, from what it is before the loop."""
+    if not counted:
+        return
+    build.blocks.append(block)
+    start = build.one(old.lb)
+    way = block.args[0] if number(start) == 0 else build.emit(arith.SubiOp(block.args[0], start))
+    for position, axes in counted.items():
+        offsets = [way if moves else build.constant(0) for moves in axes]
+        moved = build.emit(UpdateNdOffsetOp(build.one(old.iter_args[position]), offsets))
+        build.set(old.body.block.args[position + 1], moved)
+    build.blocks.pop()
+
+
+def _axes(loop: scf.ForOp, position: int) -> Axes | None:
+    """Along which axes a carried descriptor moves by the step; None for what is moved otherwise, or used afterwards."""
+    argument, end = loop.body.block.args[position + 1], loop.body.block.last_op
+    assert end is not None
+    if loop.results[position].first_use is not None:
+        return None
+    moves: list[list[SSAValue]] = []
+    value = end.operands[position]
+    while value is not argument:
+        owner = value.owner
+        if not isinstance(owner, UpdateNdOffsetOp) or _is_carried_on(owner, loop):
+            return None
+        moves.append(list(owner.offsets))
+        value = owner.desc
+    axes = [_moves(loop, along) for along in zip(*moves, strict=True)]
+    return tuple(axis is True for axis in axes) if axes and None not in axes else None
+
+
+def _is_carried_on(operation: Operation, loop: scf.ForOp) -> bool:
+    """Whether an operation stands in another body than that of the loop."""
+    return operation.parent is not loop.body.block
+
+
+def _moves(loop: scf.ForOp, offsets: tuple[SSAValue, ...]) -> bool | None:
+    """Whether these offsets add up to the step (True), to nothing (False), or to something else."""
+    numbers = [number(offset) for offset in offsets]
+    if None in numbers:
+        others = [offset for offset, known in zip(offsets, numbers, strict=True) if known != 0]
+        return True if len(others) == 1 and others[0] is loop.step else None
+    total = sum(value for value in numbers if value is not None)
+    return False if total == 0 else True if total == number(loop.step) else None

@@ -1,0 +1,95 @@
+"""What to do about a kernel that does not fit in registers: smaller tiles, each of them built and looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any, Protocol
+
+from xegpu.errors import XeError
+
+_SMALLEST = 16  # a constant at or under this is no tile size that is worth halving
+_BUILDS = 4  # each takes Intel's compiler a second or more
+_HALVINGS = 2
+
+
+class Variant(Protocol):
+    """A kernel lowered with other constants."""
+
+    def live_bytes(self) -> int:
+        """Bytes of fragments that a lane keeps alive at once, as estimated before anything is built."""
+
+    def in_memory(self) -> int:
+        """Bytes that live in memory for lack of registers, as the built kernel says."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a lowered kernel comes from.
+
+    Attributes:
+        constants: its compile-time constants, defaults included.
+        again: lowers the same kernel with other constants.
+    """
+
+    constants: Mapping[str, Any]
+    again: Callable[[Mapping[str, Any]], Variant]
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Which constants help, and what else was built in vain.
+
+    Attributes:
+        constants: what to change; None if nothing that was tried helps.
+        tried: each change that did not help, with the bytes that stay in memory.
+    """
+
+    constants: Mapping[str, int] | None
+    tried: tuple[tuple[Mapping[str, int], int], ...] = ()
+
+    def __str__(self) -> str:
+        if self.constants is not None:
+            return f"{_text(self.constants)} avoids it (built, and looked at)"
+        if not self.tried:
+            return "lower the tile sizes: no constant of the kernel could be halved to see which"
+        return "lower the tile sizes: " + ", ".join(f"{_text(change)} still leaves {size} bytes in memory"
+                                                    for change, size in self.tried)
+
+
+def find_remedy(origin: Origin, live: int) -> Remedy:
+    """The smallest change of constants after which everything is in registers: halved once or twice.
+
+    Args:
+        origin: the kernel.
+        live: its own estimate of bytes that are alive.
+    """
+    found = [(variant.live_bytes(), change, variant) for change, variant in _variants(origin)]
+    smaller = sorted((entry for entry in found if entry[0] < live), key=lambda entry: -entry[0])
+    tried: list[tuple[Mapping[str, int], int]] = []
+    for _, change, variant in smaller[:_BUILDS - 1] + smaller[_BUILDS - 1:][-1:]:  # the last is the smallest of all
+        if not (left := variant.in_memory()):
+            return Remedy(change, tuple(tried))
+        tried.append((change, left))
+    return Remedy(None, tuple(tried))
+
+
+def _variants(origin: Origin) -> Iterator[tuple[Mapping[str, int], Variant]]:
+    """The changes that can be lowered."""
+    names = [name for name, value in origin.constants.items()
+             if type(value) is int and value > _SMALLEST and value % 4 == 0]
+    for chosen in (pair for count in range(1, _HALVINGS + 1) for pair in combinations_with_replacement(names, count)):
+        halved = {name: origin.constants[name] >> chosen.count(name) for name in dict.fromkeys(chosen)}
+        if min(halved.values()) < _SMALLEST:
+            continue
+        try:
+            variant = origin.again(halved)
+            variant.live_bytes()
+        except XeError:
+            continue
+        yield halved, variant
+
+
+def _text(change: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in change.items())
