@@ -97,7 +97,8 @@ __all__ = [
     "group_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota",
     "kernel", "load_gather", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum",
     "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt",
-    "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
-    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose", "tile_unpack",
-    "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "where", "zeros",
+    "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh",
+    "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose",
+    "tile_unpack", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "where",
+    "zeros",
 ]
