@@ -22,6 +22,7 @@ from codegen import (
     comparisons,
     elementwise,
     lanes,
+    loaded_products,
     loops,
     padding,
     positions,
@@ -218,7 +219,10 @@ def _position(function: str) -> Rule:
 
 
 def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
-    emitter.define(operation.result, "int", "get_sub_group_id()")
+    number = "get_sub_group_id()"
+    if emitter.target.loads_operands:  # what follows from it is then known to be the same for all lanes
+        number = f"sub_group_broadcast((int){number}, 0)"
+    emitter.define(operation.result, "int", number)
 
 
 def _metadata(emitter: Emitter, operation: memref.ExtractStridedMetaDataOp) -> None:
@@ -390,7 +394,8 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
     **positions.RULES, **scattered.RULES,
-    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
+    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
+    **loaded_products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),

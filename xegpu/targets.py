@@ -97,6 +97,7 @@ class Target:
         subgroups: most subgroups a work-group, in small and in large register mode.
         slm: bytes of shared local memory that a work-group can count on.
         lacks: element types that it has no arithmetic for.
+        loads_operands: whether its products read their operands from memory, a number of A for a vector of B.
         block_distances: whether a block message takes a constant distance from its address.
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
     """
@@ -113,6 +114,7 @@ class Target:
     slm: int = 64 * 1024
     repeats: tuple[int, ...] = (8, 4, 2, 1)
     lacks: frozenset[DType] = frozenset()
+    loads_operands: bool = False
     block_distances: bool = False
     named_barriers: bool = False
 
@@ -192,7 +194,7 @@ TARGETS = {
         _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2", frozenset([f64])),
         _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_forms(16, all_types=True),
-               registers=(0, 0), subgroups=(512, 512), slm=32 * 1024),
+               registers=(0, 0), subgroups=(512, 512), slm=32 * 1024, loads_operands=True),
     )
 }
 
