@@ -75,6 +75,8 @@ class Emitter:
         self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
+        self.split_barriers: set[SSAValue] = set()
+        self.needs_named_barriers = False
         self.depth = 1
         self.loops: list[Loop] = []
         self.block: Block | None = None

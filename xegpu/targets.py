@@ -99,6 +99,7 @@ class Target:
         lacks: element types that it has no arithmetic for.
         loads_operands: whether its products read their operands from memory, a number of A for a vector of B.
         block_distances: whether a block message takes a constant distance from its address.
+        named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Target:
     lacks: frozenset[DType] = frozenset()
     loads_operands: bool = False
     block_distances: bool = False
+    named_barriers: bool = False
 
     @property
     def block_io(self) -> bool:
@@ -172,7 +174,8 @@ class Target:
 
 def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, distances: bool = True) -> Target:
     forms = _dpas_forms(16) + _vector_forms(16, all_types=False)
-    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances)
+    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances,
+                  named_barriers=True)
 
 
 def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from xdsl.dialects import func, scf
@@ -11,7 +12,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefT
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from xegpu import control_flow, work_items
+from xegpu import barriers, control_flow, work_items
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType, i64, of_mlir, u64
@@ -153,10 +154,12 @@ class ParsedKernel(BaseKernel):
             function = resolved(function, block_size(function) or (rows, columns, 1))
             control_flow.check(function, is_dealt(function), TextError)  # what differs between subgroups is seen now
         elif subgroups is None:
+            barriers.check(function, rows * columns, TextError)
             return self._module
         else:
             function = function.clone()
         function.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, 64) for size in (rows, columns)])
+        barriers.check(function, rows * columns, TextError)
         return ModuleOp([function], dict(self._module.attributes))
 
 
@@ -257,6 +260,8 @@ def _kernels(functions: Iterable[tuple[func.FuncOp, Mapping[str, Attribute]]]) -
     kernels: dict[str, ParsedKernel] = {}
     for function, attributes in functions:
         control_flow.check(function, is_dealt(function), TextError)
+        if is_dealt(function) or SUBGROUPS in function.attributes:
+            barriers.check(function, prod(subgroups_of(function)), TextError)
         if (kernel := ParsedKernel(function, attributes)).name in kernels:
             raise TextError(f"two kernels have the name {kernel.name}", "give each a name of its own", _place(function))
         kernels[kernel.name] = kernel

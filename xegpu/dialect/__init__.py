@@ -25,9 +25,10 @@ XeGPU = Dialect(
     "xegpu",
     [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
      ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, loaded_products.LoadMadOp, positions.IotaOp, block_ops.ReduceOp,
-     block_ops.BroadcastOp, synchronisation.FenceOp, *scattered.OPERATIONS],
+     block_ops.BroadcastOp, *synchronisation.OPERATIONS, *scattered.OPERATIONS],
     [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.ScatterTdescAttr,
-     attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr],
+     attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr,
+     synchronisation.NbarrierType],
 )
 
 Vector = Dialect(
