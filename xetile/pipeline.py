@@ -57,8 +57,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
 )
 """Stage names with the pass that leads to each, None where the target needs it not.
 
-What was recorded or parsed is at the first of them, ``xetile``, or before it, at ``supervector``, where it has operations
-of that dialect.
+What was recorded or parsed is at the first of them, ``xetile``, or before it, at ``supervector``, where it has
+operations of that dialect.
 """
 
 FIRST = "supervector"
