@@ -34,6 +34,7 @@ def build_log(queue: Queue, source: str | bytes, options: str) -> str:
 
 @cache
 def opencl_library() -> Any:
+    """The OpenCL loader, as ctypes sees it: the one that dpctl uses, else the system's; None without any."""
     for name in (*_installed_by_pip(), "libOpenCL.so.1"):
         try:
             library: Any = ctypes.CDLL(name)
