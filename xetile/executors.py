@@ -23,6 +23,7 @@ from xegpu.errors import DeviceError, ShapeError, TargetError
 from xegpu.reference import meanings as xegpu_meanings
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
+from xetile.launches import Launch
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import subgroups_of
 from xetile.reference import MEANINGS as XETILE_MEANINGS
@@ -53,6 +54,10 @@ class Executor(Protocol):
     def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
         """Copy what the kernel wrote back to host arrays, if they were copied."""
 
+    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
+        """The kernel, built, for arguments in this place's own memory; None where a launch needs all that :meth:`run`
+        does."""
+
 
 def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:
     return [argument.numpy() for argument in arguments]
@@ -71,6 +76,10 @@ class _InHostMemory:
 
     def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
         """Nothing was copied."""
+
+    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
+        """NumPy has nothing to build."""
+        return None
 
 
 class NumPyExecutor(_InHostMemory):
@@ -131,6 +140,17 @@ class DeviceExecutor:
         host = [argument for argument in arguments if argument.kind == "numpy"]
         copies = iter(copy_in([argument.source for argument in host], self.queue))
         return tuple(replace(a, source=next(copies), kind="usm") if a.kind == "numpy" else a for a in arguments)
+
+    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
+        kernel = self._kernel(lowered)
+        if 0 in grid or any(argument.kind == "numpy" for argument in arguments):
+            return None
+        passed = [_passed(argument) for argument in arguments]
+        template = [value for values in passed for value in values]
+        places = [sum(map(len, passed[:position])) for position in range(len(passed))]
+        local = lowered.emitted.local_size
+        return Launch(self.queue, kernel, [None if isinstance(v, UsmArray) else v for v in template], places,
+                      [*grid[:2], grid[2] * local], [1, 1, local])
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         kernel = self._kernel(lowered)

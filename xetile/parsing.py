@@ -17,6 +17,7 @@ from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType, i64, of_mlir, u64
 from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
 from xegpu.memrefs import static_form
+from xegpu.plain import plain
 from xegpu.slm import verify_memory
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
@@ -226,8 +227,14 @@ def parse(text: str, name: str = "<text>") -> Module:
             _settle(made)
         return Module(_kernels(pair for made in modules for pair in _apart(made)), text)
     whole = ModuleOp(found, dict(module.attributes))
-    _settle(whole)
-    text = printed(whole)
+    if stage_of(whole) == "xegpu-blocks":
+        for function in found:
+            work_items.settle(function)
+        text, whole = printed(whole), ModuleOp([plain(function) for function in found], dict(module.attributes))
+        _settle(whole)
+    else:
+        _settle(whole)
+        text = printed(whole)
     return Module(_kernels(_apart(whole)), text)
 
 

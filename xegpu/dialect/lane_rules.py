@@ -27,7 +27,8 @@ def check_division(desc: TensorDesc) -> None:
     if desc.sg_map is None:
         return
     try:
-        desc.sg_map.fragment((desc.shape[0], desc.shape[1]))
+        rows, columns = (1, *desc.shape)[-2:]  # a line is one row
+        desc.sg_map.fragment((rows, columns))
     except ShapeError as error:
         raise VerifyException(f"{error.message}\n{error.hint}") from None
 

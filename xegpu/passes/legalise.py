@@ -79,7 +79,8 @@ class Legalise:
             if is_shared(operation.source.type):
                 inside = all(_is_inside(ranges, use.operation) for use in webs.uses(operation.result))
                 way = _way(way_of(operation, ways))
-                build.retyped(operation, _type(operation).with_(access=way, boundary_check=not inside))
+                checked = _type(operation).data.block.boundary_check and not inside
+                build.retyped(operation, _type(operation).with_(access=way, boundary_check=checked))
                 return
             # where a loop or branch carries it to another array, both are reached in the way that serves both
             makers = [member.owner for member in webs.members(operation.result)]
