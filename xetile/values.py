@@ -108,7 +108,7 @@ class Value:
                         dtype)
 
     def _compared(self, other: object) -> NoReturn:
-        raise TraceError(f"Python cannot compare a {self.describe()}",
+        raise TraceError(f"a {self.describe()} is no number, so Python cannot compare it",
                          "compare vectors and run-time numbers: xt.load_tile(tile) gives a vector; whether it is the "
                          "same object is asked with `is`", current("a traced value").location())
 
