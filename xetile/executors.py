@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from xdsl.ir import Operation
 
-from codegen import interpreter
+from codegen import apart
 from codegen.devices import Queue, best_device, device_target, find_queue, needs_spirv
 from codegen.interpreter import Meaning, Window
 from codegen.launcher import build_program, find_kernel, launch
@@ -87,8 +87,8 @@ class NumPyExecutor(_InHostMemory):
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = lowered.function
-        interpreter.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
-                        lanes_of(function))
+        apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                  lanes_of(function))
 
 
 class NumPyXeGPUExecutor(_InHostMemory):
@@ -96,8 +96,8 @@ class NumPyXeGPUExecutor(_InHostMemory):
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = only_function(lowered.modules["xegpu"])
-        interpreter.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
-                        lanes_of(function))
+        apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                  lanes_of(function))
 
 
 def lanes_of(function: Any) -> int | None:
@@ -170,6 +170,10 @@ class DeviceExecutor:
 
     def _built(self, lowered: Lowered, road: str) -> Any:
         emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
+        if on_cpu and emitted.apart:
+            raise TargetError(f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
+                              f"and {self.device} runs the subgroups of a work-group one after the other",
+                              'run it on "numpy" or on a GPU, or let all subgroups come by the barrier')
         source: str | bytes
         if road:
             source = lowered.spirv(road, emulated=on_cpu)
