@@ -63,7 +63,7 @@ class BaseKernel:
         raise NotImplementedError
 
     def __getitem__(self, grid: Any) -> OnGrid:
-        return self.on(None)[grid]
+        return self._place(None, None, None)[grid]
 
     def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> Prepared:
         """The kernel with its grid and arguments, checked and compiled: ``ready = k.prepare(grid, A, B)``, ``ready()``.
@@ -76,11 +76,11 @@ class BaseKernel:
         Raises:
             XeError: what a launch would raise.
         """
-        return self.on(None).prepare(grid, *args, **constants)
+        return self._place(None, None, None).prepare(grid, *args, **constants)
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launch with the grid that the decorator's function gives."""
-        self.on(None)(*args, **constants)
+        self._place(None, None, None)(*args, **constants)
 
     def on(self, where: Any, *, target: str | Target | None = None, subgroups: tuple[int, int] | None = None,
            only: tuple[int, ...] | int | None = None) -> Placed | Program:
@@ -104,15 +104,19 @@ class BaseKernel:
             if only is not None:
                 raise ArgumentError(f"only={only!r} goes with \"numpy:program\" alone, and this runs on {where!r}",
                                     'write .on("numpy:program", only=...), or drop it')
-            if isinstance(target, Target) or type(subgroups) not in (tuple, type(None)):
-                return Placed(self, where, self._target(target), subgroups)
-            key = where, target, subgroups
-            try:
-                return self._places[key]
-            except KeyError:
-                return self._places.setdefault(key, Placed(self, where, self._target(target), subgroups))
-            except TypeError:  # no key, and no place either: the error says so
-                return Placed(self, where, self._target(target), subgroups)
+            return self._place(where, target, subgroups)
+
+    def _place(self, where: Any, target: str | Target | None, subgroups: tuple[int, int] | None) -> Placed:
+        """The place, made once for each that can be told from others."""
+        if isinstance(target, Target) or type(subgroups) not in (tuple, type(None)):
+            return Placed(self, where, self._target(target), subgroups)
+        key = where, target, subgroups
+        try:
+            return self._places[key]
+        except KeyError:
+            return self._places.setdefault(key, Placed(self, where, self._target(target), subgroups))
+        except TypeError:  # no key, and no place either: the error says so
+            return Placed(self, where, self._target(target), subgroups)
 
     def program(self, only: tuple[int, ...] | int | None, subgroups: tuple[int, int] | None) -> Program:
         """The kernel, to run its own Python function.

@@ -82,7 +82,7 @@ class Value:
             "Python cannot count with it",
             "write `for k in xt.range(...)` for a loop on the device; Python's own range and indices take compile-time "
             "numbers, such as keyword-only parameters")
-        return operator.index(held)
+        return int(operator.index(held))
 
     def _number(self) -> Any:
         return self._held("int() and float() cannot turn it into a Python number",
