@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, SupportsIndex
@@ -101,7 +100,7 @@ class Value:
         return round(self._number(), digits)
 
     def __trunc__(self) -> int:
-        return math.trunc(self._number())
+        return int(self._number())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self._held("NumPy cannot make an array of it", "calculate with the language's own functions"),
