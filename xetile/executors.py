@@ -27,9 +27,10 @@ from xetile.launches import Launch
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import subgroups_of
 from xetile.reference import MEANINGS as XETILE_MEANINGS
+from xetile.supervector_reference import MEANINGS as SUPERVECTOR_MEANINGS
 
 MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window),  # type: ignore[arg-type]
-                                                    **XETILE_MEANINGS}
+                                                    **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
 Grid = tuple[int, int, int]
 _INT = 2**31
 

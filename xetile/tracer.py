@@ -65,6 +65,7 @@ class Tracer:
 
     def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int] = (1, 1)) -> None:
         self.code, self.subgroups = code, subgroups
+        self.stage = "xetile"  # what records operations above XeTile says so
         self.entry = Block()
         self.blocks = [self.entry]
         self.function = func.FuncOp(name, ([], []), Region(self.entry))
@@ -227,7 +228,7 @@ class Tracer:
         self.function.attributes.update(attributes)
         control_flow.check(self.function, bool(self._mapped))
         barriers.check(self.function, self._mapped or prod(self.subgroups))
-        return ModuleOp([self.function], {STAGE: StringAttr("xetile")})
+        return ModuleOp([self.function], {STAGE: StringAttr(self.stage)})
 
 
 def _author() -> FrameType | None:
