@@ -57,7 +57,8 @@ def test_the_program() -> None:
     done = subprocess.run([sys.executable, "-m", "xetile", "opt", "--list"], cwd=ROOT, capture_output=True, text=True,
                           timeout=120)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [*STAGES, "upstream", "upstream-workgroup"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        *STAGES, "upstream", "upstream-workgroup", "xegpu-older"]
     done = subprocess.run([sys.executable, "-m", "xetile", "emit", "nowhere.mlir"], cwd=ROOT, capture_output=True,
                           text=True, timeout=120)
     assert done.returncode == 1
@@ -89,7 +90,7 @@ def test_opt_pass_by_pass(xetile: Any, text: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_opt_to_llvm(xetile: Any) -> None:
-    for to, word in (("upstream", "lane_layout"), ("upstream-workgroup", "sg_layout")):
+    for to, word in (("upstream", "lane_layout"), ("upstream-workgroup", "sg_layout"), ("xegpu-older", "mode = vc")):
         specs = [w for spec in ("256x256xbf16", "256x256xbf16", "256x256xf32") for w in ("--arg", spec)]
         ran = xetile("opt", SHARED, *specs, "--to", to, "--target", "bmg")
         assert ran.code == 0, ran.err
