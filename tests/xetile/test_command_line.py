@@ -71,14 +71,21 @@ def test_the_program() -> None:
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
     kernel = xt.parse(text.read_text())["gemm"]
-    wanted = kernel.lower(*[xt.Spec((None, None), d) for d in ("bf16", "bf16", "f32")], target="bmg").stages[stage]
-    ran = xetile("opt", str(text), "--to", stage, "--target", "bmg")
+    target = "cpu" if stage == "loaded-products" else "bmg"
+    wanted = kernel.lower(*[xt.Spec((None, None), d) for d in ("bf16", "bf16", "f32")], target=target).stages[stage]
+    ran = xetile("opt", str(text), "--to", stage, "--target", target)
     assert ran.code == 0, ran.err
     assert ran.out == wanted + "\n"
     (tmp_path / "half.mlir").write_text(ran.out)
-    again = xetile("opt", str(tmp_path / "half.mlir"), "--to", "xegpu", "--target", "bmg")
+    again = xetile("opt", str(tmp_path / "half.mlir"), "--to", "xegpu", "--target", target)
     assert again.code == 0, again.err
-    assert "xegpu.dpas" in again.out
+    assert ("xegpu.dpas" if target == "bmg" else "xegpu.load_mad") in again.out
+
+
+def test_opt_to_a_stage_that_the_target_skips(xetile: Any, text: Path) -> None:
+    ran = xetile("opt", str(text), "--to", "loaded-products", "--target", "pvc")
+    assert ran.code == 1
+    assert "there is no stage loaded-products for pvc" in ran.err
 
 
 def test_opt_pass_by_pass(xetile: Any, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +96,19 @@ def test_opt_pass_by_pass(xetile: Any, text: Path, monkeypatch: pytest.MonkeyPat
     assert 'xetile.stage = "xegpu-blocks"' in ran.out
 
 
+def test_opt_to_the_earlier_generation(xetile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = [w for spec in ("256x256xbf16", "256x256xbf16", "256x256xf32") for w in ("--arg", spec)]
+    ran = xetile("opt", SHARED, *specs, "--to", "xegpu-older")
+    assert ran.code == 0, ran.err
+    assert "mode = vc, vnni_axis = 0" in ran.out
+    monkeypatch.setattr("sys.stdin", io.StringIO(ran.out))
+    again = xetile("opt", "-", "--to", "xegpu-older")
+    assert again.code == 0, again.err
+    assert again.out.count("mode = vc") == ran.out.count("mode = vc")
+
+
 def test_opt_to_llvm(xetile: Any) -> None:
-    for to, word in (("upstream", "lane_layout"), ("upstream-workgroup", "sg_layout"), ("xegpu-older", "mode = vc")):
+    for to, word in (("upstream", "lane_layout"), ("upstream-workgroup", "sg_layout")):
         specs = [w for spec in ("256x256xbf16", "256x256xbf16", "256x256xf32") for w in ("--arg", spec)]
         ran = xetile("opt", SHARED, *specs, "--to", to, "--target", "bmg")
         assert ran.code == 0, ran.err

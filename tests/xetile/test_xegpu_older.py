@@ -51,7 +51,8 @@ EXAMPLES = {
   #tdesc_attr1 = !xegpu.tdesc_attr< memory_scope=slm, boundary_check=false, sg= #sg_map_a>
   %tdesc1 = XeGPU.create_nd_tdesc %mem_addr, %offset :
 \t\tuint64, index into tensor_desc<16xbf16, #tdesc_attr1>""", "%offset: index"),
-    "create_nd_tdesc of a line, vc": Example(SLM + """  #tdesc_attr2 = !xegpu.tdesc_attr< memory_scope=slm, boundary_check=false>
+    "create_nd_tdesc of a line, vc": Example(
+        SLM + """  #tdesc_attr2 = !xegpu.tdesc_attr< memory_scope=slm, boundary_check=false>
   %tdesc2 = XeGPU.create_nd_tdesc %mem_addr, %offset {mode = vc} :
 \t\tuint64, index into tensor_desc<16xbf16, #tdesc_attr2>""", "%offset: index"),
     "load_nd": Example("""  %result = XeGPU.load_nd %tdesc1 {L1_hint = uncached, L3_hint = uncached} :

@@ -12,6 +12,7 @@ from xegpu.dialect import (
     block_ops,
     compile_hints,
     hints,
+    loaded_products,
     ops,
     positions,
     scattered,
@@ -24,10 +25,11 @@ from xegpu.dialect.kernels import Gpu
 XeGPU = Dialect(
     "xegpu",
     [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
-     ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, positions.IotaOp, block_ops.ReduceOp, block_ops.BroadcastOp,
-     synchronisation.FenceOp, compile_hints.CompileHintOp, *scattered.OPERATIONS],
+     ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, loaded_products.LoadMadOp, positions.IotaOp, block_ops.ReduceOp,
+     block_ops.BroadcastOp, compile_hints.CompileHintOp, *synchronisation.OPERATIONS, *scattered.OPERATIONS],
     [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.ScatterTdescAttr,
-     attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr],
+     attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr,
+     synchronisation.NbarrierType],
 )
 
 Vector = Dialect(
