@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
+from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dtypes import of_mlir
 from xegpu.origins import makings
 
@@ -20,7 +21,11 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     block, text = loop.body.block, emitter.enter()
     variables: list[str] = []
     wanders = [len(makings(argument)) > 1 for argument in block.args[1:]]
-    for argument, initial, moves in zip(block.args[1:], loop.iter_args, wanders, strict=True):
+    single = [_sums(argument) for argument in block.args[1:]]
+    for argument, initial, moves, alone in zip(block.args[1:], loop.iter_args, wanders, single, strict=True):
+        if alone:
+            variables += _carried_words(emitter, argument, initial)
+            continue
         emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
         variables += changing
     counter = emitter.name(block.args[0].name_hint or "i")
@@ -30,10 +35,12 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     emitter.depth += 1
     for operation in block.ops:
         if isinstance(operation, scf.YieldOp):
-            ends = zip(operation.operands, wanders, strict=True)
-            new = [part for value, moves in ends for part in parts(emitter.values[value], moves)]
-            kept = zip(block.args[1:], wanders, strict=True)
-            rebind(emitter, variables, new, [t for a, moves in kept for t in types(emitter.values[a], moves)])
+            ends = zip(operation.operands, wanders, single, strict=True)
+            new = [part for value, moves, alone in ends
+                   for part in (emitter.words(value) if alone else parts(emitter.values[value], moves))]
+            kept = zip(block.args[1:], wanders, single, strict=True)
+            rebind(emitter, variables, new, [t for a, moves, alone in kept for t in (
+                [""] * len(emitter.split[a]) if alone else types(emitter.values[a], moves))])
         else:
             emitter.emit(operation)
     emitter.depth -= 1
@@ -42,6 +49,30 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     emitter.lines[place:place] = text.ahead
     for result, argument in zip(loop.results, block.args[1:], strict=True):
         emitter.values[result] = emitter.values[argument]
+        if argument in emitter.split:
+            emitter.split[result] = emitter.split[argument]
+
+
+def _sums(argument: SSAValue) -> bool:
+    """Whether a carried vector is summed up in variables of one word each (:mod:`codegen.loaded_products`)."""
+    return any(_sums_up(use) for use in argument.uses)
+
+
+def _sums_up(use: Use) -> bool:
+    if isinstance(use.operation, LoadMadOp):
+        return use.index > 1
+    if isinstance(use.operation, scf.ForOp) and use.index > 2:  # behind its bounds: a loop in this one carries it on
+        return _sums(use.operation.body.block.args[use.index - 2])
+    return False
+
+
+def _carried_words(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[str, ...]:
+    words, fragment = emitter.words(initial), emitter.fragment(initial)
+    stem = emitter.name(argument.name_hint)
+    variables = tuple(f"{stem}_{position}" for position in range(len(words)))
+    emitter.line(f"{fragment.word} {', '.join(f'{v} = {w}' for v, w in zip(variables, words, strict=True))};")
+    emitter.set_words(argument, fragment.renamed(variables))
+    return variables
 
 
 def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> tuple[Any, list[str]]:

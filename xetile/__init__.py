@@ -19,6 +19,7 @@ from xegpu.errors import (
     XeError,
 )
 from xegpu.targets import TARGETS
+from xetile import vector
 from xetile.arguments import Spec
 from xetile.blocks import tile_pack, tile_unpack
 from xetile.conditions import otherwise, when
@@ -83,7 +84,7 @@ from xetile.parsing import parse
 from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
 from xetile.selection import where
 from xetile.shared import alloc_slm
-from xetile.synchronisation import barrier, fence
+from xetile.synchronisation import barrier, fence, nbarrier
 
 __version__ = "0.1.0"
 
@@ -96,8 +97,9 @@ __all__ = [
     "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full",
     "group_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota",
     "kernel", "load_gather", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum",
-    "minnum", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar",
-    "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
-    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose", "tile_unpack",
-    "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "where", "zeros",
+    "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt",
+    "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh",
+    "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose",
+    "tile_unpack", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view", "wg_map", "when",
+    "where", "zeros",
 ]

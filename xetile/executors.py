@@ -11,12 +11,13 @@ from weakref import WeakKeyDictionary
 
 from xdsl.ir import Operation
 
-from codegen import interpreter
+from codegen import apart
 from codegen.devices import Queue, best_device, device_target, find_queue, needs_spirv
 from codegen.interpreter import Meaning, Window
-from codegen.launcher import build_program, find_kernel, launch
+from codegen.launcher import launch
 from codegen.log import LOGGER
 from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
+from codegen.programs import build_kernel
 from codegen.roads import can_make_spirv, chosen_road, naming_the_other, opencl_for_cpu, road_for
 from codegen.spirv import entry_points
 from codegen.usm import UsmArray, copy_in, copy_out
@@ -29,9 +30,10 @@ from xetile.launches import Launch
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import subgroups_of
 from xetile.reference import MEANINGS as XETILE_MEANINGS
+from xetile.supervector_reference import MEANINGS as SUPERVECTOR_MEANINGS
 
 MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window),  # type: ignore[arg-type]
-                                                    **XETILE_MEANINGS}
+                                                    **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
 Grid = tuple[int, int, int]
 _INT = 2**31
 
@@ -89,8 +91,8 @@ class NumPyExecutor(_InHostMemory):
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = lowered.function
-        interpreter.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
-                        lanes_of(function))
+        apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                  lanes_of(function))
 
 
 class NumPyXeGPUExecutor(_InHostMemory):
@@ -98,8 +100,8 @@ class NumPyXeGPUExecutor(_InHostMemory):
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = only_function(lowered.modules["xegpu"])
-        interpreter.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
-                        lanes_of(function))
+        apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                  lanes_of(function))
 
 
 def lanes_of(function: Any) -> int | None:
@@ -172,6 +174,10 @@ class DeviceExecutor:
 
     def _built(self, lowered: Lowered, road: str) -> Any:
         emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
+        if on_cpu and emitted.apart:
+            raise TargetError(f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
+                              f"and {self.device} runs the subgroups of a work-group one after the other",
+                              'run it on "numpy" or on a GPU, or let all subgroups come by the barrier')
         source: str | bytes
         if road:
             source = lowered.spirv(road, emulated=on_cpu)
@@ -180,8 +186,7 @@ class DeviceExecutor:
             source, name = opencl_for_cpu(emitted.text) if on_cpu else emitted.text, emitted.name
             LOGGER.info("%s gets %s as OpenCL C", self.device, name)
         with naming_the_other(road, emitted.name):
-            program = build_program(self.queue, source, self._options(emitted.options, road))
-        return find_kernel(program, name)
+            return build_kernel(self.queue, source, self._options(emitted.options, road), name)
 
     def _options(self, options: str, road: str) -> str:
         return f"{self._needed(options, road)} {added_options()}".strip()

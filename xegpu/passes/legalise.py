@@ -23,6 +23,7 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu import slm
+from xegpu.barriers import check_target
 from xegpu.constants import number
 from xegpu.descriptions import way_of
 from xegpu.dialect.attributes import TensorDescType
@@ -62,6 +63,7 @@ class Legalise:
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         check_element_types(function, self.target)
+        check_target(function, self.target)
         webs = descriptor_webs(function)
         arguments = function.body.block.args
         ways = dict(zip(arguments, self.access, strict=True))

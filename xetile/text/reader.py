@@ -22,7 +22,7 @@ from xegpu.errors import Location, TextError
 from xetile.dialect import context
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.dialect.hints import CacheHintAttr
-from xetile.text import around, hardware, operations
+from xetile.text import around, early, hardware, operations, supervector
 from xetile.text.attributes import (
     fail,
     guess,
@@ -34,11 +34,11 @@ from xetile.text.attributes import (
     read_wg_map,
 )
 from xetile.text.bits import with_bits
+from xetile.text.cures import COMPARE
 from xetile.text.descriptors import SCATTERED, TdescAttr, read_tensor_desc
 from xetile.text.host import Launch, has_kernels, joined, launches
 from xetile.text.sketch import Bits16Type, Custom
 
-COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
 _ATTRIBUTES: dict[str, Callable[[Any], Attribute]] = {
     "wg_map": lambda parser: WgMapAttr(read_wg_map(parser)),
     "tile_attr": lambda parser: TileAttr(read_tile_attr(parser)),
@@ -52,6 +52,7 @@ _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
 """Operations that carry attributes of dialects that only a host compiler knows."""
 FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
     **dict.fromkeys(operations.RULES, operations.read_operation), **dict.fromkeys(around.RULES, around.read_operation),
+    **dict.fromkeys(supervector.NAMES, supervector.read_operation), **dict.fromkeys(early.RULES, early.read_operation),
 }
 _OWN_READERS = {**FOREIGN_READERS, **dict.fromkeys(hardware.RULES, hardware.read_operation)}
 _NUMBERS: dict[str, Attribute] = {
@@ -90,6 +91,7 @@ class Reader(Parser):
         self.text, self._name = text, name
         self._starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n")]
         self._start = 0
+        self._within = False
         self._pending: list[Operation] = []
         self._bound: list[Any] = []
         self._foreign = False
@@ -165,7 +167,9 @@ class Reader(Parser):
     def parse_operation(self) -> Operation:
         """The next operation, with its location."""
         self._start = start = self._current_token.span.start
+        self._within = True
         operation = super().parse_operation()
+        self._within = False
         line_end = self.text.find("\n", start)
         place = self.place(start, len(self.text) if line_end < 0 else line_end)
         for pending in (*self._pending, operation):
@@ -276,6 +280,16 @@ class Reader(Parser):
         return Location.at(self._name, line, column, column + max(end - start, 1), self.text)
 
     def here(self) -> Location:
-        """The location of the word that is read next."""
+        """The location of the word that is read next, or of the last one of a line that an operation stops short on."""
         span = self._current_token.span
-        return self.place(span.start, span.end)
+        return self.place(*self.within(span.start, span.end))
+
+    def within(self, start: int, end: int) -> tuple[int, int]:
+        """A range, or the last word before it if that ends the line of the operation that is being read.
+
+        What is wrong with a type at a line's end is found when the word behind it has been read.
+        """
+        before = self.text[:start].rstrip()
+        if not self._within or start <= self._start or "\n" not in self.text[len(before):start]:
+            return start, end
+        return len(before) - len(before.split()[-1]), len(before)
