@@ -17,20 +17,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, VectorType
-from xdsl.dialects.vector import BroadcastOp
+from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
 
+from xegpu.dialect.ops import ConvertLayoutOp, CreateNdTdescOp, LoadNdOp, ProductOp, UpdateNdOffsetOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.rewriting import Rebuilder, rewrite
+from xegpu.targets import Target
 
+_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp)
+"""What stays where it is, and writes no memory."""
 _DIALECTS = ("arith", "math")
-_MOVES = (BroadcastOp, ExtractStridedSliceOp)
+_MOVES = (BroadcastOp, ExtractStridedSliceOp, ExtractOp)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The pass; it has no options."""
+    """The pass.
+
+    Attributes:
+        target: where it has no block IO, loads move too.
+    """
+
+    target: Target
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with element-wise operations close before their first uses."""
@@ -38,18 +48,23 @@ class Schedule:
         for operation in new.walk():
             for region in operation.regions:
                 for block in region.blocks:
-                    _sink(block)
+                    _sink(block, not self.target.block_io)
         return new
 
 
-def _sink(block: Block) -> None:
+def _sink(block: Block, loads: bool) -> None:
     """Put a block's operations in the new order: what may move waits until something that stays needs it."""
     waiting: dict[Operation, None] = {}
     order: list[Operation] = []
     for operation in block.ops:
-        if _may_move(operation):
+        if _may_move(operation) or (loads and isinstance(operation, LoadNdOp)):
             waiting[operation] = None
             continue
+        if not isinstance(operation, _HARMLESS):  # what follows may write what was to be read
+            for load in [waiting_one for waiting_one in waiting if isinstance(waiting_one, LoadNdOp)]:
+                if load in waiting:
+                    del waiting[load]
+                    order += [*_needed(load, waiting), load]
         order += _needed(operation, waiting)
         order.append(operation)
     order[-1:-1] = waiting  # what nothing needs stays in front of the terminator
