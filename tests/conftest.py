@@ -14,6 +14,8 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 # The products here are small. On few cores, with several test processes, BLAS threads only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# What an earlier version of the code had compiled must not stand for what this one makes.
+os.environ.setdefault("XETILE_CACHE", "0")
 
 from collections.abc import Generator
 from typing import Any, NoReturn

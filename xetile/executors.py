@@ -12,9 +12,10 @@ from xdsl.ir import Operation
 from codegen import apart
 from codegen.devices import Queue, best_device, device_target, find_queue, needs_spirv
 from codegen.interpreter import Meaning, Window
-from codegen.launcher import build_program, find_kernel, launch
+from codegen.launcher import launch
 from codegen.log import LOGGER
 from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
+from codegen.programs import build_kernel
 from codegen.roads import can_make_spirv, chosen_road, naming_the_other, opencl_for_cpu, road_for
 from codegen.spirv import entry_points
 from codegen.usm import UsmArray, copy_in, copy_out
@@ -27,9 +28,10 @@ from xetile.launches import Launch
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import subgroups_of
 from xetile.reference import MEANINGS as XETILE_MEANINGS
+from xetile.supervector_reference import MEANINGS as SUPERVECTOR_MEANINGS
 
 MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window),  # type: ignore[arg-type]
-                                                    **XETILE_MEANINGS}
+                                                    **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
 Grid = tuple[int, int, int]
 _INT = 2**31
 
@@ -182,8 +184,7 @@ class DeviceExecutor:
             source, name = opencl_for_cpu(emitted.text) if on_cpu else emitted.text, emitted.name
             LOGGER.info("%s gets %s as OpenCL C", self.device, name)
         with naming_the_other(road, emitted.name):
-            program = build_program(self.queue, source, self._options(emitted.options, road))
-        return find_kernel(program, name)
+            return build_kernel(self.queue, source, self._options(emitted.options, road), name)
 
     def _options(self, options: str, road: str) -> str:
         if needs_spirv(self.queue):

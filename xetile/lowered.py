@@ -15,7 +15,7 @@ from xegpu.origins import written_arguments
 from xegpu.targets import Target
 from xegpu.upstream.export import export as subgroup_export
 from xetile.passes.orders import check_orders
-from xetile.pipeline import Options, stage_of, stages
+from xetile.pipeline import FIRST, Options, stage_of, stages
 from xetile.remedies import Origin, Remedy, find_remedy
 from xetile.report import Report
 from xetile.text.kernels import printed
@@ -74,8 +74,8 @@ class Lowered:
 
     @property
     def xetile(self) -> str:
-        """The recorded kernel as MLIR text."""
-        return printed(self.module)
+        """The recorded kernel as MLIR text; transfers of vectors as the tiles that they become."""
+        return printed(self.modules["xetile"] if stage_of(self.module) == FIRST else self.module)
 
     @property
     def xegpu(self) -> str:

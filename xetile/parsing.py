@@ -25,7 +25,7 @@ from xetile.arguments import Argument
 from xetile.executors import MEANINGS
 from xetile.kernel import BaseKernel
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
-from xetile.pipeline import PASSES, STAGE, TARGET, stage_of
+from xetile.pipeline import FIRST, PASSES, STAGE, TARGET, stage_of
 from xetile.text.cures import cure_of
 from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
 from xetile.text.normal import normalise
@@ -246,8 +246,8 @@ def _settle(module: ModuleOp) -> None:
     """Bring what was read to the form that the language records, and check it."""
     for function in module.body.block.ops:
         assert isinstance(function, func.FuncOp)
-        if stage_of(module) == "xetile":
-            normalise(function)
+        if (stage := stage_of(module)) in (FIRST, "xetile"):
+            normalise(function, any_rank=stage == FIRST)
         else:
             work_items.settle(function)
         for operation in function.walk():
@@ -333,7 +333,7 @@ def _verify(operation: Operation) -> None:
 
 def _check_stage(module: ModuleOp) -> None:
     stage, target = module.attributes.get(STAGE), module.attributes.get(TARGET)
-    known = ("xetile", *(name for name, _ in PASSES))
+    known = (FIRST, *(name for name, _ in PASSES))
     if stage is not None and not (isinstance(stage, StringAttr) and stage.data in known):
         raise TextError(f"there is no stage {stage}", f"{STAGE} is one of {', '.join(known)}", _place(module))
     if target is not None and not (isinstance(target, StringAttr) and target.data in TARGETS):

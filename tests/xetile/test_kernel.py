@@ -56,7 +56,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count("xetile.kernel", "trace")
     count("xetile.lowered", "stages")
-    count("xetile.executors", "build_program")
+    count("codegen.programs", "build_program")
     return counter
 
 

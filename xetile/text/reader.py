@@ -22,7 +22,7 @@ from xegpu.errors import Location, TextError
 from xetile.dialect import context
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.dialect.hints import CacheHintAttr
-from xetile.text import around, hardware, operations
+from xetile.text import around, early, hardware, operations, supervector
 from xetile.text.attributes import (
     fail,
     guess,
@@ -52,6 +52,7 @@ _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
 """Operations that carry attributes of dialects that only a host compiler knows."""
 FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
     **dict.fromkeys(operations.RULES, operations.read_operation), **dict.fromkeys(around.RULES, around.read_operation),
+    **dict.fromkeys(supervector.NAMES, supervector.read_operation), **dict.fromkeys(early.RULES, early.read_operation),
 }
 _OWN_READERS = {**FOREIGN_READERS, **dict.fromkeys(hardware.RULES, hardware.read_operation)}
 _NUMBERS: dict[str, Attribute] = {
