@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.fragments import Coordinate, Fragment, empty, vector_type, width_of
+from codegen.inside import Inside
 from xegpu.constants import number
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
@@ -79,6 +80,7 @@ class Emitter:
         self.needs_named_barriers = False
         self.depth = 1
         self.loops: list[Loop] = []
+        self.inside: Inside | None = None
         self.block: Block | None = None
         self._place = self._printed = ""
         self._names: set[str] = set(_RESERVED)
@@ -147,6 +149,11 @@ class Emitter:
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
             return Coordinate("", owner.value.value.data)
         return Coordinate(self.values[value])
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name that is taken."""
+        return frozenset(self._names)
 
     def enter(self) -> Loop:
         """Begin a loop."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue, Use
+from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.traits import Pure
 
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
+from codegen.inside import Inside
 from xegpu.dialect.loaded_products import LoadMadOp
+from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, StoreNdOp
 from xegpu.dtypes import of_mlir
 from xegpu.origins import makings
 
@@ -31,19 +35,25 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     counter = emitter.name(block.args[0].name_hint or "i")
     emitter.values[block.args[0]] = counter
     place = len(emitter.lines)
-    emitter.line(f"for (int {counter} = {start}; {counter} < {stop}; {counter} += {step}) {{")
-    emitter.depth += 1
-    for operation in block.ops:
-        if isinstance(operation, scf.YieldOp):
-            ends = zip(operation.operands, wanders, single, strict=True)
-            new = [part for value, moves, alone in ends
-                   for part in (emitter.words(value) if alone else parts(emitter.values[value], moves))]
-            kept = zip(block.args[1:], wanders, single, strict=True)
-            rebind(emitter, variables, new, [t for a, moves, alone in kept for t in (
-                [""] * len(emitter.split[a]) if alone else types(emitter.values[a], moves))])
-        else:
-            emitter.emit(operation)
-    emitter.depth -= 1
+
+    def body() -> None:
+        emitter.depth += 1
+        for operation in block.ops:
+            if isinstance(operation, scf.YieldOp):
+                ends = zip(operation.operands, wanders, single, strict=True)
+                new = [part for value, moves, alone in ends
+                       for part in (emitter.words(value) if alone else parts(emitter.values[value], moves))]
+                kept = zip(block.args[1:], wanders, single, strict=True)
+                rebind(emitter, variables, new, [t for a, moves, alone in kept for t in (
+                    [""] * len(emitter.split[a]) if alone else types(emitter.values[a], moves))])
+            else:
+                emitter.emit(operation)
+        emitter.depth -= 1
+
+    rest = f"{counter} < {stop}; {counter} += {step}"
+    declared = _peels(emitter, block) and _peeled(emitter, f"int {counter} = {start};", rest, body)
+    emitter.line(f"for ({'' if declared else f'int {counter} = {start}'}; {rest}) {{")
+    body()
     emitter.line("}")
     emitter.loops.pop()
     emitter.lines[place:place] = text.ahead
@@ -51,6 +61,35 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         emitter.values[result] = emitter.values[argument]
         if argument in emitter.split:
             emitter.split[result] = emitter.split[argument]
+
+
+def _peels(emitter: Emitter, block: Block) -> bool:
+    """Whether a loop is written twice, first for blocks that lie inside: a straight one of products without block IO.
+
+    A barrier must be one and the same for all subgroups, and they may leave the first loop at different times.
+    """
+    products = any(isinstance(operation, DpasOp) for operation in block.ops)
+    return products and not emitter.target.block_io and all(
+        isinstance(operation, _STAYS) or (operation.has_trait(Pure) and not operation.regions)
+        for operation in block.ops)
+
+
+def _peeled(emitter: Emitter, declaration: str, rest: str, body: Callable[[], None]) -> bool:
+    """Write the loop over iterations all of whose blocks lie inside their arrays, if that is known in front of them."""
+    start = len(emitter.lines)
+    emitter.inside = Inside(emitter.names)
+    body()
+    inside, emitter.inside = emitter.inside, None
+    lines = emitter.lines[start:]
+    del emitter.lines[start:]
+    if not (condition := inside.condition()):
+        return False
+    more, _, step = rest.partition(";")
+    emitter.line(declaration)
+    emitter.line(f"for (; {more} && {condition};{step}) {{")
+    emitter.lines += lines
+    emitter.line("}")
+    return True
 
 
 def _sums(argument: SSAValue) -> bool:
@@ -151,4 +190,5 @@ def rebind(emitter: Emitter, variables: list[str], new: list[str], kinds: list[s
         emitter.line(f"{variable} = {value};")
 
 
+_STAYS = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 RULES: dict[type[Operation], Rule] = {scf.ForOp: _loop}

@@ -8,7 +8,8 @@ becomes
     %x1 = addf %c1, %b ; %y1 = mulf %x1, %x1 ; store_nd %y1, ...
 
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
-that depend on each other are far apart, and so does all that touches memory or waits.
+that depend on each other are far apart, and so does all that touches memory or waits. Where there is no block IO, loads
+move as well, down to the next operation that may write: no message is under way there while a lane asks for bounds.
 """
 
 from __future__ import annotations
