@@ -2,10 +2,10 @@
 
     %v = supervector.transfer_read %A[...], %p : -> vector<16x32x64xf32>
 becomes
-    %v = supervector.transfer_read %A[...], %p {wg_map = #xetile.wg_map<sg_layout = [32, 1], sg_data = [16, 64]>} : ...
+    %v = supervector.transfer_read %A[...], %p {wg_map = #xetile.wg_map<sg_layout = [16, 2], sg_data = [32, 32]>} : ...
 
 A super-vector is no register (SuperVector.md): where a kernel says nothing of subgroups and only moves vectors and
-calculates element by element, the rows of all its vectors are dealt out, so that a subgroup holds 4 KiB of the largest.
+calculates element by element, all its vectors are dealt out, so that a subgroup holds 4 KiB of the largest.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from xetile.passes.workgroup_to_subgroup import is_dealt
 
 _LARGE, _HELD = 8 << 10, 4 << 10
 """Bytes of a vector that is dealt out, and those of it that a subgroup then holds."""
+_LANES = 16
 _MOST = 32
-"""Subgroups of a work-group on every target, whatever registers they take."""
+"""Lanes of a register's row, and the subgroups that a work-group has on every target, whatever registers they take."""
 _SUBGROUPS = "xegpu.subgroups"
 
 
@@ -38,7 +39,7 @@ def spread_out(function: func.FuncOp) -> func.FuncOp:
     largest = max((_bytes(type_) for type_ in vectors), default=0)
     if largest <= _LARGE or _SUBGROUPS in function.attributes or is_dealt(function) or not _is_plain(function):
         return function
-    count = min(_MOST, largest // _HELD)
+    count = min(_MOST, 1 << (largest // _HELD).bit_length() - 1)
     shapes = {collapsed(type_.get_shape()) for type_ in vectors}
     while count > 1 and not all(_deals(count, shape) for shape in shapes):
         count //= 2
@@ -68,7 +69,18 @@ def _is_plain(function: func.FuncOp) -> bool:
 
 
 def _map(count: int, shape: Pair) -> WgMap:
-    return WgMap((count, 1), (max(shape[0] // count, 1), shape[1]))
+    """Halves of the longer side, as long as they are even and not narrower than a register; then copies."""
+    (rows, columns), down, across = shape, 1, 1
+    while down * across < count:
+        if columns > rows and columns % (2 * _LANES) == 0:
+            columns, across = columns // 2, 2 * across
+        elif rows % 2 == 0:
+            rows, down = rows // 2, 2 * down
+        elif columns % (2 * _LANES) == 0:
+            columns, across = columns // 2, 2 * across
+        else:
+            return WgMap((count // across, across), (rows, columns))
+    return WgMap((down, across), (rows, columns))
 
 
 def _deals(count: int, shape: Pair) -> bool:
