@@ -6,7 +6,9 @@ re-pointed at block arguments; when the body has run, those whose variable holds
 
 from __future__ import annotations
 
+import builtins
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -60,10 +62,16 @@ class range:
                              f"use a positive step, such as {abs(size) or 1}; to count down from n, loop upwards "
                              "over k and use n - k", self._location)
 
-    def __iter__(self) -> range:
+    def __iter__(self) -> Iterator[Scalar]:
         if self._state != "new" or not statements.at_for_statement(sys._getframe(1)):
             raise self._misplaced()
-        return self
+        return self._run() if self._tracer.runs else self
+
+    def _run(self) -> Iterator[Scalar]:
+        """The indices one after the other, of a kernel that runs itself."""
+        start, stop, step = (self._tracer.held(bound) for bound in (self._start, self._stop, self._step))
+        for position in builtins.range(start, stop, step):
+            yield Scalar(scalar(position))
 
     def _misplaced(self) -> TraceError:
         return TraceError("xt.range stands somewhere else than in a for statement",

@@ -60,6 +60,9 @@ class Tracer:
         subgroups: subgroups of a work-group, for ``subgroup_id(d)``.
     """
 
+    runs = False
+    """Whether operations run when they are made, and values are known: not in a recording."""
+
     def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int] = (1, 1)) -> None:
         self.code, self.subgroups = code, subgroups
         self.stage = "xetile"  # what records operations above XeTile says so
@@ -84,6 +87,10 @@ class Tracer:
         argument = self.entry.insert_arg(type_, len(self.entry.args))
         argument.name_hint = name
         return argument
+
+    def held(self, value: SSAValue) -> Any:
+        """What a value is, where :attr:`runs` says that it is known."""
+        raise NotImplementedError
 
     def location(self) -> Location:
         """Where the author's code stands now."""
