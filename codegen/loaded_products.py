@@ -2,7 +2,7 @@
 
     for (int k = first; k < end; ++k) { b[k * 4 + 0] = B[(row + k) * pitch + column + lane]; ... }     once
     for (int k = first; k < end; ++k) {                                                  a few rows at a time
-      __builtin_prefetch(&B[(row + K + k) * pitch + column]);
+      XETILE_FETCH(&B[(row + K + k) * pitch + column]);
       const float b0 = b[k * 4 + 0], ...;  float a0;
       a0 = A0[k]; c0 = fma(a0, b0, c0); c1 = fma(a0, b1, c1); ...
     }
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
-from codegen.emitter import Emitter, Rule, atom
+from codegen.emitter import FETCH, Emitter, Rule, atom
 from codegen.fragments import Descriptor, Fragment
 from codegen.products import narrowed, widened
 from xegpu.dialect import ops
@@ -242,7 +242,7 @@ def _numbers_of_b(product: _Product, part: _Part, columns: dict[int, str]) -> It
     if part.fetched or not part.copied:
         yield f"{pointer}({b.row} + {names.k}) * (long){b.pitch} + ({b.column}){_times(b.step)};"
     for line in part.fetched:
-        yield f"__builtin_prefetch({names.row} + {product.k} * (long){b.pitch} + {line * _LINE // dtype.bytes});"
+        yield f"{FETCH}({names.row} + {product.k} * (long){b.pitch} + {line * _LINE // dtype.bytes});"
     if part.copied:
         values = [f"{names.b}[{names.k} * {product.across} + {vector}]" for vector in columns]
     else:
