@@ -50,6 +50,11 @@ class BaseKernel:
         self._lowered: dict[Any, Lowered] = {}
         self._places: dict[Any, Placed] = {}
 
+    def forget(self) -> None:
+        """Let go of all that was compiled and looked up for this kernel, with every stage; a launch makes it anew."""
+        self._lowered.clear()
+        self._places.clear()
+
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
         """The XeTile module for arguments of these types and for these constants."""
@@ -392,6 +397,10 @@ class Kernel(BaseKernel):
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
+
+    def forget(self) -> None:
+        super().forget()
+        self._modules.clear()
 
     def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
         self.constants_key(constants)  # an unknown or missing one is an error here, not in the author's grid function
