@@ -9,7 +9,8 @@ becomes
 
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
 that depend on each other are far apart, and so does all that touches memory or waits. Where there is no block IO, loads
-move as well, down to the next operation that may write: no message is under way there while a lane asks for bounds.
+move as well, down to the next operation that may write: the operands of one step of a product then take the registers
+of those of the step before.
 """
 
 from __future__ import annotations
@@ -22,15 +23,24 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
 
-from xegpu.dialect.ops import ConvertLayoutOp, CreateNdTdescOp, LoadNdOp, ProductOp, UpdateNdOffsetOp
+from xegpu.dialect.compile_hints import CompileHintOp
+from xegpu.dialect.ops import (
+    ConvertLayoutOp,
+    CreateNdTdescOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    ProductOp,
+    UpdateNdOffsetOp,
+)
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.rewriting import Rebuilder, rewrite
 from xegpu.targets import Target
 
-_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp)
+_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp)
 """What stays where it is, and writes no memory."""
 _DIALECTS = ("arith", "math")
-_MOVES = (BroadcastOp, ExtractStridedSliceOp, ExtractOp)
+_MOVES = (BroadcastOp, ExtractStridedSliceOp)
+_LOADED = (LoadNdOp, ExtractOp)
 
 
 @dataclass(frozen=True)
@@ -58,15 +68,17 @@ def _sink(block: Block, loads: bool) -> None:
     waiting: dict[Operation, None] = {}
     order: list[Operation] = []
     for operation in block.ops:
-        if _may_move(operation) or (loads and isinstance(operation, LoadNdOp)):
+        if _may_move(operation) or (loads and isinstance(operation, _LOADED)):
             waiting[operation] = None
             continue
-        if not isinstance(operation, _HARMLESS):  # what follows may write what was to be read
-            for load in [waiting_one for waiting_one in waiting if isinstance(waiting_one, LoadNdOp)]:
-                if load in waiting:
-                    del waiting[load]
-                    order += [*_needed(load, waiting), load]
+        if not isinstance(operation, _HARMLESS):  # it may write what was to be read
+            for load in [other for other in waiting if isinstance(other, LoadNdOp)]:
+                del waiting[load]
+                order += [*_needed(load, waiting), load]
         order += _needed(operation, waiting)
+        if isinstance(operation, CompileHintOp):  # nothing goes past it
+            order += waiting
+            waiting.clear()
         order.append(operation)
     order[-1:-1] = waiting  # what nothing needs stays in front of the terminator
     for operation in order:
