@@ -72,6 +72,7 @@ class Emitter:
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int) -> None:
         self.rules, self.target, self.subgroup = rules, target, subgroup
         self.values: dict[SSAValue, Any] = {}
+        self.places: dict[SSAValue, Coordinate] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
         self.depth = 1
@@ -131,11 +132,11 @@ class Emitter:
             return self.coordinate(owner.lhs).plus(self.coordinate(owner.rhs))
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
             return Coordinate("", owner.value.value.data)
-        return Coordinate(self.values[value])
+        return self.places.get(value) or Coordinate(self.values[value])
 
-    def enter(self) -> Loop:
-        """Begin a loop."""
-        self.loops.append(Loop(frozenset(self._names), self.depth))
+    def enter(self, outside: frozenset[str] | None = None) -> Loop:
+        """Begin a loop; ``outside`` are names from before it, by default all that there are."""
+        self.loops.append(Loop(frozenset(self._names) if outside is None else outside, self.depth))
         return self.loops[-1]
 
     def function(self, text: str) -> None:

@@ -1,9 +1,13 @@
-"""``scf.for`` in OpenCL C: carried values are variables that the loop's end assigns."""
+"""``scf.for`` in OpenCL C: carried values are variables that the loop's end assigns.
+
+One loop, or where several steps stand in its body (:mod:`codegen.unrolling`) that and one for what is left over.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects import scf
@@ -11,37 +15,104 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
+from codegen.unrolling import ROLLED, steps_of, trips_of
 from xegpu.dtypes import of_mlir
+from xegpu.loop_options import UNROLL
 from xegpu.origins import makings
 
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
-    block, text = loop.body.block, emitter.enter()
-    variables: list[str] = []
-    wanders = [len(makings(argument)) > 1 for argument in block.args[1:]]
-    for argument, initial, moves in zip(block.args[1:], loop.iter_args, wanders, strict=True):
-        emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
+    arguments = loop.body.block.args[1:]
+    wanders = [len(makings(argument)) > 1 for argument in arguments]
+    around, variables, values = emitter.enter(), [], []
+    for argument, initial, moves in zip(arguments, loop.iter_args, wanders, strict=True):
+        value, changing = carried(emitter, argument, emitter.values[initial], moves)
+        values.append(value)
         variables += changing
-    counter = emitter.name(block.args[0].name_hint or "i")
-    emitter.values[block.args[0]] = counter
-    place = len(emitter.lines)
-    emitter.line(f"for (int {counter} = {start}; {counter} < {stop}; {counter} += {step}) {{")
+    emitter.loops.pop()
+    counter = emitter.name(loop.body.block.args[0].name_hint or "k")
+    text = _Text(loop, counter, step, 1, values, variables, wanders, around.outside)
+    steps, trips, asked = steps_of(loop, emitter.target), trips_of(loop), UNROLL in loop.attributes
+    far = f"{counter} += {_times(steps, step)}"
+    if steps == 1 or (asked and trips is not None and trips % steps == 0):
+        _steps(emitter, replace(text, steps=steps), f"int {counter} = {start}; {counter} < {stop}; {far}")
+    else:
+        emitter.line(f"int {counter} = {start};")
+        emitter.lines += [] if asked else [f"#ifndef {ROLLED}"]
+        _steps(emitter, replace(text, steps=steps), f"; {counter} < {stop} - {_times(steps - 1, step)}; {far}")
+        emitter.lines += [] if asked else ["#endif"]
+        _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
+    emitter.values.update(zip(loop.results, values, strict=True))
+
+
+def _times(steps: int, step: str) -> str:
+    return str(steps * int(step)) if step.isdigit() else f"{steps} * {step}"
+
+
+@dataclass(frozen=True)
+class _Text:
+    """What is written of a loop, once or twice.
+
+    Attributes:
+        counter, step: the counter's name, and what it grows by at a step.
+        steps: how many steps stand in the body.
+        values, variables: what the loop carries, and the variables that it is in.
+        wanders: for each carried value whether it is a descriptor that may go to another array.
+        outside: names that were there before the loop.
+    """
+
+    loop: scf.ForOp
+    counter: str
+    step: str
+    steps: int
+    values: Sequence[Any]
+    variables: list[str]
+    wanders: Sequence[bool]
+    outside: frozenset[str]
+
+
+def _steps(emitter: Emitter, text: _Text, head: str) -> None:
+    """A loop with some steps in its body, and before it what stays as it is in all of them."""
+    before, place = emitter.enter(text.outside), len(emitter.lines)
+    emitter.line(f"for ({head}) {{")
     emitter.depth += 1
-    for operation in block.ops:
-        if isinstance(operation, scf.YieldOp):
-            ends = zip(operation.operands, wanders, strict=True)
-            new = [part for value, moves in ends for part in parts(emitter.values[value], moves)]
-            kept = zip(block.args[1:], wanders, strict=True)
-            rebind(emitter, variables, new, [t for a, moves in kept for t in types(emitter.values[a], moves)])
-        else:
-            emitter.emit(operation)
+    counter, *arguments = text.loop.body.block.args
+    now = list(text.values)
+    for position in range(text.steps):
+        _count(emitter, counter, text, position)
+        emitter.values.update(zip(arguments, now, strict=True))
+        now = _body(emitter, text.loop)
+    new = [part for value, moves in zip(now, text.wanders, strict=True) for part in parts(value, moves)]
+    kinds = [t for value, moves in zip(text.values, text.wanders, strict=True) for t in types(value, moves)]
+    rebind(emitter, text.variables, new, kinds)
     emitter.depth -= 1
     emitter.line("}")
     emitter.loops.pop()
-    emitter.lines[place:place] = text.ahead
-    for result, argument in zip(loop.results, block.args[1:], strict=True):
-        emitter.values[result] = emitter.values[argument]
+    emitter.lines[place:place] = before.ahead
+
+
+def _body(emitter: Emitter, loop: scf.ForOp) -> list[Any]:
+    """Write one step; the values that it yields."""
+    yielded: list[Any] = []
+    for operation in loop.body.block.ops:
+        if isinstance(operation, scf.YieldOp):
+            yielded = [emitter.values[operand] for operand in operation.operands]
+        else:
+            emitter.emit(operation)
+    return yielded
+
+
+def _count(emitter: Emitter, argument: SSAValue, text: _Text, position: int) -> None:
+    """Say what the counter is at one of the steps."""
+    if text.step.isdigit() or not position:
+        ahead = position * int(text.step) if position else 0
+        emitter.places[argument] = place = Coordinate(text.counter, ahead)
+        emitter.values[argument] = str(place)
+        return
+    name = emitter.name(text.counter)
+    emitter.line(f"const int {name} = {text.counter} + {_times(position, text.step)};")
+    emitter.places[argument], emitter.values[argument] = Coordinate(name), name
 
 
 def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> tuple[Any, list[str]]:

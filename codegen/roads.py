@@ -26,6 +26,8 @@ _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
 _CALL = ("XETILE_CALL", "__attribute__((noinline))")
 """The CPU's compiler takes seven times as long where every load of an edge is inlined."""
+_ROLLED = "XETILE_ROLLED"
+"""Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
 _FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 64) for name in ("add", "min_max")]
 """What ocloc says of every GPU, and the SYCL runtime's compiler of none: floats have atomic instructions."""
 
@@ -125,14 +127,14 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 
 def opencl_for_cpu(text: str) -> str:
-    """OpenCL C for the CPU device: with the builtins that it lacks, and calls that stay calls."""
-    return f"#define {' '.join(_CALL)}\n{prelude_for(text)}{text}"
+    """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, and loops of single steps."""
+    return f"#define {' '.join(_CALL)}\n#define {_ROLLED}\n{prelude_for(text)}{text}"
 
 
 def _by_sycl(text: Text, emulated: bool) -> bytes:
     if not emulated:
         return compile_sycl(text.sycl(None), *_FEATURES)
-    return compile_sycl(text.sycl(prelude_for(text.opencl)), f"-D{'='.join(_CALL)}")
+    return compile_sycl(text.sycl(prelude_for(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{_ROLLED}")
 
 
 def _by_ocloc(text: Text, emulated: bool) -> bytes:
