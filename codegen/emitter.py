@@ -13,7 +13,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from codegen.fragments import Coordinate, Fragment, empty
+from codegen.fragments import Coordinate, Fragment, empty, vector_type, width_of
 from xegpu.constants import number
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
@@ -73,8 +73,11 @@ class Emitter:
         self.rules, self.target, self.subgroup = rules, target, subgroup
         self.values: dict[SSAValue, Any] = {}
         self.places: dict[SSAValue, Coordinate] = {}
+        self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
+        self.split_barriers: set[SSAValue] = set()
+        self.needs_named_barriers = False
         self.depth = 1
         self.loops: list[Loop] = []
         self.block: Block | None = None
@@ -125,6 +128,18 @@ class Emitter:
         assert isinstance(fragment, Fragment)
         return fragment
 
+    def words(self, value: SSAValue) -> tuple[str, ...]:
+        """An expression for each word of a vector value: its own variables, if each word has one."""
+        return self.split[value] if value in self.split else tuple(self.fragment(value).words())
+
+    def set_words(self, value: SSAValue, fragment: Fragment) -> None:
+        """Say that a vector value is in variables of one word each; other rules see vectors put together of them."""
+        width, words = width_of(fragment.units), fragment.names
+        groups = [words[i:i + width] for i in range(0, len(words), width)]
+        self.split[value] = words
+        self.values[value] = fragment if width == 1 else fragment.renamed(
+            tuple(f"(({vector_type(fragment.word, width)})({', '.join(group)}))" for group in groups))
+
     def coordinate(self, value: SSAValue) -> Coordinate:
         """An index value as a coordinate; constants that were added to it count as its constant part."""
         owner = value.owner
@@ -134,9 +149,14 @@ class Emitter:
             return Coordinate("", owner.value.value.data)
         return self.places.get(value) or Coordinate(self.values[value])
 
-    def enter(self, outside: frozenset[str] | None = None) -> Loop:
-        """Begin a loop; ``outside`` are names from before it, by default all that there are."""
-        self.loops.append(Loop(frozenset(self._names) if outside is None else outside, self.depth))
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that there are."""
+        return frozenset(self._names)
+
+    def enter(self, outside: frozenset[str]) -> Loop:
+        """Begin a loop; ``outside`` are the names from before it."""
+        self.loops.append(Loop(outside, self.depth))
         return self.loops[-1]
 
     def function(self, text: str) -> None:

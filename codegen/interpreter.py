@@ -2,7 +2,8 @@
 
 The instances of a launch lie along five leading *batch axes*: three of the grid, two of the subgroups. A value that
 does not depend on an axis has size 1 there, and a number that is the same for all instances is a Python number. A
-distributed kernel has a sixth batch axis, the lanes. Instances run in lock step, so a barrier has nothing to do.
+distributed kernel has a sixth batch axis, the lanes. Instances run in lock step, so a barrier has nothing to do; where
+subgroups wait apart from each other, :mod:`codegen.apart` has them run so.
 """
 
 from __future__ import annotations
@@ -115,6 +116,8 @@ class Machine:
         grid: groups of the whole launch.
         subgroups: subgroups of a work-group along two axes.
         lanes: lanes of a subgroup in a distributed kernel, else None.
+        origin: the first subgroup that runs, and
+        layout: all subgroups of a work-group, None where all of them run.
         active: instances that take part in a loop whose bounds differ, or in a branch of which some take the other
             one, None for all.
     """
@@ -126,6 +129,8 @@ class Machine:
     lanes: int | None = None
     active: np.ndarray[Any, Any] | None = None
     values: dict[SSAValue, Any] = field(default_factory=dict)
+    origin: tuple[int, int] = (0, 0)
+    layout: tuple[int, int] | None = None
 
     @property
     def batch(self) -> int:
@@ -149,6 +154,13 @@ class Machine:
         shape = [1] * BATCH
         shape[axis] = count
         return np.arange(first, first + count, dtype=np.int64).reshape(shape)
+
+    @property
+    def subgroup(self) -> Any:
+        """The number of each instance's subgroup in its work-group."""
+        rows, columns = (self.along(axis, first, count)
+                         for axis, first, count in zip((3, 4), self.origin, self.subgroups, strict=True))
+        return rows * (self.layout or self.subgroups)[1] + columns
 
     def as_vector(self, number: Any, rank: int) -> Any:
         """A number with axes for the lanes and for the ``rank`` dimensions of a vector behind its batch axes."""

@@ -59,9 +59,14 @@ class _Piece:
         """Whether elements of a row are apart."""
         return self.desc.block.access == "strided"
 
+    @property
+    def promised(self) -> bool:
+        """Whether the author promises that all of it lies inside the array (``boundary_check = false``)."""
+        return not self.desc.block.boundary_check
+
     def function(self, kind: str) -> str:
         """The name of the function that loads or stores it."""
-        lanes, access = self.lanes, self.desc.block.access
+        lanes, access = self.lanes, self.desc.block.access + ("_promised" if self.promised else "")
         return (f"{kind}_{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{access}"
                 f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}")
 
@@ -181,11 +186,15 @@ def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) 
 def _rows_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
     """Loads a block by block reads where they may read it: wholly inside, every row on a 4-byte boundary."""
     size, dtype = block.desc.dtype.bytes, block.desc.dtype.opencl
-    aligned = f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0" if size < 4 else ""
+    conditions = ([] if block.promised else [block.is_inside()]) + \
+        ([f"(((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"] if size < 4 else [])
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
     lines = [f"static void {block.function('load')}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
              f"  global const {dtype} *first = base + y * (long)pitch + x;",
-             f"  if ({block.is_inside()}{aligned}) {{", *_rows_read(block, fragment), "    return;", "  }"]
+             f"  if ({' && '.join(conditions)}) {{" if conditions else "  {",
+             *_rows_read(block, fragment), "    return;", "  }"]
+    if not conditions:
+        return "\n".join([*lines[:-2], "  }", "}", ""])
     for i, piece in enumerate(block.pieces(fragment.width)):
         at = f"{_sum('y', str(piece.at[0]))}, {_sum('x', str(piece.at[1]))}"
         name = _element_function(emitter, piece, fragment)
@@ -202,11 +211,21 @@ def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> st
     name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
     lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
              *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)), f"  {c_type} words = 0;",
-             f"  if ({piece.is_inside()}) {{", *_loop("    ", piece, fragment, piece.unchecked),
-             f"  }} else if ({piece.touches()}) {{", *_loop("    ", piece, fragment, _checked(emitter, piece)),
-             "  }", "  return words;", "}", ""]
+             *_elements_read(emitter, piece, fragment), "  return words;", "}", ""]
     emitter.function("\n".join(lines))
     return name
+
+
+def _elements_read(emitter: Emitter, piece: _Piece, fragment: Fragment) -> Iterator[str]:
+    """Lines that read a variable's elements, those inside the array."""
+    if piece.promised:
+        yield from _loop("  ", piece, fragment, piece.unchecked)
+        return
+    yield f"  if ({piece.is_inside()}) {{"
+    yield from _loop("    ", piece, fragment, piece.unchecked)
+    yield f"  }} else if ({piece.touches()}) {{"
+    yield from _loop("    ", piece, fragment, _checked(emitter, piece))
+    yield "  }"
 
 
 def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str, str], str]) -> Iterator[str]:
@@ -302,10 +321,11 @@ def _store_function(piece: _Piece, fragment: Fragment) -> str:
     width, word = fragment.width, fragment.word
     values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]
     head = f"{CALL} static void {piece.function('store')}(global {word} *base, {_PARAMETERS}, {fragment.c_type} words)"
-    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)),
-             f"  if ({piece.is_inside()}) {{",
-             *(f"    {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)),
-             "    return;", "  }"]
+    whole = [f"    {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)]
+    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes, piece.subgroup))]
+    if piece.promised:
+        return "\n".join([*lines, *(line[2:] for line in whole), "}", ""])
+    lines += [f"  if ({piece.is_inside()}) {{", *whole, "    return;", "  }"]
     row, column = piece.places(0 if width == 1 else None)[0]
     checked = (f"  if ((uint)({row}) < (uint)height && (uint)({column}) < (uint)width) "
                f"{piece.unchecked(row, column)} = {values[0]};")

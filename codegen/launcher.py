@@ -28,7 +28,7 @@ _SPELLINGS: dict[type, Callable[[Any], Any]] = {
     UsmArray: UsmArray.argument,
 }
 
-_in_flight: deque[tuple[Event, list[Argument]]] = deque()
+_in_flight: deque[tuple[Event, Any]] = deque()
 _in_flight_lock = threading.Lock()
 
 
@@ -115,36 +115,64 @@ def submit(
         DeviceError: the driver refused it.
     """
     spelled = [_SPELLINGS[type(arg)](arg) if type(arg) in _SPELLINGS else arg for arg in args]
+    # SYCL counts dimensions from the slowest: OpenCL's dimension 0 is its last.
+    return start(queue, kernel, spelled, list(reversed(global_size)), list(reversed(local_size)), spelled, waits)
+
+
+def start(
+    queue: Queue,
+    kernel: Kernel,
+    args: list[Argument],
+    global_range: list[int],
+    local_range: list[int],
+    held: Any,
+    waits: Sequence[Event] = (),
+) -> Event:
+    """Starts a kernel on arguments as dpctl takes them: what :func:`submit` and repeated launches end in.
+
+    Args:
+        args: ctypes scalars that dpctl knows, and memory objects.
+        global_range, local_range: work-items, in SYCL's order of dimensions.
+        held: what stays alive until the kernel has run.
+        waits: events that must come first, besides what the queue's own order says.
+
+    Raises:
+        DeviceError: the driver refused it.
+    """
     order = None if queue.is_in_order else import_dpctl("dpctl.utils").SequentialOrderManager[queue]
     before = [*waits, *(order.submitted_events if order else ())]
     try:
-        # SYCL counts dimensions from the slowest: OpenCL's dimension 0 is its last.
-        event = queue.submit_async(kernel, spelled, list(reversed(global_size)), list(reversed(local_size)), before)
+        event = queue.submit_async(kernel, args, global_range, local_range, before)
     except _refusals() as error:
-        raise _refusal(queue, kernel, args, global_size, local_size) from error
+        raise _refusal(queue, kernel, args, global_range[::-1], local_range[::-1]) from error
     if order:
         order.add_event_pair(event, event)
-    _keep(event, spelled)
+    _hold(event, held)
     return event
 
 
-def _keep(event: Event, args: list[Argument]) -> None:
-    """Holds arguments until their kernel has run; dpctl's own way to do so costs milliseconds on an in-order queue."""
-    _in_flight.append((event, args))
-    release_finished(2)  # faster than it can grow, whatever queue lags behind
+def _hold(event: Event, held: Any) -> None:
+    """Keeps what a kernel works on until it has run; dpctl's own way to do so costs milliseconds on an in-order queue.
 
-
-def release_finished(looks: int | None = None) -> None:
-    """Lets go of the arguments of kernels that have run: of all of them, or of the first ``looks`` that are held."""
+    It looks at the two that are held longest: so the list shrinks faster than it can grow, whatever queue lags behind.
+    """
+    done = import_dpctl().event_status_type.complete
     with _in_flight_lock:
-        for _ in range(min(len(_in_flight), len(_in_flight) if looks is None else looks)):
+        _in_flight.append((event, held))
+        for _ in range(min(2, len(_in_flight))):
             entry = _in_flight.popleft()
-            if not _is_done(entry[0]):
+            if entry[0].execution_status is not done:
                 _in_flight.append(entry)
+                return  # what was started later has hardly finished earlier
 
 
-def _is_done(event: Event) -> bool:
-    return bool(event.execution_status.name == "complete")
+def release_finished() -> None:
+    """Lets go of the arguments of all kernels that have run."""
+    done = import_dpctl().event_status_type.complete
+    with _in_flight_lock:
+        waiting = [entry for entry in _in_flight if entry[0].execution_status is not done]
+        _in_flight.clear()
+        _in_flight.extend(waiting)
 
 
 def _refusals() -> tuple[type[Exception], ...]:

@@ -6,16 +6,16 @@ One loop, or where several steps stand in its body (:mod:`codegen.unrolling`) th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
 from codegen.unrolling import ROLLED, steps_of, trips_of
+from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dtypes import of_mlir
 from xegpu.loop_options import UNROLL
 from xegpu.origins import makings
@@ -23,16 +23,17 @@ from xegpu.origins import makings
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
-    arguments = loop.body.block.args[1:]
-    wanders = [len(makings(argument)) > 1 for argument in arguments]
-    around, variables, values = emitter.enter(), [], []
-    for argument, initial, moves in zip(arguments, loop.iter_args, wanders, strict=True):
-        value, changing = carried(emitter, argument, emitter.values[initial], moves)
-        values.append(value)
+    outside, held, variables = emitter.names, [], []
+    for argument, initial in zip(loop.body.block.args[1:], loop.iter_args, strict=True):
+        moves, single = len(makings(argument)) > 1, _sums(argument)
+        if single:
+            changing = list(_carried_words(emitter, argument, initial))
+        else:
+            emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
+        held.append(_Held(emitter.values[argument], tuple(changing) if single else None, moves))
         variables += changing
-    emitter.loops.pop()
     counter = emitter.name(loop.body.block.args[0].name_hint or "k")
-    text = _Text(loop, counter, step, 1, values, variables, wanders, around.outside)
+    text = _Text(loop, counter, step, 1, held, variables, outside)
     steps, trips, asked = steps_of(loop, emitter.target), trips_of(loop), UNROLL in loop.attributes
     far = f"{counter} += {_times(steps, step)}"
     if steps == 1 or (asked and trips is not None and trips % steps == 0):
@@ -43,11 +44,43 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         _steps(emitter, replace(text, steps=steps), f"; {counter} < {stop} - {_times(steps - 1, step)}; {far}")
         emitter.lines += [] if asked else ["#endif"]
         _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
-    emitter.values.update(zip(loop.results, values, strict=True))
+    for result, value in zip(loop.results, held, strict=True):
+        value.become(emitter, result)
 
 
 def _times(steps: int, step: str) -> str:
     return str(steps * int(step)) if step.isdigit() else f"{steps} * {step}"
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A value that a loop carries, as it is before or after a step.
+
+    Attributes:
+        value: what it is in the text.
+        words: its words one by one, where it is summed up so.
+        moves: whether it is a descriptor that may go to another array.
+    """
+
+    value: Any
+    words: tuple[str, ...] | None
+    moves: bool
+
+    @property
+    def parts(self) -> list[str]:
+        """The expressions of its variables."""
+        return parts(self.value, self.moves) if self.words is None else list(self.words)
+
+    @property
+    def types(self) -> list[str]:
+        """The C types of its variables, empty where they follow from the variables themselves."""
+        return types(self.value, self.moves) if self.words is None else [""] * len(self.words)
+
+    def become(self, emitter: Emitter, value: SSAValue) -> None:
+        """Make it what ``value`` is from here on."""
+        emitter.values[value] = self.value
+        if self.words is not None:
+            emitter.split[value] = self.words
 
 
 @dataclass(frozen=True)
@@ -57,8 +90,7 @@ class _Text:
     Attributes:
         counter, step: the counter's name, and what it grows by at a step.
         steps: how many steps stand in the body.
-        values, variables: what the loop carries, and the variables that it is in.
-        wanders: for each carried value whether it is a descriptor that may go to another array.
+        held, variables: what the loop carries, and the variables that it is in.
         outside: names that were there before the loop.
     """
 
@@ -66,9 +98,8 @@ class _Text:
     counter: str
     step: str
     steps: int
-    values: Sequence[Any]
+    held: list[_Held]
     variables: list[str]
-    wanders: Sequence[bool]
     outside: frozenset[str]
 
 
@@ -78,29 +109,29 @@ def _steps(emitter: Emitter, text: _Text, head: str) -> None:
     emitter.line(f"for ({head}) {{")
     emitter.depth += 1
     counter, *arguments = text.loop.body.block.args
-    now = list(text.values)
+    held = text.held
     for position in range(text.steps):
         _count(emitter, counter, text, position)
-        emitter.values.update(zip(arguments, now, strict=True))
-        now = _body(emitter, text.loop)
-    new = [part for value, moves in zip(now, text.wanders, strict=True) for part in parts(value, moves)]
-    kinds = [t for value, moves in zip(text.values, text.wanders, strict=True) for t in types(value, moves)]
-    rebind(emitter, text.variables, new, kinds)
+        for argument, value in zip(arguments, held, strict=True):
+            value.become(emitter, argument)
+        held = _body(emitter, text.loop, held)
+    rebind(emitter, text.variables, [part for value in held for part in value.parts],
+           [type_ for value in text.held for type_ in value.types])
     emitter.depth -= 1
     emitter.line("}")
     emitter.loops.pop()
     emitter.lines[place:place] = before.ahead
 
 
-def _body(emitter: Emitter, loop: scf.ForOp) -> list[Any]:
-    """Write one step; the values that it yields."""
-    yielded: list[Any] = []
+def _body(emitter: Emitter, loop: scf.ForOp, held: list[_Held]) -> list[_Held]:
+    """Write one step; what it yields in the place of what it was given."""
     for operation in loop.body.block.ops:
-        if isinstance(operation, scf.YieldOp):
-            yielded = [emitter.values[operand] for operand in operation.operands]
-        else:
+        if not isinstance(operation, scf.YieldOp):
             emitter.emit(operation)
-    return yielded
+            continue
+        return [_Held(emitter.values[new], None if old.words is None else emitter.words(new), old.moves)
+                for new, old in zip(operation.operands, held, strict=True)]
+    return []
 
 
 def _count(emitter: Emitter, argument: SSAValue, text: _Text, position: int) -> None:
@@ -113,6 +144,28 @@ def _count(emitter: Emitter, argument: SSAValue, text: _Text, position: int) -> 
     name = emitter.name(text.counter)
     emitter.line(f"const int {name} = {text.counter} + {_times(position, text.step)};")
     emitter.places[argument], emitter.values[argument] = Coordinate(name), name
+
+
+def _sums(argument: SSAValue) -> bool:
+    """Whether a carried vector is summed up in variables of one word each (:mod:`codegen.loaded_products`)."""
+    return any(_sums_up(use) for use in argument.uses)
+
+
+def _sums_up(use: Use) -> bool:
+    if isinstance(use.operation, LoadMadOp):
+        return use.index > 1
+    if isinstance(use.operation, scf.ForOp) and use.index > 2:  # behind its bounds: a loop in this one carries it on
+        return _sums(use.operation.body.block.args[use.index - 2])
+    return False
+
+
+def _carried_words(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[str, ...]:
+    words, fragment = emitter.words(initial), emitter.fragment(initial)
+    stem = emitter.name(argument.name_hint)
+    variables = tuple(f"{stem}_{position}" for position in range(len(words)))
+    emitter.line(f"{fragment.word} {', '.join(f'{v} = {w}' for v, w in zip(variables, words, strict=True))};")
+    emitter.set_words(argument, fragment.renamed(variables))
+    return variables
 
 
 def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> tuple[Any, list[str]]:

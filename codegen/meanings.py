@@ -198,11 +198,6 @@ def _axis(operation: Any) -> int:
     return "xyz".index(operation.dimension.data.value)
 
 
-def _subgroup(machine: Machine) -> Any:
-    rows, columns = machine.subgroups
-    return machine.along(3, 0, rows) * columns + machine.along(4, 0, columns)
-
-
 MEANINGS: Meanings = {
     **COMPARISONS, **shared_memory.MEANINGS, **synchronisation.MEANINGS,
     **{kind: _binary(function) for kind, function in BINARY.items()},
@@ -224,5 +219,5 @@ MEANINGS: Meanings = {
     memref.CastOp: _recast,
     gpu.BlockIdOp: lambda machine, op, _: machine.along(_axis(op), *machine.groups[_axis(op)]),
     gpu.GridDimOp: lambda machine, op, _: machine.grid[_axis(op)],
-    gpu.SubgroupIdOp: lambda machine, op, _: _subgroup(machine),
+    gpu.SubgroupIdOp: lambda machine, op, _: machine.subgroup,
 }

@@ -22,6 +22,7 @@ from codegen import (
     comparisons,
     elementwise,
     lanes,
+    loaded_products,
     loops,
     padding,
     positions,
@@ -36,6 +37,7 @@ from codegen.batches import matrix
 from codegen.emitter import CALL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from codegen.pressure import live_bytes
+from xegpu import barriers
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
@@ -64,6 +66,7 @@ class Source:
         lanes: work-items of a subgroup.
         arguments: for each argument of the kernel its dimensions, None for a number: an array passes its pointer,
             then its sizes, then its strides, as 32-bit integers.
+        apart: whether subgroups wait for each other in places where not all of a work-group come by.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Source:
     subgroups: int
     lanes: int
     arguments: tuple[int | None, ...]
+    apart: bool = False
 
     @property
     def local_size(self) -> int:
@@ -94,6 +98,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     sizes = [size.value.data for size in counts] if isinstance(counts, ArrayAttr) else [1]
     subgroups = sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
     emitter = Emitter(RULES, target, subgroup)
+    emitter.split_barriers = barriers.of_all(function, subgroups, target)
     name = emitter.name(function.sym_name.data)
     parameters = _parameters(emitter, function)
     for operation in function.body.block.ops:
@@ -104,10 +109,12 @@ def emit(function: func.FuncOp, target: Target) -> Source:
            f"kernel void {name}({', '.join(parameters)})\n{{\n"
     body = "\n".join(emitter.lines) + "\n}\n"
     functions = "".join(f"{text}\n" for text in emitter.functions.values())
-    text = "".join(_pragmas(functions + head + body)) + functions + head + body
+    before = _pragmas(functions + head + body) + [synchronisation.MACROS] * emitter.needs_named_barriers
+    text = "".join([*before, functions, head, body])
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)
-    return Source(name, text, _options(function, target, subgroup, subgroups), subgroups, subgroup, ranks)
+    return Source(name, text, _options(function, target, subgroup, subgroups), subgroups, subgroup, ranks,
+                  bool(barriers.apart(function)))
 
 
 def _pragmas(text: str) -> list[str]:
@@ -212,7 +219,10 @@ def _position(function: str) -> Rule:
 
 
 def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
-    emitter.define(operation.result, "int", "get_sub_group_id()")
+    number = "get_sub_group_id()"
+    if emitter.target.loads_operands:  # what follows from it is then known to be the same for all lanes
+        number = f"sub_group_broadcast((int){number}, 0)"
+    emitter.define(operation.result, "int", number)
 
 
 def _metadata(emitter: Emitter, operation: memref.ExtractStridedMetaDataOp) -> None:
@@ -384,7 +394,8 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
     **positions.RULES, **scattered.RULES,
-    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES, **shuffles.RULES,
+    **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
+    **loaded_products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),

@@ -63,17 +63,17 @@ def mad_function(emitter: Emitter, a: Fragment, b: Fragment, c: Fragment) -> str
     total = vector_type("int" if not result.is_float else "float", rows)
     a_parts = [f"{a.c_type} a{i}" for i in range(len(a.names))]
     b_parts = [f"{b.c_type} b{i}" for i in range(len(b.names))]
-    lines = [f"  const {total} wide = {_widened('a0', a.dtype, rows, total)};",
-             f"  {total} sum = {_widened('c', result, rows, total)};"]
+    lines = [f"  const {total} wide = {widened('a0', a.dtype, rows, total)};",
+             f"  {total} sum = {widened('c', result, rows, total)};"]
     words = b.renamed(tuple(f"b{i}" for i in range(len(b.names)))).words()
     for k, word in enumerate(words):
         scalar = "int" if not result.is_float else "float"
         parts = [f"sub_group_broadcast({_component('wide', m, rows)}, {k})" for m in range(rows)]
-        value = _widened(word, b.dtype, 1, scalar)
+        value = widened(word, b.dtype, 1, scalar)
         spread = f"({total})({', '.join(parts)})"
         lines.append(f"  sum = fma({spread}, ({total})({value}), sum);" if result.is_float
                      else f"  sum += {spread} * ({total})({value});")
-    lines.append(f"  return {_narrowed('sum', result, rows)};")
+    lines.append(f"  return {narrowed('sum', result, rows)};")
     emitter.function(f"{CALL} static {c.c_type} {name}({', '.join([*a_parts, *b_parts, f'{c.c_type} c'])})\n{{\n"
                      + "\n".join(lines) + "\n}\n")
     return name
@@ -83,7 +83,8 @@ def _component(name: str, position: int, width: int) -> str:
     return name if width == 1 else f"{name}.s{position:x}"
 
 
-def _widened(value: str, dtype: DType, width: int, total: str) -> str:
+def widened(value: str, dtype: DType, width: int, total: str) -> str:
+    """A value of ``width`` elements as the C type of sums."""
     number = "" if width == 1 else str(width)
     if dtype is bf16:
         return f"intel_convert_as_bfloat16{number}_float{number}({value})"
@@ -92,7 +93,8 @@ def _widened(value: str, dtype: DType, width: int, total: str) -> str:
     return value if total.startswith(dtype.opencl) else f"convert_{total}({value})"
 
 
-def _narrowed(value: str, dtype: DType, width: int) -> str:
+def narrowed(value: str, dtype: DType, width: int) -> str:
+    """A sum of ``width`` elements, rounded to an accumulator's element type."""
     number = "" if width == 1 else str(width)
     if dtype is bf16:
         return f"intel_convert_bfloat16{number}_as_ushort{number}({value})"

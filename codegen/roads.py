@@ -19,6 +19,7 @@ from codegen.log import LOGGER
 from codegen.offline import OCLOC_DEVICES, compile_spirv, has_ocloc
 from codegen.prelude import prelude_for
 from codegen.sycl_compiler import compile_sycl, has_sycl_compiler
+from codegen.synchronisation import SIGNAL, WAIT
 from xegpu.errors import ToolError
 
 VARIABLE = "XETILE_SPIRV"
@@ -28,6 +29,10 @@ _CALL = ("XETILE_CALL", "__attribute__((noinline))")
 """The CPU's compiler takes seven times as long where every load of an edge is inlined."""
 _ROLLED = "XETILE_ROLLED"
 """Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
+_TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
+_NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
+              f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")
+"""Named barriers that all subgroups of a work-group come by: the whole barrier stands at the wait."""
 _FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 64) for name in ("add", "min_max")]
 """What ocloc says of every GPU, and the SYCL runtime's compiler of none: floats have atomic instructions."""
 
@@ -128,13 +133,18 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 def opencl_for_cpu(text: str) -> str:
     """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, and loops of single steps."""
-    return f"#define {' '.join(_CALL)}\n#define {_ROLLED}\n{prelude_for(text)}{text}"
+    return f"#define {' '.join(_CALL)}\n#define {_ROLLED}\n{_emulation(text)}{text}"
+
+
+def _emulation(text: str) -> str:
+    """What the CPU lacks of what a text uses, in OpenCL C."""
+    return prelude_for(text) + (_NBARRIERS if SIGNAL in text else "")
 
 
 def _by_sycl(text: Text, emulated: bool) -> bytes:
     if not emulated:
         return compile_sycl(text.sycl(None), *_FEATURES)
-    return compile_sycl(text.sycl(prelude_for(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{_ROLLED}")
+    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{_ROLLED}")
 
 
 def _by_ocloc(text: Text, emulated: bool) -> bytes:

@@ -11,7 +11,6 @@ from codegen.truth import register_bits
 from xegpu import layouts
 from xegpu.dialect import ops
 from xegpu.dtypes import DType
-from xegpu.errors import TargetError
 from xegpu.lane_bits import LaneBits, bits_of
 
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
@@ -31,23 +30,19 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
     if old is not None and new is not None:
         _exchanged(emitter, operation, fragment, old, new)
         return
-    if source.per_lane != 1:
-        raise TargetError("a layout of packed words converts into no other")
     result = emitter.fresh(operation.result)
     row, column = layouts.positions(shape, target)
-    words = fragment.words()
     bits = _UNSIGNED[register_bits(fragment.dtype)]
+    elements = _elements(fragment, "ulong" if bits == "ulong" else "uint", bits)
     lane = emitter.name("lane_id")
     emitter.line(f"const uint {lane} = get_sub_group_local_id();")
-    across = shape[1] // source.unit[1]
     made = []
     for unit in range(row.shape[1]):
         parts = []
         for e in range(target.per_lane):
             r, c = row[:, unit, e], column[:, unit, e]
-            holder = (r % source.unit[0]) * source.wi_layout[1] + c % source.unit[1]
-            index = r // source.unit[0] * across + c // source.unit[1]
-            parts.append(_fetched(words, [int(h) for h in holder], [int(i) for i in index], lane, bits))
+            holder, index = layouts.holder(shape, source, r, c)
+            parts.append(_fetched(elements, [int(h) for h in holder], [int(i) for i in index], lane))
         made.append(_joined(parts, fragment.dtype, result))
     width = result.width
     groups = [made[i:i + width] for i in range(0, len(made), width)]
@@ -69,11 +64,19 @@ def _exchanged(emitter: Emitter, operation: ops.ConvertLayoutOp, fragment: Fragm
     emitter.values[operation.result] = result
 
 
-def _fetched(words: list[str], holder: list[int], index: list[int], lane: str, bits: str) -> str:
-    """The bits of one element for every lane: from lane ``holder``, word ``index``."""
+def _elements(fragment: Fragment, wide: str, bits: str) -> list[str]:
+    """The bits of each element of a fragment in a word that moves; of packed words each element by itself."""
+    if fragment.per_lane == 1:
+        return [f"({wide})as_{bits}({word})" for word in fragment.words()]
+    size = fragment.dtype.bits
+    return [f"(uint)({word}) >> {size * e} & {(1 << size) - 1:#x}u"
+            for word in fragment.words() for e in range(fragment.per_lane)]
+
+
+def _fetched(elements: list[str], holder: list[int], index: list[int], lane: str) -> str:
+    """The bits of one element for every lane: from lane ``holder``, element ``index``."""
     from_lane = index_table(holder, lane)
-    wide = bits if bits == "ulong" else "uint"
-    fetched = {i: f"intel_sub_group_shuffle(({wide})as_{bits}({words[i]}), {from_lane})" for i in sorted(set(index))}
+    fetched = {i: f"intel_sub_group_shuffle({elements[i]}, {from_lane})" for i in sorted(set(index))}
     first, *others = fetched.items()
     expression = first[1]
     for i, value in others:

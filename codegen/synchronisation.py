@@ -4,7 +4,12 @@ A barrier waits for memory only where a kernel may hand something over in it: fo
 global memory if it reads an array argument that it also writes. Intel's compiler makes of each flag a fence message
 (``fence.slm.none.group``, ``fence.ugm.none.group``), and of none nothing but the barrier itself.
 
-NumPy runs all instances in lock step: there is nothing to wait for.
+A named barrier of all subgroups is OpenCL's split work-group barrier. One of some of them is an instruction of its
+own, which no function of OpenCL C gives: it is written in the compiler's virtual assembly, behind macros, since the CPU
+device has another meaning for them (:mod:`codegen.roads`).
+
+NumPy runs all instances in lock step, where there is nothing to wait for; where subgroups wait apart from each other,
+:mod:`codegen.apart` runs them one by one.
 """
 
 from __future__ import annotations
@@ -17,7 +22,14 @@ from xdsl.ir import Operation, SSAValue
 from codegen.emitter import Emitter, Rule
 from codegen.interpreter import Meanings
 from xegpu.dialect.attributes import TensorDescType
-from xegpu.dialect.synchronisation import FenceOp
+from xegpu.dialect.synchronisation import (
+    OPERATIONS,
+    AllocNbarrierOp,
+    FenceOp,
+    InitNbarrierOp,
+    NbarrierArriveOp,
+    NbarrierWaitOp,
+)
 from xegpu.origins import arrays_of
 
 _FLAGS = {"shared": "CLK_LOCAL_MEM_FENCE", "global": "CLK_GLOBAL_MEM_FENCE"}
@@ -25,13 +37,68 @@ _SCOPES = {"workgroup": "memory_scope_work_group", "gpu": "memory_scope_device"}
 
 
 def _barrier(emitter: Emitter, operation: BarrierOp) -> None:
-    flags = [_FLAGS[kind] for kind in handed_over(_function(operation))]
-    emitter.line(f"barrier({' | '.join(flags) or '0'});")
+    emitter.line(f"barrier({_flags(operation) or '0'});")
 
 
 def _fence(emitter: Emitter, operation: FenceOp) -> None:
     flag, scope = _FLAGS[operation.memory_kind.data], _SCOPES[operation.scope.data]
     emitter.line(f"atomic_work_item_fence({flag}, memory_order_acq_rel, {scope});")
+
+
+def _allocate(emitter: Emitter, operation: AllocNbarrierOp) -> None:
+    """Intel's compiler counts the barriers that a kernel uses."""
+
+
+def _init(emitter: Emitter, operation: InitNbarrierOp) -> None:
+    if operation.result in emitter.split_barriers:
+        emitter.values[operation.result] = None
+        return
+    emitter.needs_named_barriers = True
+    id_, count = operation.id, operation.participants
+    # The barrier of the whole work-group has the id 0.
+    if id_ is not None:
+        emitter.values[operation.result] = (f"{SIGNAL}({id_ + 1}, {count})", f"{WAIT}({id_ + 1})")
+        return
+    at = f"(ushort)({emitter.values[operation.nbarrier_id]} + 1)"
+    emitter.values[operation.result] = (f"{SIGNAL}_AT({at}, {count})", f"{WAIT}_AT({at})")
+
+
+def _arrive(emitter: Emitter, operation: NbarrierArriveOp) -> None:
+    flags, named = _flags(operation), emitter.values[operation.nbarrier]
+    if named is None:
+        emitter.line(f"intel_work_group_barrier_arrive({flags or '0'});")
+        return
+    if flags:
+        emitter.line(f"atomic_work_item_fence({flags}, memory_order_release, memory_scope_work_group);")
+    emitter.line(f"{named[0]};")
+
+
+def _wait(emitter: Emitter, operation: NbarrierWaitOp) -> None:
+    flags, named = _flags(operation), emitter.values[operation.nbarrier]
+    if named is None:
+        emitter.line(f"intel_work_group_barrier_wait({flags or '0'});")
+        return
+    emitter.line(f"{named[1]};")
+    if flags:
+        emitter.line(f"atomic_work_item_fence({flags}, memory_order_acquire, memory_scope_work_group);")
+
+
+def _flags(operation: Operation) -> str:
+    return " | ".join(_FLAGS[kind] for kind in handed_over(_function(operation)))
+
+
+SIGNAL, WAIT = "NBARRIER_SIGNAL", "NBARRIER_WAIT"
+_AT = "%0(0,0)<0;1,0>"
+MACROS = f"""#ifndef {SIGNAL}
+#define {SIGNAL}(id, count) __asm__ volatile("nbarrier.signal " #id ":uw " #count ":uw" : : : "memory")
+#define {WAIT}(id) __asm__ volatile("nbarrier.wait " #id ":uw" : : : "memory")
+#define {SIGNAL}_AT(id, count) __asm__ volatile("nbarrier.signal {_AT} " #count ":uw" : : "rw.u"(id) : "memory")
+#define {WAIT}_AT(id) __asm__ volatile("nbarrier.wait {_AT}" : : "rw.u"(id) : "memory")
+#endif
+
+"""
+"""Named barriers on Intel's GPUs, in their compiler's virtual assembly (vISA). An id that is known when the kernel is
+compiled stands in the instruction; for one that is not the compiler reserves all 32 barriers."""
 
 
 def handed_over(function: func.FuncOp) -> list[str]:
@@ -62,5 +129,15 @@ def _function(operation: Operation) -> func.FuncOp:
     return above
 
 
-RULES: dict[type[Operation], Rule] = {BarrierOp: _barrier, FenceOp: _fence}
-MEANINGS: Meanings = dict.fromkeys((BarrierOp, FenceOp), lambda machine, operation, operands: None)
+RULES: dict[type[Operation], Rule] = {
+    BarrierOp: _barrier,
+    FenceOp: _fence,
+    AllocNbarrierOp: _allocate,
+    InitNbarrierOp: _init,
+    NbarrierArriveOp: _arrive,
+    NbarrierWaitOp: _wait,
+}
+MEANINGS: Meanings = {
+    **dict.fromkeys((BarrierOp, *OPERATIONS), lambda machine, operation, operands: None),
+    InitNbarrierOp: lambda machine, operation, operands: operands[0],
+}

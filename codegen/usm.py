@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,31 @@ def usm_interface(array: Any) -> UsmArray:
     # dpctl's own memory objects set the flag that means "read-only" everywhere else, and can be written.
     is_memory = isinstance(array, (memory.MemoryUSMDevice, memory.MemoryUSMShared, memory.MemoryUSMHost))
     return UsmArray(pointer, shape, whole, typestr, queue, bool(flag) and not is_memory, array)
+
+
+def signature(array: Any) -> tuple[Any, ...] | None:
+    """What code and checks depend on of one of dpnp's arrays: all that :func:`usm_interface` says but its address.
+
+    Of the address only the place on a 64-byte line counts. None for anything but dpnp's arrays, whose attributes are
+    read in a fraction of the time that the interface takes.
+    """
+    try:
+        usm = array.get_array()
+        return usm._pointer % LINE, usm.shape, usm.strides, usm.dtype, usm.flags.writable, usm.sycl_queue
+    except (AttributeError, TypeError):
+        return None
+
+
+def address_of(array: Any) -> Any:
+    """A memory object that starts where one of dpnp's arrays does. It keeps nothing alive: hold the array itself."""
+    usm = array.get_array()
+    whole = usm.usm_data
+    return whole if whole._pointer == usm._pointer else _address(usm._pointer, usm.sycl_queue)
+
+
+@lru_cache(maxsize=4096)
+def _address(pointer: int, queue: Queue) -> Any:
+    return _memory_at(pointer, 1, queue, None)
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ def check(function: func.FuncOp, dealt: bool, kind: type[XeError] = TraceError) 
                 check_branches(operation)
             except VerifyException as error:
                 raise kind(f"scf.if: {error}", "end both branches with scf.yield of the same types",
-                           _place(operation)) from None
+                           place(operation)) from None
     _check_subgroups(function, dealt, kind)
 
 
@@ -88,17 +88,17 @@ def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) ->
         if dealt and _differs(operation, differing):
             raise kind(f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
                        "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
-                       "kernel without a wg_map", _place(operation))
-        around = _around(operation, differing) if isinstance(operation, BarrierOp) else None
+                       "kernel without a wg_map", place(operation))
+        around = enclosing(operation, differing) if isinstance(operation, BarrierOp) else None
         if around is not None:
             raise kind(f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
                        "all subgroups of a work-group meet is never passed",
                        "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",
-                       _place(operation))
+                       place(operation))
 
 
-def _around(operation: Operation, differing: set[SSAValue]) -> Operation | None:
-    """The loop or branch around an operation that differs between subgroups."""
+def enclosing(operation: Operation, differing: set[SSAValue]) -> Operation | None:
+    """The loop or branch around an operation that runs otherwise in other subgroups, None if there is none."""
     above = operation.parent_op()
     while above is not None and not _differs(above, differing):
         above = above.parent_op()
@@ -115,6 +115,7 @@ def _named(operation: Operation) -> str:
     return "a loop" if isinstance(operation, scf.ForOp) else "a condition"
 
 
-def _place(operation: Operation) -> Location | None:
-    place = operation.location
-    return place.data if isinstance(place, SourceLocation) else None
+def place(operation: Operation) -> Location | None:
+    """The author's line of an operation."""
+    location = operation.location
+    return location.data if isinstance(location, SourceLocation) else None

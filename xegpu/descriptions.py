@@ -62,7 +62,7 @@ def geometry(operation: Described) -> str:
     """
     if not operation.shape:
         return "own"
-    if is_address(operation.source.type):
+    if is_address(operation.source.type) or len(operation.source.type.get_shape()) < 2:  # type: ignore[attr-defined]
         return "other"
     own = _own_numbers(operation, array_of(operation.source))
     if own is not None and _same(operation.shape, own[0]) and _same(operation.strides, own[1]):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.cooperative import b_place
+from xegpu.cooperative import b_holder, b_place
 from xegpu.errors import ShapeError
 
 
@@ -28,10 +28,18 @@ class LaneMap:
     Attributes:
         wi_layout: lanes along rows and columns.
         wi_data: adjacent elements that one lane holds along rows and columns.
+
+    Raises:
+        ShapeError: these are not two positive numbers each.
     """
 
     wi_layout: tuple[int, int]
     wi_data: tuple[int, int] = (1, 1)
+
+    def __post_init__(self) -> None:
+        for name, pair in (("wi_layout", self.wi_layout), ("wi_data", self.wi_data)):
+            if len(pair) != 2 or min(pair) < 1:
+                raise ShapeError(f"{name} is two positive numbers, not {list(pair)}", "write [1, 16]")
 
     @property
     def lanes(self) -> int:
@@ -108,6 +116,19 @@ def positions(shape: tuple[int, int], lanes: LaneMap,
     row = row * lanes.wi_data[0] + element // lanes.wi_data[1]
     column = column * lanes.wi_data[1] + element % lanes.wi_data[1]
     return row, column
+
+
+def holder(shape: tuple[int, int], lanes: LaneMap, row: Any, column: Any) -> tuple[Any, Any]:
+    """Lane and number, among the lane's elements, of the element at a row and a column: the inverse of the map.
+
+    Args:
+        shape: rows and columns of the block.
+        lanes: its map.
+        row, column: integers, or arrays of them.
+    """
+    (down, across), (height, width) = lanes.wi_layout, lanes.wi_data
+    lane, unit = b_holder(column // width, row // height, shape[1] // width, across, down * across)
+    return lane, unit * lanes.per_lane + row % height * width + column % width
 
 
 def gather(fragments: np.ndarray[Any, Any], shape: tuple[int, int], lanes: LaneMap) -> np.ndarray[Any, Any]:

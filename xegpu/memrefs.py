@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     StridedLayoutAttr,
 )
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.constants import number
@@ -27,6 +27,20 @@ from xegpu.origins import array_of
 
 SHARED = 3
 """The memory space of shared local memory."""
+
+
+CASTS = ("arith.index_cast", "arith.index_castui")
+"""What makes an address a number of 64 bits, or an index of that."""
+
+
+def array_at(address: SSAValue) -> SSAValue | None:
+    """The array whose address a value is, None where it is not known to be one's."""
+    owner = address.owner
+    while isinstance(owner, Operation) and owner.name in CASTS:
+        owner = owner.operands[0].owner
+    if isinstance(owner, Operation) and owner.name == "memref.extract_aligned_pointer_as_index":
+        return owner.operands[0]
+    return None
 
 
 class Described(Protocol):
@@ -111,6 +125,8 @@ def verify_described(operation: Described, what: str) -> None:
         _verify_address(source, operation, what)
         return
     rank = len(source.get_shape())
+    if rank == 1 and (len(operation.offsets), *given) == (2, 2, 2):
+        return  # a row, which the operands describe as a matrix
     if rank < 2:
         raise VerifyException(f"{what} covers the last two dimensions of an array, and {source} has {rank}\n"
                               "cast it to two dimensions first: memref<1x...>")
@@ -127,6 +143,29 @@ def verify_described(operation: Described, what: str) -> None:
                               f"{given[0]} and {given[1]}\nwrite [%offsets], [%shape], [%strides]")
     if given != (0, 0) and static is not None:
         _verify_agreement(operation, *static)
+
+
+def verify_line(operation: Described, what: str) -> None:
+    """Raise a verifier's error unless offset, size and stride fit a memref or address that is seen as a line.
+
+    Args:
+        operation: what makes a descriptor of one dimension.
+        what: how it is called in messages.
+    """
+    source = operation.source.type
+    counts = [len(group) for group in (operation.offsets, operation.shape, operation.strides)]
+    if isinstance(source, MemRefType) and len(source.get_shape()) != 1:
+        raise VerifyException(f"{what} of one dimension on {source}, which has {len(source.get_shape())}\n"
+                              f"describe a row of it: tensor_desc<1x16x{source.element_type}>")
+    if not isinstance(source, MemRefType) and not is_address(source):
+        raise VerifyException(f"{what} is made on a memref or on an address of type i64, not on {source}\n"
+                              "an address is the number of 64 bits that a pointer is")
+    if counts not in ([1, 0, 0], [1, 1, 1]):
+        raise VerifyException(f"{what} of one dimension takes one offset, and one size and one stride or none, not "
+                              f"{counts[0]}, {counts[1]} and {counts[2]}\nwrite %memory, [%offset]")
+    if counts[2] and number(operation.strides[0]) != 1:
+        raise VerifyException(f"{what} of one dimension covers adjacent elements: its stride is the constant 1\n"
+                              "leave size and stride out, or use create_tdesc with an offset for each element")
 
 
 def _verify_address(source: Attribute, operation: Described, what: str) -> None:

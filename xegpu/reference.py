@@ -15,6 +15,8 @@ from xdsl.ir import Operation
 from xegpu import block_meanings, layouts, memory, positions, scattered_reference
 from xegpu.addresses import memory_at
 from xegpu.dialect import ops
+from xegpu.dialect.attributes import TensorDesc
+from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.positions import IotaOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
@@ -157,6 +159,27 @@ def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2], machine.lanes)
 
 
+def _block(window: Window, desc: TensorDesc, batch: int) -> Array:
+    rows, columns = desc.shape
+    whole = memory.read(window.array, window.row, window.column, (rows, columns), batch, lead=window.lead)
+    return memory.as_numbers(whole, desc.dtype)
+
+
+def _load_mad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    a, b, *acc = operands
+    (m, n, _), (rows, columns), lanes = operation.sizes, operation.block, operation.sg_map
+    batch = machine.batch - (lanes is not None)
+    factors = [_block(window, desc_of(value), batch) for window, value in ((a, operation.a), (b, operation.b))]
+    types = desc_of(operation.a).dtype, of_mlir(operation.acc[0].type.element_type)
+    whole = acc if lanes is None else [layouts.gather(value, (rows, columns), lanes.data) for value in acc]
+    places = [(row, column) for row in range(0, m, rows) for column in range(0, n, columns)]
+    results = [product(factors[0][..., row:row + rows, :], factors[1][..., column:column + columns], value, *types)
+               for (row, column), value in zip(places, whole, strict=True)]
+    if lanes is not None:
+        results = [layouts.scatter(value, lanes.data, machine.lanes) for value in results]
+    return results if len(results) > 1 else results[0]
+
+
 def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     value, window = operands
     lanes = None if operation.sg_map is None else operation.sg_map.data
@@ -204,6 +227,7 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         ops.PrefetchNdOp: lambda machine, operation, operands: None,
         ops.DpasOp: _product,
         ops.MadOp: _product,
+        LoadMadOp: _load_mad,
         ops.PackOp: _pack,
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,

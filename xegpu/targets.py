@@ -97,7 +97,9 @@ class Target:
         subgroups: most subgroups a work-group, in small and in large register mode.
         slm: bytes of shared local memory that a work-group can count on.
         lacks: element types that it has no arithmetic for.
+        loads_operands: whether its products read their operands from memory, a number of A for a vector of B.
         block_distances: whether a block message takes a constant distance from its address.
+        named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
     """
 
     name: str
@@ -112,7 +114,9 @@ class Target:
     slm: int = 64 * 1024
     repeats: tuple[int, ...] = (8, 4, 2, 1)
     lacks: frozenset[DType] = frozenset()
+    loads_operands: bool = False
     block_distances: bool = False
+    named_barriers: bool = False
 
     @property
     def block_io(self) -> bool:
@@ -170,7 +174,8 @@ class Target:
 
 def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, distances: bool = True) -> Target:
     forms = _dpas_forms(16) + _vector_forms(16, all_types=False)
-    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances)
+    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances,
+                  named_barriers=True)
 
 
 def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:
@@ -189,7 +194,7 @@ TARGETS = {
         _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2", frozenset([f64])),
         _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_forms(16, all_types=True),
-               registers=(0, 0), subgroups=(512, 512), slm=32 * 1024),
+               registers=(0, 0), subgroups=(512, 512), slm=32 * 1024, loads_operands=True),
     )
 }
 

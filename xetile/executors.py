@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from xdsl.ir import Operation
 
-from codegen import interpreter
+from codegen import apart
 from codegen.devices import Queue, best_device, device_target, find_queue, needs_spirv
 from codegen.interpreter import Meaning, Window
 from codegen.launcher import build_program, find_kernel, launch
@@ -23,6 +23,7 @@ from xegpu.errors import DeviceError, ShapeError, TargetError
 from xegpu.reference import meanings as xegpu_meanings
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
+from xetile.launches import Launch
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import subgroups_of
 from xetile.reference import MEANINGS as XETILE_MEANINGS
@@ -53,6 +54,10 @@ class Executor(Protocol):
     def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
         """Copy what the kernel wrote back to host arrays, if they were copied."""
 
+    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
+        """The kernel, built, for arguments in this place's own memory; None where a launch needs all that :meth:`run`
+        does."""
+
 
 def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:
     return [argument.numpy() for argument in arguments]
@@ -72,14 +77,18 @@ class _InHostMemory:
     def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
         """Nothing was copied."""
 
+    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
+        """NumPy has nothing to build."""
+        return None
+
 
 class NumPyExecutor(_InHostMemory):
     """The recorded XeTile program, all instances at once."""
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = lowered.function
-        interpreter.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
-                        lanes_of(function))
+        apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                  lanes_of(function))
 
 
 class NumPyXeGPUExecutor(_InHostMemory):
@@ -87,8 +96,8 @@ class NumPyXeGPUExecutor(_InHostMemory):
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = only_function(lowered.modules["xegpu"])
-        interpreter.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
-                        lanes_of(function))
+        apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                  lanes_of(function))
 
 
 def lanes_of(function: Any) -> int | None:
@@ -132,6 +141,17 @@ class DeviceExecutor:
         copies = iter(copy_in([argument.source for argument in host], self.queue))
         return tuple(replace(a, source=next(copies), kind="usm") if a.kind == "numpy" else a for a in arguments)
 
+    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
+        kernel = self._kernel(lowered)
+        if 0 in grid or any(argument.kind == "numpy" for argument in arguments):
+            return None
+        passed = [_passed(argument) for argument in arguments]
+        template = [value for values in passed for value in values]
+        places = [sum(map(len, passed[:position])) for position in range(len(passed))]
+        local = lowered.emitted.local_size
+        return Launch(self.queue, kernel, [None if isinstance(v, UsmArray) else v for v in template], places,
+                      [*grid[:2], grid[2] * local], [1, 1, local])
+
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         kernel = self._kernel(lowered)
         packed = [value for argument in arguments for value in _passed(argument)]
@@ -150,6 +170,10 @@ class DeviceExecutor:
 
     def _built(self, lowered: Lowered, road: str) -> Any:
         emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
+        if on_cpu and emitted.apart:
+            raise TargetError(f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
+                              f"and {self.device} runs the subgroups of a work-group one after the other",
+                              'run it on "numpy" or on a GPU, or let all subgroups come by the barrier')
         source: str | bytes
         if road:
             source = lowered.spirv(road, emulated=on_cpu)

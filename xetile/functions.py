@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects import math
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
+from xegpu import dtypes
 from xegpu.errors import ElementTypeError
 from xetile.operands import matched
 from xetile.operators import binary
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, plain
+from xetile.values import Arithmetic, Scalar, Value, Vector, element_type, plain
 
 
 def _apply(name: str, operation: type[Operation], v: Any) -> Any:
@@ -211,3 +213,31 @@ def _of_several(name: str, operation: type[Operation], *sides: Any) -> Any:
         raise ElementTypeError(f"xt.{name} takes floats, not a {like.describe()}", "convert it with .to(xt.f32)",
                                tracer.location())
     return like.like(tracer.emit(operation.create(operands=operands, result_types=[like.ssa.type])))
+
+
+def bitcast(v: Any, dtype: Any) -> Any:
+    """The bits of ``v`` read as another element type of the same size (``arith.bitcast``).
+
+    Args:
+        v: a vector or a run-time number.
+        dtype: the element type, of as many bits as that of ``v``.
+
+    Raises:
+        ElementTypeError: the sizes differ, or one of the types is ``i1`` or an index, which have no bits to read.
+    """
+    tracer = current("xt.bitcast")
+    target = element_type(dtype)
+    if not isinstance(v, Arithmetic):
+        raise ElementTypeError(f"xt.bitcast takes a vector or a run-time number, not a {type(v).__name__} {plain(v)!r}",
+                               "convert Python numbers with NumPy: numpy.float32(v).view(numpy.int32)",
+                               tracer.location())
+    if v.dtype.bits != target.bits or {v.dtype, target} & {dtypes.i1, dtypes.index}:
+        fitting = [str(t) for t in dtypes.ALL if t.bits == v.dtype.bits and t not in (dtypes.i1, dtypes.index)]
+        raise ElementTypeError(f"the bits of {v.dtype} cannot be read as {target}",
+                               f"bits are read between types of one size, here {', '.join(fitting)}; .to({target}) "
+                               "converts values", tracer.location())
+    if v.dtype is target:
+        return v
+    shaped = v.ssa.type
+    result = VectorType(target.mlir, shaped.get_shape()) if isinstance(shaped, VectorType) else target.mlir
+    return v.like(tracer.emit(arith.BitcastOp(v.ssa, result)))

@@ -19,6 +19,7 @@ from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Location,
 from xegpu.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
 from xetile.executors import Executor, executor_for
+from xetile.launches import Launches, Prepared, key_of
 from xetile.lowered import Lowered
 from xetile.remedies import Origin
 from xetile.tiles import Array
@@ -27,6 +28,7 @@ from xetile.values import Scalar, Value
 
 Grid = tuple[int, int, int]
 _MOST_GROUPS = 2**31 - 1
+_INTEGERS = {int}
 
 
 class BaseKernel:
@@ -45,6 +47,7 @@ class BaseKernel:
 
     def __init__(self) -> None:
         self._lowered: dict[Any, Lowered] = {}
+        self._places: dict[Any, Placed] = {}
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
@@ -58,8 +61,21 @@ class BaseKernel:
         """Where the kernel is defined."""
         raise NotImplementedError
 
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
+    def __getitem__(self, grid: Any) -> OnGrid:
         return self.on(None)[grid]
+
+    def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> Prepared:
+        """The kernel with its grid and arguments, checked and compiled: ``ready = k.prepare(grid, A, B)``, ``ready()``.
+
+        Args:
+            grid: as in ``kernel[grid]``; None for the decorator's.
+            args: the arguments of every launch.
+            constants: the compile-time constants.
+
+        Raises:
+            XeError: what a launch would raise.
+        """
+        return self.on(None).prepare(grid, *args, **constants)
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launch with the grid that the decorator's function gives."""
@@ -79,7 +95,15 @@ class BaseKernel:
             TargetError: there is no such target.
         """
         with AtTheCall():
-            return Placed(self, where, self._target(target), subgroups)
+            if isinstance(target, Target) or type(subgroups) not in (tuple, type(None)):
+                return Placed(self, where, self._target(target), subgroups)
+            key = where, target, subgroups
+            try:
+                return self._places[key]
+            except KeyError:
+                return self._places.setdefault(key, Placed(self, where, self._target(target), subgroups))
+            except TypeError:  # no key, and no place either: the error says so
+                return Placed(self, where, self._target(target), subgroups)
 
     def _target(self, given: str | Target | None) -> Target | None:
         return self.own_target if given is None else find_target(given)
@@ -202,6 +226,7 @@ class Placed:
                  subgroups: tuple[int, int] | None) -> None:
         self._kernel, self._target, self._subgroups = kernel, target, subgroups
         self._executor: Executor | None = None if where is None else executor_for(where, target)
+        self._launches = Launches()
 
     @property
     def target(self) -> Target | None:
@@ -213,8 +238,8 @@ class Placed:
         """The name of what the kernel runs on, empty while only the arrays will tell."""
         return "" if self._executor is None else self._executor.device
 
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
-        return partial(self._launch, grid)
+    def __getitem__(self, grid: Any) -> OnGrid:
+        return OnGrid(self._launch, grid)
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launch with the grid that the decorator's function gives."""
@@ -222,15 +247,65 @@ class Placed:
 
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
         with AtTheCall():
-            kernel = self._kernel
-            arguments = kernel.bind(args, constants)
-            counts = kernel.grid(grid, args, constants)
-            executor = self._executor or _executor_of_arrays(arguments, self._target)
-            placed = executor.place(arguments)
-            lowered = kernel.lowered(placed, executor.target, constants, self._subgroups)
-            _check_outputs(lowered, arguments, kernel)
+            grid, key = self._key(grid, args, constants)
+            if (seen := self._launches.find(key)) is not None:
+                seen.start(args)
+                return
+            arguments, executor, placed, lowered, counts = self._checked(grid, args, constants)
+            ready = None if key is None else executor.ready(lowered, placed, counts)
+            if ready is not None:
+                ready.start(args)
+                self._launches.keep(key, ready)
+                return
             executor.run(lowered, placed, counts)
             executor.collect(lowered.written, placed, arguments)
+
+    def _key(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[Any, Any]:
+        """The grid, from the kernel's own function if it is None, and the launch's key; None if it must be checked."""
+        if len(args) != len(self._kernel.parameters) or (seen := key_of(args)) is None:
+            return grid, None
+        if grid is None and self._kernel.grid_function is not None:
+            grid = self._kernel.grid(None, args, constants)
+        if type(grid) is not tuple or {*map(type, grid)} != _INTEGERS:
+            return grid, None
+        return grid, (grid, seen, *((name, _hashable(value)) for name, value in constants.items()))
+
+    def _checked(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[
+            Sequence[Argument], Executor, Sequence[Argument], Lowered, Grid]:
+        """Arguments, where they run, what they are there, the code for them, and the grid."""
+        kernel = self._kernel
+        arguments = kernel.bind(args, constants)
+        counts = kernel.grid(grid, args, constants)
+        executor = self._executor or _executor_of_arrays(arguments, self._target)
+        placed = executor.place(arguments)
+        lowered = kernel.lowered(placed, executor.target, constants, self._subgroups)
+        _check_outputs(lowered, arguments, kernel)
+        return arguments, executor, placed, lowered, counts
+
+    def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> Prepared:
+        """The kernel with its grid and arguments, checked and compiled; see :meth:`BaseKernel.prepare`."""
+        with AtTheCall():
+            arguments, executor, placed, lowered, counts = self._checked(grid, args, constants)
+            ready = executor.ready(lowered, placed, counts)
+            if ready is not None and key_of(args) is not None:
+                return Prepared(lowered.name, counts, ready.bound(args))
+
+            def start() -> None:
+                with AtTheCall():
+                    now = executor.place(arguments)
+                    executor.run(lowered, now, counts)
+                    executor.collect(lowered.written, now, arguments)
+
+            return Prepared(lowered.name, counts, start)
+
+
+class OnGrid(partial[None]):
+    """A kernel with its place and its grid: calling it launches, ``prepare`` binds the arguments too."""
+
+    def prepare(self, *args: Any, **constants: Any) -> Prepared:
+        """The launch, checked and compiled; see :meth:`BaseKernel.prepare`."""
+        placed: Placed = self.func.__self__  # type: ignore[attr-defined]
+        return placed.prepare(*self.args, *args, **constants)
 
 
 def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:

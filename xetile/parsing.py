@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from xdsl.dialects import func, scf
@@ -11,12 +12,13 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefT
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from xegpu import control_flow
+from xegpu import barriers, control_flow, work_items
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType, i64, of_mlir, u64
 from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
 from xegpu.memrefs import static_form
+from xegpu.plain import plain
 from xegpu.slm import verify_memory
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
@@ -24,9 +26,10 @@ from xetile.executors import MEANINGS
 from xetile.kernel import BaseKernel
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
 from xetile.pipeline import PASSES, STAGE, TARGET, stage_of
+from xetile.text.cures import cure_of
 from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
 from xetile.text.normal import normalise
-from xetile.text.reader import COMPARE, Reader
+from xetile.text.reader import Reader
 from xetile.text.threads import THREADS, counts_threads, resolved, unknown
 from xetile.upstream.reader import WRITTEN_FOR, UpstreamReader, converted, is_upstream
 
@@ -97,6 +100,7 @@ class ParsedKernel(BaseKernel):
             fitting = [name for name, other in TARGETS.items() if other.subgroup == lanes.value.data]
             raise TargetError(f"{self.name} cuts its blocks up for subgroups of {lanes.value.data} lanes, and those of "
                               f"{target.name} have {target.subgroup}", f"choose one of {', '.join(fitting)}")
+        self._admit_lanes(target)
         needed = self._function.attributes.get("xegpu.access")
         ways = [way.data for way in needed] if isinstance(needed, ArrayAttr) else []
         for argument, way, need in zip(arguments, access, ways, strict=False):
@@ -105,6 +109,16 @@ class ParsedKernel(BaseKernel):
                                  f"and this array can only be reached {_REACHED[way]}",
                                  f"pass a contiguous copy of {argument.name} on a 64-byte boundary, or lower the "
                                  "kernel for this array")
+
+    def _admit_lanes(self, target: Target) -> None:
+        """Raise if the text is written for the lanes of another subgroup than the target's."""
+        lanes = self._function.attributes.get(work_items.SUBGROUP_SIZE)
+        if not isinstance(lanes, IntegerAttr) or (size := lanes.value.data) == target.subgroup:
+            return
+        fitting = ", ".join(name for name, other in TARGETS.items() if other.subgroup == size)
+        rewritten = f"write its maps for {target.subgroup} lanes, as XeGPU.md's rules of sg_map have them"
+        raise TargetError(f"{self.name} is written for one of {size} lanes, and the subgroups of {target.name} have "
+                          f"{target.subgroup}", f"choose one of {fitting}; or {rewritten}" if fitting else rewritten)
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
@@ -140,10 +154,12 @@ class ParsedKernel(BaseKernel):
             function = resolved(function, block_size(function) or (rows, columns, 1))
             control_flow.check(function, is_dealt(function), TextError)  # what differs between subgroups is seen now
         elif subgroups is None:
+            barriers.check(function, rows * columns, TextError)
             return self._module
         else:
             function = function.clone()
         function.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, 64) for size in (rows, columns)])
+        barriers.check(function, rows * columns, TextError)
         return ModuleOp([function], dict(self._module.attributes))
 
 
@@ -215,8 +231,14 @@ def parse(text: str, name: str = "<text>") -> Module:
             _settle(made)
         return Module(_kernels(pair for made in modules for pair in _apart(made)), text)
     whole = ModuleOp(found, dict(module.attributes))
-    _settle(whole)
-    text = printed(whole)
+    if stage_of(whole) == "xegpu-blocks":
+        for function in found:
+            work_items.settle(function)
+        text, whole = printed(whole), ModuleOp([plain(function) for function in found], dict(module.attributes))
+        _settle(whole)
+    else:
+        _settle(whole)
+        text = printed(whole)
     return Module(_kernels(_apart(whole)), text)
 
 
@@ -226,6 +248,8 @@ def _settle(module: ModuleOp) -> None:
         assert isinstance(function, func.FuncOp)
         if stage_of(module) == "xetile":
             normalise(function)
+        else:
+            work_items.settle(function)
         for operation in function.walk():
             _verify(operation)
             _check_known(operation)
@@ -236,6 +260,8 @@ def _kernels(functions: Iterable[tuple[func.FuncOp, Mapping[str, Attribute]]]) -
     kernels: dict[str, ParsedKernel] = {}
     for function, attributes in functions:
         control_flow.check(function, is_dealt(function), TextError)
+        if is_dealt(function) or SUBGROUPS in function.attributes:
+            barriers.check(function, prod(subgroups_of(function)), TextError)
         if (kernel := ParsedKernel(function, attributes)).name in kernels:
             raise TextError(f"two kernels have the name {kernel.name}", "give each a name of its own", _place(function))
         kernels[kernel.name] = kernel
@@ -271,21 +297,23 @@ def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
     except ParseError as error:
         message, _, hint = (error.msg.strip() or "this does not parse").partition("\n")
         message = f"something is missing {message}" if message.startswith("in ") else message
-        raise TextError(message, hint or COMPARE, _range(text, name, *_span(text, error))) from None
+        raise TextError(message, hint or cure_of(message), _range(text, name, *_span(text, error, reader))) from None
     except Exception as error:  # attributes and types check their own text, each in its own way
         place = reader.here() if reader else _range(text, name, 0, 1)
         message, _, hint = str(getattr(error, "message", error)).partition("\n")
-        raise TextError(f"this does not make sense here: {message}", hint or COMPARE, place) from error
+        raise TextError(f"this does not make sense here: {message}", hint or cure_of(message), place) from error
     if not isinstance(module.location, SourceLocation):  # the module that the parser puts around functions
         module.location = SourceLocation(_range(text, name, 0, 1))  # type: ignore[assignment]
     return module, reader
 
 
-def _span(text: str, error: ParseError) -> tuple[int, int]:
+def _span(text: str, error: ParseError, reader: Reader | None) -> tuple[int, int]:
     """Where the mistake is: the parser finds values without a definition at the end of the text only."""
     unknown = re.match(r"values used but not defined: \[(%[^\],]+)", error.msg)
     found = re.search(rf"{re.escape(unknown[1])}\b", text) if unknown else None
-    return found.span() if found else (error.span.start, error.span.end)
+    if found or reader is None:
+        return found.span() if found else (error.span.start, error.span.end)
+    return reader.within(error.span.start, error.span.end)
 
 
 def _range(text: str, name: str, start: int, end: int) -> Location:
@@ -300,7 +328,7 @@ def _verify(operation: Operation) -> None:
     except VerifyException as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         message, hint = lines[0] if lines else "it does not verify", lines[1] if len(lines) == 2 else ""
-        raise TextError(f"{operation.name}: {message}", hint or COMPARE, _place(operation)) from None
+        raise TextError(f"{operation.name}: {message}", hint or cure_of(message), _place(operation)) from None
 
 
 def _check_stage(module: ModuleOp) -> None:

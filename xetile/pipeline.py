@@ -15,6 +15,7 @@ from xegpu.passes.pack import Pack
 from xegpu.passes.schedule import Schedule
 from xegpu.targets import Target
 from xetile.passes.blocking import Blocking
+from xetile.passes.loaded_products import LoadedProducts
 from xetile.passes.orders import Orders
 from xetile.passes.to_xegpu import ToXeGPU
 from xetile.passes.workgroup_to_subgroup import WorkgroupToSubgroup
@@ -40,9 +41,10 @@ class Options:
     access: tuple[str, ...]
 
 
-PASSES: tuple[tuple[str, Callable[[Options], Pass]], ...] = (
+PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("subgroup", lambda options: WorkgroupToSubgroup(options.target)),
     ("row-major", lambda options: Orders(options.access)),
+    ("loaded-products", lambda options: LoadedProducts() if options.target.loads_operands else None),
     ("blocked", lambda options: Blocking(options.target)),
     ("xegpu-blocks", lambda options: ToXeGPU(options.target)),
     ("xegpu-packed", lambda options: Pack()),
@@ -51,11 +53,19 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass]], ...] = (
     ("xegpu-counted", lambda options: Counters()),
     ("xegpu", lambda options: Legalise(options.target, options.access)),
 )
-"""Stage names with the pass that leads to each; the first stage is ``xetile``, what was recorded or parsed."""
+"""Stage names with the pass that leads to each, None where the target needs it not.
+
+The first stage is ``xetile``, what was recorded or parsed.
+"""
 
 
 STAGE, TARGET = "xetile.stage", "xetile.target"
 """A module's attributes: how far it is lowered, and for which device."""
+
+
+def stage_names(options: Options) -> tuple[str, ...]:
+    """The stages that a kernel goes through with these options, in order."""
+    return ("xetile", *(name for name, make in PASSES if make(options) is not None))
 
 
 def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]:
@@ -68,7 +78,9 @@ def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]
     yield stage, module
     names = [name for name, _ in PASSES]
     for name, make in PASSES[names.index(stage) + 1 if stage in names else 0:]:
-        module = make(options).apply(module)
+        if (step := make(options)) is None:
+            continue
+        module = step.apply(module)
         module.attributes.update({STAGE: StringAttr(name), TARGET: StringAttr(options.target.name)})
         yield name, module
 

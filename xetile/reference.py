@@ -17,9 +17,10 @@ from xegpu import memory, positions
 from xegpu.dialect.ops import number_of
 from xegpu.dtypes import of_mlir
 from xegpu.reductions import reduce
-from xegpu.reference import described
+from xegpu.reference import described, product
 from xetile import scattered_reference
 from xetile.dialect import ops, vector_ops
+from xetile.dialect.loaded_products import LoadMmaOp
 from xetile.dialect.ops import tile_of
 from xetile.dialect.positions import IotaOp
 
@@ -72,6 +73,17 @@ def _mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return pack(now(whole), ops.shape_of(operation.result)[2:])  # type: ignore[arg-type]
 
 
+def _load_mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    acc, blocks = operands[2], ops.shape_of(operation.result)[2:]
+    tiles = [tile_of(value) for value in (operation.a, operation.b)]
+    a, b = (memory.as_numbers(memory.read(window.array, window.row, window.column, tile.shape, machine.batch,
+                                          lead=window.lead), tile.dtype)
+            for tile, window in zip(tiles, operands, strict=False))
+    dtype = of_mlir(operation.result.type.element_type)
+    result = product(a, b, unpack(acc) if blocks else acc, tiles[0].dtype, dtype)
+    return pack(result, blocks) if blocks else result  # type: ignore[arg-type]
+
+
 def _reduce(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     rank = len(ops.shape_of(operation.source))
     axes = tuple(axis - rank for axis in vector_ops.axes_of(operation))
@@ -98,6 +110,7 @@ MEANINGS: Meanings = {
     ops.PrefetchTileOp: lambda machine, operation, operands: None,
     ops.UpdateTileOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
     ops.TileMmaOp: TakesDelayed(_mma),
+    LoadMmaOp: _load_mma,
     ops.TileTransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     ops.TilePackOp: lambda machine, operation, operands: pack(operands[0], ops.shape_of(operation.result)[2:]),  # type: ignore
     ops.TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),

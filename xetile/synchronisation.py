@@ -1,14 +1,17 @@
-"""``xt.barrier`` and ``xt.fence``: order between the subgroups of a work-group (XeGPU.md, ``fence``)."""
+"""``xt.barrier``, ``xt.nbarrier`` and ``xt.fence``: order between the subgroups of a work-group (XeGPU.md)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from xdsl.dialects.gpu import BarrierOp
+from xdsl.ir import SSAValue
 
-from xegpu.dialect.synchronisation import SCOPES, FenceOp
+from xegpu import dtypes
+from xegpu.dialect.synchronisation import SCOPES, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.errors import ElementTypeError
 from xetile.tracer import current
+from xetile.values import Scalar, Value, plain, scalar
 
 _KINDS = {"slm": "shared", "global": "global"}
 
@@ -41,6 +44,64 @@ def fence(scope: str = "workgroup", memory: str = "slm") -> None:
     for value, names in ((scope, SCOPES), (memory, tuple(_KINDS))):
         _check(value, names)
     tracer.emit(FenceOp(scope, _KINDS[memory]))
+
+
+class Nbarrier:
+    """A named barrier, which some subgroups of a work-group share; :func:`nbarrier` makes it.
+
+    Every subgroup that takes part arrives and, later, waits; between the two it does what needs no one else.
+    """
+
+    def __init__(self, ssa: SSAValue) -> None:
+        self._ssa = ssa
+
+    def arrive(self) -> None:
+        """Say that this subgroup is here: what it has written, the others see behind their wait (``nbarrier_arrive``).
+
+        Raises:
+            TraceError: it has arrived already and not waited since, or never waits. This is raised when the whole
+                kernel is recorded.
+        """
+        current("nbarrier.arrive").emit(NbarrierArriveOp(self._ssa))
+
+    def wait(self) -> None:
+        """Wait until all participants have arrived (``nbarrier_wait``).
+
+        Raises:
+            TraceError: this subgroup has not arrived. This is raised when the whole kernel is recorded.
+        """
+        current("nbarrier.wait").emit(NbarrierWaitOp(self._ssa))
+
+
+def nbarrier(id: int | Scalar, participants: int) -> Nbarrier:
+    """The named barrier ``id`` of the work-group (``init_nbarrier``).
+
+    Subgroups that give the same id share one barrier. With all subgroups of the work-group it is a split barrier, which
+    every target has; fewer need a target with named barriers, or a place that all subgroups come by.
+
+    Args:
+        id: 0 to 30, or a run-time number, such as one computed from :func:`subgroup_id`.
+        participants: how many subgroups arrive there, and wait for each other.
+
+    Raises:
+        ElementTypeError: the id or the number of participants is no integer, or the latter is known at run time only.
+        ShapeError: there is no such id; more participants than subgroups; another number for the same id.
+        TargetError: the target has no named barriers, and not all subgroups come by. This is raised when the kernel is
+            lowered for the target.
+    """
+    tracer = current("xt.nbarrier")
+    id_, count = plain(id), plain(participants)
+    if type(count) is not int:
+        raise ElementTypeError(f"the number of participants is {_text(count)}", "give a compile-time integer: how many "
+                               "subgroups wait for each other", tracer.location())
+    if type(id_) is not int and not (isinstance(id_, Scalar) and id_.dtype is dtypes.index):
+        raise ElementTypeError(f"the id of a barrier is {_text(id_)}", "give an integer from 0 to 30, or a run-time "
+                               "index such as xt.subgroup_id() // 2", tracer.location())
+    return Nbarrier(tracer.emit(InitNbarrierOp(*(scalar(number, dtypes.index) for number in (id_, count)))))
+
+
+def _text(value: Any) -> str:
+    return f"a {value.describe()}" if isinstance(value, Value) else repr(value)
 
 
 def _check(value: Any, names: tuple[str, ...]) -> None:

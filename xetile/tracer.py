@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu import control_flow
+from xegpu import barriers, control_flow
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType
 from xegpu.errors import Location, ShapeError, TraceError, XeError
@@ -218,6 +219,7 @@ class Tracer:
         self.function.update_function_type()  # type: ignore[no-untyped-call]
         self.function.attributes.update(attributes)
         control_flow.check(self.function, bool(self._mapped))
+        barriers.check(self.function, self._mapped or prod(self.subgroups))
         return ModuleOp([self.function], {STAGE: StringAttr("xetile")})
 
 

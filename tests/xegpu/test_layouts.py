@@ -71,6 +71,9 @@ def test_gather_undoes_scatter_and_both_follow_the_rule(lanes: LaneMap, down: in
     units, per_lane = lanes.fragment(shape)
     assert fragments.shape == (*[2] * batch, lanes.lanes, units, per_lane)
     np.testing.assert_array_equal(layouts.gather(fragments, shape, lanes), block)
+    rows, columns = np.broadcast_arrays(*layouts.positions(shape, lanes))
+    found = layouts.holder(shape, lanes, rows, columns)
+    np.testing.assert_array_equal(np.stack(found), np.indices((lanes.lanes, units * per_lane)).reshape(2, *rows.shape))
     for lane, unit, element in np.ndindex(lanes.lanes, units, per_lane):
         # XeGPU.md: distribution units row-major; in a unit, lanes row-major, each with wi_data adjacent elements.
         corner = unit // across * lanes.unit[0], unit % across * lanes.unit[1]

@@ -70,14 +70,21 @@ def test_the_program() -> None:
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
     kernel = xt.parse(text.read_text())["gemm"]
-    wanted = kernel.lower(*[xt.Spec((None, None), d) for d in ("bf16", "bf16", "f32")], target="bmg").stages[stage]
-    ran = xetile("opt", str(text), "--to", stage, "--target", "bmg")
+    target = "cpu" if stage == "loaded-products" else "bmg"
+    wanted = kernel.lower(*[xt.Spec((None, None), d) for d in ("bf16", "bf16", "f32")], target=target).stages[stage]
+    ran = xetile("opt", str(text), "--to", stage, "--target", target)
     assert ran.code == 0, ran.err
     assert ran.out == wanted + "\n"
     (tmp_path / "half.mlir").write_text(ran.out)
-    again = xetile("opt", str(tmp_path / "half.mlir"), "--to", "xegpu", "--target", "bmg")
+    again = xetile("opt", str(tmp_path / "half.mlir"), "--to", "xegpu", "--target", target)
     assert again.code == 0, again.err
-    assert "xegpu.dpas" in again.out
+    assert ("xegpu.dpas" if target == "bmg" else "xegpu.load_mad") in again.out
+
+
+def test_opt_to_a_stage_that_the_target_skips(xetile: Any, text: Path) -> None:
+    ran = xetile("opt", str(text), "--to", "loaded-products", "--target", "pvc")
+    assert ran.code == 1
+    assert "there is no stage loaded-products for pvc" in ran.err
 
 
 def test_opt_pass_by_pass(xetile: Any, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

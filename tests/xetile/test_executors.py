@@ -30,7 +30,7 @@ from products import (
 import xetile as xt
 from codegen import launcher
 from xegpu.targets import Target
-from xetile import executors
+from xetile import executors, launches
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
 BY_NAME = {str(types): types for types in TYPES}
@@ -126,13 +126,13 @@ def test_dpnp_arrays_run_where_they_are_without_a_copy(monkeypatch: pytest.Monke
     host = operands(np.random.default_rng(5), types, 37, 45, 52)
     a, b, c = on_device(dpnp, *host, np.full((37, 45), 9, np.float32))
     launched: list[Any] = []
-    launch = executors.launch
+    start = launches.start
 
     def watched(queue: Any, kernel: Any, args: Any, *rest: Any) -> Any:
-        launched.append((queue, [arg.pointer for arg in args if hasattr(arg, "pointer")]))
-        return launch(queue, kernel, args, *rest)
+        launched.append((queue, [arg._pointer for arg in args if hasattr(arg, "_pointer")]))
+        return start(queue, kernel, args, *rest)
 
-    monkeypatch.setattr(executors, "launch", watched)
+    monkeypatch.setattr(launches, "start", watched)
     monkeypatch.setattr(executors, "copy_out", lambda *_: pytest.fail("something was copied back"))
     gemm[3, 3](a, b, c)
     ((queue, pointers),) = launched

@@ -114,7 +114,7 @@ def test_the_loops_that_are_written() -> None:
     assert [grows(head) for head in heads("pvc")] == [grows(head) for head in heads("bmg", steps=1)] == ["32"]
     assert [grows(head) for head in heads("pvc", steps=4)] == ["128", "32"]
     assert "- 96" in heads("pvc", steps=4)[0]
-    assert [grows(head) for head in heads("dg2", steps=4, depth=512)] == ["128"]  # 16 steps: nothing is left over
+    assert [grows(head) for head in heads("cri", steps=4, depth=512)] == ["128"]  # 16 steps: nothing is left over
     assert [grows(head) for head in heads("pvc", steps=4, depth=64)] == ["64"]  # two steps in all
 
 

@@ -364,7 +364,8 @@ _LOAD = "    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_
      "no cache hint hot"),
     (_LOAD + "    %v = xegpu.load_nd %d[%c0, %c0] : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>\n"
      "    %r = vector.multi_reduction <add>, %v, %v [1] : vector<8x16xf32> to vector<8x16xf32>", "leaves"),
-    ("    %n = xegpu.init_nbarrier %c0, %c0 : index, index -> !xegpu.nbarrier\n" + _LOAD, "no operation"),
+    ("    %n = xegpu.init_nbarrier %c0, %c0 : index, index -> !xegpu.nbarrier\n" + _LOAD, "a barrier of 0 subgroups"),
+    ("    %m = xegpu.create_mem_desc %src : memref<64xi8, 3> -> !xegpu.mem_desc<8x8xi8>\n" + _LOAD, "no operation"),
 ])
 def test_mistakes(body: str, message: str) -> None:
     with pytest.raises(xt.TextError, match=message) as error:

@@ -7,17 +7,28 @@ from xdsl.dialects import builtin, func, math, memref, scf, ub
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.ir import Dialect
 
-from xegpu.dialect import attributes, block_ops, hints, ops, positions, scattered, synchronisation, vectors
+from xegpu.dialect import (
+    attributes,
+    block_ops,
+    hints,
+    loaded_products,
+    ops,
+    positions,
+    scattered,
+    synchronisation,
+    vectors,
+)
 from xegpu.dialect.conversions import Arith
 from xegpu.dialect.kernels import Gpu
 
 XeGPU = Dialect(
     "xegpu",
     [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
-     ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, positions.IotaOp, block_ops.ReduceOp, block_ops.BroadcastOp,
-     synchronisation.FenceOp, *scattered.OPERATIONS],
+     ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, loaded_products.LoadMadOp, positions.IotaOp, block_ops.ReduceOp,
+     block_ops.BroadcastOp, *synchronisation.OPERATIONS, *scattered.OPERATIONS],
     [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.ScatterTdescAttr,
-     attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr],
+     attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr,
+     synchronisation.NbarrierType],
 )
 
 Vector = Dialect(

@@ -29,9 +29,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import ACCESS, SgMapAttr, TensorDesc, TensorDescType
 from xegpu.dialect.hints import CacheHintAttr
+from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load
 from xegpu.dtypes import of_mlir
-from xegpu.layouts import LaneMap, operand_b
-from xegpu.memrefs import is_shared, verify_described
+from xegpu.layouts import LaneMap
+from xegpu.memrefs import array_at, is_address, is_shared, verify_described, verify_line
 
 DESC = base(TensorDescType)
 VECTOR = base(VectorType)
@@ -56,19 +57,24 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 def check_block(desc: TensorDesc) -> None:
     """Raise a verifier's error for a descriptor of single elements, which no operation on blocks takes."""
-    if desc.scatter is not None or len(desc.shape) != 2:
-        raise VerifyException("this takes a descriptor of a 2D block, and that one describes single elements\n"
+    if desc.scatter is not None:
+        raise VerifyException("this takes a descriptor of a block, and that one describes single elements\n"
                               "make one with create_nd_tdesc, or use load_gather, store_scatter and prefetch")
+    if len(desc.shape) not in (1, 2):
+        raise VerifyException(f"a descriptor of a block has one or two dimensions, not {len(desc.shape)}\n"
+                              "give the indices in front of them as offsets of the memref")
 
 
 def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tuple[int, ...]:
     """The shape that ``load_nd`` gives for a descriptor.
 
-    A whole block is ``[array_length,] rows, columns``, packed ``[array_length,] rows / v, columns, v`` with ``v``
-    elements a 32-bit word, transposed ``columns / w, rows * w`` with ``w`` elements in ``transpose_bits``; a lane's
-    fragment is ``[array_length,] units, elements a unit``.
+    A line is what it is, or a lane's share of it. A whole block is ``[array_length,] rows, columns``, packed
+    ``[array_length,] rows / v, columns, v`` with ``v`` elements a 32-bit word, transposed ``columns / w, rows * w``
+    with ``w`` elements in ``transpose_bits``; a lane's fragment is ``[array_length,] units, elements a unit``.
     """
     check_block(desc)
+    if len(desc.shape) == 1:
+        return _loaded_line(desc, packed or bool(transpose_bits))
     rows, columns = desc.shape
     if transpose_bits and desc.sg_map is None:
         together = transpose_bits // desc.dtype.bits
@@ -80,9 +86,26 @@ def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tup
     return (*array, rows // factor, columns, factor) if packed else (*array, rows, columns)
 
 
+def _loaded_line(desc: TensorDesc, changed: bool) -> tuple[int, ...]:
+    if changed:
+        raise VerifyException("a line of elements is not transposed or packed\n"
+                              "describe a block of two dimensions: tensor_desc<16x16xbf16>")
+    if desc.sg_map is None:
+        return desc.shape
+    units, each = desc.sg_map.fragment((1, desc.shape[0]))
+    return (units * each,)
+
+
+ARRAYS = (1, 2, 4, 8)
+"""How many blocks may lie side by side in one descriptor; a message takes four at most."""
+
+
 @irdl_op_definition
 class CreateNdTdescOp(IRDLOperation):
-    """A descriptor of a block of an array's last two dimensions: offsets, shape and strides of all, in elements."""
+    """A descriptor of a block of an array's last two dimensions: offsets, shape and strides of all, in elements.
+
+    One of one dimension is a line of adjacent elements, from an offset on; that all of it is there the author promises.
+    """
 
     name = "xegpu.create_nd_tdesc"
     source = operand_def(Attribute)
@@ -103,17 +126,42 @@ class CreateNdTdescOp(IRDLOperation):
 
     def verify_(self) -> None:
         desc = desc_of(self.result)
-        if len(desc.shape) != 2:
-            raise VerifyException(f"a block descriptor has two dimensions, not {len(desc.shape)}")
-        verify_described(self, "a descriptor")
+        check_block(desc)
+        if len(desc.shape) == 1:
+            verify_line(self, "a descriptor")
+            self._verify_promise(desc)
+        else:
+            verify_described(self, "a descriptor")
+        check_division(desc)
+        if desc.block.array_length not in ARRAYS:
+            raise VerifyException(f"array_length is 1, 2, 4 or 8, not {desc.block.array_length}\n"
+                                  "use several descriptors")
         if desc.block.access not in ACCESS:
             raise VerifyException(f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}")
-        scope = "slm" if is_shared(self.source.type) else "global"
+        array = array_at(self.source) or self.source
+        scope = "slm" if is_shared(array.type) else "global"
         if desc.block.memory_scope != scope:
-            raise VerifyException(f"a descriptor of {desc.block.memory_scope} memory on {self.source.type}\n"
-                                  f"use memory_scope = {scope}")
-        if isinstance(self.source.type, MemRefType) and self.source.type.element_type != desc.element_type:
-            raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {self.source.type}")
+            hint = f"use memory_scope = {scope}" if not is_address(array.type) else \
+                "an address in shared local memory is that of an array there: take it with " \
+                "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
+            raise VerifyException(f"a descriptor of {desc.block.memory_scope} memory on {array.type}\n{hint}")
+        self._verify_element(array.type)
+
+    @staticmethod
+    def _verify_promise(desc: TensorDesc) -> None:
+        if desc.block.boundary_check:
+            raise VerifyException("a descriptor of one dimension does not know where its memory ends\n"
+                                  "write boundary_check = false, and keep it inside")
+        if desc.block.array_length > 1:
+            raise VerifyException("a descriptor of one dimension has no blocks side by side\nmake it longer")
+        if desc.sg_map is not None and (desc.sg_map.wi_layout[0], desc.sg_map.wi_data[0]) != (1, 1):
+            raise VerifyException("the outer dimension of wi_layout and wi_data is 1 for a descriptor of one dimension"
+                                  "\nwrite wi_layout = [1, 16], wi_data = [1, 1]")
+
+    def _verify_element(self, source: Attribute) -> None:
+        desc = desc_of(self.result)
+        if isinstance(source, MemRefType) and source.element_type != desc.element_type:
+            raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {source}")
 
 
 @irdl_op_definition
@@ -133,7 +181,8 @@ class UpdateNdOffsetOp(IRDLOperation):
     def verify_(self) -> None:
         check_block(desc_of(self.desc))
         if len(self.offsets) != len(desc_of(self.desc).shape):
-            raise VerifyException("a descriptor takes as many offsets as it has dimensions")
+            raise VerifyException(f"a descriptor of {len(desc_of(self.desc).shape)} dimensions moves by as many "
+                                  f"offsets, not by {len(self.offsets)}\ngive 0 for a dimension that it keeps")
         if self.desc.type != self.result.type:
             raise VerifyException("moving a descriptor does not change its type")
 
@@ -175,15 +224,15 @@ class LoadNdOp(IRDLOperation):
         if self.transpose is not None and [axis.value.data for axis in self.transpose] != [1, 0]:
             raise VerifyException("transpose must be [1, 0]")
         if self.transposes and packed:
-            raise VerifyException("a load cannot be packed and transposed: transpose with transpose_bit_width = 32")
+            raise VerifyException("a load cannot be packed and transposed\n"
+                                  "a transposed load with transpose_bit_width = 32 gives VNNI form by itself")
         if self.transpose_bit_width is not None and (not self.transposes or self.transposes % desc.dtype.bits):
             raise VerifyException("transpose_bit_width goes with transpose, and is a multiple of the element's bits")
         if self.transposes and desc.block.array_length > 1:
             raise VerifyException("a transposed load takes one block")
         if packed and desc.dtype.bits >= 32:
             raise VerifyException(f"{desc.element_type} fills a 32-bit word, so it cannot be packed")
-        if packed and desc.sg_map is not None and desc.sg_map != operand_b(desc.sg_map.lanes, desc.dtype.bits):
-            raise VerifyException(f"a packed load needs wi_data = [{32 // desc.dtype.bits}, 1]")
+        check_load(desc, packed, bool(self.transposes))
         expected = loaded_shape(desc, packed, self.transposes)
         if shape_of(self.result) != expected:
             raise VerifyException(f"this load gives {expected}, not {shape_of(self.result)}")
@@ -275,13 +324,18 @@ class ProductOp(IRDLOperation):
     def verify_(self) -> None:
         if self.acc is not None and self.acc.type != self.result.type:
             raise VerifyException(f"the accumulator is {self.acc.type} and the result {self.result.type}")
+        missing = [name for name in MAP_NAMES if name not in self.properties]
+        if 0 < len(missing) < len(MAP_NAMES):
+            raise VerifyException(f"{missing[0]} is missing: fragments of a lane have three maps\n"
+                                  f"give {', '.join(MAP_NAMES)}, or none of them with whole blocks")
         m, n, k = self.sizes()
         maps = self.maps
         if maps is None:
             b = shape_of(self.b)
             rows = b[0] * (b[2] if len(b) == 3 else 1)
             if rows != k or shape_of(self.result) != (m, n):
-                raise VerifyException(f"{self.a.type} x {self.b.type} does not give {self.result.type}")
+                raise VerifyException(f"{self.a.type} x {self.b.type} does not give {self.result.type}\n"
+                                      f"multiply MxK by KxN; fragments of a lane need {', '.join(MAP_NAMES)}")
             return
         if maps[0].fragment((m, k)) != shape_of(self.a) or maps[1].fragment((k, n)) != shape_of(self.b):
             raise VerifyException(f"fragments {self.a.type} and {self.b.type} are not those of an {m}x{n}x{k} product")
@@ -298,6 +352,11 @@ class DpasOp(ProductOp):
     """The matrix engine's product; B in VNNI form (3D) once packed."""
 
     name = "xegpu.dpas"
+
+    def verify_(self) -> None:
+        if (maps := self.maps) is not None:
+            check_dpas(maps, of_mlir(self.a.type.element_type).bits)  # type: ignore[attr-defined]
+        super().verify_()
 
 
 @irdl_op_definition

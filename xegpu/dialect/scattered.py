@@ -28,6 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.atomics import KINDS, fault
 from xegpu.dialect.attributes import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.lane_rules import check_line
 from xegpu.dialect.ops import DESC, VECTOR, desc_of, number_of, shape_of, vector
 from xegpu.dialect.vectors import IntegersAttr, integers, values_of
 from xegpu.dtypes import DType, i4, index, u4
@@ -117,6 +118,8 @@ def _check_desc(desc: TensorDesc) -> None:
         raise VerifyException(f"a descriptor of {desc.shape[0]} lanes with chunks of {scatter.chunk_size} has another "
                               f"shape than {list(desc.shape)}\nits shape is the lanes, then chunk_size if that is "
                               "more than 1")
+    if desc.sg_map is not None:
+        check_line(desc.sg_map, lanes, scatter.chunk_size)
     check_elements(desc.dtype)
 
 

@@ -1,13 +1,34 @@
-"""Synchronisation of memory accesses (XeGPU.md, ``fence``). The barrier is MLIR's own ``gpu.barrier``."""
+"""Synchronisation (XeGPU.md, ``fence`` and the named barriers). The plain barrier is MLIR's own ``gpu.barrier``.
+
+The named barriers print as LLVM has them; the seed's spellings are read too.
+"""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_op_definition, prop_def
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, IntegerType, StringAttr, i64
+from xdsl.ir import ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from xegpu.constants import number
 
 SCOPES = ("workgroup", "gpu")
 MEMORIES = ("global", "shared")
+IDS = 31
+"""Named barriers of a work-group; the hardware has 32, of which ``gpu.barrier`` is one."""
 
 
 @irdl_op_definition
@@ -31,3 +52,157 @@ class FenceOp(IRDLOperation):
         if (self.scope.data, self.memory_kind.data) == ("gpu", "shared"):
             raise VerifyException("shared local memory belongs to one work-group, and this fence is for the whole gpu\n"
                                   'use the scope "workgroup", or the memory "global"')
+
+
+@irdl_attr_definition
+class NbarrierType(ParametrizedAttribute, TypeAttribute):
+    """A named barrier, bound to an id and a number of participants."""
+
+    name = "xegpu.nbarrier"
+
+
+NBARRIER = base(NbarrierType)
+_NUMBER = base(IndexType) | base(IntegerType)
+
+
+@irdl_op_definition
+class AllocNbarrierOp(IRDLOperation):
+    """How many named barriers the kernel uses; their ids are below it."""
+
+    name = "xegpu.alloc_nbarrier"
+    nbarrier_num = prop_def(IntegerAttr[I64])
+
+    def __init__(self, count: int) -> None:
+        super().__init__(properties={"nbarrier_num": IntegerAttr(count, i64)})
+
+    @property
+    def count(self) -> int:
+        """The number of barriers."""
+        return self.nbarrier_num.value.data
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.count}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AllocNbarrierOp:
+        literal = parser.parse_optional_integer()
+        if literal is not None:
+            return cls(literal)
+        operand = parser.parse_unresolved_operand()  # the seed's form
+        parser.parse_punctuation(":")
+        count = number(parser.resolve_operand(operand, parser.parse_type()))
+        if count is None:
+            parser.raise_error("the number of named barriers is a constant\nwrite xegpu.alloc_nbarrier 4")
+        return cls(count)
+
+    def verify_(self) -> None:
+        if not 0 < self.count <= IDS:
+            raise VerifyException(f"a work-group has no {self.count} named barriers\nuse 1 to {IDS}")
+
+
+@irdl_op_definition
+class InitNbarrierOp(IRDLOperation):
+    """The named barrier ``nbarrier_id``, which ``participant_thread_num`` subgroups of the work-group share."""
+
+    name = "xegpu.init_nbarrier"
+    nbarrier_id = operand_def(_NUMBER)
+    participant_thread_num = operand_def(_NUMBER)
+    result = result_def(NBARRIER)
+    traits = traits_def(Pure())
+
+    def __init__(self, id_: SSAValue, participants: SSAValue) -> None:
+        super().__init__(operands=[id_, participants], result_types=[NbarrierType()])
+
+    @property
+    def id(self) -> int | None:
+        """The barrier's id, None if it is known at run time only."""
+        return number(self.nbarrier_id)
+
+    @property
+    def participants(self) -> int:
+        """How many subgroups share the barrier."""
+        count = number(self.participant_thread_num)
+        assert count is not None, "verified"
+        return count
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_string(" : ")
+        printer.print_list([operand.type for operand in self.operands], printer.print_attribute)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> InitNbarrierOp:
+        operands = [parser.parse_unresolved_operand()]
+        parser.parse_punctuation(",")
+        operands.append(parser.parse_unresolved_operand())
+        parser.parse_punctuation(":")
+        types = [parser.parse_type()]
+        parser.parse_punctuation(",")
+        types.append(parser.parse_type())
+        if parser.parse_optional_keyword("into") is not None:  # the seed's form
+            parser.parse_keyword("nbarrier")
+        else:
+            parser.parse_punctuation("->")
+            _parse_nbarrier(parser)
+        return cls(*(parser.resolve_operand(*pair) for pair in zip(operands, types, strict=True)))
+
+    def verify_(self) -> None:
+        if self.id is not None and not 0 <= self.id < IDS:
+            raise VerifyException(f"there is no named barrier {self.id}\nuse an id from 0 to {IDS - 1}")
+        count = number(self.participant_thread_num)
+        if count is None:
+            raise VerifyException("the number of participants is known at run time only\ngive a constant: how many "
+                                  "subgroups wait for each other at this barrier")
+        if count < 1:
+            raise VerifyException(f"a barrier of {count} subgroups\ngive the number of subgroups that wait for each "
+                                  "other there")
+
+
+def _parse_nbarrier(parser: Parser) -> None:
+    type_ = parser.parse_type()
+    if not isinstance(type_, NbarrierType):
+        parser.raise_error(f"this is a {type_}, and a named barrier is needed\nwrite !xegpu.nbarrier")
+
+
+class NbarrierOp(IRDLOperation):
+    """What a subgroup does at a named barrier."""
+
+    nbarrier = operand_def(NBARRIER)
+
+    def __init__(self, nbarrier: SSAValue) -> None:
+        super().__init__(operands=[nbarrier])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.nbarrier)
+        printer.print_string(" : ")
+        printer.print_attribute(self.nbarrier.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> NbarrierOp:
+        operand = parser.parse_unresolved_operand()
+        if parser.parse_optional_punctuation(":") is not None:  # the seed leaves the type out
+            _parse_nbarrier(parser)
+        return cls(parser.resolve_operand(operand, NbarrierType()))
+
+
+@irdl_op_definition
+class NbarrierArriveOp(NbarrierOp):
+    """This subgroup has arrived: what it wrote before is seen by whoever waits, behind the wait."""
+
+    name = "xegpu.nbarrier_arrive"
+
+
+@irdl_op_definition
+class NbarrierWaitOp(NbarrierOp):
+    """Wait until all participants have arrived."""
+
+    name = "xegpu.nbarrier_wait"
+
+
+OPERATIONS = (FenceOp, AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp)
+NAMED = OPERATIONS[1:]
+"""The operations that our dialect and LLVM's have in the same form."""

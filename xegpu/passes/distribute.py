@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu import layouts
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import (
     ConvertLayoutOp,
     CreateNdTdescOp,
@@ -90,8 +91,8 @@ class _Distributor(Rebuilder):
         super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
                           DpasOp: _product, MadOp: _product, PackOp: _pack, PadOp: _pad, BroadcastOp: _spread,
-                          ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, **distribute_blocks.RULES,
-                          **scattered.RULES})
+                          ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, LoadMadOp: _load_mad,
+                          **distribute_blocks.RULES, **scattered.RULES})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:
@@ -370,3 +371,10 @@ def _product(build: _Distributor, operation: ProductOp) -> None:
     build.set(operation.result, build.emit(made), c)
 
 
+def _load_mad(build: _Distributor, operation: LoadMadOp) -> None:
+    form = Distributed(operation.block, build.plain(operation.block))
+    acc = [build.converted(build.get(value), form.lanes) for value in operation.acc]
+    made = LoadMadOp(build.one(operation.a), build.one(operation.b), acc, form.lanes)
+    build.emit(made)
+    for before, after in zip(operation.results, made.results, strict=True):
+        build.set(before, after, form)

@@ -23,6 +23,7 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu import slm
+from xegpu.barriers import check_target
 from xegpu.constants import number
 from xegpu.descriptions import way_of
 from xegpu.dialect.attributes import TensorDescType
@@ -62,6 +63,7 @@ class Legalise:
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         check_element_types(function, self.target)
+        check_target(function, self.target)
         webs = descriptor_webs(function)
         arguments = function.body.block.args
         ways = dict(zip(arguments, self.access, strict=True))
@@ -79,7 +81,8 @@ class Legalise:
             if is_shared(operation.source.type):
                 inside = all(_is_inside(ranges, use.operation) for use in webs.uses(operation.result))
                 way = _way(way_of(operation, ways))
-                build.retyped(operation, _type(operation).with_(access=way, boundary_check=not inside))
+                checked = _type(operation).data.block.boundary_check and not inside
+                build.retyped(operation, _type(operation).with_(access=way, boundary_check=checked))
                 return
             # where a loop or branch carries it to another array, both are reached in the way that serves both
             makers = [member.owner for member in webs.members(operation.result)]

@@ -44,7 +44,9 @@ def cast(build: Any, operation: ShapeCastOp) -> None:
 def _create(build: Any, operation: CreateTdescOp) -> None:
     result = operation.result.type
     assert isinstance(result, TensorDescType)
-    build.retyped(operation, result.with_(sg_map=build.line(result.data.shape[0]).lanes))
+    lanes = build.line(result.data.shape[0]).lanes
+    chunked = scatter_of(result.data).chunk_size > 1
+    build.retyped(operation, result.with_(sg_map=lanes.transposed if chunked else lanes))
 
 
 def _load(build: Any, operation: LoadGatherOp) -> None:

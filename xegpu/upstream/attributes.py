@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from math import prod
 
@@ -62,6 +63,8 @@ class Layout:
         if other := next((name for name, value in self.given.items() if len(value) != len(shape)), None):
             raise VerifyException(f"{other} has {len(self.given[other])} dimensions, and the tile {len(shape)}\n"
                                   "give each field of the layout one number a dimension")
+        if not (self.sg_layout or self.inst_data or self.lane_layout):
+            raise VerifyException("the layout deals nothing out\ngive it sg_layout, inst_data or lane_layout")
         level = shape
         for layout, data in ((self.sg_layout, self.sg_data), (None, self.inst_data),
                              (self.lane_layout, self.lane_data)):
@@ -106,6 +109,9 @@ class LayoutAttr(Data[Layout]):
             parser.raise_error("sg_data says nothing without sg_layout\nadd sg_layout = [...]")
         if bool(layout.lane_data) != bool(layout.lane_layout):
             parser.raise_error("lane_layout and lane_data go together\ngive both")
+        if layout.order and sorted(layout.order) != list(range(len(layout.order))):
+            parser.raise_error(f"order = {list(layout.order)} does not name each dimension once\n"
+                               "write order = [1, 0], the dimension in which ids run first in front")
         return layout
 
     def print_parameter(self, printer: Printer) -> None:
@@ -199,6 +205,14 @@ class Block:
     boundary_check: bool = True
 
 
+_BLOCK_FIELDS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "memory_space": (lambda value: value in ("global", "slm"), "use global or slm"),
+    "array_length": (lambda value: isinstance(value, int) and value > 0, "use 1, 2 or 4 blocks side by side"),
+    "boundary_check": (lambda value: isinstance(value, bool), "use true or false"),
+}
+"""What a field of a block attribute may be, and a hint."""
+
+
 @irdl_attr_definition
 class BlockAttr(Data[Block]):
     """``#xegpu.block_tdesc_attr<array_length = 2 : i64>``; fields at their default are not printed."""
@@ -218,6 +232,9 @@ class BlockAttr(Data[Block]):
         if "memory_scope" in given:  # its name until LLVM 19
             given["memory_space"] = given.pop("memory_scope")
         _known(parser, given, ("memory_space", "array_length", "boundary_check"), "a block_tdesc_attr")
+        for name, (fits, hint) in _BLOCK_FIELDS.items():
+            if name in given and not fits(given[name]):
+                parser.raise_error(f"{name} cannot be {given[name]}\n{hint}")
         return Block(**given)  # type: ignore[arg-type]
 
     def print_parameter(self, printer: Printer) -> None:
@@ -281,7 +298,8 @@ class DescType(Data[Desc], TypeAttribute):
                     parser.raise_error(f"{attribute} is not an attribute of a tensor_desc\n"
                                        "it takes a #xegpu.block_tdesc_attr and a #xegpu.layout")
         if not shape or prod(shape) <= 0:
-            parser.raise_error("a tensor_desc has static dimensions")
+            parser.raise_error("a tensor_desc has static dimensions\nwrite the sizes of a block: "
+                               "!xegpu.tensor_desc<8x16xf16>")
         if isinstance(layout, LayoutAttr):
             layout.data.check(tuple(shape))
         return Desc(tuple(shape), element_type, block, layout)

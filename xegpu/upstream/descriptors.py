@@ -27,6 +27,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xegpu.memrefs import is_shared
 from xegpu.upstream.attributes import DescType
 from xegpu.upstream.indices import Mixed, desc_of, joined, parse_mixed, print_mixed, resolved, split
 
@@ -115,7 +116,13 @@ class CreateNdTdescOp(IRDLOperation):
         if not isinstance(source, MemRefType):
             if not self.sizes:
                 raise VerifyException("an address says nothing of its array\ngive shape : [...], strides : [...]")
+            if len(desc.shape) > len(self.sizes):
+                raise VerifyException(f"a tensor_desc of {len(desc.shape)} dimensions on an array of "
+                                      f"{len(self.sizes)}\ngive shape and strides a number for each dimension")
             return
+        if (space := "slm" if is_shared(source) else "global") != desc.block.memory_space:
+            raise VerifyException(f"a tensor_desc of {desc.block.memory_space} memory on {source}\n"
+                                  f"give it #xegpu.block_tdesc_attr<memory_space = {space}>")
         if source.element_type != desc.element_type:
             raise VerifyException(f"a tensor_desc of {desc.element_type} cannot describe a {source}\n"
                                   f"make it one of {source.element_type}")

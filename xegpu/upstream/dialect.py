@@ -9,12 +9,14 @@ from xdsl.ir import Dialect
 from xegpu.dialect import Vector
 from xegpu.dialect.conversions import Arith
 from xegpu.dialect.kernels import Gpu
+from xegpu.dialect.synchronisation import NAMED, NbarrierType
 from xegpu.upstream import attributes, ops, vectors
 
 UpstreamXeGPU = Dialect(
     "xegpu",
-    [*ops.OPERATIONS, vectors.FenceOp],
-    [attributes.LayoutAttr, attributes.SliceAttr, attributes.CacheHintAttr, attributes.BlockAttr, attributes.DescType],
+    [*ops.OPERATIONS, vectors.FenceOp, *NAMED],
+    [attributes.LayoutAttr, attributes.SliceAttr, attributes.CacheHintAttr, attributes.BlockAttr, attributes.DescType,
+     NbarrierType],
 )
 
 

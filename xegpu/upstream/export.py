@@ -19,11 +19,14 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, VectorType
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, VectorType, i8
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.constants import number
 from xegpu.dialect import block_ops, ops, synchronisation
+from xegpu.dialect.conversions import IndexCastOp
 from xegpu.dialect.ops import desc_of, vector
 from xegpu.dialect.vectors import InsertStridedSliceOp, TransposeOp, values_of
 from xegpu.errors import ShapeError
@@ -119,6 +122,19 @@ def _fence(build: Export, operation: synchronisation.FenceOp) -> None:
     build.emit(FenceOp(memory, operation.scope.data))
 
 
+def _nbarrier(build: Export, operation: synchronisation.InitNbarrierOp) -> None:
+    """LLVM counts barriers and participants in bytes."""
+    id_, count = (_byte(build, value) for value in operation.operands)
+    build.set(operation.result, build.emit(synchronisation.InitNbarrierOp(id_, count)))
+
+
+def _byte(build: Export, value: SSAValue) -> SSAValue:
+    if not isinstance(value.type, IndexType):
+        return build.one(value)
+    known = number(value)
+    return build.emit(IndexCastOp(build.one(value), i8) if known is None else ConstantOp(IntegerAttr(known, i8)))
+
+
 def _insert(build: Export, operation: InsertStridedSliceOp) -> None:
     made = UpstreamInsertOp(build.one(operation.source), build.one(operation.dest), values_of(operation.offsets))
     build.set(operation.result, build.emit(made))
@@ -172,4 +188,6 @@ RULES: dict[type[Operation], Rule] = {
     block_ops.ReduceOp: _reduce,
     block_ops.BroadcastOp: _repeat,
     synchronisation.FenceOp: _fence,
+    **dict.fromkeys(synchronisation.NAMED, Export.copy),
+    synchronisation.InitNbarrierOp: _nbarrier,
 }

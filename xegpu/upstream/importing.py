@@ -24,6 +24,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.combining import combined
+from xegpu.dialect.synchronisation import NAMED
 from xegpu.dialect.synchronisation import FenceOp as OurFenceOp
 from xegpu.dialect.vectors import InsertStridedSliceOp as OurInsertOp
 from xegpu.dialect.vectors import values_of
@@ -275,6 +276,7 @@ RULES: dict[type[Operation], Rule] = {
     CreateNdTdescOp: _create,
     UpdateNdOffsetOp: _update,
     FenceOp: _fence,
+    **dict.fromkeys(NAMED, lambda build, operation: build.copy(operation)),
     InsertStridedSliceOp: _insert,
     arith.ConstantOp: _constant,
     memref.ExtractAlignedPointerAsIndexOp: _pointer,

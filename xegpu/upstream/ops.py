@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -24,7 +25,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.upstream.attributes import CacheHintAttr, LayoutAttr, SliceAttr
+from xegpu.upstream.attributes import POLICIES, CacheHintAttr, LayoutAttr, SliceAttr
 from xegpu.upstream.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.upstream.indices import (
     Mixed,
@@ -55,6 +56,8 @@ class MovementOp(IRDLOperation):
     l3_hint = opt_prop_def(CacheHintAttr)
     layout = opt_prop_def(LAYOUT)
     irdl_options = (ParsePropInAttrDict(),)
+    LACKS: ClassVar[tuple[str, ...]] = ("write_back", "write_through")
+    """Cache hints that it cannot take."""
 
     @property
     def starts(self) -> list[SSAValue | int]:
@@ -77,6 +80,10 @@ class MovementOp(IRDLOperation):
             raise VerifyException(f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
         if isinstance(self.layout, LayoutAttr):
             self.layout.data.check(desc.shape)
+        for name, hint in self.properties.items():
+            if isinstance(hint, CacheHintAttr) and hint.data in self.LACKS:
+                fitting = ", ".join(policy for policy in POLICIES if policy not in self.LACKS)
+                raise VerifyException(f"{name} cannot be {hint.data} here\nuse {fitting}")
 
 
 def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:
@@ -149,6 +156,7 @@ class StoreNdOp(MovementOp):
     """``store_nd %v, %d[%i, %j] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>``."""
 
     name = "xegpu.store_nd"
+    LACKS: ClassVar[tuple[str, ...]] = ("read_invalidate",)
     value = operand_def(VECTOR)
 
     def __init__(self, value: SSAValue, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
@@ -284,6 +292,14 @@ class ConvertLayoutOp(IRDLOperation):
     def __init__(self, source: SSAValue, source_layout: LayoutAttr | None, target_layout: LayoutAttr) -> None:
         super().__init__(operands=[source], result_types=[source.type],
                          properties={"input_layout": source_layout, "target_layout": target_layout})
+
+    def verify_(self) -> None:
+        given = [layout.data for layout in (self.input_layout, self.target_layout) if isinstance(layout, LayoutAttr)]
+        if len({bool(layout.sg_layout) for layout in given}) > 1:
+            raise VerifyException("one layout deals a tile to subgroups, and the other to lanes\n"
+                                  "give both sg_layout, or neither")
+        for layout in given:
+            layout.check(shape_of(self.source))
 
 
 OPERATIONS: list[type[Operation]] = [CreateNdTdescOp, UpdateNdOffsetOp, LoadNdOp, StoreNdOp, PrefetchNdOp, DpasOp,

@@ -14,7 +14,7 @@ from xetile.commands.output import write_text
 from xetile.commands.sources import kernels_of
 from xetile.kernel import BaseKernel
 from xetile.lowered import Lowered
-from xetile.pipeline import PASSES, Options, stage_of, stages
+from xetile.pipeline import PASSES, Options, stage_names, stage_of, stages
 from xetile.text.kernels import printed
 
 STAGES = ("xetile", *(name for name, _ in PASSES))
@@ -63,7 +63,7 @@ def command(given: argparse.Namespace) -> None:
 
 def _listing() -> str:
     """Each stage with what the pass that leads to it does: the first line of the pass's file."""
-    options = Options(find_target("pvc"), ())
+    options = Options(find_target("cpu"), ())  # it has all of them
     rows = [("xetile", "What was recorded or read.")]
     rows += [(name, str(sys.modules[type(make(options)).__module__].__doc__).partition("\n")[0])
              for name, make in PASSES]
@@ -83,20 +83,23 @@ def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
 
 def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
     """The stage to print; passes must follow each other, as the stages do."""
-    first = stage_of(lowered.module)
+    first, own = stage_of(lowered.module), stage_names(Options(lowered.target, lowered.access))
     if given.to is not None:
         known = (*STAGES, *_ABROAD)
         if given.to not in known:
             raise ArgumentError(f"there is no stage {given.to}", f"the stages are {', '.join(known)}")
+        if given.to in STAGES and given.to not in own:
+            raise ArgumentError(f"there is no stage {given.to} for {lowered.target.name}",
+                                f"the stages are {', '.join(own)}")
         if given.to in STAGES and STAGES.index(given.to) < STAGES.index(first):
             raise ArgumentError(f"{lowered.name} is at stage {first}, which is behind {given.to}",
                                 f"choose {first} or a later stage")
         return str(given.to)
-    here = STAGES.index(first)
+    here = own.index(first)
     for name in given.passes:
-        after = STAGES[here + 1] if here + 1 < len(STAGES) else None
+        after = own[here + 1] if here + 1 < len(own) else None
         if name != after:
-            raise ArgumentError(f"{lowered.name} is at stage {STAGES[here]}, and the pass to {name} does not start "
+            raise ArgumentError(f"{lowered.name} is at stage {own[here]}, and the pass to {name} does not start "
                                 "there", f"the next is --pass {after}" if after else "there is none after it")
         here += 1
-    return STAGES[here]
+    return own[here]

@@ -6,12 +6,12 @@ from xdsl.context import Context
 from xdsl.ir import Dialect
 
 import xegpu.dialect
-from xetile.dialect import attributes, hints, ops, positions, scattered, vector_ops
+from xetile.dialect import attributes, hints, loaded_products, ops, positions, scattered, vector_ops
 
 XeTile = Dialect(
     "xetile",
     [ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp, ops.TileMmaOp,
-     ops.TileTransposeOp, ops.TilePackOp, ops.TileUnpackOp, positions.IotaOp,
+     ops.TileTransposeOp, ops.TilePackOp, ops.TileUnpackOp, loaded_products.LoadMmaOp, positions.IotaOp,
      vector_ops.TileReduceOp, vector_ops.TileBroadcastOp, vector_ops.TileConvLayoutOp, *scattered.OPERATIONS],
     [attributes.WgMapAttr, attributes.TileAttr, attributes.TileType, hints.CacheHintAttr],
 )

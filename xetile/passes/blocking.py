@@ -30,6 +30,7 @@ from xegpu.targets import MatrixForm, Target
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
+from xetile.dialect.loaded_products import LoadMmaOp
 from xetile.dialect.scattered import AtomicRMWTileOp
 from xetile.distribution import Pair
 from xetile.passes import block_vectors, scattered
@@ -76,6 +77,7 @@ class _Blocker(Rebuilder):
     def __init__(self, target: Target, function: func.FuncOp) -> None:
         super().__init__({ops.InitTileOp: _init, ops.LoadTileOp: _load, ops.StoreTileOp: _store,
                           ops.UpdateTileOffsetOp: follow, ops.TileMmaOp: _mma, ops.PrefetchTileOp: _prefetch,
+                          LoadMmaOp: _load_mma,
                           BroadcastOp: _spread, **block_vectors.RULES, **scattered.BLOCKING_RULES})
         self.target = target
         self.tiles = Webs(function, _tile_links)
@@ -121,8 +123,10 @@ class _Blocker(Rebuilder):
         return sides.pop() if len(sides) == 1 and sides < {"a", "b"} else ""
 
     def role(self, tile: SSAValue) -> str:
-        """What a tile's web is for: ``a``, ``b``, ``plain``, ``store`` or ``prefetch``."""
+        """What a tile's web is for: ``a``, ``b``, ``plain``, ``store``, ``prefetch``, or ``whole`` products."""
         operations = {type(use.operation): use.operation for use in self.tiles.uses(tile)}
+        if LoadMmaOp in operations:
+            return "whole"
         if ops.StoreTileOp in operations or AtomicRMWTileOp in operations:
             return "store"
         sides = {self.side(use.operation.results[0]) for use in self.tiles.uses(tile)
@@ -156,6 +160,8 @@ class _Blocker(Rebuilder):
         """Rows and columns of a tile's blocks, and how many of them lie side by side in one message."""
         parameters, role = ops.tile_of(tile), self.role(tile)
         shape, dtype = parameters.shape, parameters.dtype
+        if role == "whole":
+            return shape, 1
         if parameters.encoding.order == (0, 1):
             return self._transposed_blocks(tile, role)
         if role == "prefetch":
@@ -177,7 +183,7 @@ class _Blocker(Rebuilder):
         """
         parameters, role = ops.tile_of(tile), self.role(tile)
         shape, dtype, (rows, columns) = parameters.shape, parameters.dtype, blocks
-        if parameters.encoding.order == (0, 1) or shape[0] % rows or shape[1] % columns:
+        if role == "whole" or parameters.encoding.order == (0, 1) or shape[0] % rows or shape[1] % columns:
             return False
         if role == "prefetch":
             return self.target.has_block("prefetch", dtype.bits, rows, columns, 1)
@@ -326,7 +332,20 @@ def _mma(build: _Blocker, operation: ops.TileMmaOp) -> None:
     build.set(operation.result, build.emit(ops.TileMmaOp(a, b, acc, result)))
 
 
-def _check_depth(build: _Blocker, operation: ops.TileMmaOp, form: MatrixForm, k: int, n: int) -> None:
+def _load_mma(build: _Blocker, operation: LoadMmaOp) -> None:
+    """The accumulator in its blocks; the operands have none, since no message moves them."""
+    a, b = ops.tile_of(operation.a), ops.tile_of(operation.b)
+    accumulator = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
+    try:
+        form = build.target.form(a.dtype, b.dtype, accumulator)
+    except XeError as error:
+        raise placed(error, operation) from None
+    _check_depth(build, operation, form, a.shape[1], b.shape[1])
+    acc = build.reblock(build.one(operation.acc), build.compute_block((a.shape[0], b.shape[1])))
+    build.set(operation.result, build.emit(LoadMmaOp(build.one(operation.a), build.one(operation.b), acc)))
+
+
+def _check_depth(build: _Blocker, operation: Operation, form: MatrixForm, k: int, n: int) -> None:
     engine = "the DPAS depth" if form.engine == "dpas" else "the lanes of a subgroup"
     if k % form.depth:
         below = k // form.depth * form.depth

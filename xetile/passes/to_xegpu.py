@@ -25,6 +25,7 @@ from xegpu.dialect import ops as xegpu
 from xegpu.dialect import positions as xegpu_positions
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.hints import of_locality
+from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
 from xegpu.memrefs import is_shared
@@ -32,6 +33,7 @@ from xegpu.rewriting import Parts, Rebuilder, Rule, exchanged, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
+from xetile.dialect.loaded_products import LoadMmaOp
 from xetile.dialect.positions import IotaOp
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp
 from xetile.distribution import Pair
@@ -260,6 +262,15 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
     build.set(operation.result, tuple(value for value in result if value is not None), form)
 
 
+def _load_mma(build: Rebuilder, operation: LoadMmaOp) -> None:
+    acc = build.get(operation.acc)
+    made = LoadMadOp(build.one(operation.a), build.one(operation.b), acc.values)
+    build.emit(made)
+    for value in made.results:
+        value.name_hint = operation.acc.name_hint or operation.result.name_hint
+    build.set(operation.result, tuple(made.results), _form(operation.result))
+
+
 RULES: dict[type[Operation], Rule] = {
     ops.InitTileOp: _init,
     ops.UpdateTileOffsetOp: _update,
@@ -272,4 +283,5 @@ RULES: dict[type[Operation], Rule] = {
     TileReduceOp: _reduce,
     TileBroadcastOp: _broadcast,
     IotaOp: _iota,
+    LoadMmaOp: _load_mma,
 }

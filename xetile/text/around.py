@@ -11,6 +11,7 @@ from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation
 
+from xegpu.dialect.vectors import ShapeCastOp
 from xetile.text.attributes import fail
 
 _POSITIONS: dict[str, Callable[[DimensionAttr], Operation]] = {
@@ -85,9 +86,25 @@ def _splat(parser: Any, name: str) -> Operation:
     return BroadcastOp(parser.resolve_operand(source, result.element_type), result)
 
 
+def _shape_cast(parser: Any, name: str) -> Operation:
+    """``vector.shape_cast %v : vector<8x32xf16> into vector<8x16x2xf16>``."""
+    at, source = parser._current_token.span, parser.parse_unresolved_operand()
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    said = parser.parse_type()
+    known = parser.ssa_values.get(source.operand_name, ())
+    if len(known) == 1 and known[0].type != said:
+        fail(parser, f"%{source.operand_name} is {known[0].type}, and the text says {said}",
+             f"write {known[0].type}", at)
+    if not (parser.parse_optional_keyword("into") or parser.parse_optional_punctuation("->")):
+        parser.parse_keyword("to")
+    return ShapeCastOp.create(operands=[parser.resolve_operand(source, said)], result_types=[parser.parse_type()],
+                              attributes=attributes)
+
+
 RULES: dict[str, Callable[[Any, str], Operation]] = {
     **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_PLAIN, _number),
-    "gpu.barrier": _barrier, "memref.cast": _cast, "vector.splat": _splat,
+    "gpu.barrier": _barrier, "memref.cast": _cast, "vector.splat": _splat, "vector.shape_cast": _shape_cast,
     "memref.extract_aligned_pointer_as_index": _address,
 }
 

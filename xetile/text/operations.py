@@ -38,7 +38,7 @@ _KINDS = {"addf": "add", "addi": "add", "mulf": "mul", "muli": "mul", "andi": "a
 Rule = Callable[[Sketch], Operation]
 
 
-def _only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
+def only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
     """The operands that stand by themselves, of which there must be as many as ``counts`` allow."""
     if len(sketch.operands) not in counts:
         sketch.fail(f"it takes {what}, not {len(sketch.operands)} operands", f"write {sketch.name} {what} : types")
@@ -49,7 +49,7 @@ def _group(sketch: Sketch) -> list[Entry]:
     return sketch.groups.pop(0) if sketch.groups else []
 
 
-def _values(sketch: Sketch, entries: Sequence[Entry]) -> list[SSAValue]:
+def values(sketch: Sketch, entries: Sequence[Entry]) -> list[SSAValue]:
     """Index values; an integer in the text becomes a constant."""
     return [sketch.parser.constant(entry) if isinstance(entry, int) else entry for entry in entries]
 
@@ -73,7 +73,7 @@ def _integers(sketch: Sketch, *names: str) -> list[int] | None:
     return None if given is None else sketch.fail(f"{names[0]} is {given}", f"write {names[0]} = [16, 16]")
 
 
-def _result(sketch: Sketch, like: Attribute | None = None) -> Any:
+def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
     """The one type behind the arrow; ``b16`` becomes ``like``."""
     if len(sketch.results) != 1:
         sketch.fail(f"it has one result, and the text says {len(sketch.results)} types for it",
@@ -117,7 +117,7 @@ def _attribute(map_: WgMap | None) -> WgMapAttr | None:
 
 def _tile_and_vector(sketch: Sketch, counts: tuple[int, ...]) -> tuple[SSAValue, SSAValue, SSAValue | None]:
     """Tile, value and mask in whatever order they stand."""
-    operands = _only(sketch, "%value, %tile" + (", %mask" if 3 in counts else ""), *counts)
+    operands = only(sketch, "%value, %tile" + (", %mask" if 3 in counts else ""), *counts)
     tiles = [value for value in operands if isinstance(value.type, TileType)]
     vectors = [value for value in operands if isinstance(value.type, VectorType)]
     if len(tiles) != 1 or len(tiles) + len(vectors) != len(operands):
@@ -154,7 +154,7 @@ def _padding(sketch: Sketch, dtype: DType) -> Attribute | None:
 
 
 def _init(sketch: Sketch) -> Operation:
-    result = _result(sketch)
+    result = result_of(sketch)
     if not isinstance(result, TileType) or not sketch.operands:
         sketch.fail("it makes a tile of an array", "write %array[%row, %column] : memref<...> -> tile<...>")
     source, *rest = sketch.operands
@@ -163,7 +163,7 @@ def _init(sketch: Sketch) -> Operation:
         return InitScatteredTileOp(source, rest[0], result)
     rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else 2
     listed: list[list[Entry]] = [list(rest[i:i + rank]) for i in range(0, len(rest), rank)]
-    groups = [_values(sketch, group) for group in (*listed, *sketch.groups)]
+    groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
     sketch.groups = []
     if not 1 <= len(groups) <= 3 or len(groups) == 2:
         sketch.fail("it takes offsets, or offsets, sizes and strides",
@@ -178,18 +178,19 @@ def _init(sketch: Sketch) -> Operation:
 
 
 def _load(sketch: Sketch) -> Operation:
-    (tile,) = _only(sketch, "%tile", 1)
+    (tile,) = only(sketch, "%tile", 1)
     if not isinstance(tile.type, TileType):
         sketch.fail(f"it loads a tile, not {tile.type}", "make one with xetile.init_tile")
     element = tile.type.data.element_type
     properties = {"padding": _padding(sketch, tile.type.data.dtype)}
     hints = _hints(sketch)
     sketch.finish("padding", *LEVELS)
-    return _create(ops.LoadTileOp, [tile], [_result(sketch, element)], properties, hints)
+    return create(ops.LoadTileOp, [tile], [result_of(sketch, element)], properties, hints)
 
 
-def _create(kind: type[Operation], operands: Sequence[SSAValue], results: Sequence[Attribute],
+def create(kind: type[Operation], operands: Sequence[SSAValue], results: Sequence[Attribute],
             properties: dict[str, Any], attributes: dict[str, Attribute] | None = None) -> Operation:
+    """An operation of a class as the text has it, without what is None; what it must be its verifier says later."""
     return kind.create(operands=operands, result_types=results, attributes=attributes or {},
                        properties={name: value for name, value in properties.items() if value is not None})
 
@@ -199,11 +200,11 @@ def _store(sketch: Sketch) -> Operation:
     sketch.no_result()
     hints = _hints(sketch)
     sketch.finish(*LEVELS)
-    return _create(ops.StoreTileOp, [value, tile], [], {}, hints)
+    return create(ops.StoreTileOp, [value, tile], [], {}, hints)
 
 
 def _prefetch(sketch: Sketch) -> Operation:
-    (tile,) = _only(sketch, "%tile", 1)
+    (tile,) = only(sketch, "%tile", 1)
     sketch.no_result()
     hints, given = _hints(sketch), sketch.take("locality")
     if given is not None and not isinstance(given, IntegerAttr):
@@ -226,7 +227,7 @@ def _update(sketch: Sketch) -> Operation:
     if not sketch.operands:
         sketch.fail("it moves a tile", "write %tile, [%rows, %columns] : tile<...> -> tile<...>")
     tile, *rest = sketch.operands
-    offsets = _values(sketch, rest or _group(sketch))
+    offsets = values(sketch, rest or _group(sketch))
     if sketch.results and sketch.results != [tile.type]:
         sketch.fail(f"a tile that moves keeps its type, {tile.type}", "drop the type behind the arrow")
     sketch.finish()
@@ -236,26 +237,26 @@ def _update(sketch: Sketch) -> Operation:
 
 
 def _mma(sketch: Sketch) -> Operation:
-    a, b, *acc = _only(sketch, "%a, %b or %a, %b, %acc", 2, 3)
+    a, b, *acc = only(sketch, "%a, %b or %a, %b, %acc", 2, 3)
     given = _maps(sketch, (a, ("wg_map_a",)), (b, ("wg_map_b",)))
     sketch.finish("wg_map", "wg_map_a", "wg_map_b", "wg_map_c")
     has = map_of(a), map_of(b)
     derived = WgMap(has[0].sg_layout, (has[0].sg_data[0], has[1].sg_data[1])) if has[0] and has[1] else None
     map_ = given or (map_of(acc[0]) if acc else None) or derived
-    return ops.TileMmaOp(a, b, acc[0] if acc else None, _result(sketch), map_)
+    return ops.TileMmaOp(a, b, acc[0] if acc else None, result_of(sketch), map_)
 
 
 def _transpose(sketch: Sketch) -> Operation:
-    (source,) = _only(sketch, "%v", 1)
+    (source,) = only(sketch, "%v", 1)
     permutation = _axes(sketch, "permutation") or [1, 0]
     map_ = _maps(sketch, (source, SOURCE_MAP))
     sketch.finish("permutation", "wg_map", "source_map")
     properties = {"permutation": integers(permutation), "wg_map": _attribute(map_)}
-    return _create(ops.TileTransposeOp, [source], [_result(sketch)], properties)
+    return create(ops.TileTransposeOp, [source], [result_of(sketch)], properties)
 
 
 def _reduce(sketch: Sketch) -> Operation:
-    (source,) = _only(sketch, "<kind> %v [axis]", 1)
+    (source,) = only(sketch, "<kind> %v [axis]", 1)
     name, sketch.kind = sketch.kind, None
     if name is None or not isinstance(source.type, VectorType):
         sketch.fail("it takes a kind and a vector", "write <add> %v [1] : vector<...> -> vector<...>")
@@ -268,8 +269,8 @@ def _reduce(sketch: Sketch) -> Operation:
 
 
 def _broadcast(sketch: Sketch) -> Operation:
-    (source,) = _only(sketch, "%v [axis]", 1)
-    result, axes = _result(sketch), _axes(sketch, "axes", "broadcast_dims")
+    (source,) = only(sketch, "%v [axis]", 1)
+    result, axes = result_of(sketch), _axes(sketch, "axes", "broadcast_dims")
     if not isinstance(result, VectorType):
         sketch.fail(f"its result is a vector, not {result}", "write the result's type behind ->")
     if not axes and isinstance(source.type, VectorType):
@@ -283,12 +284,12 @@ def _finished(sketch: Sketch, made: Any, source: SSAValue) -> Operation:
     map_ = _maps(sketch, (source, SOURCE_MAP))
     sketch.finish("axes", "wg_map", "source_map")
     properties = {**made.properties, "wg_map": _attribute(map_)}
-    return _create(type(made), [source], [_result(sketch, source.type.element_type)], properties)  # type: ignore
+    return create(type(made), [source], [result_of(sketch, source.type.element_type)], properties)  # type: ignore
 
 
 def _conv_layout(sketch: Sketch) -> Operation:
     """Of two maps without names the first is the result's (the seed's text), unless it is the one the source has."""
-    (source,) = _only(sketch, "%v", 1)
+    (source,) = only(sketch, "%v", 1)
     bare, sketch.bare = [_map(sketch, attribute) for attribute in sketch.bare], []
     target = _map(sketch, sketch.take(*RESULT_MAP))
     given = _map(sketch, sketch.take(*SOURCE_MAP))
@@ -300,21 +301,21 @@ def _conv_layout(sketch: Sketch) -> Operation:
         sketch.fail("it needs the map of its result", "write {wg_map = #xetile.wg_map<...>}")
     sketch.finish("wg_map", "source_map")
     properties = {"wg_map": _attribute(target), "source_map": _attribute(given)}
-    return _create(vector_ops.TileConvLayoutOp, [source], [_result(sketch) if sketch.results else source.type],
+    return create(vector_ops.TileConvLayoutOp, [source], [result_of(sketch) if sketch.results else source.type],
                    properties)
 
 
 def _blocked(kind: type[Operation], position: int) -> Rule:
     """A rule for tile_pack (whose result is blocked) and tile_unpack (whose source is)."""
     def rule(sketch: Sketch) -> Operation:
-        (source,) = _only(sketch, "%v", 1)
-        result = _result(sketch)
+        (source,) = only(sketch, "%v", 1)
+        result = result_of(sketch)
         blocks = _integers(sketch, "inner_blocks")
         if blocks is None:
             blocked = (source.type, result)[position]
             blocks = list(blocked.get_shape()[2:]) if isinstance(blocked, VectorType) else []
         sketch.finish("inner_blocks")
-        return _create(kind, [source], [result], {"inner_blocks": integers(blocks)})
+        return create(kind, [source], [result], {"inner_blocks": integers(blocks)})
 
     return rule
 
@@ -324,7 +325,7 @@ def _atomic(sketch: Sketch) -> Operation:
     name, sketch.kind = sketch.kind, None
     if name is None:
         sketch.fail("it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
-    dtype, result = tile.type.data.dtype, _result(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
+    dtype, result = tile.type.data.dtype, result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish()
     kind = full_name(name, dtype)
     if kind not in KINDS:
@@ -336,7 +337,7 @@ def _gather(sketch: Sketch) -> Operation:
     tile, mask, _ = _tile_and_vector(sketch, (2,))
     padding = _padding(sketch, tile.type.data.dtype)  # type: ignore[attr-defined]
     hints = _hints(sketch)
-    result = _result(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
+    result = result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish("padding", *LEVELS)
     made = LoadGatherOp(tile, mask, padding)
     made.attributes.update(hints)

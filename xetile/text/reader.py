@@ -5,23 +5,24 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, f32
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, Signedness, f16, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from xegpu.dialect.attributes import SgMapAttr, SourceLocation
+from xegpu.dialect.attributes import SgMapAttr, SourceLocation, TensorDescType
 from xegpu.dialect.kernels import ForeignAttr
 from xegpu.errors import Location, TextError
 from xetile.dialect import context
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.dialect.hints import CacheHintAttr
-from xetile.text import around, operations
+from xetile.text import around, hardware, operations
 from xetile.text.attributes import (
     fail,
     guess,
@@ -33,10 +34,11 @@ from xetile.text.attributes import (
     read_wg_map,
 )
 from xetile.text.bits import with_bits
+from xetile.text.cures import COMPARE
+from xetile.text.descriptors import SCATTERED, TdescAttr, read_tensor_desc
 from xetile.text.host import Launch, has_kernels, joined, launches
 from xetile.text.sketch import Bits16Type, Custom
 
-COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
 _ATTRIBUTES: dict[str, Callable[[Any], Attribute]] = {
     "wg_map": lambda parser: WgMapAttr(read_wg_map(parser)),
     "tile_attr": lambda parser: TileAttr(read_tile_attr(parser)),
@@ -44,32 +46,56 @@ _ATTRIBUTES: dict[str, Callable[[Any], Attribute]] = {
     "cache_hint": lambda parser: CacheHintAttr(read_hint(parser)),
 }
 """Attributes of XeTile, which the seed also writes without their dialect's name."""
+_PREFIXES = ("XeGPU.", "XeGpu.", "xegpu.")
 _LINE_BREAK = re.compile(r"\s*\n\s*")
 _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
 """Operations that carry attributes of dialects that only a host compiler knows."""
-_READERS = {**dict.fromkeys(operations.RULES, operations.read_operation),
-            **dict.fromkeys(around.RULES, around.read_operation)}
+FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
+    **dict.fromkeys(operations.RULES, operations.read_operation), **dict.fromkeys(around.RULES, around.read_operation),
+}
+_OWN_READERS = {**FOREIGN_READERS, **dict.fromkeys(hardware.RULES, hardware.read_operation)}
+_NUMBERS: dict[str, Attribute] = {
+    "float": f32, "fp32": f32, "fp16": f16, "Uint8_t": IntegerType(8, Signedness.UNSIGNED),
+    **{f"int{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)},
+}
+"""Numbers as the seeds call them."""
+_WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
+_APART = re.compile(r"(?<=[<x])(\d+) x (\w+)")
+
+
+def plain_letters(text: str) -> str:
+    """A text as MLIR's lexer takes it, each letter in its place: plain quotes, ``vector<16xindex  >``."""
+    plain = text.replace("\u201c", '"').replace("\u201d", '"').replace("Vector<", "vector<")
+    return _APART.sub(lambda found: f"{found[1]}x{found[2]}  ", plain)
 
 
 class Reader(Parser):
     """A parser that notes for each operation where it stands in the text.
 
     Attributes:
+        readers: what reads operations in place of their own assembly format, by name.
+        descriptor: makes the type of a descriptor, None where a dialect reads its own.
         text: the whole text.
         b16: whether ``b16`` may stand for an element type of 16 bits.
+        on_descriptor: whether a descriptor's type is being read, where ``#scatter`` is no tile's.
         host: launches of kernels that host functions in the text make.
     """
 
+    readers: Mapping[str, Callable[[Any, str, Any], Operation]] = _OWN_READERS
+    descriptor: type[Any] | None = TensorDescType
+
     def __init__(self, text: str, name: str) -> None:
-        super().__init__(context(), text, name)
+        super().__init__(context(), plain_letters(text), name)
         self.text, self._name = text, name
         self._starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n")]
         self._start = 0
+        self._within = False
         self._pending: list[Operation] = []
         self._bound: list[Any] = []
         self._foreign = False
         self._has_kernels = has_kernels(text)
-        self.b16 = False
+        self.b16, self.on_descriptor = False, False
         self.host: dict[tuple[str, str], Launch] = {}
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
@@ -140,7 +166,9 @@ class Reader(Parser):
     def parse_operation(self) -> Operation:
         """The next operation, with its location."""
         self._start = start = self._current_token.span.start
+        self._within = True
         operation = super().parse_operation()
+        self._within = False
         line_end = self.text.find("\n", start)
         place = self.place(start, len(self.text) if line_end < 0 else line_end)
         for pending in (*self._pending, operation):
@@ -163,17 +191,19 @@ class Reader(Parser):
     def _get_op_by_name(self, name: str) -> type[Operation]:
         """The operation of that name, or what reads it; an unknown one is an error at the name, not behind it."""
         self._foreign = name in _HEADERS
-        start = self.text.find(name, self._start)
-        if name in _READERS:
-            span = self._current_token.span.__class__(start, start + len(name), self._current_token.span.input)
-            return Custom(name, span, _READERS[name])  # type: ignore[return-value]
+        start, written = self.text.find(name, self._start), name
+        if name.startswith(_PREFIXES):
+            name = _PREFIXES[-1] + name.partition(".")[2]
+        if name in self.readers:
+            span = Span(start, start + len(written), self._current_token.span.input)
+            return Custom(name, span, self.readers[name])  # type: ignore[return-value]
         try:
             return super()._get_op_by_name(name)
         except ParseError:
-            known = [*(operation.name for operation in self.ctx.loaded_ops), *_READERS]
+            known = [*(operation.name for operation in self.ctx.loaded_ops), *self.readers]
             near = difflib.get_close_matches(name, known, 1)
-            raise TextError(f"there is no operation {name}", f"did you mean {near[0]}?" if near else COMPARE,
-                            self.place(start, start + len(name))) from None
+            raise TextError(f"there is no operation {written}", f"did you mean {near[0]}?" if near else COMPARE,
+                            self.place(start, start + len(written))) from None
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         if isinstance(op_type, Custom):
@@ -183,11 +213,13 @@ class Reader(Parser):
     def parse_optional_type(self) -> Any:
         """A type, if one is there: also ``tile<...>``, ``float``, and memrefs as the seed writes them."""
         token = self._current_token
-        if token.kind is not MLIRTokenKind.BARE_IDENT or token.text not in ("tile", "memref", "float", "b16"):
+        if token.kind is not MLIRTokenKind.BARE_IDENT or token.text not in _WORDS:
             return super().parse_optional_type()
         self._consume_token()
-        if token.text == "float":
-            return f32
+        if token.text in _NUMBERS:
+            return _NUMBERS[token.text]
+        if token.text == "tensor_desc" and self.descriptor is not None:
+            return self.descriptor(read_tensor_desc(self))
         if token.text == "b16":
             return Bits16Type() if self.b16 else \
                 fail(self, "b16 does not say which type of 16 bits it is", "write bf16, f16 or i16", token.span)
@@ -195,15 +227,18 @@ class Reader(Parser):
 
     def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
         name = attr_or_dialect_name
+        if name.startswith(_PREFIXES):
+            name = _PREFIXES[-1] + name.partition(".")[2]
         if is_type:
-            return TileType(read_tile(self)) if name == "xetile.tile" else \
-                super()._parse_extended_type_or_attribute(name, True)
+            return self._parse_extended_type(name)
         opened, alias = self._current_token.text == "<", f"#{name}" in self.attribute_aliases
         short = name.removeprefix("xetile.")
         if opened and not alias and short in _ATTRIBUTES:
             return _ATTRIBUTES[short](self)
-        if name == "scatter" and not opened and not alias:
+        if name == "scatter" and not opened and not alias and not self.on_descriptor:
             return TileAttr(TileEncoding(scatter=True))
+        if name in SCATTERED and not opened and not alias:
+            return TdescAttr((("scattered", True),))
         if not opened and not alias and "." not in name:
             defined = [known[1:] for known in self.attribute_aliases if known.startswith("#")]
             fail(self, f"#{name} is not defined", guess(name, defined) if defined else f"write #{name} = ... above")
@@ -211,6 +246,27 @@ class Reader(Parser):
             body = f"<{_LINE_BREAK.sub(' ', self._parse_dialect_symbol_body())}>" if opened else ""
             return ForeignAttr(f"#{name}{body}")
         return super()._parse_extended_type_or_attribute(name, False)
+
+    def _parse_extended_type(self, name: str) -> Any:
+        if name == "xetile.tile":
+            return TileType(read_tile(self))
+        if name == "xegpu.tdesc_attr":  # the seed writes this attribute with the letter of types
+            return TdescAttr(TdescAttr.parse_parameter(self))
+        if name == "xegpu.tensor_desc" and self.descriptor is not None:
+            return self.descriptor(read_tensor_desc(self))
+        return super()._parse_extended_type_or_attribute(name, True)
+
+    def parse_optional_attribute(self) -> Any:
+        """An attribute, if one is there: also ``xegpu.sg_map<...>``, as the seed writes it behind an alias."""
+        token = self._current_token
+        if token.kind is MLIRTokenKind.BARE_IDENT and token.text.startswith(_PREFIXES):
+            self._consume_token()
+            return self._parse_extended_type_or_attribute(token.text, False)
+        return super().parse_optional_attribute()
+
+    def is_descriptor(self, type_: Attribute) -> bool:
+        """Whether a type is that of a descriptor."""
+        return self.descriptor is not None and isinstance(type_, self.descriptor)
 
     def _parse_tensor_literal_element(self) -> Any:
         """An element of a vector constant; a float may be written as its bits."""
@@ -223,6 +279,16 @@ class Reader(Parser):
         return Location.at(self._name, line, column, column + max(end - start, 1), self.text)
 
     def here(self) -> Location:
-        """The location of the word that is read next."""
+        """The location of the word that is read next, or of the last one of a line that an operation stops short on."""
         span = self._current_token.span
-        return self.place(span.start, span.end)
+        return self.place(*self.within(span.start, span.end))
+
+    def within(self, start: int, end: int) -> tuple[int, int]:
+        """A range, or the last word before it if that ends the line of the operation that is being read.
+
+        What is wrong with a type at a line's end is found when the word behind it has been read.
+        """
+        before = self.text[:start].rstrip()
+        if not self._within or start <= self._start or "\n" not in self.text[len(before):start]:
+            return start, end
+        return len(before) - len(before.split()[-1]), len(before)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from xdsl.dialects.builtin import IndexType, IntegerType, VectorType
+from xdsl.dialects.builtin import IndexType, IntegerType, StringAttr, UnitAttr, VectorType
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import Parser
@@ -26,6 +26,10 @@ from xetile.text.attributes import fail, guess
 _TUPLE = re.compile(r"\s*:\s*(\d+)")
 _DEFINES = re.compile(r"(\s*:\s*\d+)?(\s*,\s*%[\w$.-]+(\s*:\s*\d+)?)*\s*=")
 _ARROWS = ("into", "to")
+_TYPE_WORDS = ("tile", "vector", "memref", "tensor_desc", "index", "int64", "uint64", "i64")
+"""Words that begin a type where the seeds leave out the colon."""
+_ATTRIBUTE_WORDS = ("true", "false", "array", "dense", "unit", "affine_map", "affine_set", "strided", "loc")
+"""Words that begin an attribute of MLIR; any other word stands for itself."""
 
 
 @irdl_attr_definition
@@ -100,9 +104,20 @@ class Sketch:
             self.fail("a locality is for prefetch_tile", "leave it out")
 
 
-def read(parser: Any, name: str, span: Any) -> Sketch:
-    """Read an operation from behind its name."""
+def read(parser: Any, name: str, span: Any, *, typed: bool = True) -> Sketch:
+    """Read an operation from behind its name.
+
+    Args:
+        parser: what reads the text.
+        name, span: the operation's name in the text, and where it stands.
+        typed: whether operands and types follow; else there are attributes alone.
+    """
     sketch = Sketch(name, parser, span)
+    if not typed:
+        if parser._current_token.text == "{":
+            _dictionary(parser, sketch)
+        return sketch
+    parser.parse_optional_punctuation(",")
     while _piece(parser, sketch):
         parser.parse_optional_punctuation(",")
     if parser.parse_optional_punctuation(":") or _starts_type(parser):
@@ -132,7 +147,9 @@ def _piece(parser: Any, sketch: Sketch) -> bool:
     elif token.text == "<":
         with parser.in_angle_brackets():
             sketch.kind = parser.parse_identifier()
-    elif token.kind is MLIRTokenKind.BARE_IDENT and not _starts_type(parser):
+    elif token.kind is MLIRTokenKind.STRING_LIT and sketch.kind is None:
+        sketch.kind = parser.parse_str_literal()
+    elif token.kind is MLIRTokenKind.BARE_IDENT and not _starts_type(parser) and token.text not in _ARROWS:
         _word(parser, sketch)
     else:
         return False
@@ -190,15 +207,27 @@ def _dictionary(parser: Any, sketch: Sketch) -> None:
         if parser._current_token.kind is MLIRTokenKind.HASH_IDENT:
             sketch.bare.append(parser.parse_attribute())
         else:
-            name, value = parser._parse_attribute_entry()
+            name, value = _attribute_entry(parser)
             sketch.attributes[name] = value
         parser.parse_optional_punctuation(",")
+
+
+def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
+    """``packed``, ``padding = 1.0``, or ``L1_hint = cached`` with a word for a value."""
+    at, name = parser._current_token.span, parser.parse_optional_identifier_or_str_literal()
+    if name is None:
+        fail(parser, f"{at.text} stands where an attribute is expected", "write {name = value}", at)
+    if not parser.parse_optional_punctuation("="):
+        return name, UnitAttr()
+    if parser._current_token.kind is MLIRTokenKind.BARE_IDENT and parser._current_token.text not in _ATTRIBUTE_WORDS:
+        return name, StringAttr(parser.parse_identifier())
+    return name, parser.parse_attribute()
 
 
 def _starts_type(parser: Any) -> bool:
     """Whether a type is read next: the seed's table leaves out a colon."""
     token = parser._current_token
-    return token.kind is MLIRTokenKind.EXCLAMATION_IDENT or token.text in ("tile", "vector", "memref")
+    return token.kind is MLIRTokenKind.EXCLAMATION_IDENT or token.text in _TYPE_WORDS
 
 
 def _arrow(parser: Any) -> bool:
@@ -208,8 +237,12 @@ def _arrow(parser: Any) -> bool:
 
 
 def _types(parser: Any) -> list[Attribute]:
-    delimiter = parser.Delimiter.PAREN if parser._current_token.text == "(" else parser.Delimiter.NONE
-    return list(parser.parse_comma_separated_list(delimiter, parser.parse_type))
+    if parser._current_token.text == "(":
+        return list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type))
+    found = [parser.parse_type()]
+    while parser.parse_optional_punctuation(",") and parser._current_token.text not in ("->", *_ARROWS):
+        found.append(parser.parse_type())
+    return found
 
 
 def agrees(said: Attribute, actual: Attribute) -> bool:

@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.descriptions import way_of
-from xegpu.dialect.synchronisation import FenceOp
+from xegpu.dialect.synchronisation import OPERATIONS as SYNCHRONISATION
 from xegpu.dialect.vectors import TransposeOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
@@ -225,5 +225,5 @@ RULES: dict[type[Operation], Rule] = {
     vector_ops.TileReduceOp: _reduce,
     vector_ops.TileBroadcastOp: _repeat,
     vector_ops.TileConvLayoutOp: _convert,
-    FenceOp: SUBGROUP_RULES[FenceOp],
+    **{kind: SUBGROUP_RULES[kind] for kind in SYNCHRONISATION},
 }

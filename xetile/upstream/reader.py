@@ -18,7 +18,7 @@ from xegpu.upstream.dialect import context
 from xegpu.upstream.importing import LANES
 from xetile.pipeline import STAGE
 from xetile.text.kernels import SUBGROUPS
-from xetile.text.reader import Reader
+from xetile.text.reader import FOREIGN_READERS, Reader
 from xetile.upstream.tiles import Tiles
 
 _COMMENT = re.compile(r"//[^\n]*")
@@ -38,6 +38,9 @@ def is_upstream(text: str) -> bool:
 
 class UpstreamReader(Reader):
     """A reader of LLVM's form; launches by host functions count threads."""
+
+    readers = FOREIGN_READERS
+    descriptor = None
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text, name)

@@ -1,0 +1,212 @@
+"""Products that read their operands from memory, in OpenCL C for processors with vector registers and caches.
+
+    for (int k = first; k < end; ++k) { b[k * 4 + 0] = B[(row + k) * pitch + column + lane]; ... }     once
+    for (int k = first; k < end; ++k) {                                                  a few rows at a time
+      const float b0 = b[k * 4 + 0], ...;  float a0;
+      a0 = A0[k]; c0 = fma(a0, b0, c0); c1 = fma(a0, b1, c1); ...
+    }
+
+A subgroup's lanes are the elements of a vector register, along N. The rows of B are copied next to each other first: in
+the array they may compete for the same lines of the cache. A's numbers are the same for all lanes, so that one
+instruction spreads each of them. As many accumulators as stay in registers go through all of K at a time; a variable
+each, since a vector of several would be taken apart and put together at each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from codegen.emitter import Emitter, Rule, atom
+from codegen.fragments import Descriptor, Fragment
+from codegen.products import narrowed, widened
+from xegpu.dialect import ops
+from xegpu.dialect.loaded_products import LoadMadOp
+from xegpu.dtypes import DType, bf16, f16
+
+_ACCUMULATORS = 24
+"""Vectors of sums that are kept in registers at a time, of the 32 that there are."""
+_WIDEST = 4
+"""Vectors of B that stand beside them, at most."""
+_EXACT = 1 << 24
+"""Sums of integers are exact in float32 up to here."""
+_LOOP = "#pragma clang loop vectorize(disable)"
+"""The lanes are the vector. The compiler's other choice, a vector along K, takes gathers."""
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The names of what one product declares, new in its function."""
+
+    lane: str
+    first: str
+    end: str
+    k: str
+    row: str
+    b: str
+    number: str
+
+    @classmethod
+    def of(cls, emitter: Emitter) -> _Names:
+        """New names."""
+        return cls(*(emitter.name(hint) for hint in ("lane", "first", "end", "k", "row", "b_panel", "number")))
+
+
+class _Product:
+    """One product's text."""
+
+    def __init__(self, emitter: Emitter, operation: LoadMadOp) -> None:
+        self.emitter, self.names = emitter, _Names.of(emitter)
+        self.a: Descriptor = emitter.values[operation.a]
+        self.b: Descriptor = emitter.values[operation.b]
+        self.types = ops.desc_of(operation.a).dtype, ops.desc_of(operation.b).dtype
+        self.m, self.n, self.k = operation.sizes
+        self.across = self.n // emitter.subgroup
+        self.block = operation.block[0]
+        self.dtype = emitter.fragment(operation.results[0]).dtype
+
+    @property
+    def total(self) -> str:
+        """The C type of sums: floats where they are exact, even for integers, of which processors add fewer at once."""
+        return "float" if self.dtype.is_float or self.k * _largest(self.types) <= _EXACT else "int"
+
+    def place(self, row: int, vector: int) -> int:
+        """Where the accumulator of a row and a vector of columns stands among all words."""
+        return (row // self.block * self.across + vector) * self.block + row % self.block
+
+
+def _largest(types: tuple[DType, DType]) -> int:
+    """The largest absolute value of a product of integers of two types."""
+    return (1 << types[0].bits - types[0].signed) * (1 << types[1].bits - types[1].signed)
+
+
+def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
+    results = [_scalars(emitter, value) for value in operation.results]
+    for fragment, acc in zip(results, operation.acc, strict=True):
+        pairs = zip(fragment.names, emitter.words(acc), strict=True)
+        emitter.line(f"{fragment.word} {', '.join(f'{name} = {word}' for name, word in pairs)};")
+    for value, fragment in zip(operation.results, results, strict=True):
+        emitter.set_words(value, fragment)
+    product = _Product(emitter, operation)
+    sums = [name for fragment in results for name in fragment.names]
+    emitter.lines += ["  " * emitter.depth + line for line in _text(product, sums)]
+
+
+def _scalars(emitter: Emitter, value: SSAValue) -> Fragment:
+    """A fragment in variables of one word each."""
+    fragment = emitter.fresh(value)
+    return fragment.renamed(tuple(f"{name}_{i:x}" for name in fragment.names for i in range(fragment.width)))
+
+
+def _text(product: _Product, sums: list[str]) -> Iterator[str]:
+    names, a, b = product.names, product.a, product.b
+    yield "{"
+    yield f"  const int {names.lane} = get_sub_group_local_id();"
+    yield f"  const int {names.first} = clamp(-({a.column}), 0, {product.k}), " \
+          f"{names.end} = clamp({a.width} - ({a.column}), 0, {product.k});"
+    yield f"  if ({names.first} < {names.end} && {a.row} + {product.m} > 0 && {a.row} < {a.height}) {{"
+    yield f"    float {names.b}[{product.k * product.across}];" if product.total == "float" else \
+        f"    int {names.b}[{product.k * product.across}];"
+    yield f"    if ({b.row} + {names.first} >= 0 && {b.row} + {names.end} <= {b.height} && {b.column} >= 0 && " \
+          f"{b.column} + {product.n} <= {b.width}) {{"
+    yield from _copied(product, checked=False)
+    yield "    } else {"
+    yield from _copied(product, checked=True)
+    yield "    }"
+    vectors = _even(product.across, _WIDEST)
+    for first, width in vectors:
+        for row, rows in _even(product.m, _ACCUMULATORS // width):
+            yield from _rows(product, sums, range(row, row + rows), range(first, first + width))
+    yield "  }"
+    yield "}"
+
+
+def _even(total: int, most: int) -> list[tuple[int, int]]:
+    """First and size of the parts of ``total`` of at most ``most``, as even as it goes."""
+    count = -(-total // most)
+    sizes = [total // count + (part < total % count) for part in range(count)]
+    return [(sum(sizes[:part]), size) for part, size in enumerate(sizes)]
+
+
+def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
+    """Lines that copy the tile of B, widened; what lies outside is zero."""
+    names, b, (_, dtype) = product.names, product.b, product.types
+    step = "" if b.step == "1" else f" * (long){b.step}"
+    yield f"      {_LOOP}"
+    yield f"      for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
+    yield (f"        {b.array.space} const {dtype.opencl} *{names.row} = {b.array.name} + "
+           f"({b.row} + {names.k}) * (long){b.pitch} + ({b.column} + {names.lane}){step};")
+    for vector in range(product.across):
+        offset = vector * product.emitter.subgroup
+        value = widened(f"{names.row}[{offset}{step}]", dtype, 1, product.total)
+        if checked:
+            value = (f"(uint)({b.row} + {names.k}) < (uint){b.height} && "
+                     f"(uint)({b.column} + {offset} + {names.lane}) < (uint){b.width} ? {value} : 0")
+        yield f"        {names.b}[{names.k} * {product.across} + {vector}] = {value};"
+    yield "      }"
+
+
+def _rows(product: _Product, sums: list[str], rows: range, vectors: range) -> Iterator[str]:
+    """Lines that add the products of a few rows of A to their sums, of rows inside the array."""
+    a = product.a
+    first, end = (f"{a.row} + {row}" for row in (rows.start, rows.stop))
+    names = {(row, vector): sums[product.place(row, vector)] for row in rows for vector in vectors}
+    direct = product.dtype.is_float == (product.total == "float") and product.dtype not in (bf16, f16)
+    yield f"    if ({first} < {a.height} && {end} > 0) {{"
+    if not direct:
+        totals = {place: f"t_{name}" for place, name in names.items()}
+        yield f"      {product.total} " + ", ".join(
+            f"{totals[place]} = {_opened(product, name)}" for place, name in names.items()) + ";"
+    yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
+    yield from _steps(product, names if direct else totals, rows, vectors, checked=False)
+    yield "      } else {"
+    yield from _steps(product, names if direct else totals, rows, vectors, checked=True)
+    yield "      }"
+    if not direct:
+        yield from (f"      {name} {_closed(product, totals[place])};" for place, name in names.items())
+    yield "    }"
+
+
+def _opened(product: _Product, name: str) -> str:
+    """Where a sum of another type than its accumulator starts."""
+    return widened(name, product.dtype, 1, "float") if product.dtype.is_float else "0"
+
+
+def _closed(product: _Product, total: str) -> str:
+    """How such a sum goes back to its accumulator."""
+    if product.dtype.is_float:
+        return f"= {narrowed(total, product.dtype, 1)}"
+    return f"+= convert_int({total})" if product.total == "float" else f"+= {total}"
+
+
+def _steps(product: _Product, sums: dict[tuple[int, int], str], rows: range, vectors: range, *,
+           checked: bool) -> Iterator[str]:
+    names, a, (dtype, _) = product.names, product.a, product.types
+    step = "" if a.step == "1" else f" * (long){a.step}"
+    pointers = {row: f"{names.row}_{row}" for row in rows}
+    for row, pointer in pointers.items():
+        yield (f"        {a.array.space} const {dtype.opencl} *{pointer} = {a.array.name} + "
+               f"({a.row} + {row}) * (long){a.pitch} + {atom(str(a.column))}{step};")
+    yield f"        {_LOOP}"
+    yield f"        for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
+    columns = {vector: f"{names.b}_{vector}" for vector in vectors}
+    yield f"          const {product.total} " + ", ".join(
+        f"{name} = {names.b}[{names.k} * {product.across} + {vector}]" for vector, name in columns.items()) + ";"
+    yield f"          {product.total} {names.number};"
+    for row, pointer in pointers.items():
+        value = widened(f"{pointer}[{names.k}{step}]", dtype, 1, product.total)
+        if checked:
+            value = f"(uint)({a.row} + {row}) < (uint){a.height} ? {value} : 0"
+        added = (f"{sums[row, vector]} = {_added(product, columns[vector], sums[row, vector])};" for vector in vectors)
+        yield f"          {names.number} = {value}; {' '.join(added)}"
+    yield "        }"
+
+
+def _added(product: _Product, column: str, total: str) -> str:
+    number = product.names.number
+    return f"fma({number}, {column}, {total})" if product.total == "float" else f"{number} * {column} + {total}"
+
+
+RULES: dict[type[Operation], Rule] = {LoadMadOp: _load_mad}

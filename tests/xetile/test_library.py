@@ -1,0 +1,250 @@
+"""The ready kernels against float64, on NumPy's arrays and on a device's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import require_dpnp, require_ocloc
+
+import xetile as xt
+from xetile.library.attention import attention_of_heads, blocks_for
+from xetile.library.kernels import product
+from xetile.library.tiling import BLOCK_IO, choose
+
+Array = np.ndarray[Any, Any]
+RANDOM = np.random.default_rng(7)
+ERF = np.vectorize(math.erf, otypes=[float])
+
+
+def whole(*shape: int, dtype: Any = np.float32) -> Array:
+    return RANDOM.integers(-4, 5, shape).astype(dtype)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> Array:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+def on_device(value: Any) -> Any:
+    """An array on the CPU device; dpnp has no bfloat16."""
+    if not isinstance(value, np.ndarray):
+        return value
+    dpnp = require_dpnp()
+    if value.dtype == ml_dtypes.bfloat16:
+        return xt.view(dpnp.asarray(value.view(np.uint16)), xt.bf16)
+    return dpnp.asarray(value)
+
+
+def both(function: Any, *args: Any, **options: Any) -> list[Array]:
+    """What a function gives for NumPy's arrays and for a device's."""
+    host = function(*args, **options)
+    device = function(*map(on_device, args), **{name: on_device(value) for name, value in options.items()})
+    got = require_dpnp().asnumpy(device)
+    return [host, got.view(host.dtype) if got.dtype == np.uint16 else got]
+
+
+def check_bound(result: Array, a: Array, b: Array) -> None:
+    """Summing K products in f32 errs by at most K + 2 roundings of the sum of magnitudes, and the result is rounded."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    exact, magnitude = a @ b, np.abs(a) @ np.abs(b)
+    last = float(ml_dtypes.finfo(result.dtype).eps)
+    bound = (a.shape[-1] + 2) * 2.0**-24 * magnitude + last * np.abs(exact) + 1e-30
+    assert result.shape == exact.shape
+    assert (np.abs(result.astype(np.float64) - exact) <= bound).all()
+
+
+@pytest.mark.parametrize(("shape_a", "shape_b"), [
+    ((33, 50), (50, 70)), ((50,), (50, 70)), ((33, 50), (50,)), ((50,), (50,)), ((3, 33, 50), (50, 20)),
+    ((2, 1, 9, 50), (3, 50, 20)), ((3, 4, 0), (0, 5)), ((0, 5), (5, 3)), ((4, 8192), (8192, 30)),
+])
+def test_shapes_follow_numpys_rules(shape_a: tuple[int, ...], shape_b: tuple[int, ...]) -> None:
+    a, b = whole(*shape_a), whole(*shape_b)
+    for result in both(xt.matmul, a, b):
+        np.testing.assert_array_equal(result, np.matmul(a, b))
+        assert result.dtype == np.float32
+
+
+@pytest.mark.parametrize("types", [
+    ("f16", "f16"), ("bf16", "bf16"), ("f32", "f32"), ("f16", "f32"), ("bf16", "f32"), ("i8", "f16")])
+def test_types_are_numpys_and_errors_within_the_bound(types: tuple[str, str]) -> None:
+    a, b = ((whole if name == "i8" else normal)(*shape, dtype=getattr(xt, name).numpy)
+            for name, shape in zip(types, ((37, 129), (129, 66)), strict=True))
+    for result in both(xt.matmul, a, b):
+        assert result.dtype == np.result_type(a.dtype, b.dtype)
+        check_bound(result, a, b)
+
+
+def test_integers_wrap_around_or_widen() -> None:
+    a, b = (RANDOM.integers(-128, 128, shape).astype(np.int8) for shape in ((9, 40), (40, 8)))
+    for result in both(xt.matmul, a, b):
+        np.testing.assert_array_equal(result, np.matmul(a, b))
+    for result in both(xt.matmul, a, b, out_dtype=np.int32):
+        np.testing.assert_array_equal(result, np.matmul(a.astype(np.int32), b.astype(np.int32)))
+
+
+def test_views_are_read_and_written_in_place() -> None:
+    big, other = whole(80, 120), whole(64, 48)
+    a, b, frame = big[::2, 5:77:3], other.T[::2], np.full((50, 90), 7, np.float32)
+    xt.matmul(a, b, out=frame[4:44, 8:72])
+    expected = np.full_like(frame, 7)
+    expected[4:44, 8:72] = a @ b
+    np.testing.assert_array_equal(frame, expected)
+    square = whole(32, 32)
+    before = square.copy()
+    assert xt.matmul(square, square, out=square) is square  # it shares its operands' memory
+    np.testing.assert_array_equal(square, before @ before)
+
+
+EXACT = {
+    "relu": lambda x: np.maximum(x, 0), "gelu": lambda x: 0.5 * x * (1 + ERF(x * math.sqrt(0.5))),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "tanh": np.tanh,
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_activations(name: str) -> None:
+    a, b, bias = normal(20, 30), normal(30, 40), normal(40)
+    expected = EXACT[name](a.astype(np.float64) @ b + bias)
+    np.testing.assert_allclose(xt.matmul(a, b, bias=bias, activation=name), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_everything_at_once() -> None:
+    a, b, c = normal(3, 17, 600), normal(3, 600, 20), normal(3, 17, 20)
+    for bias in (normal(20), normal(17, 1), normal(3, 17, 20)):
+        held = c.copy()
+        xt.matmul(a, b, out=held, bias=bias, alpha=0.5, beta=-2, activation=lambda x: xt.maximum(x, 0) * x)
+        inner = 0.5 * (a.astype(np.float64) @ b) - 2 * c + bias
+        np.testing.assert_allclose(held, np.maximum(inner, 0) * inner, rtol=1e-4, atol=1e-3)
+    results = both(xt.matmul, normal(20, 30), normal(30, 40), bias=normal(40), activation="gelu", alpha=0.1)
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5, atol=1e-6)
+
+
+def test_parts_of_k_are_added_up() -> None:
+    tiling = choose(4, 30, 8192, 1, xt.f32, xt.TARGETS["pvc"])
+    assert tiling.parts > 1
+    a, b, bias = whole(2, 4, 8192), whole(2, 8192, 30), whole(30)
+    for result in both(xt.matmul, a, b, bias=bias, activation="relu"):
+        np.testing.assert_array_equal(result, np.maximum(a @ b + bias, 0))
+
+
+def test_groups_of_different_sizes() -> None:
+    sizes = [(33, 40, 70), (1, 7, 200), (130, 64, 5), (0, 4, 4), *[(9, 9, 9)] * 6]
+    a, b = [whole(m, k, dtype=np.float16) for m, k, _ in sizes], [whole(k, n, dtype=np.float16) for _, k, n in sizes]
+    dpnp = require_dpnp()
+    host = xt.grouped_matmul(a, b, out_dtype=xt.f32)
+    device = xt.grouped_matmul([dpnp.asarray(x) for x in a], [dpnp.asarray(x) for x in b], out_dtype=xt.f32)
+    for x, y, first, second in zip(a, b, host, device, strict=True):
+        expected = x.astype(np.float32) @ y.astype(np.float32)
+        np.testing.assert_array_equal(first, expected)
+        np.testing.assert_array_equal(dpnp.asnumpy(second), expected)
+
+
+@pytest.mark.parametrize("zeros", [None, 8, "all"])
+def test_weights_of_four_bits(zeros: Any) -> None:
+    rows, depth, columns, group = 19, 256, 75, 64
+    a, weights = normal(rows, depth, dtype=np.float16), RANDOM.integers(0, 16, (depth, columns)).astype(np.uint8)
+    scales, bias = RANDOM.random((depth // group, columns)).astype(np.float16), normal(columns)
+    points = RANDOM.integers(0, 16, scales.shape).astype(np.float16) if zeros == "all" else zeros
+    zero = np.broadcast_to(np.float64(0) if points is None else points, scales.shape)
+    full = (weights - np.repeat(zero, group, 0)) * np.repeat(scales.astype(np.float64), group, 0)
+    for result in both(xt.int4_matmul, a, xt.pack_int4(weights), scales, points, bias=bias, out_dtype=np.float32):
+        magnitude = np.abs(a.astype(np.float64)) @ np.abs(full) + np.abs(bias)
+        assert (np.abs(result - (a.astype(np.float64) @ full + bias)) <= (depth + 8) * 2.0**-24 * magnitude).all()
+
+
+def test_integers_with_scales_of_rows_and_columns() -> None:
+    a, b = (RANDOM.integers(-128, 128, shape).astype(np.int8) for shape in ((19, 256), (256, 75)))
+    rows, columns = RANDOM.random(19).astype(np.float32), RANDOM.random(75).astype(np.float32)
+    expected = (a.astype(np.float64) @ b) * rows[:, None] * columns
+    for result in both(xt.scaled_matmul, a, b, rows, columns):
+        np.testing.assert_allclose(result, expected, rtol=3e-7)
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "e5m2"])
+def test_floats_of_eight_bits(name: str) -> None:
+    kind = getattr(ml_dtypes, f"float8_{name}")
+    every = np.arange(256, dtype=np.uint8)
+    one = np.ones((1, 3), kind)
+    for result in (xt.scaled_matmul(every[:, None].view(kind), one),
+                   both(xt.scaled_matmul, every[:, None], one.view(np.uint8), formats=(name[:4], name[:4]))[1]):
+        np.testing.assert_array_equal(result[:, 0], every.view(kind).astype(np.float32))
+    a, b = normal(19, 96, dtype=kind), normal(96, 33, dtype=kind)
+    check_bound(xt.scaled_matmul(a, b), a, b)
+
+
+def attention_in_f64(q: Array, k: Array, v: Array, causal: bool) -> Array:
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    share = q.shape[-3] // k.shape[-3]
+    k, v = np.repeat(k, share, -3), np.repeat(v, share, -3)
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    queries, keys = scores.shape[-2:]
+    if causal:
+        scores = np.where(np.arange(keys) <= np.arange(queries)[:, None] + keys - queries, scores, -np.inf)
+    weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), -1e30))
+    total = weights.sum(-1, keepdims=True)
+    return (weights / np.where(total > 0, total, 1)) @ v
+
+
+@pytest.mark.parametrize(("q", "k", "size", "causal", "dtype"), [
+    ((2, 4, 37, 64), (2, 2, 50, 64), 64, False, np.float16), ((4, 37, 40), (4, 50, 40), 40, True, np.float32),
+    ((1, 2, 1, 128), (1, 1, 300, 128), 128, True, np.float16), ((2, 50, 80), (2, 20, 80), 96, True, np.float16),
+    ((1, 1, 20, 256), (1, 1, 40, 256), 256, True, np.float16),
+])
+def test_attention(q: tuple[int, ...], k: tuple[int, ...], size: int, causal: bool, dtype: Any) -> None:
+    arrays = normal(*q, dtype=dtype), normal(*k, dtype=dtype), normal(*k[:-1], size, dtype=dtype)
+    expected = attention_in_f64(*arrays, causal)
+    for result in both(xt.attention, *arrays, causal=causal):
+        assert result.dtype == dtype
+        # weights are rounded to the operands' type, and so is the result
+        assert np.abs(result - expected).max() <= 4 * float(np.finfo(dtype).eps) * np.abs(arrays[2]).max() + 1e-5
+
+
+BAD = [
+    (lambda: xt.matmul(whole(3, 4), whole(5, 6)), "a has 4 columns and b 5 rows"),
+    (lambda: xt.matmul(whole(2, 3, 4), whole(3, 4, 6)), "do not broadcast"),
+    (lambda: xt.matmul(np.float32(1), whole(3, 4)), "float"),
+    (lambda: xt.matmul(whole(3, 4, dtype=np.float64), whole(4, 5)), "does not multiply f64 by f32"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), activation="geluu"), "did you mean 'gelu'?"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), beta=1), "there is no out"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), bias=whole(4)), "does not broadcast"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), out=np.zeros((3, 6), np.float32)), "the result (3, 5)"),
+    (lambda: xt.grouped_matmul([whole(3, 4)], []), "1 and 0 matrices"),
+    (lambda: xt.pack_int4(np.full((32, 2), 16)), "4 bits hold 0 to 15"),
+    (lambda: xt.pack_int4(np.zeros((30, 2), np.uint8)), "K a multiple of 32"),
+    (lambda: xt.int4_matmul(whole(3, 64), np.zeros((32, 4), np.uint8), whole(1, 4)), "a of f16 or bf16"),
+    (lambda: xt.scaled_matmul(whole(3, 4), whole(4, 5)), "pass i8 or u8"),
+    (lambda: xt.attention(whole(2, 3, 4), whole(2, 3, 5), whole(2, 3, 4)), "must be equal"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+def test_mistakes(number: int) -> None:
+    call, text = BAD[number]
+    with pytest.raises(xt.XeError) as caught:
+        call()
+    assert text in str(caught.value)
+    assert "test_library.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_no_tiling_spills(target: str) -> None:
+    require_ocloc()
+    spec = xt.Spec((None, None), xt.bf16)
+    for tiling in (BLOCK_IO[0], BLOCK_IO[1], BLOCK_IO[-2]):
+        low = product.lower(spec, spec, spec, spec, 1.0, 0.0, target=target, **tiling.constants, as_type=xt.bf16,
+                            spread=(True, False))
+        report = low.report()
+        assert (report.spill_size, report.private_size) == (0, 0)
+        assert report.loop["dpas"] == tiling.rows * tiling.columns // math.prod(tiling.layout) * 32 // (8 * 16 * 16)
+    size = 128
+    blocks = blocks_for(size, 1000, xt.TARGETS[target])
+    spec = xt.Spec((None, None, None, size), xt.bf16)
+    low = attention_of_heads.lower(spec, spec, spec, spec, 1.0, target=target, D=size, DV=size, BM=blocks.queries,
+                                   BN=blocks.keys, rows=blocks.queries // blocks.subgroups, share=1, causal=True)
+    report = low.report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+    assert report.loop["dpas"] > 0

@@ -1,0 +1,213 @@
+"""What LLVM's verifiers refuse in its own form of XeGPU is refused here too, at the text's line and with a cure."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from bisect import bisect_left
+from functools import cache
+
+import pytest
+from conftest import require_mlir_opt
+
+import xetile as xt
+from xegpu.errors import TextError
+
+HEAD = """gpu.module @m {
+  gpu.func @f(%A: memref<64x64xf16>, %B: memref<64x64xf32>, %P: i64, %L: memref<64xf32>) kernel {
+    %c8 = arith.constant 8 : index
+    %a = arith.constant dense<1.0> : vector<8x16xf16>
+    %b = arith.constant dense<1.0> : vector<16x16xf16>
+    %c = arith.constant dense<1.0> : vector<8x16xf32>
+    %w = arith.constant dense<1.0> : vector<64x64xf32>
+    %t = xegpu.create_nd_tdesc %A : memref<64x64xf16> -> !xegpu.tensor_desc<8x16xf16>
+    %q = xegpu.create_nd_tdesc %A : memref<64x64xf16> -> !xegpu.tensor_desc<16x16xf16>
+    %u = xegpu.create_nd_tdesc %B : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+"""
+TAIL = """
+    gpu.return
+  }
+}
+"""
+T, Q, U = (f"!xegpu.tensor_desc<{block}>" for block in ("8x16xf16", "16x16xf16", "8x16xf32"))
+AB = "vector<8x16xf16>, vector<16x16xf16>"
+SHARED = "%S = memref.alloc() : memref<64x64xf16, 3>\n    "
+
+
+def made(source: str, desc: str) -> str:
+    return f"%x = xegpu.create_nd_tdesc {source} -> !xegpu.tensor_desc<{desc}>"
+
+
+def dealt(layout: str, block: str = "8x16xf16") -> str:
+    return made("%A : memref<64x64xf16>", f"{block}, #xegpu.layout<{layout}>")
+
+
+def load(desc: str, result: str, says: str = "", at: str = "[0, 0]") -> str:
+    name = {T: "%t", Q: "%q", U: "%u"}[desc]
+    return f"%x = xegpu.load_nd {name}{at} {f'<{{{says}}}> ' if says else ''}: {desc} -> vector<{result}>"
+
+
+def hint(name: str, policy: str) -> str:
+    return f"{name} = #xegpu.cache_hint<{policy}>"
+
+
+def converted(*layouts: str) -> str:
+    names = ("input_layout", "target_layout")
+    given = ", ".join(f"{name} = #xegpu.layout<{layout}>" for name, layout in zip(names, layouts, strict=False))
+    return f"%x = xegpu.convert_layout %w <{{{given}}}> : vector<64x64xf32>"
+
+
+LANES = "lane_layout = [1, 16], lane_data = [1, 1]"
+SUBGROUPS = "sg_layout = [2, 2], sg_data = [32, 32]"
+REFUSED = {  # the class of error: a wrong line, what is said, what is advised
+    # descriptors
+    "rank over the array's": (made("%L : memref<64xf32>", "8x16xf32"), "2 dimensions on a memref<64xf32>", "at most"),
+    "three dimensions": (made("%A : memref<64x64xf16>", "2x8x16xf16"), "3 dimensions on a", "at most"),
+    "rank over the shape's": (made("%P, shape : [64], strides : [1] : i64", "8x16xf16"), "array of 1", "each dim"),
+    "no dimension": (made("%A : memref<64x64xf16>", "f16"), "static dimensions", "sizes of a block"),
+    "element mismatch": (made("%A : memref<64x64xf16>", "8x16xf32"), "f32 cannot describe a memref<64x64xf16>", "f16"),
+    "shared array, global descriptor": (SHARED + made("%S : memref<64x64xf16, 3>", "8x16xf16"),
+                                        "global memory on memref<64x64xf16, 3", "memory_space = slm"),
+    "global array, shared descriptor": (
+        made("%L : memref<64xf32>", "16xf32, #xegpu.block_tdesc_attr<memory_space = slm>"), "slm memory on memref",
+        "memory_space = global"),
+    "no such memory": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.block_tdesc_attr<memory_space = local>"),
+                       "memory_space cannot be local", "global or slm"),
+    "no such field": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.block_tdesc_attr<blocks = 2 : i64>"),
+                      "no field blocks", "array_length"),
+    "an address alone": (made("%P : i64", "8x16xf16"), "says nothing of its array", "shape"),
+    "shape without strides": (made("%P, shape : [64, 64] : i64", "8x16xf16"), "2 sizes and 0 strides", "dimension"),
+    "strides of another rank": (made("%P, shape : [64, 64], strides : [1] : i64", "8x16xf16"), "2 sizes and 1", "one"),
+    "a vector described": (made("%c : vector<8x16xf32>", "8x16xf32"), "", "shape"),
+    # layouts
+    "lanes that do not divide columns": (dealt("lane_layout = [1, 16], lane_data = [1, 2]"), "do not share 16", "32"),
+    "lanes that do not divide rows": (dealt("lane_layout = [16, 1], lane_data = [1, 1]"), "do not share 8", "16"),
+    "subgroups that do not divide": (dealt("sg_layout = [3, 2], sg_data = [8, 16]", "64x64xf16"), "3 owners", "24"),
+    "subgroups with too much": (dealt("sg_layout = [2, 2], sg_data = [16, 24]", "64x64xf16"), "2 owners", "48"),
+    "instructions that do not divide": (dealt("inst_data = [3, 16]"), "pieces of 3 do not", "multiple of 3"),
+    "lanes that do not divide an instruction": (
+        dealt("inst_data = [8, 16], lane_layout = [1, 32], lane_data = [1, 1]", "8x32xf16"), "32 owners", "32"),
+    "layout of rank 1": (dealt("lane_layout = [16], lane_data = [1]"), "has 1 dimensions, and", "one number"),
+    "layout of rank 3": (dealt("lane_layout = [1, 1, 16], lane_data = [1, 1, 1]"), "has 3 dim", "one number"),
+    "lane_data of another rank": (dealt("lane_layout = [1, 16], lane_data = [1]"), "lane_data has 1", "one number"),
+    "sg_data of another rank": (dealt("sg_layout = [1, 2], sg_data = [8]"), "sg_data has 1", "one number"),
+    "order of another rank": (dealt(f"{LANES}, order = [0]"), "order has 1", "one number"),
+    "lane_data alone": (dealt("lane_data = [1, 1]"), "go together", "both"),
+    "lane_layout alone": (dealt("lane_layout = [1, 16]"), "go together", "both"),
+    "sg_data alone": (dealt("sg_data = [8, 16]"), "nothing without sg_layout", "sg_layout"),
+    "order alone": (dealt("order = [1, 0]"), "deals nothing out", "sg_layout"),
+    "empty layout": (dealt(""), "deals nothing out", "lane_layout"),
+    "no such field of a layout": (dealt("lanes = [1, 16]"), "no field lanes", "lane_layout"),
+    "a number for a list": (dealt("lane_layout = 16, lane_data = [1, 1]"), "list of integers", r"\[8, 4\]"),
+    # loads
+    "result of another shape": (load(T, "16x8xf16"), r"gives \[8, 16\], not \[16, 8\]", "result"),
+    "result of another rank": (load(T, "2x8x8xf16"), r"gives \[8, 16\], not \[2, 8, 8\]", "result"),
+    "result of other elements": (load(T, "8x16xf32"), "does not give vector<8x16xf32>", "agree"),
+    "packed words of 32 bits": (load(U, "8x16xf32", "packed"), "cannot be packed", "8 or 16 bits"),
+    "packed, and not in the result": (load(Q, "16x16xf16", "packed"), r"gives \[8, 16, 2\]", "result"),
+    "not packed, but in the result": (load(Q, "8x16x2xf16"), r"gives \[16, 16\]", "result"),
+    "transposed, and not in the result": (load(T, "8x16xf16", "transpose = array<i64: 1, 0>"), r"gives \[16, 8\]", ""),
+    "a load that writes back": (load(T, "8x16xf16", hint("l1_hint", "write_back")), "l1_hint cannot be write_back",
+                                "use cached, uncached, streaming, read_invalidate"),
+    "a load that writes through": (load(T, "8x16xf16", hint("l3_hint", "write_through")), "l3_hint cannot", "cached"),
+    "no such hint": (load(T, "8x16xf16", hint("l1_hint", "kept")), "no cache hint kept", "cached, uncached"),
+    "too few offsets": (load(T, "8x16xf16", at="[0]"), "1 offsets", "one a dimension"),
+    "too many offsets": (load(T, "8x16xf16", at="[0, 0, 0]"), "3 offsets", "one a dimension"),
+    "a layout that does not divide": (
+        load(T, "8x16xf16", "layout = #xegpu.layout<lane_layout = [16, 1], lane_data = [1, 1]>"), "do not share", "16"),
+    "no layout": (load(T, "8x16xf16", "layout = 3 : i64"), "Unexpected attribute 3", "leave it out"),
+    "a vector loaded from": ("%x = xegpu.load_nd %a[0, 0] : vector<8x16xf16> -> vector<8x16xf16>", "operand 'desc'",
+                             "tensor_desc"),
+    "another type than defined": ("%x = xegpu.load_nd %t[0, 0] : !xegpu.tensor_desc<16x16xf16> -> vector<16x16xf16>",
+                                  "previously used or", "one type"),
+    "offsets that are no index": ("%o = arith.constant 1 : i32\n    " + load(T, "8x16xf16", at="[%o, 0]"),
+                                  "operand is used with type index", "one type"),
+    # stores and prefetches
+    "a store of another shape": (f"xegpu.store_nd %b, %t[0, 0] : vector<16x16xf16>, {T}", r"not \[16", "vector"),
+    "a store of other elements": (f"xegpu.store_nd %c, %t[0, 0] : vector<8x16xf32>, {T}", "does not store", "agree"),
+    "a store that reads": (
+        f"xegpu.store_nd %a, %t[0, 0] <{{{hint('l1_hint', 'read_invalidate')}}}> : vector<8x16xf16>, {T}",
+        "l1_hint cannot be read_invalidate", "write_back"),
+    "a store with too few offsets": (f"xegpu.store_nd %a, %t[0] : vector<8x16xf16>, {T}", "1 offsets", "dimension"),
+    "a prefetch that writes": (f"xegpu.prefetch_nd %t[0, 0] <{{{hint('l2_hint', 'write_back')}}}> : {T}",
+                               "l2_hint cannot be write_back", "cached"),
+    "a prefetch with too few offsets": (f"xegpu.prefetch_nd %t[0] : {T}", "1 offsets", "dimension"),
+    # products
+    "another K": ("%x = xegpu.dpas %a, %a : vector<8x16xf16>, vector<8x16xf16> -> vector<8x16xf32>", "is not", "8 col"),
+    "another M": (f"%x = xegpu.dpas %a, %b : {AB} -> vector<16x16xf32>", "is not vector<16x16xf32>", "8 rows"),
+    "another N": (f"%x = xegpu.dpas %a, %b : {AB} -> vector<8x8xf32>", "is not vector<8x8xf32>", "16 columns"),
+    "another accumulator": (f"%x = xegpu.dpas %a, %b, %a : {AB}, vector<8x16xf16> -> vector<8x16xf32>",
+                            "the accumulator is", "equal"),
+    "another rank of A": ("%p = arith.constant dense<1.0> : vector<8x16x2xf16>\n    "
+                          "%x = xegpu.dpas %p, %b : vector<8x16x2xf16>, vector<16x16xf16> -> vector<8x16xf32>",
+                          "two dimensions", "cast"),
+    "another rank of the result": (f"%x = xegpu.dpas %a, %b : {AB} -> vector<8x16x1xf32>", "two dimensions", "cast"),
+    "two element types": ("%x = xegpu.dpas %a, %c : vector<8x16xf16>, vector<8x16xf32> -> vector<8x16xf32>",
+                          "two operands of one type", ""),
+    "no layout of A": (f"%x = xegpu.dpas %a, %b {{layout_a = 3 : i64}} : {AB} -> vector<8x16xf32>", "Unexpected",
+                       "leave it out"),
+    # layouts changed, fences, names
+    "from subgroups to lanes": (converted(SUBGROUPS, LANES), "one layout deals a tile to subgroups", "neither"),
+    "to what does not divide": (converted(SUBGROUPS, "sg_layout = [5, 2], sg_data = [32, 32]"), "5 owners", "multiple"),
+    "to nothing": (converted(SUBGROUPS), "'target_layout' expected", "add target_layout"),
+    "no such scope": ("xegpu.fence memory_kind = global, fence_scope = tile", "is not tile", "workgroup or"),
+    "no such kind of memory": ("xegpu.fence memory_kind = local, fence_scope = gpu", "not local", "global or slm"),
+    "a fence without a scope": ("xegpu.fence memory_kind = global", "Expected 'fence_scope'", "fence_scope = "),
+    "no such operation": (f"xegpu.load_block %t[0, 0] : {T}", "no operation xegpu.load_block", "load_nd"),
+}
+ONLY_HERE = {  # LLVM says nothing against these, and drops what it cannot do; XeGPU.md forbids them
+    "no such attribute": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.cache_hint<cached>"),
+                          "not an attribute of a tensor_desc", "block_tdesc_attr"),
+    "packed and transposed": (load(Q, "8x16x2xf16", "packed, transpose = array<i64: 1, 0>"), "packed and tr", "one"),
+    "transposed into itself": (load(Q, "16x16xf16", "transpose = array<i64: 0, 1>"), "exchanges the two", "1, 0"),
+    "transposed thrice": (load(Q, "16x16xf16", "transpose = array<i64: 2, 1, 0>"), "exchanges the two", "1, 0"),
+    "no blocks": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.block_tdesc_attr<array_length = 0 : i64>"),
+                  "array_length cannot be 0", "1, 2 or 4"),
+    "an order that repeats": (dealt(f"{LANES}, order = [1, 1]"), "each dimension once", r"\[1, 0\]"),
+    "no such property": (load(T, "8x16xf16", "stride = 2 : i64"), "property 'stride'", "leave stride out"),
+}
+
+
+def text_of(line: str) -> str:
+    return f"{HEAD}    {line}{TAIL}"
+
+
+@cache
+def messages() -> dict[str, str]:
+    """What mlir-opt says of each wrong line, "" where it takes it; one call for all."""
+    names = [*REFUSED, *ONLY_HERE]
+    pieces = [text_of((REFUSED | ONLY_HERE)[name][0]) for name in names]
+    whole = "// -----\n".join(pieces)
+    done = subprocess.run([require_mlir_opt(), "--split-input-file"], input=whole.encode(), capture_output=True,
+                          timeout=300)
+    said = dict.fromkeys(names, "")
+    ends = [whole.count("\n", 0, whole.index(piece) + len(piece)) for piece in pieces]
+    for line, message in re.findall(r"^<stdin>:(\d+):\d+: error: (.*)$", done.stderr.decode(), re.MULTILINE):
+        said[names[bisect_left(ends, int(line))]] += message
+    return said
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_llvm_refuses_it(name: str) -> None:
+    assert messages()[name]
+
+
+@pytest.mark.parametrize("name", ONLY_HERE)
+def test_llvm_says_nothing_against_it(name: str) -> None:
+    """If it does not any more, it belongs to the others."""
+    assert not messages()[name]
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *ONLY_HERE])
+def test_it_is_refused_here(name: str) -> None:
+    line, says, advice = (REFUSED | ONLY_HERE)[name]
+    with pytest.raises(TextError, match=says or None) as caught:
+        xt.parse(text_of(line))
+    assert caught.value.location is not None
+    assert caught.value.location.line == HEAD.count("\n") + line.count("\n") + 1
+    assert caught.value.hint
+    assert re.search(advice, caught.value.hint)
+
+
+def test_the_head_is_right() -> None:
+    assert xt.parse(text_of(load(T, "8x16xf16")))["f"]

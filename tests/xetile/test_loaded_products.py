@@ -1,0 +1,192 @@
+"""Products that read memory themselves, on the target cpu: what they compute, and where loads stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import require_device
+from products import TYPES, Types, integers
+
+import xetile as xt
+from xegpu.errors import XeError
+
+Array = np.ndarray[Any, Any]
+PLACES = ("numpy:xegpu", "opencl:cpu")
+
+
+@xt.kernel
+def product(A, B, C, down, *, acc=xt.f32, sg=(2, 2)):
+    """24 x 96 of C a work-group, behind ``down`` rows and 5 columns; K from -7 on, in two loops, in steps of 32."""
+    m, n = xt.group_id(0) * 24 - down, xt.group_id(1) * 96 - 5
+    a = xt.init_tile(A, (m, -7), (24, 32), wg_map=xt.wg_map(sg, (24 // sg[0], 32)))
+    b = xt.init_tile(B, (-7, n), (32, 96), wg_map=xt.wg_map(sg, (32, 96 // sg[1])))
+    map_c = xt.wg_map(sg, (24 // sg[0], 96 // sg[1]))
+    total = xt.full((24, 96), 1, acc, wg_map=map_c)
+    for _ in xt.range(2):
+        for _ in xt.range(2):
+            total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
+            a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 32, 0)
+    xt.store_tile(total + total, xt.init_tile(C, (m, n), (24, 96), wg_map=map_c))
+
+
+def _run(where: str, types: Types, a: Array, b: Array, **constants: Any) -> None:
+    """An odd C, prefilled and with a border that must stay."""
+    (rows, depth), columns = a.shape, b.shape[1]
+    border = np.full((rows + 2, columns + 3), 7, types.acc.numpy)
+    given, expected = border[1:-1, 1:-2], border.copy()
+    most = min(depth, 121)
+    exact = a.astype(np.int64)[:, :most] @ b.astype(np.int64)[:most]
+    expected[1:-1, 1:-2] = (2 * (exact + 1)).astype(types.acc.numpy)
+    a, b = xt.view(a, types.a), xt.view(b, types.b)
+    product.on(where, target="cpu")[3, 2](a, b, given, 3, acc=types.acc, **constants)
+    np.testing.assert_array_equal(border, expected)
+
+
+@pytest.mark.parametrize(("types", "where"), [
+    pytest.param(types, where, id=f"{types}-{where}") for types in TYPES for where in PLACES
+    if where == "numpy:xegpu" or types.a.name == types.b.name  # mixed bytes are the same text but for their types
+])
+def test_all_types_at_all_edges(types: Types, where: str) -> None:
+    """Rows, columns and depth begin before the arrays and end behind them; the tile's four edges are inside others."""
+    if where != "numpy:xegpu":
+        require_device()
+    rng = np.random.default_rng(3)
+    a, b = integers(rng, types.a, 65, 77), integers(rng, types.b, 77, 171)
+    if types.acc.name in ("f16", "bf16"):
+        a, b = np.clip(a, -1, 1).astype(a.dtype), np.clip(b, 0, 1).astype(b.dtype)
+    _run(where, types, a, b)
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_arrays_of_any_strides(where: str) -> None:
+    """Columns contiguous, and every second element."""
+    if where != "numpy:xegpu":
+        require_device()
+    rng, types = np.random.default_rng(4), next(t for t in TYPES if str(t) == "f32-f32-f32")
+    a, b = integers(rng, types.a, 65, 80), integers(rng, types.b, 80, 171)
+    _run(where, types, np.asfortranarray(a), np.repeat(b, 2, 1)[:, ::2])
+    if where == "numpy:xegpu":
+        _run(where, types, np.repeat(a, 2, 1)[:, ::2], np.asfortranarray(b))
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_sums_of_large_bytes_are_exact(where: str) -> None:
+    """255 * 255 * 512 is more than float32 counts to, and so is a whole K loop of any bytes."""
+    if where != "numpy:xegpu":
+        require_device()
+
+    @xt.kernel
+    def deep(A, B, C, *, BK=32):
+        a, b = xt.init_tile(A, (0, 0), (8, BK)), xt.init_tile(B, (0, 0), (BK, 16))
+        total = xt.zeros((8, 16), xt.i32)
+        for _ in xt.range(0, A.shape[1], BK):
+            total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
+            a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+        xt.store_tile(total, xt.init_tile(C, (0, 0), (8, 16)))
+
+    a, b = np.full((8, 2048), 255, np.uint8), np.full((2048, 16), 255, np.uint8)
+    a[:, 7], b[11] = 254, 253
+    for depth in (32, 512):
+        c = np.zeros((8, 16), np.int32)
+        deep.on(where, target="cpu")[1,](a, b, c, BK=depth)
+        np.testing.assert_array_equal(c, a.astype(np.int64) @ b.astype(np.int64))
+
+
+MATRIX = xt.Spec((None, None), "f32")
+
+
+def _operations(kernel: Any, **constants: Any) -> tuple[int, int, int]:
+    """How many products read memory themselves, how many do not, and how many loads are left."""
+    text = kernel.lower(*[MATRIX] * 3, target="cpu", **constants).stages["loaded-products"]
+    return text.count("xetile.load_mma"), text.count("xetile.tile_mma"), text.count("xetile.load_tile")
+
+
+@xt.kernel
+def between(A, B, C, *, what=""):
+    """A product, and something between its loads and it."""
+    ta, tb, tc = (xt.init_tile(array, (0, 0), (16, 16)) for array in (A, B, C))
+    a, b = xt.load_tile(ta), xt.load_tile(tb, **({"padding": 1} if what == "padding" else {}))
+    c = xt.load_tile(tc)
+    if what == "store":
+        xt.store_tile(c, ta)
+    if what == "prefetch":
+        xt.prefetch_tile(ta)
+    if what == "barrier":
+        xt.barrier()
+    if what == "use":
+        c = c + a
+    if what == "convert":
+        a = a * 2
+    if what == "both":
+        b = a
+    xt.store_tile(xt.tile_mma(a, b, c), tc)
+
+
+@pytest.mark.parametrize(("what", "fused"), [("", True), ("prefetch", True), ("store", False), ("barrier", False),
+                                              ("use", False), ("convert", False), ("padding", False),
+                                              ("both", False)])
+def test_what_may_stand_between(what: str, fused: bool) -> None:
+    assert _operations(between, what=what) == ((1, 0, 1) if fused else (0, 1, 3))
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("what", ["store", "use", "both"])
+def test_loads_that_stay_give_what_was_there(what: str, where: str) -> None:
+    if where != "numpy:xegpu":
+        require_device()
+    rng = np.random.default_rng(5)
+    a, b, c = (rng.integers(-5, 6, (16, 16)).astype(np.float32) for _ in range(3))
+    expected = a @ (a if what == "both" else b) + c + (a if what == "use" else 0)
+    between.on(where, target="cpu")[1,](a, b, c, what=what)
+    np.testing.assert_array_equal(c, expected)
+
+
+def test_one_reader_of_a_tile_that_is_no_product_keeps_all_loads() -> None:
+    @xt.kernel
+    def twice(A, B, C):
+        ta, tb, tc = (xt.init_tile(array, (0, 0), (16, 16)) for array in (A, B, C))
+        c = xt.tile_mma(xt.load_tile(ta), xt.load_tile(tb))
+        xt.store_tile(c + xt.load_tile(ta), tc)
+
+    assert _operations(twice) == (0, 1, 3)
+
+
+def test_the_stages_read_back() -> None:
+    """Each is the same text again, and leads to the same kernel."""
+    lowered = product.lower(MATRIX, MATRIX, MATRIX, 0, target="cpu")
+    assert "loaded-products" in lowered.stages
+    assert "loaded-products" not in product.lower(MATRIX, MATRIX, MATRIX, 0, target="pvc").stages
+    for stage in ("loaded-products", "blocked", "xegpu-blocks", "xegpu"):
+        again = xt.parse(lowered.stages[stage])["product"].lower(MATRIX, MATRIX, MATRIX, 0, target="cpu")
+        assert again.stages[stage] == lowered.stages[stage]
+        assert again.xegpu == lowered.xegpu
+
+
+@pytest.mark.parametrize("stage", ["loaded-products", "xegpu-blocks"])
+def test_wrong_text_is_refused(stage: str) -> None:
+    text = product.lower(MATRIX, MATRIX, MATRIX, 0, target="cpu").stages[stage]
+    with pytest.raises(XeError, match="32 columns and B 16 rows"):
+        xt.parse(text.replace("<32x48xf32", "<16x48xf32"))
+
+
+def test_the_depth_must_suit_the_lanes() -> None:
+    @xt.kernel
+    def odd(A, B, C):
+        a, b = xt.init_tile(A, (0, 0), (16, 24)), xt.init_tile(B, (0, 0), (24, 16))
+        xt.store_tile(xt.tile_mma(xt.load_tile(a), xt.load_tile(b)), xt.init_tile(C, (0, 0), (16, 16)))
+
+    with pytest.raises(XeError, match="BK = 24 is not a multiple of 16") as caught:
+        _ = odd.lower(MATRIX, MATRIX, MATRIX, target="cpu").opencl
+    assert "xt.tile_mma" in str(caught.value)
+
+
+def test_the_text_of_bf16() -> None:
+    """No number is handed from lane to lane, and no sum is part of a vector in the loop."""
+    pair = [xt.Spec((None, None), ml_dtypes.bfloat16)] * 2
+    text = product.lower(*pair, MATRIX, 0, target="cpu").opencl
+    assert text.count("sub_group_broadcast") == 1  # the subgroup's number
+    assert text.count("= fma(") == 2 * 12 * 3
+    assert "shuffle" not in text

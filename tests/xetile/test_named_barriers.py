@@ -1,0 +1,249 @@
+"""Named barriers: producers and consumers, some subgroups, all of them; what they become, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import require_mlir_opt, require_ocloc
+from products import PLACES, Place, integers
+
+import xetile as xt
+
+MATRIX = xt.Spec((None, None), "f32")
+
+
+@xt.kernel(subgroups=(2, 1))
+def ring(A, C, n, *, slots=2):
+    """Subgroup 0 fills a ring of slots in shared local memory, subgroup 1 empties it."""
+    mine, top = xt.subgroup_id(), xt.group_id(0) * n * 8 * slots
+    memory = xt.alloc_slm((slots * 8, 16), xt.f32)
+    full, empty = ([xt.nbarrier(2 * s + kind, 2) for s in range(slots)] for kind in (0, 1))
+    with xt.when(mine == 0):
+        for k in xt.range(n):
+            for s in range(slots):
+                tile = xt.load_tile(xt.init_tile(A, (top + (k * slots + s) * 8, 0), (8, 16)))
+                xt.store_tile(tile, xt.init_tile(memory, (s * 8, 0), (8, 16)))
+                full[s].arrive()
+                full[s].wait()
+                empty[s].arrive()
+                empty[s].wait()
+    with xt.otherwise():
+        for k in xt.range(n):
+            for s in range(slots):
+                full[s].arrive()
+                full[s].wait()
+                tile = xt.load_tile(xt.init_tile(memory, (s * 8, 0), (8, 16)))
+                empty[s].arrive()
+                xt.store_tile(tile * 2 + 1, xt.init_tile(C, (top + (k * slots + s) * 8, 0), (8, 16)))
+                empty[s].wait()
+
+
+@xt.kernel(subgroups=(2, 1))
+def handed_on(A, C, n):
+    """The same in one slot, with barriers that all subgroups come by."""
+    mine, top = xt.subgroup_id(), xt.group_id(0) * n * 8
+    memory = xt.alloc_slm((8, 16), xt.f32)
+    full, empty, slot = xt.nbarrier(0, 2), xt.nbarrier(1, 2), xt.init_tile(memory, (0, 0), (8, 16))
+    for k in xt.range(n):
+        with xt.when(mine == 0):
+            xt.store_tile(xt.load_tile(xt.init_tile(A, (top + k * 8, 0), (8, 16))), slot)
+        full.arrive()
+        full.wait()
+        with xt.when(mine == 1):
+            xt.store_tile(xt.load_tile(slot) * 2 + 1, xt.init_tile(C, (top + k * 8, 0), (8, 16)))
+        empty.arrive()
+        empty.wait()
+
+
+@xt.kernel(subgroups=(4, 1))
+def pairs(A, C):
+    """Subgroups 0 and 1 exchange their tiles, and so do 2 and 3: each pair has a barrier of its own."""
+    mine, top = xt.subgroup_id(), xt.group_id(0) * 32
+    memory, barrier = xt.alloc_slm((32, 16), xt.f32), xt.nbarrier(mine // 2, 2)
+    tile = xt.load_tile(xt.init_tile(A, (top + mine * 8, 0), (8, 16)))
+    xt.store_tile(tile, xt.init_tile(memory, (mine * 8, 0), (8, 16)))
+    barrier.arrive()
+    tile = tile * 3
+    barrier.wait()
+    other = mine + 1 - mine % 2 * 2
+    tile = tile + xt.load_tile(xt.init_tile(memory, (other * 8, 0), (8, 16)))
+    xt.store_tile(tile, xt.init_tile(C, (top + mine * 8, 0), (8, 16)))
+
+
+def check(kernel: Any, *numbers: int) -> None:
+    a = integers(np.random.default_rng(3), xt.f32, 96, 16)
+    c = np.full((98, 16), 7, np.float32)
+    kernel(a, c[1:-1], *numbers)
+    swapped = a.reshape(6, 2, 8, 16)[:, ::-1].reshape(96, 16)
+    np.testing.assert_array_equal(c[1:-1], a * 2 + 1 if numbers else a * 3 + swapped)
+    np.testing.assert_array_equal(c[[0, -1]], np.full((2, 16), 7, np.float32))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_barriers_that_all_subgroups_come_by(place: Place) -> None:
+    check(place.of(handed_on)[3], 4)
+    check(place.of(pairs)[3])
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place.where.startswith("numpy")], ids=str)
+def test_a_ring_between_two_subgroups(place: Place) -> None:
+    if place.target in ("dg2", "cpu"):
+        with pytest.raises(xt.XeError, match=f"{place.target} has no named barriers"):
+            check(place.of(ring)[2], 3)
+    else:
+        check(place.of(ring)[2], 3)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_named_barriers_in_machine_code(target: str) -> None:
+    require_ocloc()
+    asm = str(ring.lower(MATRIX, MATRIX, 4, target=target).isa())
+    assert re.findall(r"sync\.bar\s+(\w+)", asm) == ["0x1", "0x2", "0x3", "0x4"] * 2
+    assert (asm.count("signal barrier"), asm.count("fence.slm"), asm.count("fence.ugm")) == (8, 16, 0)
+    asm = str(pairs.lower(MATRIX, MATRIX, target=target).isa())  # the id is known at run time
+    assert re.findall(r"sync\.bar\s+(\w+)", asm) in (["f0"], ["f1"])
+
+
+@pytest.mark.parametrize(("kernel", "target", "count"), [(handed_on, "pvc", 2), (handed_on, "bmg", 2),
+                                                         (pairs, "dg2", 1)], ids=lambda x: getattr(x, "name", x))
+def test_what_all_come_by_is_a_split_barrier(kernel: Any, target: str, count: int) -> None:
+    require_ocloc()
+    low = kernel.lower(MATRIX, MATRIX, *[4] * (kernel is handed_on), target=target)
+    assert low.opencl.count("intel_work_group_barrier_arrive(CLK_LOCAL_MEM_FENCE);") == count
+    asm = str(low.isa())
+    assert (asm.count("signal barrier"), len(re.findall(r"sync\.bar\s+(?:0x0|null)", asm))) == (count, count)
+
+
+@xt.kernel(subgroups=(2, 1))
+def crossing(A):
+    """Two barriers that are open at once: the hardware has one barrier of the whole work-group."""
+    one, two = xt.nbarrier(0, 2), xt.nbarrier(30, 2)
+    one.arrive()
+    two.arrive()
+    one.wait()
+    two.wait()
+    xt.store_tile(xt.zeros((8, 16), xt.f32), xt.init_tile(A, (xt.subgroup_id() * 8, 0), (8, 16)))
+
+
+def test_two_open_barriers_are_named() -> None:
+    require_ocloc()
+    asm = str(crossing.lower(MATRIX, target="pvc").isa())
+    assert re.findall(r"sync\.bar\s+(\w+)", asm) == ["0x1", "0x1F"]
+    with pytest.raises(xt.XeError, match="dg2 has one barrier"):
+        str(crossing.lower(MATRIX, target="dg2").xegpu)
+
+
+@xt.kernel(subgroups=(3, 1))
+def stuck(A, *, count=2):
+    """Three subgroups at a barrier of two."""
+    barrier = xt.nbarrier(0, count)
+    barrier.arrive()
+    barrier.wait()
+    xt.store_tile(xt.zeros((8, 16), xt.f32), xt.init_tile(A, (0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu"])
+def test_numpy_sees_that_no_one_goes_on(where: str) -> None:
+    with pytest.raises(xt.XeError, match=r"1 of 3 subgroups wait.*(?s:.*)barrier\.wait\(\)"):
+        stuck.on(where)[1](np.zeros((8, 16), np.float32))
+
+
+def _wrong(name: str) -> Any:
+    @xt.kernel(subgroups=(2, 1))
+    def kernel(A):
+        barrier = xt.nbarrier(31 if name == "id" else 0, {"many": 3, "none": 0, "float": 1.5}.get(name, 2))
+        if name == "other":
+            xt.nbarrier(0, 1).arrive()
+        if name != "unarrived":
+            barrier.arrive()
+        if name == "twice":
+            barrier.arrive()
+        if name == "branch":
+            with xt.when(xt.subgroup_id() == 0):
+                barrier.wait()
+        if name == "loop":
+            for _ in xt.range(3):
+                barrier.wait()
+        if name != "left":
+            barrier.wait()
+        xt.store_tile(xt.zeros((8, 16), xt.f32), xt.init_tile(A, (0, 0), (8, 16)))
+
+    return kernel
+
+
+@pytest.mark.parametrize(("name", "message", "hint"), [
+    ("id", "there is no named barrier 31", "0 to 30"),
+    ("many", "3 subgroups take part in this barrier, and the work-group has 2", "at most 2"),
+    ("none", "a barrier of 0 subgroups", "give the number of subgroups"),
+    ("float", "the number of participants is 1.5", "compile-time integer"),
+    ("other", "barrier 0 has 1 participants here and 2 above", "another id"),
+    ("unarrived", "a subgroup waits here, and has not arrived", r"call .arrive\(\)"),
+    ("twice", "arrives here a second time", r"call .wait\(\)"),
+    ("branch", "a branch leaves this barrier otherwise", "into the same body"),
+    ("loop", "the body of a loop leaves this barrier otherwise", "into the same body"),
+    ("left", "nothing waits behind this arrival", r"call .wait\(\)"),
+])
+def test_wrong_uses(name: str, message: str, hint: str) -> None:
+    with pytest.raises(xt.XeError, match=rf"{message}(?s:.*){hint}"):
+        _wrong(name).lower(MATRIX)
+
+
+SEED = """
+func.func @k(%A: memref<16x16xf32>, %C: memref<16x16xf32>) attributes {xegpu.subgroups = [2, 1]} {
+  %two = arith.constant 2 : i8
+  %one = arith.constant 1 : i8
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  xegpu.alloc_nbarrier %two : i8
+  %barrier = xegpu.init_nbarrier %one, %two : i8, i8 into nbarrier
+  %mine = "gpu.subgroup_id"() : () -> index
+  %top = arith.muli %mine, %c8 : index
+  %from = xegpu.create_nd_tdesc %A, [%top, %c0] : memref<16x16xf32> -> !xegpu.tensor_desc<8x16xf32>
+  %to = xegpu.create_nd_tdesc %C, [%top, %c0] : memref<16x16xf32> -> !xegpu.tensor_desc<8x16xf32>
+  %x = xegpu.load_nd %from : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
+  xegpu.nbarrier_arrive %barrier
+  xegpu.nbarrier_wait %barrier
+  xegpu.store_nd %x, %to : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
+  func.return
+}
+"""
+
+
+def test_the_seeds_text() -> None:
+    module = xt.parse(SEED)
+    assert str(xt.parse(str(module))) == str(module)
+    assert "xegpu.alloc_nbarrier 2\n" in str(module)
+    assert "xegpu.init_nbarrier %one, %two : i8, i8 -> !xegpu.nbarrier" in str(module)
+    a, c = integers(np.random.default_rng(4), xt.f32, 16, 16), np.zeros((16, 16), np.float32)
+    for where in ("numpy", "opencl:cpu"):
+        module["k"].on(where)[1](a, c)
+        np.testing.assert_array_equal(c, a)
+        c[:] = 0
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("alloc_nbarrier %two", "alloc_nbarrier %one", "barrier 1 of 1 that are allocated"),
+    ("%one, %two : i8", "%one, %top : i8", "used with type i8"),
+    ("i8 into nbarrier", "i8 -> index", "write !xegpu.nbarrier"),
+    ("%one = arith.constant 1", "%one = arith.constant 40", "there is no named barrier 40"),
+    ("arrive %barrier", "wait %barrier", "has not arrived"),
+    ("[2, 1]", "[1, 1]", "2 subgroups take part in this barrier, and the work-group has 1"),
+])
+def test_wrong_text(old: str, new: str, message: str) -> None:
+    with pytest.raises(xt.XeError, match=message):
+        xt.parse(SEED.replace(old, new))
+
+
+def test_every_stage_reads_back_and_llvm_reads_its_form() -> None:
+    low = ring.lower(MATRIX, MATRIX, 4)
+    for name, text in low.stages.items():
+        assert str(xt.parse(text)) == text, name
+    text = crossing.lower(MATRIX).xegpu_upstream
+    assert text.count("xegpu.nbarrier_wait") == 2
+    done = subprocess.run([require_mlir_opt()], input=text.encode(), capture_output=True, timeout=300)
+    assert not done.returncode, done.stderr.decode()
+    assert xt.parse(text)["crossing"].lower(MATRIX).xegpu.count("xegpu.nbarrier_wait") == 2

@@ -1,0 +1,173 @@
+"""Where the subgroups of a work-group stand with their named barriers.
+
+Every subgroup that arrives at a barrier also waits there, before it arrives again: arrivals and waits alternate on
+every way through a kernel. Then a barrier is free again when all have passed it, on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.gpu import BarrierOp
+from xdsl.ir import Block, SSAValue
+
+from xegpu.control_flow import enclosing, per_subgroup, place
+from xegpu.dialect.synchronisation import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierOp
+from xegpu.errors import ShapeError, TargetError, TraceError, XeError
+from xegpu.targets import Target
+
+
+def init_of(operation: NbarrierOp) -> InitNbarrierOp:
+    """What made the barrier of an operation."""
+    owner = operation.nbarrier.owner
+    assert isinstance(owner, InitNbarrierOp)
+    return owner
+
+
+def _key(init: InitNbarrierOp) -> object:
+    """What tells barriers apart: the id, or the value that it is at run time."""
+    return init.nbarrier_id if init.id is None else init.id
+
+
+def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceError) -> None:
+    """Check the named barriers of a kernel.
+
+    Args:
+        function: the kernel, at any stage.
+        subgroups: subgroups of a work-group.
+        kind: the error to raise where the order of the operations is wrong.
+
+    Raises:
+        ShapeError: more participants than subgroups, another number for the same id, or an id that is not allocated.
+        XeError: an arrival without a wait, or a wait without an arrival.
+    """
+    inits = [operation for operation in function.walk() if isinstance(operation, InitNbarrierOp)]
+    most = next((op.count for op in function.walk() if isinstance(op, AllocNbarrierOp)), None)
+    seen: dict[object, int] = {}
+    for init in inits:
+        count, first = init.participants, seen.setdefault(_key(init), init.participants)
+        if count > subgroups:
+            raise ShapeError(f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
+                             f"give at most {subgroups}" if subgroups > 1 else "say how many subgroups a work-group "
+                             "has, as in @xt.kernel(subgroups=(2, 1))", place(init))
+        if count != first:
+            raise ShapeError(f"barrier {init.id} has {count} participants here and {first} above",
+                             "give one number, or another id", place(init))
+        if most is not None and init.id is not None and init.id >= most:
+            raise ShapeError(f"barrier {init.id} of {most} that are allocated", f"allocate {init.id + 1}", place(init))
+    if inits:
+        _Walk(kind).function(function)
+
+
+@dataclass
+class _Walk:
+    """A walk along the ways through a kernel, with the barriers at which a subgroup has arrived and not yet waited.
+
+    Attributes:
+        kind: the error to raise.
+        crowded: barriers that are open while another one, or ``gpu.barrier``, is used.
+    """
+
+    kind: type[XeError]
+    crowded: set[object] = field(default_factory=set)
+
+    def function(self, function: func.FuncOp) -> None:
+        left = self._block(function.body.block, {})
+        if left:
+            self._fail(next(iter(left.values())), "nothing waits behind this arrival",
+                       "call .wait() on the barrier before the kernel ends")
+
+    def _block(self, block: Block, state: Mapping[object, NbarrierOp]) -> dict[object, NbarrierOp]:
+        """What is open behind a block."""
+        now = dict(state)
+        for operation in block.ops:
+            if isinstance(operation, (scf.ForOp, scf.IfOp)):
+                now = self._inside(operation, now)
+            elif isinstance(operation, BarrierOp):
+                self.crowded |= set(now)
+            elif isinstance(operation, NbarrierOp):
+                self._step(operation, now)
+        return now
+
+    def _step(self, operation: NbarrierOp, now: dict[object, NbarrierOp]) -> None:
+        key = _key(init_of(operation))
+        if isinstance(operation, NbarrierArriveOp):
+            if key in now:
+                self._fail(operation, "a subgroup arrives here a second time, and has not waited since the first",
+                           "call .wait() on the barrier between two arrivals")
+            self.crowded |= {key, *now} if now else set()
+            now[key] = operation
+        elif now.pop(key, None) is None:
+            self._fail(operation, "a subgroup waits here, and has not arrived at this barrier",
+                       "every subgroup that waits is one of those waited for: call .arrive() before it")
+
+    def _inside(self, operation: scf.ForOp | scf.IfOp, now: dict[object, NbarrierOp]) -> dict[object, NbarrierOp]:
+        ends = [self._block(region.block, now) for region in operation.regions if region.blocks]
+        if isinstance(operation, scf.ForOp) or len(ends) < 2:
+            ends.append(now)
+        for one, other in ((ends[0], ends[1]), (ends[1], ends[0])):
+            if stray := one.keys() - other.keys():
+                key = next(iter(stray))
+                what = "the body of a loop" if isinstance(operation, scf.ForOp) else "a branch"
+                self._fail(one[key], f"{what} leaves this barrier otherwise than it finds it, or than the other branch "
+                           "does: on some ways a subgroup has arrived and not waited",
+                           "put arrival and wait into the same body")
+        return ends[0]
+
+    def _fail(self, operation: NbarrierOp, message: str, hint: str) -> None:
+        raise self.kind(message, hint, place(operation))
+
+
+def apart(function: func.FuncOp) -> list[NbarrierOp]:
+    """The operations on named barriers that stand where not all subgroups of a work-group come by."""
+    steps: Sequence[NbarrierOp] = [op for op in function.walk() if isinstance(op, NbarrierOp)]
+    differing = per_subgroup(function) if steps else set()
+    return [step for step in steps if enclosing(step, differing) is not None]
+
+
+def of_all(function: func.FuncOp, subgroups: int, target: Target) -> set[SSAValue]:
+    """The barriers that become a split barrier of the whole work-group.
+
+    All subgroups take part, all come by, and nothing else waits between an arrival and its wait: the hardware has one
+    barrier of the whole work-group. On a target without named barriers that is every one (:func:`check_target`).
+    """
+    inits, walk = _inits(function), _Walk(TraceError)
+    if not inits:
+        return set()
+    walk.function(function)
+    strays = {_key(init_of(step)) for step in apart(function)} | walk.crowded
+    return {init.result for init in inits if not target.named_barriers
+            or (init.participants == subgroups and _key(init) not in strays)}
+
+
+def _inits(function: func.FuncOp) -> list[InitNbarrierOp]:
+    return [operation for operation in function.walk() if isinstance(operation, InitNbarrierOp)]
+
+
+def in_step(function: func.FuncOp, subgroups: int) -> bool:
+    """Whether all subgroups of a work-group pass all named barriers together, so that they may run in lock step."""
+    return not apart(function) and all(init.participants == subgroups for init in _inits(function))
+
+
+def check_target(function: func.FuncOp, target: Target) -> None:
+    """Raise unless a target has a barrier for every one that a kernel names.
+
+    Where a target has no named barriers, the barrier of the whole work-group stands for one that all subgroups come by.
+
+    Raises:
+        TargetError: not all come by, or two are open at once, and the target has no named barriers.
+    """
+    if target.named_barriers or not (inits := _inits(function)):
+        return
+    advice = "let all subgroups come by, for example with the barrier behind the condition; pvc and bmg have named ones"
+    if strays := apart(function):
+        raise TargetError(f"{target.name} has no named barriers, and not all subgroups of a work-group come by this "
+                          "one", advice, place(strays[0]))
+    walk = _Walk(TraceError)
+    walk.function(function)
+    crowded = next((init for init in inits if _key(init) in walk.crowded), None)
+    if crowded is not None:
+        raise TargetError(f"{target.name} has one barrier, and between an arrival at this one and its wait there is "
+                          "another", "wait before the next barrier; pvc and bmg have named ones", place(crowded))

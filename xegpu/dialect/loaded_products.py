@@ -1,0 +1,68 @@
+"""A product that reads its operands from memory by itself (it goes beyond XeGPU.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dialect.attributes import SgMapAttr
+from xegpu.dialect.ops import DESC, VECTOR, check_block, desc_of, shape_of
+from xegpu.layouts import LaneMap
+
+
+@irdl_op_definition
+class LoadMadOp(IRDLOperation):
+    """``acc + load(a) @ load(b)`` in plain multiply-adds, the accumulators in blocks, row-major.
+
+    Products with what lies outside an array add nothing, whatever stands on the other side of them.
+    """
+
+    name = "xegpu.load_mad"
+    a = operand_def(DESC)
+    b = operand_def(DESC)
+    acc = var_operand_def(VECTOR)
+    sg_map = opt_prop_def(SgMapAttr)
+    results_ = var_result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc) `->` type($results_)"
+
+    def __init__(self, a: SSAValue, b: SSAValue, acc: Sequence[SSAValue], lanes: LaneMap | None = None) -> None:
+        super().__init__(operands=[a, b, acc], result_types=[[value.type for value in acc]],
+                         properties={"sg_map": None if lanes is None else SgMapAttr(lanes)})
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """M, N and K of the product."""
+        (m, k), n = desc_of(self.a).shape, desc_of(self.b).shape[1]
+        return m, n, k
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Rows and columns of an accumulator's block."""
+        rows, columns = shape_of(self.acc[0])
+        lanes = None if self.sg_map is None else self.sg_map.data
+        return (rows, columns) if lanes is None else lanes.block((rows, columns), lanes.unit[1])
+
+    def verify_(self) -> None:
+        check_block(desc_of(self.a))
+        check_block(desc_of(self.b))
+        if [value.type for value in self.acc] != [value.type for value in self.results_]:
+            raise VerifyException("a product has the types of what it is added to")
+        if not self.acc or any(value.type != self.acc[0].type or len(shape_of(value)) != 2 for value in self.acc):
+            raise VerifyException("the accumulators are blocks of one shape and element type")
+        (m, n, k), (rows, columns) = self.sizes, self.block
+        if desc_of(self.b).shape[0] != k:
+            raise VerifyException(f"A has {k} columns and B {desc_of(self.b).shape[0]} rows")
+        if m % rows or n % columns or m * n != rows * columns * len(self.acc):
+            raise VerifyException(f"{len(self.acc)} blocks of {rows}x{columns} are not a product of {m}x{n}")

@@ -1,0 +1,180 @@
+"""``xt.attention``: softmax(Q K^T * scale) V for every head, without ever holding Q K^T.
+
+Tri Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", 2022: maxima and sums of
+the rows follow along, and what was added up so far is rescaled where a maximum grows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from xegpu import dtypes
+from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.targets import Target, find_target
+from xetile.arguments import AtTheCall
+from xetile.distribution import WgMap
+from xetile.functions import exp2, maximum, minimum
+from xetile.grid import group_id
+from xetile.kernel import kernel
+from xetile.language import full, init_tile, iota, load_tile, store_tile, tile_mma, tile_transpose, zeros
+from xetile.library.operands import Operand, check_places, copied_where_shared, empty_like_input
+from xetile.loops import range as device_range
+from xetile.reductions import tile_reduce
+from xetile.selection import where
+
+_CHUNK = 64
+"""Columns of a head that are multiplied at a time: what K and V take of the registers."""
+
+
+@kernel
+def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV: int, BM: int, BN: int, rows: int,  # noqa: E741
+                       share: int, causal: bool) -> None:
+    """One tile of BM queries of one head; ``share`` heads of Q read the same keys and values."""
+    m, head, batch = group_id(0) * BM, group_id(1), group_id(2)
+    layout = (BM // rows, 1)  # a subgroup owns whole rows of Q, and reads all of K and V
+    keys, queries = K.shape[2], Q.shape[2]
+    map_s, map_l = WgMap(layout, (rows, BN)), WgMap(layout, (rows, 1))
+    widths = chunks(D)
+    resident = len(widths) <= 2
+    q = [query_chunk(Q, (batch, head, m, at), (BM, width), layout) for at, width in widths] if resident else []
+    out = [zeros((BM, width), dtypes.f32, wg_map=WgMap(layout, (rows, width))) for _, width in chunks(DV)]
+    largest, total = full((BM, 1), -math.inf, dtypes.f32, wg_map=map_l), zeros((BM, 1), dtypes.f32, wg_map=map_l)
+    row, column = (iota((BM, BN), axis, wg_map=map_s) for axis in (0, 1))
+    # Query i sees key j if j <= i + (keys - queries): the last query sees every key.
+    end = minimum(keys, maximum(m + BM + keys - queries, 0)) if causal else keys
+    for n in device_range(0, end, BN):
+        s = None
+        for i, (at, width) in enumerate(widths):
+            part = q[i] if resident else query_chunk(Q, (batch, head, m, at), (BM, width), layout)
+            k = load_tile(init_tile(K, (batch, head // share, n, at), (BN, width), wg_map=WgMap(layout, (BN, width))))
+            s = tile_mma(part, tile_transpose(k, wg_map=WgMap(layout, (width, BN))), s)
+        assert s is not None
+        s = s * (scale * math.log2(math.e))
+        seen = column < (keys - n).to(dtypes.i32)
+        if causal:
+            seen = seen & (column + n.to(dtypes.i32) <= row + (m + keys - queries).to(dtypes.i32))
+        s = where(seen, s, -math.inf)
+        above = maximum(largest, tile_reduce("max", s, 1))
+        base = where(above > -math.inf, above, 0.0)  # rows that see nothing yet
+        p, shrink = exp2(s - base), exp2(largest - base)
+        total = total * shrink + tile_reduce("add", p, 1)
+        p = p.to(V.dtype)
+        for i, (at, width) in enumerate(chunks(DV)):
+            v = load_tile(init_tile(V, (batch, head // share, n, at), (BN, width), wg_map=WgMap(layout, (BN, width))))
+            out[i] = tile_mma(p, v, out[i] * shrink)
+        largest = above
+    whole = where(total > 0.0, total, 1.0)
+    for i, (at, width) in enumerate(chunks(DV)):
+        tile = init_tile(O, (batch, head, m, at), (BM, width), wg_map=WgMap(layout, (rows, width)))
+        store_tile((out[i] / whole).to(O.dtype), tile)
+
+
+def chunks(size: int) -> list[tuple[int, int]]:
+    """Where each chunk of a head starts, and its columns: 64 of them, or what is left rounded up to 16."""
+    return [(at, min(_CHUNK, -(-(size - at) // 16) * 16)) for at in range(0, size, _CHUNK)]
+
+
+def query_chunk(Q: Any, offsets: tuple[Any, ...], shape: tuple[int, int], layout: tuple[int, int]) -> Any:
+    """Columns of a tile of queries."""
+    return load_tile(init_tile(Q, offsets, shape, wg_map=WgMap(layout, (shape[0] // layout[0], shape[1]))))
+
+
+def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None, out: Any = None,
+              target: str | Target | None = None) -> Any:
+    """softmax(scale * q @ k^T) @ v for every head: attention, forward.
+
+    Args:
+        q: (..., heads, queries, size), f16, bf16 or f32, of NumPy or dpnp.
+        k, v: (..., groups, keys, size); each group of keys and values serves heads / groups consecutive heads. v may
+            have heads of another size than k.
+        causal: query i sees keys up to i + (keys - queries), so that the last query sees all. A query that sees none
+            gives zeros.
+        scale: factor of the scores, by default 1 / sqrt(size).
+        out: where the result goes.
+        target: the device that code is made for, by default the one that the arrays are on.
+
+    Returns:
+        (..., heads, queries, size of v), of q's element type: ``out``, or a new array. Scores and sums are f32; the
+        weights are rounded to v's type before they multiply it.
+
+    Raises:
+        ShapeError: the shapes do not go together.
+        ElementTypeError: q, k and v are not of one floating-point type.
+        DeviceError: arrays on different devices.
+    """
+    with AtTheCall():
+        operands = tuple(Operand.of(name, value) for name, value in (("q", q), ("k", k), ("v", v)))
+        check_places(*operands)
+        _check(*operands)
+        shape = (*operands[0].shape[:-1], operands[2].shape[-1])
+        result = empty_like_input(operands[0], shape, operands[0].dtype) if out is None else Operand.of("out", out)
+        check_places(operands[0], result)
+        if result.shape != shape:
+            raise ShapeError(f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+        if 0 not in shape:
+            _launch(operands, result, causal, scale, target)
+        return result.array if out is None else out
+
+
+def _check(q: Operand, k: Operand, v: Operand) -> None:
+    if len({x.dtype for x in (q, k, v)}) > 1 or q.dtype not in (dtypes.f16, dtypes.bf16, dtypes.f32):
+        raise ElementTypeError(f"q is {q.dtype}, k {k.dtype} and v {v.dtype}",
+                               "pass all three of f16, of bf16 or of f32: q.astype(k.dtype)")
+    if min(len(x.shape) for x in (q, k, v)) < 2 or len({len(x.shape) for x in (q, k, v)}) > 1:
+        raise ShapeError(f"q is {q.shape}, k {k.shape} and v {v.shape}",
+                         "pass (..., heads, queries, size), (..., groups, keys, size) and the same for v")
+    if q.shape[-1] != k.shape[-1]:
+        raise ShapeError(f"a head of q has {q.shape[-1]} elements and one of k {k.shape[-1]}", "these must be equal")
+    if k.shape[:-1] != v.shape[:-1] or q.shape[:-3] != k.shape[:-3]:
+        raise ShapeError(f"q is {q.shape}, k {k.shape} and v {v.shape}",
+                         "k and v must be equal but for the size of a head, and all three have the same batch")
+    if len(q.shape) > 2 and (not k.shape[-3] or q.shape[-3] % k.shape[-3]):
+        raise ShapeError(f"{q.shape[-3]} heads of q share {k.shape[-3]} groups of keys and values",
+                         "the number of heads must be a multiple of the number of groups")
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Queries and keys of a tile, and the subgroups of a work-group."""
+
+    queries: int
+    keys: int
+    subgroups: int = 8
+
+
+def blocks_for(size: int, queries: int, target: Target) -> Blocks:
+    """Blocks whose rows fit a target's registers: 16 or 8 rows a subgroup."""
+    small = not target.block_io
+    rows = 8 if small or size > _CHUNK else 16
+    subgroups = max(min(8, -(-queries // rows)), 1)
+    subgroups = 1 << (subgroups - 1).bit_length()
+    return Blocks(rows * subgroups, 16 if small or size > 2 * _CHUNK else 32, subgroups)
+
+
+def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale: float | None,
+            target: str | Target | None) -> None:
+    q, k, v = (four_dimensions(copied_where_shared(x, result)) for x in operands)
+    o = four_dimensions(result)
+    placed = attention_of_heads.on(None if o.library is np else o.array.sycl_queue, target=target)
+    device = placed.target or find_target("pvc" if target is None else target)
+    size = max(q.shape[-1], v.shape[-1])
+    blocks = blocks_for(size, q.shape[2], device)
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    grid = -(-q.shape[2] // blocks.queries), q.shape[1], q.shape[0]
+    placed[grid](q.argument, k.argument, v.argument, o.argument, factor, D=q.shape[-1], DV=v.shape[-1],
+                 BM=blocks.queries, BN=blocks.keys, rows=blocks.queries // blocks.subgroups,
+                 share=q.shape[1] // k.shape[1], causal=causal)
+
+
+def four_dimensions(operand: Operand) -> Operand:
+    """(batch, heads, rows, size): further batches are folded into the first, missing dimensions have size one."""
+    array = operand.array
+    while array.ndim < 4:
+        array = array[None, ...]
+    if array.ndim > 4:
+        array = array.reshape((math.prod(array.shape[:-3]), *array.shape[-3:]))
+    return replace(operand, array=array)

@@ -1,0 +1,209 @@
+"""``xt.matmul``: products of NumPy and dpnp arrays, with what usually follows a product in the same launch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from xegpu import dtypes
+from xegpu.dtypes import DType
+from xegpu.errors import ArgumentError, ElementTypeError, ShapeError
+from xegpu.targets import Target, find_target
+from xetile.arguments import AtTheCall
+from xetile.library.activations import Activation, find_activation
+from xetile.library.kernels import product, sum_of_parts
+from xetile.library.operands import (
+    Operand,
+    check_places,
+    check_shapes,
+    copied_where_shared,
+    empty_like_input,
+    engine_type,
+    folded,
+    result_type,
+)
+from xetile.library.tiling import Tiling, choose
+
+
+def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | Activation | None = None,
+           alpha: float = 1, beta: float = 0, out_dtype: Any = None, target: str | Target | None = None) -> Any:
+    """``activation(alpha * (a @ b) + beta * out + bias)``, by NumPy's rules for shapes and types.
+
+    Operands of one dimension are a row (a) or a column (b) whose dimension the result lacks; leading dimensions are
+    batches and broadcast. Transposed and sliced views are used in place. dpnp arrays give a dpnp array on the same
+    queue, asynchronously; NumPy arrays are multiplied by NumPy.
+
+    16-bit floats are added up in f32 and rounded once; f32 is multiplied as f32, and in tf32 where an operand is viewed
+    as such (``xt.view(a, xt.tf32)``). 8-bit integers are added up in i32. Without ``out_dtype`` the result has the type
+    that NumPy gives it (8-bit integers wrap around); where a scale, a bias or an activation makes floats of integers,
+    it is f32.
+
+    Args:
+        a, b: arrays of NumPy or dpnp, both of the same kind, of one dimension or more. bfloat16 in dpnp travels as
+            uint16: ``xt.view(array, xt.bf16)``.
+        out: where the result goes; it may be a view. An operand that shares its memory is copied first.
+        bias: what broadcasts to the result, usually one row of N.
+        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``"sigmoid"``, ``"tanh"``, or a function of a
+            vector written with the language's functions.
+        alpha, beta: factors of the product and of what ``out`` held.
+        out_dtype: element type of the result; with ``out`` it is that of ``out``.
+        target: the device that code is made for, by default the one that the arrays are on.
+
+    Returns:
+        ``out``, or a new array.
+
+    Raises:
+        ShapeError: the shapes do not multiply, or ``out`` or ``bias`` has another shape than the result.
+        ElementTypeError: elements of these types are not multiplied.
+        ArgumentError: no such activation, or ``beta`` without ``out``.
+        DeviceError: arrays on different devices.
+    """
+    with AtTheCall():
+        left, right = Operand.of("a", a), Operand.of("b", b)
+        check_places(left, right)
+        epilogue = Epilogue(float(alpha), float(beta), find_activation(activation))
+        wide = _two_dimensions(left, right)
+        batch = check_shapes(*wide)
+        shape = (*batch, wide[0].shape[-2], wide[1].shape[-1])
+        kind = _result_dtype(left.dtype, right.dtype, epilogue, bias, out_dtype)
+        result = _result(out, left, right, kind, shape, epilogue)
+        _multiply(*wide, _expanded(result, left, right), batch, _bias(bias, left, shape), epilogue, target)
+        return out if out is not None else result.array
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What happens to a product before it is stored."""
+
+    alpha: float
+    beta: float
+    activation: Activation | None
+
+    @property
+    def constants(self) -> dict[str, object]:
+        """The kernel's constants."""
+        return {"scaled": self.alpha != 1, "added": self.beta != 0, "activation": self.activation}
+
+    @property
+    def makes_floats(self) -> bool:
+        """Whether integers become floats."""
+        return self.alpha != 1 or self.beta not in (0, 1) or self.activation is not None
+
+
+def _two_dimensions(a: Operand, b: Operand) -> tuple[Operand, Operand]:
+    for operand in (a, b):
+        if not operand.shape:
+            raise ShapeError(f"{operand.name} has no dimensions, and a product needs one or more of each operand",
+                             f"to scale by a number, write {operand.name} * ...")
+    return a.as_row() if len(a.shape) == 1 else a, b.as_column() if len(b.shape) == 1 else b
+
+
+def _final_shape(a: Operand, b: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The result's shape without the dimensions that operands of one dimension were given."""
+    rows = shape[-2:-1] if len(a.shape) > 1 else ()
+    columns = shape[-1:] if len(b.shape) > 1 else ()
+    return (*shape[:-2], *rows, *columns)
+
+
+def _result_dtype(a: DType, b: DType, epilogue: Epilogue, bias: Any, wanted: Any) -> DType:
+    engine = engine_type(a, b)
+    if wanted is not None:
+        return dtypes.whole(dtypes.of(wanted))
+    if engine.is_float:
+        return result_type(a, b)
+    floats = epilogue.makes_floats or (bias is not None and Operand.of("bias", bias).dtype.is_float)
+    return dtypes.f32 if floats else result_type(a, b)
+
+
+def _result(out: Any, a: Operand, b: Operand, dtype: DType, shape: tuple[int, ...], epilogue: Epilogue) -> Operand:
+    final = _final_shape(a, b, shape)
+    if out is None:
+        if epilogue.beta:
+            raise ArgumentError(f"beta = {epilogue.beta} scales what out held, and there is no out",
+                                "pass out=..., or leave beta at 0")
+        return empty_like_input(a, final, dtype)
+    given = Operand.of("out", out)
+    check_places(given, a)
+    if given.shape != final:
+        raise ShapeError(f"out is {given.shape}, and the result {final}", f"pass an array of {final}")
+    return given
+
+
+def _expanded(out: Operand, a: Operand, b: Operand) -> Operand:
+    """``out`` with the dimensions of one that the operands were given, as a view."""
+    array = out.array
+    if len(a.shape) == 1:
+        array = array[..., None] if len(b.shape) == 1 else array[..., None, :]
+    if len(b.shape) == 1:
+        array = array[..., None]
+    return replace(out, array=array)
+
+
+def _bias(bias: Any, a: Operand, shape: tuple[int, ...]) -> Operand | None:
+    if bias is None:
+        return None
+    given = Operand.of("bias", bias)
+    check_places(given, a)
+    wide = given
+    while len(wide.shape) < 2:
+        wide = wide.as_row()
+    try:
+        fits = tuple(np.broadcast_shapes(wide.shape, shape)) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"a bias of {given.shape} does not broadcast to the result, {shape}",
+                         f"pass one row of {shape[-1]}, one column of {shape[-2]}x1, or all {shape}")
+    return wide
+
+
+def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: Operand | None, epilogue: Epilogue,
+              target: str | Target | None) -> None:
+    if 0 in c.shape:
+        return
+    a, b, bias = copied_where_shared(a, c), copied_where_shared(b, c), bias and copied_where_shared(bias, c)
+    count = math.prod(batch)
+    if bias is None or math.prod(bias.shape[:-2]) == 1:
+        one = math.prod(b.shape[:-2]) == 1 and (bias is None or bias.shape[-2] == 1) and count > 1
+        if flat := folded(a.spread(batch), c) if one else None:
+            _launch(flat[0], b.matrix(), flat[1], bias and bias.matrix(), epilogue, target)
+            return
+    if count == 1:
+        a, b, c, bias = a.matrix(), b.matrix(), c.matrix(), bias and bias.matrix()
+    else:
+        a, b, bias = a.spread(batch), b.spread(batch), bias and bias.spread(batch)
+    _launch(a, b, c, bias, epilogue, target)
+
+
+def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: Epilogue,
+            target: str | Target | None) -> None:
+    placed = product.on(None if c.library is np else c.array.sycl_queue, target=target)
+    device = placed.target or find_target("pvc" if target is None else target)
+    (rows, columns), depth, batch = c.shape[-2:], a.shape[-1], math.prod(c.shape[:-2])
+    engine = engine_type(a.dtype, b.dtype)
+    tiling = choose(rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device)
+    spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
+    ending = {**epilogue.constants, "spread": spread}
+    last = (c if bias is None else bias).argument, epilogue.alpha, epilogue.beta
+    grid = (*tiling.groups(rows, columns), batch)
+    if tiling.parts == 1:
+        _check_grid(grid)
+        placed[grid](a.argument, b.argument, c.argument, *last, **tiling.constants, as_type=engine,
+                     ahead=tiling.ahead, **ending)
+        return
+    work = empty_like_input(c, (tiling.parts, *c.shape), dtypes.f32 if engine.is_float else dtypes.i32)
+    placed[(*grid[:2], batch * tiling.parts)](a.argument, b.argument, work.argument, work.argument, 1.0, 0.0,
+                                             **tiling.constants, as_type=engine, ahead=tiling.ahead,
+                                             parts=tiling.parts)
+    ends = sum_of_parts.on(None if c.library is np else c.array.sycl_queue, target=target)
+    small = Tiling(32, 64, (4, 2), 1)
+    ends[(*small.groups(rows, columns), batch)](work.argument, c.argument, *last, BM=small.rows, BN=small.columns,
+                                               sg=small.layout, parts=tiling.parts, **ending)
+
+
+def _check_grid(grid: tuple[int, int, int]) -> None:
+    if grid[2] > 2**31 - 1:
+        raise ElementTypeError(f"a batch of {grid[2]} products is more than one launch counts", "multiply it in parts")

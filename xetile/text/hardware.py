@@ -1,0 +1,283 @@
+"""How each XeGPU operation is made from what was read: XeGPU.md's own spelling, and what this package prints.
+
+    %d = XeGPU.create_nd_tdesc %mem_addr, %offsets:2, %base_shape:2, %base_stride:2
+           : uint64, index, index, index, index, index, index into tensor_desc<8x16xbf16>
+    %v = XeGPU.load_nd %d {L1_hint = uncached, packed} : tensor_desc<16x16xbf16> into vector<8x16x2xbf16>
+
+Both generations have the same grammar; a table says which classes the names stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.atomics import KINDS, full_name, kinds_of
+from xegpu.dialect import ops, scattered
+from xegpu.dialect.attributes import SgMapAttr
+from xegpu.dialect.hints import LEVELS, READS, CacheHintAttr
+from xegpu.dialect.synchronisation import FenceOp
+from xegpu.dtypes import i1, of_mlir
+from xetile.text.attributes import guess
+from xetile.text.operations import Rule, create, only, result_of, values
+from xetile.text.sketch import Entry, Sketch, read
+
+Kinds = Mapping[str, Any]
+"""The class of each operation, by its name."""
+_HINTS = {level: (level, level.replace("l", "L", 1), level[:2].upper(), level[:2]) for level in LEVELS}
+"""Names of the cache hints: ``l1_hint``, ``L1_hint``, ``L1``."""
+_POLICIES = {"read_invaldiate": "read_invalidate"}
+"""A word that the document spells wrongly, everywhere."""
+_MAPS = ("sg_map_a", "sg_map_b", "sg_map_c")
+
+
+def _properties(sketch: Sketch, kind: Any, *more: str) -> dict[str, Attribute]:
+    """Cache hints and what else an operation declares, taken from the text; all else there is an error."""
+    declared = kind.get_irdl_definition().properties
+    known = [name for name in (*more, *LEVELS) if name in declared or name in LEVELS]
+    found = {name: value for name in known
+             if (value := sketch.take(*_HINTS.get(name, (name,)))) is not None}
+    for name in LEVELS:
+        if name in found:
+            found[name] = _hint(sketch, name, found[name])
+    sketch.finish(*(_HINTS.get(name, (name,))[-1 if name not in _HINTS else 1] for name in known))
+    return found
+
+
+def _hint(sketch: Sketch, name: str, given: Attribute) -> Attribute:
+    if isinstance(given, StringAttr):
+        policy = _POLICIES.get(given.data, given.data)
+        if policy not in READS:
+            sketch.fail(f"there is no cache hint {policy}", guess(policy, READS))
+        return CacheHintAttr(policy)
+    if not isinstance(given, CacheHintAttr):
+        sketch.fail(f"{name} is {given}", f"write {{{name} = cached}}")
+    return given
+
+
+def _made(kind: Any, operands: list[SSAValue], results: list[Attribute], given: dict[str, Attribute]) -> Operation:
+    """An operation; hints that it does not declare are kept beside it."""
+    declared = kind.get_irdl_definition().properties
+    return create(kind, operands, results, {name: value for name, value in given.items() if name in declared},
+                  {name: value for name, value in given.items() if name not in declared})
+
+
+def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAValue]]:
+    """The descriptor and the vectors, in whatever order they stand."""
+    operands = only(sketch, "%value, %desc", count) if count == 2 else only(sketch, "%value, %desc, %mask", count)
+    found = [value for value in operands if sketch.parser.is_descriptor(value.type)]
+    rest = [value for value in operands if value not in found]
+    if len(found) != 1 or not all(isinstance(value.type, VectorType) for value in rest):
+        sketch.fail("it takes a descriptor and vectors", "write tensor_desc<...>, vector<...> behind the colon")
+    return found[0], rest
+
+
+def _value_and_mask(sketch: Sketch, given: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
+    masks = [value for value in given if of_mlir(value.type.element_type) is i1]  # type: ignore[attr-defined]
+    if not masks:
+        sketch.fail("neither of its vectors is a mask", "a mask has elements of i1: vector<16xi1>")
+    mask = masks[-1]
+    return next(value for value in given if value is not mask), mask
+
+
+def _create_nd(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        result = result_of(sketch)
+        if not sketch.operands or not sketch.parser.is_descriptor(result):
+            sketch.fail("it makes a descriptor of memory",
+                        "write %memory, %offsets:2 : memref<...>, index, index into tensor_desc<8x16xbf16>")
+        source, *rest = sketch.operands
+        rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else len(result.data.shape)
+        listed: list[list[Entry]] = [list(rest[i:i + rank]) for i in range(0, len(rest), rank)]
+        groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
+        sketch.groups = []
+        if len(groups) not in (1, 3):
+            sketch.fail(f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
+                        f"{sum(map(len, groups))} numbers", "write %memory, [%offsets:2], [%shape:2], [%strides:2]")
+        offsets, sizes, strides = (*groups, [], [])[:3]
+        made = kind(source, offsets, sizes, strides, result)
+        made.properties.update(_properties(sketch, kind, "mode"))
+        return made  # type: ignore[no-any-return]
+
+    return rule
+
+
+def _update_nd(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        if not sketch.operands:
+            sketch.fail("it moves a descriptor", "write %desc, %offsets:2 : tensor_desc<...>, index, index")
+        desc, *rest = sketch.operands
+        offsets = values(sketch, rest or (sketch.groups.pop(0) if sketch.groups else []))
+        _same_type(sketch, desc)
+        return _made(kind, [desc, *offsets], [desc.type], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _same_type(sketch: Sketch, desc: SSAValue) -> None:
+    if sketch.results and sketch.results != [desc.type]:
+        sketch.fail(f"a descriptor that moves keeps its type, {desc.type}", "drop the type behind the arrow")
+
+
+def _load_nd(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        (desc,) = only(sketch, "%desc", 1)
+        given = _properties(sketch, kind, "packed", "vnni_axis", "transpose", "transpose_bit_width", "mode")
+        return _made(kind, [desc], [result_of(sketch)], given)
+
+    return rule
+
+
+def _store_nd(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, (value,) = _desc_and_vectors(sketch, 2)
+        sketch.no_result()
+        return _made(kind, [value, desc], [], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _prefetch(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        (desc,) = only(sketch, "%desc", 1)
+        sketch.no_result()
+        return _made(kind, [desc], [], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _create(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        source, offsets = only(sketch, "%address, %offsets", 2)
+        result = result_of(sketch)
+        _check_chunk(sketch, result, None if "chunk_size_per_lane" in kind.get_irdl_definition().properties else
+                     sketch.take("chunk_size_per_lane"))
+        return _made(kind, [source, offsets], [result], _properties(sketch, kind, "chunk_size_per_lane", "mode"))
+
+    return rule
+
+
+def _check_chunk(sketch: Sketch, result: Any, said: Attribute | None) -> None:
+    """Raise unless the chunk that an operation says is that of its descriptor."""
+    scatter = result.data.scatter if sketch.parser.is_descriptor(result) else None
+    if said is not None and (scatter is None or not isinstance(said, IntegerAttr)
+                             or said.value.data != scatter.chunk_size):
+        sketch.fail(f"chunk_size_per_lane is {said}, and its descriptor is {result}",
+                    "make the descriptor's second dimension the chunk: tensor_desc<16x8xf32, #scattered>")
+
+
+def _update(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, offsets = only(sketch, "%desc, %offsets", 2)
+        _same_type(sketch, desc)
+        return _made(kind, [desc, offsets], [desc.type], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _gather(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, (mask,) = _desc_and_vectors(sketch, 2)
+        given = _properties(sketch, kind, "padding", "transpose", "mode")
+        return _made(kind, [desc, mask], [result_of(sketch)], given)
+
+    return rule
+
+
+def _scatter(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, vectors = _desc_and_vectors(sketch, 3)
+        value, mask = _value_and_mask(sketch, vectors)
+        sketch.no_result()
+        return _made(kind, [value, desc, mask], [], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _atomic(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, vectors = _desc_and_vectors(sketch, 3)
+        value, mask = _value_and_mask(sketch, vectors)
+        word, sketch.kind = sketch.kind, None
+        dtype = of_mlir(value.type.element_type)  # type: ignore[attr-defined]
+        if word is None or full_name(word, dtype) not in KINDS:
+            sketch.fail("it takes a kind" if word is None else f"there is no atomic update {word}",
+                        'write "addf" %value, %desc, %mask' if word is None else guess(word, kinds_of(dtype)))
+        name: Attribute = scattered.AtomicKindAttr(full_name(word, dtype))
+        results = sketch.results or [value.type]
+        return _made(kind, [value, desc, mask], results, {"kind": name, **_properties(sketch, kind, "mode")})
+
+    return rule
+
+
+def _dpas(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        operands = only(sketch, "%a, %b or %a, %b, %acc", 2, 3)
+        result = result_of(sketch)
+        bare, sketch.bare = sketch.bare, []
+        if bare and (len(bare) != 3 or not all(isinstance(map_, SgMapAttr) for map_ in bare)):
+            sketch.fail(f"it has the lane maps of A, B and C, and the text gives {len(bare)} attributes",
+                        "write {#sg_map_a #sg_map_b #sg_map_c}")
+        maps = dict(zip(_MAPS, bare, strict=False))
+        given = _properties(sketch, kind, *_MAPS, "mode")
+        return _made(kind, _in_order(operands, result), [result], {**maps, **given})
+
+    return rule
+
+
+def _in_order(operands: list[SSAValue], result: Attribute) -> list[SSAValue]:
+    """A, B and the accumulator; the document's table has the accumulator in front."""
+    if len(operands) == 3 and operands[0].type == result and operands[2].type != result:
+        return [*operands[1:], operands[0]]
+    return operands
+
+
+def _fence(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        names = tuple(kind.get_irdl_definition().properties)
+        found = {name: sketch.take(name, *(other for other in _FENCE_NAMES if _FENCE_NAMES[other] == name))
+                 for name in names}
+        for name, value in found.items():
+            if not isinstance(value, StringAttr):
+                sketch.fail(f"it needs {name}" if value is None else f"{name} is {value}",
+                            f"write {{{', '.join(f'{known} = ...' for known in names)}}}")
+        sketch.finish(*names)
+        return create(kind, [], [], found)
+
+    return rule
+
+
+UNTYPED = ("xegpu.fence",)
+"""Operations that have no operands, and no types behind them."""
+_FENCE_NAMES = {"Fence_op": "fence_op", "Fence_scope": "fence_scope", "Memory_kind": "memory_kind"}
+
+_FORMS = {
+    "create_nd_tdesc": _create_nd, "update_nd_offset": _update_nd, "load_nd": _load_nd, "store_nd": _store_nd,
+    "prefetch_nd": _prefetch, "create_tdesc": _create, "update_offset": _update, "update_offsets": _update,
+    "load_gather": _gather, "store_scatter": _scatter, "prefetch": _prefetch, "atomic_rmw": _atomic, "dpas": _dpas,
+    "fence": _fence,
+}
+_KINDS: Kinds = {
+    "create_nd_tdesc": ops.CreateNdTdescOp, "update_nd_offset": ops.UpdateNdOffsetOp, "load_nd": ops.LoadNdOp,
+    "store_nd": ops.StoreNdOp, "prefetch_nd": ops.PrefetchNdOp, "create_tdesc": scattered.CreateTdescOp,
+    "update_offset": scattered.UpdateOffsetOp, "update_offsets": scattered.UpdateOffsetOp,
+    "load_gather": scattered.LoadGatherOp, "store_scatter": scattered.StoreScatterOp, "prefetch": scattered.PrefetchOp,
+    "atomic_rmw": scattered.AtomicRMWOp, "dpas": ops.DpasOp, "fence": FenceOp,
+}
+
+
+def rules(kinds: Kinds) -> dict[str, Rule]:
+    """The rules of the operations of one generation, by their names with the prefix."""
+    return {f"xegpu.{name}": _FORMS[name](kind) for name, kind in kinds.items()}
+
+
+RULES = rules(_KINDS)
+"""Names of XeGPU's operations, in lower case, with what reads them."""
+
+
+def read_operation(parser: Any, name: str, span: Any) -> Operation:
+    """Read an XeGPU operation from behind its name."""
+    return RULES[name](read(parser, name, span, typed=name not in UNTYPED))
