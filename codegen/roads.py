@@ -132,7 +132,7 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 
 def opencl_for_cpu(text: str) -> str:
-    """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, and loops of single steps."""
+    """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
     return f"#define {' '.join(_CALL)}\n#define {_ROLLED}\n{_emulation(text)}{text}"
 
 
