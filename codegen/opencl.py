@@ -21,6 +21,7 @@ from codegen import (
     branches,
     comparisons,
     elementwise,
+    hints,
     lanes,
     loaded_products,
     loops,
@@ -393,7 +394,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
-    **positions.RULES, **scattered.RULES,
+    **hints.RULES, **positions.RULES, **scattered.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
     **loaded_products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,

@@ -17,7 +17,8 @@ import xetile as xt
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ODD = ["--m", "70", "--n", "51", "--k", "45"]
 PLACES = [("numpy", "pvc"), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"),
-          ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"), ("opencl:cpu", "cpu")]
+          ("opencl:cpu", "cpu"),
+          *(pytest.param("opencl:cpu", target, marks=pytest.mark.unoptimised) for target in ("pvc", "dg2"))]
 
 
 def _need(device: str) -> None:

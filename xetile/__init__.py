@@ -19,6 +19,7 @@ from xegpu.errors import (
     XeError,
 )
 from xegpu.targets import TARGETS
+from xetile import vector
 from xetile.arguments import Spec
 from xetile.blocks import tile_pack, tile_unpack
 from xetile.conditions import otherwise, when
@@ -99,6 +100,6 @@ __all__ = [
     "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt",
     "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh",
     "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose",
-    "tile_unpack", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "where",
-    "zeros",
+    "tile_unpack", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view", "wg_map", "when",
+    "where", "zeros",
 ]

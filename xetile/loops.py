@@ -6,7 +6,9 @@ re-pointed at block arguments; when the body has run, those whose variable holds
 
 from __future__ import annotations
 
+import builtins
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -82,10 +84,16 @@ class range:
                              f"for example {name}=4; {name}=1 leaves the loop as it is", self._location)
         return IntegerAttr(int(value), i64)
 
-    def __iter__(self) -> range:
+    def __iter__(self) -> Iterator[Scalar]:
         if self._state != "new" or not statements.at_for_statement(sys._getframe(1)):
             raise self._misplaced()
-        return self
+        return self._run() if self._tracer.runs else self
+
+    def _run(self) -> Iterator[Scalar]:
+        """The indices one after the other, of a kernel that runs itself."""
+        start, stop, step = (self._tracer.held(bound) for bound in (self._start, self._stop, self._step))
+        for position in builtins.range(start, stop, step):
+            yield Scalar(scalar(position))
 
     def _misplaced(self) -> TraceError:
         return TraceError("xt.range stands somewhere else than in a for statement",

@@ -11,6 +11,8 @@ from products import PLACES, TYPES, Place, Types, integers, operands, product, t
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
 
 

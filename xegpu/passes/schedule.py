@@ -21,6 +21,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
 
+from xegpu.dialect.compile_hints import CompileHintOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.rewriting import Rebuilder, rewrite
 
@@ -51,6 +52,9 @@ def _sink(block: Block) -> None:
             waiting[operation] = None
             continue
         order += _needed(operation, waiting)
+        if isinstance(operation, CompileHintOp):  # nothing goes past it
+            order += waiting
+            waiting.clear()
         order.append(operation)
     order[-1:-1] = waiting  # what nothing needs stays in front of the terminator
     for operation in order:

@@ -219,7 +219,7 @@ class _Blocker(Rebuilder):
                 return (words, lanes), 1
             if role == "a" and dtype.bits == 16 and shape[0] % words == 0:
                 return (words, lanes), 1
-        columns = form.depth if role == "a" and form is not None else lanes
+        columns = form.depth if role == "a" and form is not None else self.compute_block(shape)[1]
         return self._message("none", dtype, columns, shape)
 
     def turned(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
