@@ -20,6 +20,9 @@ from xegpu.dtypes import of_mlir
 from xegpu.loop_options import UNROLL
 from xegpu.origins import makings
 
+_AS_IT_IS = "__attribute__((opencl_unroll_hint(1)))"
+"""Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
+
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
@@ -120,7 +123,8 @@ def _steps(emitter: Emitter, text: _Text, head: str) -> None:
     emitter.depth -= 1
     emitter.line("}")
     emitter.loops.pop()
-    emitter.lines[place:place] = before.ahead
+    as_it_is = ["  " * emitter.depth + _AS_IT_IS] if before.payloads and trips_of(text.loop) is not None else []
+    emitter.lines[place:place] = [*before.ahead, *as_it_is]
 
 
 def _body(emitter: Emitter, loop: scf.ForOp, held: list[_Held]) -> list[_Held]:
