@@ -24,6 +24,8 @@ Rule = Callable[["Emitter", Any], None]
 
 CALL = "XETILE_CALL"
 """What stands before a function's type; a prelude may define it to keep calls as calls."""
+FETCH = "XETILE_FETCH"
+"""What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
 _RESERVED = frozenset([
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
     "float", "for", "goto", "half", "if", "inline", "int", "long", "register", "return", "short", "signed",

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from codegen.devices import Queue, needs_spirv
+from codegen.emitter import FETCH
 from codegen.log import LOGGER
 from codegen.offline import OCLOC_DEVICES, compile_spirv, has_ocloc
 from codegen.prelude import prelude_for
@@ -29,6 +30,8 @@ _CALL = ("XETILE_CALL", "__attribute__((noinline))")
 """The CPU's compiler takes seven times as long where every load of an edge is inlined."""
 _ROLLED = "XETILE_ROLLED"
 """Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
+_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer)")
+"""The processor's instruction. OpenCL's ``prefetch`` is a call for each lane there, and SPIR-V has no word for this."""
 _TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
 _NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
               f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")
@@ -133,7 +136,8 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 def opencl_for_cpu(text: str) -> str:
     """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
-    return f"#define {' '.join(_CALL)}\n#define {_ROLLED}\n{_emulation(text)}{text}"
+    defined = "".join(f"#define {name} {meaning}\n" for name, meaning in (_CALL, _FETCH, (_ROLLED, "")))
+    return f"{defined}{_emulation(text)}{text}"
 
 
 def _emulation(text: str) -> str:
