@@ -178,15 +178,20 @@ class DeviceExecutor:
             raise TargetError(f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",
                               'run it on "numpy" or on a GPU, or let all subgroups come by the barrier')
-        source: str | bytes
+        source, options, name = self.program_of(lowered)
+        with naming_the_other(road, emitted.name):
+            return build_kernel(self.queue, source, options, name)
+
+    def program_of(self, lowered: Lowered) -> tuple[str | bytes, str, str]:
+        """What is built for a kernel: OpenCL C or SPIR-V, with its options and the name of the kernel in it."""
+        emitted, on_cpu, road = lowered.emitted, _is_cpu(self.queue), road_for(self.queue)
         if road:
             source = lowered.spirv(road, emulated=on_cpu)
             (name,) = entry_points(source)
-        else:
-            source, name = opencl_for_cpu(emitted.text) if on_cpu else emitted.text, emitted.name
-            LOGGER.info("%s gets %s as OpenCL C", self.device, name)
-        with naming_the_other(road, emitted.name):
-            return build_kernel(self.queue, source, self._options(emitted.options, road), name)
+            return source, self._options(emitted.options, road), name
+        LOGGER.info("%s gets %s as OpenCL C", self.device, emitted.name)
+        text = opencl_for_cpu(emitted.text) if on_cpu else emitted.text
+        return text, self._options(emitted.options, road), emitted.name
 
     def _options(self, options: str, road: str) -> str:
         return f"{self._needed(options, road)} {added_options()}".strip()

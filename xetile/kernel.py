@@ -335,6 +335,17 @@ class OnGrid(partial[None]):
         return placed.prepare(*self.args, *args, **constants)
 
 
+def executor_of(kernel: BaseKernel, where: Any, target: str | Target | None,
+                arguments: Sequence[Argument]) -> Executor:
+    """Where a kernel runs: at ``where``, or where its arrays are if that is None.
+
+    Raises:
+        DeviceError: there is no such place, or the arrays are in several.
+    """
+    found = kernel.own_target if target is None else find_target(target)
+    return _executor_of_arrays(arguments, found) if where is None else executor_for(where, found)
+
+
 def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:
     arrays = [argument for argument in arguments if argument.rank is not None]
     kinds = {argument.kind for argument in arrays}
