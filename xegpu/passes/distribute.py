@@ -256,11 +256,12 @@ def _cast(build: _Distributor, operation: ShapeCastOp) -> None:
     source, result = (shape_of(value) for value in (operation.source, operation.result))
     parts = build.get(operation.source)
     form: Distributed = parts.form
-    if 1 in (len(source), len(result)):
+    ranks = len(source), len(result)
+    if 1 in ranks:
         scattered.cast(build, operation)
-    elif source == result or (len(source), len(result)) == (3, 2) and form.packed and result == form.of_rank(2).shape:
+    elif source == result or (ranks == (3, 2) and form.packed and result == form.of_rank(2).shape):
         build.set(operation.result, parts.values, form.of_rank(len(result)))
-    elif (len(source), len(result)) == (2, 3) and result == (source[0], source[1] // result[2], result[2]):
+    elif ranks == (2, 3) and result == (source[0], source[1] // result[2], result[2]):
         lanes = LaneMap((1, build.target.subgroup), (1, result[2]))
         build.fragment(form.shape, lanes, operation.source.type.element_type)  # type: ignore[attr-defined]
         value, words = build.converted(parts, lanes), Distributed(form.shape, lanes)
