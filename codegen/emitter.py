@@ -24,6 +24,8 @@ Rule = Callable[["Emitter", Any], None]
 
 CALL = "XETILE_CALL"
 """What stands before a function's type; a prelude may define it to keep calls as calls."""
+FETCH = "XETILE_FETCH"
+"""What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
 _RESERVED = frozenset([
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
     "float", "for", "goto", "half", "if", "inline", "int", "long", "register", "return", "short", "signed",
@@ -72,6 +74,7 @@ class Emitter:
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int) -> None:
         self.rules, self.target, self.subgroup = rules, target, subgroup
         self.values: dict[SSAValue, Any] = {}
+        self.places: dict[SSAValue, Coordinate] = {}
         self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
@@ -146,11 +149,16 @@ class Emitter:
             return self.coordinate(owner.lhs).plus(self.coordinate(owner.rhs))
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
             return Coordinate("", owner.value.value.data)
-        return Coordinate(self.values[value])
+        return self.places.get(value) or Coordinate(self.values[value])
 
-    def enter(self) -> Loop:
-        """Begin a loop."""
-        self.loops.append(Loop(frozenset(self._names), self.depth))
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that there are."""
+        return frozenset(self._names)
+
+    def enter(self, outside: frozenset[str]) -> Loop:
+        """Begin a loop; ``outside`` are the names from before it."""
+        self.loops.append(Loop(outside, self.depth))
         return self.loops[-1]
 
     def function(self, text: str) -> None:
