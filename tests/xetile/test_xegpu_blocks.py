@@ -231,7 +231,7 @@ D, MEMORY = "%d: tensor_desc<16x16xf16>", "%m: memref<64x64xf16>"
 LOAD = "%v = XeGPU.load_nd %d "
 REFUSED = {
     "packed and transposed": (Example(LOAD + "{packed, transpose = [1, 0]} : tensor_desc<16x16xf16> into "
-                                      "vector<8x16x2xf16>", D), "cannot be packed and transposed", "transpose_bit_width"),
+                                      "vector<8x16x2xf16>", D), "packed and transposed", "transpose_bit_width"),
     "another permutation": (Example(LOAD + "{transpose = [0, 1]} : tensor_desc<16x16xf16> into vector<16x16xf16>", D),
                             "transpose must be [1, 0]", ""),
     "a width without a transpose": (Example(LOAD + "{transpose_bit_width = 32} : tensor_desc<16x16xf16> into "
