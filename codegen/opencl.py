@@ -21,6 +21,7 @@ from codegen import (
     branches,
     comparisons,
     elementwise,
+    hints,
     lanes,
     loaded_products,
     loops,
@@ -34,7 +35,7 @@ from codegen import (
     truth,
 )
 from codegen.batches import matrix
-from codegen.emitter import CALL, Emitter, Rule, atom
+from codegen.emitter import CALL, FETCH, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from codegen.pressure import live_bytes
 from xegpu import barriers
@@ -119,7 +120,9 @@ def emit(function: func.FuncOp, target: Target) -> Source:
 
 def _pragmas(text: str) -> list[str]:
     lines = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if "half" in text else []
-    return [*lines, f"#ifndef {CALL}\n#define {CALL}\n#endif\n\n"] if CALL in text else lines
+    defined = [name for word, name in ((CALL, CALL), (FETCH, f"{FETCH}(pointer)")) if word in text]
+    lines += [f"#ifndef {name.partition('(')[0]}\n#define {name}\n#endif\n" for name in defined]
+    return [*lines, "\n"] if defined else lines
 
 
 def _parameters(emitter: Emitter, function: func.FuncOp) -> list[str]:
@@ -393,7 +396,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
-    **positions.RULES, **scattered.RULES,
+    **hints.RULES, **positions.RULES, **scattered.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
     **loaded_products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,

@@ -50,6 +50,11 @@ class BaseKernel:
         self._lowered: dict[Any, Lowered] = {}
         self._places: dict[Any, Placed] = {}
 
+    def forget(self) -> None:
+        """Let go of all that was compiled and looked up for this kernel, with every stage; a launch makes it anew."""
+        self._lowered.clear()
+        self._places.clear()
+
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
         """The XeTile module for arguments of these types and for these constants."""
@@ -330,6 +335,17 @@ class OnGrid(partial[None]):
         return placed.prepare(*self.args, *args, **constants)
 
 
+def executor_of(kernel: BaseKernel, where: Any, target: str | Target | None,
+                arguments: Sequence[Argument]) -> Executor:
+    """Where a kernel runs: at ``where``, or where its arrays are if that is None.
+
+    Raises:
+        DeviceError: there is no such place, or the arrays are in several.
+    """
+    found = kernel.own_target if target is None else find_target(target)
+    return _executor_of_arrays(arguments, found) if where is None else executor_for(where, found)
+
+
 def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:
     arrays = [argument for argument in arguments if argument.rank is not None]
     kinds = {argument.kind for argument in arrays}
@@ -381,6 +397,10 @@ class Kernel(BaseKernel):
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
+
+    def forget(self) -> None:
+        super().forget()
+        self._modules.clear()
 
     def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
         self.constants_key(constants)  # an unknown or missing one is an error here, not in the author's grid function

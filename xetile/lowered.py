@@ -19,7 +19,9 @@ from xetile.pipeline import FIRST, Options, stage_of, stages
 from xetile.remedies import Origin, Remedy, find_remedy
 from xetile.report import Report
 from xetile.text.kernels import printed
+from xetile.text.older import older_text
 from xetile.upstream.export import export as workgroup_export
+from xetile.viewing.page import View
 from xetile.work import Work, work_of
 
 
@@ -37,7 +39,7 @@ class Lowered:
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
                  origin: Origin | None = None) -> None:
         self.module, self.target, self.access = module, target, access
-        self._location, self._origin = location, origin
+        self.location, self._origin = location, origin
         if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
             check_orders(self.function, access)
 
@@ -65,7 +67,7 @@ class Lowered:
         try:
             return dict(stages(self.module, Options(self.target, self.access)))
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     @cached_property
     def stages(self) -> dict[str, str]:
@@ -101,12 +103,27 @@ class Lowered:
         return upstream_text(self, "workgroup")
 
     @cached_property
+    def xegpu_older(self) -> str:
+        """The kernel as MLIR text in the earlier generation of XeGPU (XeGPU-older.md), on blocks of the device's sizes.
+
+        Raises:
+            TargetError: the text that the kernel was read from is past that stage.
+        """
+        try:
+            if (module := self.modules.get("xegpu-packed")) is None:
+                raise TargetError(f"the text of {self.name} is past the stage xegpu-packed, from which the earlier "
+                                  "generation's form is made", "start from an earlier stage of the kernel")
+            return older_text(module)
+        except XeError as error:
+            raise error.at(self.location) from None
+
+    @cached_property
     def emitted(self) -> opencl.Source:
         """The OpenCL C text with what its launch needs."""
         try:
             return opencl.emit(only_function(self.modules["xegpu"]), self.target)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     @property
     def opencl(self) -> str:
@@ -122,7 +139,7 @@ class Lowered:
         try:
             return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     def spirv(self, road: str = "sycl", *, emulated: bool = False) -> bytes:
         """The kernel as SPIR-V.
@@ -141,11 +158,11 @@ class Lowered:
     def _binary(self) -> offline.DeviceBinary:
         if self.target.ocloc is None:
             raise TargetError(f"there is no machine code for {self.target.name} to look at",
-                              "choose a GPU: target=\"pvc\"", self._location)
+                              "choose a GPU: target=\"pvc\"", self.location)
         try:
             return offline.compile_device(self.opencl, self.target.name, self.emitted.options)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     def binary(self) -> bytes:
         """The device binary that Intel's offline compiler makes.
@@ -155,6 +172,13 @@ class Lowered:
             TargetError: the target has no machine code of its own.
         """
         return self._binary.data
+
+    def show(self) -> View:
+        """A page with every stage beside the source, what each pass changed, the machine code, and pictures of maps.
+
+        A notebook shows it; ``.save("page.html")`` writes it to a file that stands alone.
+        """
+        return View(self)
 
     def isa(self) -> offline.Disassembly:
         """The disassembled device binary; ``str()`` of it is the text.
@@ -206,7 +230,7 @@ def upstream_text(lowered: Lowered, level: str) -> str:
                               "start from an earlier stage of the kernel")
         return str(export(only_function(module), lowered.target, lowered.access))
     except XeError as error:
-        raise error.at(lowered._location) from None
+        raise error.at(lowered.location) from None
 
 
 _UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], ModuleOp]]] = {

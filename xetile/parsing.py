@@ -29,6 +29,7 @@ from xetile.pipeline import FIRST, PASSES, STAGE, TARGET, stage_of
 from xetile.text.cures import cure_of
 from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
 from xetile.text.normal import normalise
+from xetile.text.older import GENERATION, OLDER, OlderReader, is_older, present
 from xetile.text.reader import Reader
 from xetile.text.threads import THREADS, counts_threads, resolved, unknown
 from xetile.upstream.reader import WRITTEN_FOR, UpstreamReader, converted, is_upstream
@@ -230,11 +231,17 @@ def parse(text: str, name: str = "<text>") -> Module:
         for made in modules:
             _settle(made)
         return Module(_kernels(pair for made in modules for pair in _apart(made)), text)
+    if isinstance(reader, OlderReader):
+        text = printed(ModuleOp([function.clone() for function in found],
+                                {**module.attributes, GENERATION: StringAttr(OLDER)}))
+        module.attributes.pop(GENERATION, None)
+        found = present(found)
     whole = ModuleOp(found, dict(module.attributes))
     if stage_of(whole) == "xegpu-blocks":
         for function in found:
             work_items.settle(function)
-        text, whole = printed(whole), ModuleOp([plain(function) for function in found], dict(module.attributes))
+        text = text if isinstance(reader, OlderReader) else printed(whole)
+        whole = ModuleOp([plain(function) for function in found], dict(module.attributes))
         _settle(whole)
     else:
         _settle(whole)
@@ -290,7 +297,7 @@ def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
                                Location.of_caller(("xetile",)))
     reader: Reader | None = None
     try:
-        reader = UpstreamReader(text, name) if is_upstream(text) else Reader(text, name)
+        reader = (UpstreamReader if is_upstream(text) else OlderReader if is_older(text) else Reader)(text, name)
         module = reader.parse_module()
     except TextError:
         raise

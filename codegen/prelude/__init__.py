@@ -102,6 +102,10 @@ def _predicated_lines() -> Iterator[tuple[str, str]]:
         yield f"__spirv_Predicated{operation}INTEL", f"PRELUDE_PREDICATED({macro})"
 
 
+def _scheduling_lines() -> Iterator[tuple[str, str]]:
+    yield "XETILE_SCHEDULE_BARRIER", "#define XETILE_SCHEDULE_BARRIER"
+
+
 # file -> (what the names of its family look like, builtin -> the line that defines it)
 _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "dpas.cl": (r"\bintel_sub_group_\w*matrix_mad\w*", dict(_dpas_lines())),
@@ -109,6 +113,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "payloads.cl": (r"\b__builtin_IB_subgroup_\w+", dict(_payload_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
+    "scheduling.cl": (r"\bXETILE_SCHEDULE_\w+", dict(_scheduling_lines())),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
 }
 

@@ -21,8 +21,9 @@ STAGES = (FIRST, *(name for name, _ in PASSES))
 _ABROAD: Mapping[str, Callable[[Lowered], str]] = {
     "upstream": lambda lowered: lowered.xegpu_upstream,
     "upstream-workgroup": lambda lowered: lowered.xegpu_upstream_workgroup,
+    "xegpu-older": lambda lowered: lowered.xegpu_older,
 }
-"""Forms beside the stages: those of LLVM's XeGPU dialect."""
+"""Forms beside the stages: those of LLVM's XeGPU dialect, and the earlier generation."""
 _APART = "\n// -----\n"
 
 
@@ -68,7 +69,8 @@ def _listing() -> str:
     rows += [(name, str(sys.modules[type(make(options)).__module__].__doc__).partition("\n")[0])
              for name, make in PASSES]
     rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made from xegpu-blocks."),
-             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made from xetile.")]
+             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made from xetile."),
+             ("xegpu-older", "The earlier generation of XeGPU, made from xegpu-packed.")]
     return "\n".join(f"{name:<20} {what}" for name, what in rows)
 
 

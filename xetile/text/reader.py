@@ -65,6 +65,14 @@ _WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
 _APART = re.compile(r"(?<=[<x])(\d+) x (\w+)")
 
 
+def descriptor_of_tile(parser: Reader) -> Any:
+    """The descriptor that ``tile<...>`` stands for, None if that is not what is read next."""
+    if parser._current_token.text != "tile" or parser.descriptor is None:
+        return None
+    parser._consume_token()
+    return parser.descriptor(read_tensor_desc(parser))
+
+
 def plain_letters(text: str) -> str:
     """A text as MLIR's lexer takes it, each letter in its place: plain quotes, ``vector<16xindex  >``."""
     plain = text.replace("\u201c", '"').replace("\u201d", '"').replace("Vector<", "vector<")
@@ -238,6 +246,8 @@ class Reader(Parser):
             return _ATTRIBUTES[short](self)
         if name == "scatter" and not opened and not alias and not self.on_descriptor:
             return TileAttr(TileEncoding(scatter=True))
+        if name == "xegpu.tdesc_attr" and opened:
+            return TdescAttr(TdescAttr.parse_parameter(self))
         if name in SCATTERED and not opened and not alias:
             return TdescAttr((("scattered", True),))
         if not opened and not alias and "." not in name:
