@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device
+from conftest import require_device, require_ocloc, require_sycl_compiler
 from products import TYPES, Types, integers
 
 import xetile as xt
@@ -141,6 +141,19 @@ def test_loads_that_stay_give_what_was_there(what: str, where: str) -> None:
     a, b, c = (rng.integers(-5, 6, (16, 16)).astype(np.float32) for _ in range(3))
     expected = a @ (a if what == "both" else b) + c + (a if what == "use" else 0)
     between.on(where, target="cpu")[1,](a, b, c, what=what)
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("road", ["sycl", "ocloc"])
+def test_by_way_of_spirv(road: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text is C++ as well, and none of its words is strange to a compiler for GPUs."""
+    require_device()
+    require_ocloc() if road == "ocloc" else require_sycl_compiler()
+    monkeypatch.setenv("XETILE_SPIRV", road)
+    rng = np.random.default_rng(6)
+    a, b, c = (rng.integers(-5, 6, (16, 16)).astype(np.float32) for _ in range(3))
+    expected = a @ b + c
+    between.on("opencl:cpu", target="cpu")[1,](a, b, c)
     np.testing.assert_array_equal(c, expected)
 
 
