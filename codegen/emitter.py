@@ -74,6 +74,7 @@ class Emitter:
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int) -> None:
         self.rules, self.target, self.subgroup = rules, target, subgroup
         self.values: dict[SSAValue, Any] = {}
+        self.places: dict[SSAValue, Coordinate] = {}
         self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
@@ -148,11 +149,16 @@ class Emitter:
             return self.coordinate(owner.lhs).plus(self.coordinate(owner.rhs))
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
             return Coordinate("", owner.value.value.data)
-        return Coordinate(self.values[value])
+        return self.places.get(value) or Coordinate(self.values[value])
 
-    def enter(self) -> Loop:
-        """Begin a loop."""
-        self.loops.append(Loop(frozenset(self._names), self.depth))
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that there are."""
+        return frozenset(self._names)
+
+    def enter(self, outside: frozenset[str]) -> Loop:
+        """Begin a loop; ``outside`` are the names from before it."""
+        self.loops.append(Loop(outside, self.depth))
         return self.loops[-1]
 
     def function(self, text: str) -> None:

@@ -28,6 +28,8 @@ _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
 _CALL = ("XETILE_CALL", "__attribute__((noinline))")
 """The CPU's compiler takes seven times as long where every load of an edge is inlined."""
+_ROLLED = "XETILE_ROLLED"
+"""Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
 _FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer)")
 """The processor's instruction. OpenCL's ``prefetch`` is a call for each lane there, and SPIR-V has no word for this."""
 _TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
@@ -133,17 +135,18 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 
 def opencl_for_cpu(text: str) -> str:
-    """OpenCL C for the CPU device: with the builtins that it lacks, and calls that stay calls."""
+    """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
     return _defined(_FETCH) + _portable(text)
 
 
 def _portable(text: str) -> str:
     """The same for compilers that make SPIR-V."""
-    return f"{_defined(_CALL)}{_emulation(text)}{text}"
+    return f"{_defined(_CALL)}{_defined((_ROLLED, ''))}{_emulation(text)}{text}"
 
 
 def _defined(macro: tuple[str, str]) -> str:
-    return f"#define {' '.join(macro)}\n"
+    return f"#define {' '.join(macro)}
+"
 
 
 def _emulation(text: str) -> str:
@@ -154,7 +157,7 @@ def _emulation(text: str) -> str:
 def _by_sycl(text: Text, emulated: bool) -> bytes:
     if not emulated:
         return compile_sycl(text.sycl(None), *_FEATURES)
-    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}")
+    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{_ROLLED}")
 
 
 def _by_ocloc(text: Text, emulated: bool) -> bytes:

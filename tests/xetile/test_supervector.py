@@ -182,12 +182,16 @@ def promising(A, C, *, first, padding=None, in_bounds=True):
     xt.vector.transfer_write(v, C, (first, 0, 0), permutation=(1, 2), in_bounds=in_bounds)
 
 
-def test_a_promise_leaves_no_comparison_in_the_code() -> None:
+@pytest.mark.parametrize("target", ["pvc", "dg2", "cpu"])
+def test_a_promise_leaves_no_comparison_in_the_code(target: str) -> None:
     spec = xt.Spec((None, None, None), "f32")
-    held = promising.lower(spec, spec, first=1, target="pvc")
-    careful = promising.lower(spec, spec, first=1, padding=0, target="pvc")
+    held = promising.lower(spec, spec, first=1, target=target)
+    careful = promising.lower(spec, spec, first=1, padding=0, in_bounds=False, target=target)
     assert "cmpi" not in held.stages["xetile"]
     assert "cmpi" in careful.stages["xetile"]
+    assert not re.search(r"[<>]=? |\? ", held.opencl.replace("<<", "").replace(">>", "")), held.opencl
+    assert re.search(r"< ", careful.opencl)
+    assert str(xt.parse(held.stages["xetile"])) == held.stages["xetile"]
 
 
 def test_a_broken_promise_is_seen_by_numpy() -> None:

@@ -279,13 +279,20 @@ def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
         offsets, shape, strides = ([build.one(value) for value in group]
                                    for group in (operation.offsets, operation.shape, operation.strides))
         made = ops.InitTileOp(build.one(operation.source), offsets, shape, strides, result)
-        build.set(operation.result, build.emit(made))
+        build.set(operation.result, _promised(build, made, operation))
         return
     # reached element by element, with the strides that the array has
     offsets = [build.one(offset) for offset in operation.offsets]
     source, shape, strides = spelled_out(build, operation)
     made = ops.InitTileOp(source, offsets, shape, strides, result.with_(order=(1, 0)))
-    build.set(operation.result, build.emit(made))
+    build.set(operation.result, _promised(build, made, operation))
+
+
+def _promised(build: _Blocker, made: ops.InitTileOp, old: ops.InitTileOp) -> SSAValue:
+    """A new tile with the promise that the old one made."""
+    if ops.IN_BOUNDS in old.attributes:
+        made.attributes[ops.IN_BOUNDS] = old.attributes[ops.IN_BOUNDS]
+    return build.emit(made)
 
 
 def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:

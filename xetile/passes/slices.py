@@ -182,19 +182,21 @@ def _constants(build: Rebuilder, numbers: Sequence[int]) -> tuple[SSAValue, ...]
     return tuple(build.constant(number) for number in numbers)
 
 
-def whole(build: Rebuilder, array: SSAValue, vector: Attribute) -> Slice:
+def whole(build: Rebuilder, array: SSAValue, vector: Attribute, map_: WgMap | None) -> Slice:
     """The slice that is all of an array, for the one vector that ``vector_type_cast`` sees in it.
 
     Args:
         array: the memref, in the old kernel.
         vector: the type of the vector.
+        map_: how the vector, its rows collapsed, is dealt to the subgroups.
     """
     assert isinstance(vector, VectorType)
     source, shape = build.one(array), vector.get_shape()
     static, flat = static_form(source.type), collapsed(shape)
     if len(shape) == 2 or (not is_shared(source.type) and (static is None or static[1] != row_major(shape))):
         zeros = tuple(build.constant(0) for _ in shape)
-        return Slice(source, zeros, vector, tuple(range(len(shape))), checked=False)
+        return Slice(source, zeros, vector, tuple(range(len(shape))), checked=False, wg_map=map_)
     source, numbers = _matrix(build, source, flat, (flat[1], 1))
     zero = build.constant(0)
-    return Slice(source, (zero, zero), VectorType(vector.element_type, flat), (0, 1), checked=False, numbers=numbers)
+    return Slice(source, (zero, zero), VectorType(vector.element_type, flat), (0, 1), checked=False, wg_map=map_,
+                 numbers=numbers)

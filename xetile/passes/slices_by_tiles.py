@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntAttr, MemRefType, StridedLayoutAttr
+from xdsl.dialects.builtin import IntAttr, MemRefType, StridedLayoutAttr, UnitAttr
 from xdsl.ir import SSAValue
 
 from xegpu.dialect.comparisons import SelectOp
@@ -76,7 +76,10 @@ def _tile(build: Rebuilder, slice_: Slice, shape: Pair, map_: WgMap | None) -> S
     sizes, strides = numbers or ((), ())
     assert isinstance(slice_.source.type, MemRefType)
     parameters = TileParameters(shape, slice_.source.type.element_type, TileEncoding(_order(slice_), map_))
-    return build.emit(ops.InitTileOp(slice_.source, slice_.indices, sizes, strides, TileType(parameters)))
+    made = ops.InitTileOp(slice_.source, slice_.indices, sizes, strides, TileType(parameters))
+    if not slice_.checked:
+        made.attributes[ops.IN_BOUNDS] = UnitAttr()
+    return build.emit(made)
 
 
 def load(build: Rebuilder, slice_: Slice) -> SSAValue:

@@ -24,6 +24,7 @@ from xegpu.rewriting import Rebuilder, Rule, rewrite
 from xetile.dialect import ops
 from xetile.dialect.maps import map_of
 from xetile.dialect.supervector import NAME, ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
+from xetile.passes.large_vectors import spread_out
 from xetile.passes.slices import Slice, whole
 from xetile.passes.slices_by_elements import gather, masked_scatter
 from xetile.passes.slices_by_tiles import fits, load, store
@@ -35,7 +36,11 @@ class ToTiles:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with XeTile operations in the place of SuperVector ones; all vectors have two dimensions."""
-        return rewrite(module, lambda function: _Tiler(function).function(function))
+        return rewrite(module, lambda function: _tiled(spread_out(function)))
+
+
+def _tiled(function: func.FuncOp) -> func.FuncOp:
+    return _Tiler(function).function(function)
 
 
 def is_supervector(module: Operation) -> bool:
@@ -98,12 +103,12 @@ def _type_cast(build: _Tiler, operation: TypeCastOp) -> None:
 
 
 def _load(build: _Tiler, operation: memref.LoadOp) -> None:
-    slice_ = whole(build, operation.memref, operation.res.type)
+    slice_ = whole(build, operation.memref, operation.res.type, map_of(operation.res))
     build.set(operation.res, load(build, slice_) if fits(slice_) else gather(build, slice_))
 
 
 def _store(build: _Tiler, operation: memref.StoreOp) -> None:
-    slice_ = whole(build, operation.memref, operation.value.type)
+    slice_ = whole(build, operation.memref, operation.value.type, map_of(operation.value))
     (store if fits(slice_) else masked_scatter)(build, slice_, build.one(operation.value))
 
 

@@ -71,7 +71,7 @@ def _dim(parser: Any, name: str) -> Operation:
     parser.parse_punctuation(",")
     axis = _bound(parser)
     parser.parse_punctuation(":")
-    return memref.DimOp.from_source_and_index(parser.resolve_operand(source, parser.parse_type()), axis)
+    return memref.DimOp(parser.resolve_operand(source, parser.parse_type()), axis)
 
 
 RULES: dict[str, Callable[[Any, str], Operation]] = {"constant": _constant, "for": _for, "alloc": _alloc, "dim": _dim}
