@@ -145,8 +145,7 @@ def _portable(text: str) -> str:
 
 
 def _defined(macro: tuple[str, str]) -> str:
-    return f"#define {' '.join(macro)}
-"
+    return f"#define {' '.join(macro)}\n"
 
 
 def _emulation(text: str) -> str:
