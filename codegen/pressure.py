@@ -32,13 +32,15 @@ def _peak(block: Block) -> int:
     ends: dict[Operation, list[SSAValue]] = defaultdict(list)
     for value, operation in last.items():
         ends[operation].append(value)
-    alive = {value: size for value in block.args if (size := _bytes(value)) and value in last}
+    alive: dict[SSAValue, int] = {}
+    alive |= {value: size for value in block.args if (size := _bytes(value)) and value in last}
     total = peak = sum(alive.values())
     for operation in block.ops:
         if within := [_peak(inner) for region in operation.regions for inner in region.blocks]:
             carried = sum(alive.get(value, 0) for value in {*operation.operands})
             peak = max(peak, total - carried + max(within))
-        total -= sum(alive.pop(value, 0) for value in ends[operation])
+        for value in ends[operation]:
+            total -= alive.pop(value, 0)
         if not isinstance(operation, (*_VIEWS, *_FREE)):
             made = {value: size for value in operation.results if (size := _bytes(value)) and value in last}
             alive |= made
