@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.fragments import Coordinate, Fragment, empty, vector_type, width_of
+from codegen.inside import Inside
 from xegpu.constants import number
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
@@ -83,6 +84,7 @@ class Emitter:
         self.needs_named_barriers = False
         self.depth = 1
         self.loops: list[Loop] = []
+        self.inside: Inside | None = None
         self.block: Block | None = None
         self._place = self._printed = ""
         self._names: set[str] = set(_RESERVED)

@@ -43,7 +43,7 @@ settings.load_profile(PROFILE)
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """For tests marked ``unoptimised`` the CPU device's compiler leaves out what takes four fifths of its time."""
-    quick = item.get_closest_marker("unoptimised") and not THOROUGH
+    quick = item.get_closest_marker("unoptimised") and not item.get_closest_marker("optimised") and not THOROUGH
     os.environ["XETILE_BUILD_OPTIONS"] = "-cl-opt-disable" if quick else ""
 
 
@@ -83,6 +83,14 @@ def require_mlir_opt() -> str:
     program = os.environ.get("XETILE_MLIR_OPT") or shutil.which("mlir-opt")
     if not program or not shutil.which(program):
         unavailable("needs mlir-opt of LLVM 23: set XETILE_MLIR_OPT")
+    return program
+
+
+def require_chromium() -> str:
+    """The path of a Chromium; without it the test is skipped."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        unavailable("needs a Chromium: install the package chromium")
     return program
 
 

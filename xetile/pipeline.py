@@ -51,7 +51,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("xegpu-blocks", lambda options: ToXeGPU(options.target)),
     ("xegpu-packed", lambda options: Pack()),
     ("xegpu-lanes", lambda options: Distribute(options.target)),
-    ("xegpu-scheduled", lambda options: Schedule()),
+    ("xegpu-scheduled", lambda options: Schedule(options.target)),
     ("xegpu-counted", lambda options: Counters()),
     ("xegpu", lambda options: Legalise(options.target, options.access)),
 )
