@@ -34,7 +34,7 @@ _STEPS = (8, 4, 2)
 _PRODUCTS = 256
 """Products in a loop that was unrolled by itself: more of them gain nothing and cost room for code."""
 _MESSAGES = 40
-"""Messages in such a loop: a thread can tell 32 of them apart that are under way, and waits in many places beyond that."""
+"""Messages in such a loop: a thread tells 32 apart that are under way, and beyond that waits in many places."""
 _FAR = 512
 """Distances, in elements, that a block message takes are less than this."""
 _PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, ExtractStridedSliceOp, ShapeCastOp,
