@@ -21,6 +21,7 @@ from codegen import (
     branches,
     comparisons,
     elementwise,
+    hints,
     lanes,
     loaded_products,
     loops,
@@ -305,7 +306,7 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
         kind = "read_transform" if operation.packed is not None else "read"
         name, pointer = block_builtin(kind, desc), _pointer_type(kind, desc)
         arguments = _block_arguments(emitter, operation.desc)
-    emitter.line(f"{name}({arguments}, (private {pointer} *){array});")
+    hints.block_call(emitter, name, arguments, f"(private {pointer} *){array}", hints.number(emitter, operation))
     emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
     truth.from_memory(emitter, operation.result)
 
@@ -330,15 +331,17 @@ def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")
     pointer = _pointer_type("write", desc)
     arguments = _block_arguments(emitter, operation.desc)
-    emitter.line(f"{block_builtin('write', desc)}({arguments}, (private {pointer} *){array});")
+    hints.block_call(emitter, block_builtin("write", desc), arguments, f"(private {pointer} *){array}",
+                     hints.number(emitter, operation))
 
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchNdOp) -> None:
     desc = ops.desc_of(operation.desc)
-    if addresses.prefetch(emitter, emitter.values[operation.desc], desc):
+    cache = hints.number(emitter, operation) or addresses.CACHED
+    if addresses.prefetch(emitter, emitter.values[operation.desc], desc, cache):
         return
-    name = block_builtin("prefetch", desc)
-    emitter.line(f"{name}({_block_arguments(emitter, operation.desc)});")
+    hints.block_call(emitter, block_builtin("prefetch", desc), _block_arguments(emitter, operation.desc), "",
+                     0 if cache == addresses.CACHED else cache)
 
 
 def _extract(emitter: Emitter, operation: xvector.ExtractOp) -> None:
