@@ -22,7 +22,7 @@ def build_log(queue: Queue, source: str | bytes, options: str) -> str:
 
     Empty if the OpenCL library or the device is not found: this serves an error message and must not raise another.
     """
-    library = _library()
+    library = opencl_library()
     if library is None:
         return ""
     wanted = (queue.sycl_device.name, queue.sycl_device.driver_version)
@@ -33,7 +33,8 @@ def build_log(queue: Queue, source: str | bytes, options: str) -> str:
 
 
 @cache
-def _library() -> Any:
+def opencl_library() -> Any:
+    """The OpenCL loader, as ctypes sees it: the one that dpctl uses, else the system's; None without any."""
     for name in (*_installed_by_pip(), "libOpenCL.so.1"):
         try:
             library: Any = ctypes.CDLL(name)

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.fragments import Coordinate, Fragment, empty, vector_type, width_of
+from codegen.inside import Inside
 from xegpu.constants import number
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
@@ -24,6 +25,8 @@ Rule = Callable[["Emitter", Any], None]
 
 CALL = "XETILE_CALL"
 """What stands before a function's type; a prelude may define it to keep calls as calls."""
+FETCH = "XETILE_FETCH"
+"""What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
 _RESERVED = frozenset([
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
     "float", "for", "goto", "half", "if", "inline", "int", "long", "register", "return", "short", "signed",
@@ -72,6 +75,7 @@ class Emitter:
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int) -> None:
         self.rules, self.target, self.subgroup = rules, target, subgroup
         self.values: dict[SSAValue, Any] = {}
+        self.places: dict[SSAValue, Coordinate] = {}
         self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
@@ -79,6 +83,7 @@ class Emitter:
         self.needs_named_barriers = False
         self.depth = 1
         self.loops: list[Loop] = []
+        self.inside: Inside | None = None
         self.block: Block | None = None
         self._place = self._printed = ""
         self._names: set[str] = set(_RESERVED)
@@ -146,11 +151,16 @@ class Emitter:
             return self.coordinate(owner.lhs).plus(self.coordinate(owner.rhs))
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
             return Coordinate("", owner.value.value.data)
-        return Coordinate(self.values[value])
+        return self.places.get(value) or Coordinate(self.values[value])
 
-    def enter(self) -> Loop:
-        """Begin a loop."""
-        self.loops.append(Loop(frozenset(self._names), self.depth))
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that there are."""
+        return frozenset(self._names)
+
+    def enter(self, outside: frozenset[str]) -> Loop:
+        """Begin a loop; ``outside`` are the names from before it."""
+        self.loops.append(Loop(outside, self.depth))
         return self.loops[-1]
 
     def function(self, text: str) -> None:

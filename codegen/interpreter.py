@@ -319,6 +319,8 @@ def _size(type_: Attribute) -> int:
     if not isinstance(type_, VectorType) and not is_shared(type_):
         return 0
     assert isinstance(type_, (VectorType, MemRefType))
+    if isinstance(type_.element_type, VectorType):  # another sight of an array that counts itself
+        return 0
     return math.prod(type_.get_shape()) * of_mlir(type_.element_type).compute.itemsize
 
 

@@ -2,24 +2,26 @@
 
     for (int k = first; k < end; ++k) { b[k * 4 + 0] = B[(row + k) * pitch + column + lane]; ... }     once
     for (int k = first; k < end; ++k) {                                                  a few rows at a time
+      XETILE_FETCH(&B[(row + K + k) * pitch + column]);
       const float b0 = b[k * 4 + 0], ...;  float a0;
       a0 = A0[k]; c0 = fma(a0, b0, c0); c1 = fma(a0, b1, c1); ...
     }
 
-A subgroup's lanes are the elements of a vector register, along N. The rows of B are copied next to each other first: in
-the array they may compete for the same lines of the cache. A's numbers are the same for all lanes, so that one
-instruction spreads each of them. As many accumulators as stay in registers go through all of K at a time; a variable
-each, since a vector of several would be taken apart and put together at each step.
+A subgroup's lanes are the elements of a vector register, along N. The rows of B are copied next to each other first:
+in the array they may compete for the same lines of the cache. A's numbers are the same for all lanes, so that one
+instruction spreads each of them. What the next step along K needs of B is fetched meanwhile, a line at a time: its
+rows are pages apart, which no processor foresees. As many accumulators as stay in registers go through all of K at a
+time; a variable each, since a vector of several would be taken apart and put together at each step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
-from codegen.emitter import Emitter, Rule, atom
+from codegen.emitter import FETCH, Emitter, Rule, atom
 from codegen.fragments import Descriptor, Fragment
 from codegen.products import narrowed, widened
 from xegpu.dialect import ops
@@ -32,6 +34,8 @@ _WIDEST = 4
 """Vectors of B that stand beside them, at most."""
 _EXACT = 1 << 24
 """Sums of integers are exact in float32 up to here."""
+_LINE = 64
+"""Bytes of a line of the cache."""
 _LOOP = "#pragma clang loop vectorize(disable)"
 """The lanes are the vector. The compiler's other choice, a vector along K, takes gathers."""
 
@@ -52,6 +56,23 @@ class _Names:
     def of(cls, emitter: Emitter) -> _Names:
         """New names."""
         return cls(*(emitter.name(hint) for hint in ("lane", "first", "end", "k", "row", "b_panel", "number")))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is summed up at a time.
+
+    Attributes:
+        rows: rows of A.
+        vectors: vectors of columns of B.
+        fetched: the lines of B's rows, 64 bytes each, that are fetched for the next step meanwhile.
+        copied: whether B was copied, or is read where it is because no other rows of A need it.
+    """
+
+    rows: range
+    vectors: range
+    fetched: range = range(0)
+    copied: bool = True
 
 
 class _Product:
@@ -107,20 +128,31 @@ def _text(product: _Product, sums: list[str]) -> Iterator[str]:
     yield f"  const int {names.first} = clamp(-({a.column}), 0, {product.k}), " \
           f"{names.end} = clamp({a.width} - ({a.column}), 0, {product.k});"
     yield f"  if ({names.first} < {names.end} && {a.row} + {product.m} > 0 && {a.row} < {a.height}) {{"
-    yield f"    float {names.b}[{product.k * product.across}];" if product.total == "float" else \
-        f"    int {names.b}[{product.k * product.across}];"
+    yield f"    {product.total} {names.b}[{product.k * product.across}];"
     yield f"    if ({b.row} + {names.first} >= 0 && {b.row} + {names.end} <= {b.height} && {b.column} >= 0 && " \
           f"{b.column} + {product.n} <= {b.width}) {{"
-    yield from _copied(product, checked=False)
+    parts = [_Part(range(row, row + rows), range(first, first + width))
+             for first, width in _even(product.across, _WIDEST)
+             for row, rows in _even(product.m, _ACCUMULATORS // width)]
+    once = len(parts[0].rows) == product.m
+    yield from _sums(product, sums, parts, copied=False) if once else _copied(product, checked=False)
     yield "    } else {"
     yield from _copied(product, checked=True)
+    if once:
+        yield from _sums(product, sums, parts, copied=True)
     yield "    }"
-    vectors = _even(product.across, _WIDEST)
-    for first, width in vectors:
-        for row, rows in _even(product.m, _ACCUMULATORS // width):
-            yield from _rows(product, sums, range(row, row + rows), range(first, first + width))
+    if not once:
+        yield from _sums(product, sums, parts, copied=True)
     yield "  }"
     yield "}"
+
+
+def _sums(product: _Product, sums: list[str], parts: list[_Part], *, copied: bool) -> Iterator[str]:
+    """Lines that add up all parts; each fetches its share of the lines that the next step along K reads of B."""
+    lines = -(-product.n * product.types[1].bytes // _LINE) if product.b.step == "1" else 0
+    for position, part in enumerate(parts):
+        fetched = range(position, lines, len(parts))
+        yield from _rows(product, sums, replace(part, fetched=fetched, copied=copied))
 
 
 def _even(total: int, most: int) -> list[tuple[int, int]]:
@@ -133,7 +165,7 @@ def _even(total: int, most: int) -> list[tuple[int, int]]:
 def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
     """Lines that copy the tile of B, widened; what lies outside is zero."""
     names, b, (_, dtype) = product.names, product.b, product.types
-    step = "" if b.step == "1" else f" * (long){b.step}"
+    step = _times(b.step)
     yield f"      {_LOOP}"
     yield f"      for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
     yield (f"        {b.array.space} const {dtype.opencl} *{names.row} = {b.array.name} + "
@@ -148,11 +180,11 @@ def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
     yield "      }"
 
 
-def _rows(product: _Product, sums: list[str], rows: range, vectors: range) -> Iterator[str]:
+def _rows(product: _Product, sums: list[str], part: _Part) -> Iterator[str]:
     """Lines that add the products of a few rows of A to their sums, of rows inside the array."""
     a = product.a
-    first, end = (f"{a.row} + {row}" for row in (rows.start, rows.stop))
-    names = {(row, vector): sums[product.place(row, vector)] for row in rows for vector in vectors}
+    first, end = (f"{a.row} + {row}" for row in (part.rows.start, part.rows.stop))
+    names = {(row, vector): sums[product.place(row, vector)] for row in part.rows for vector in part.vectors}
     direct = product.dtype.is_float == (product.total == "float") and product.dtype not in (bf16, f16)
     yield f"    if ({first} < {a.height} && {end} > 0) {{"
     if not direct:
@@ -160,9 +192,9 @@ def _rows(product: _Product, sums: list[str], rows: range, vectors: range) -> It
         yield f"      {product.total} " + ", ".join(
             f"{totals[place]} = {_opened(product, name)}" for place, name in names.items()) + ";"
     yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
-    yield from _steps(product, names if direct else totals, rows, vectors, checked=False)
+    yield from _steps(product, names if direct else totals, part, checked=False)
     yield "      } else {"
-    yield from _steps(product, names if direct else totals, rows, vectors, checked=True)
+    yield from _steps(product, names if direct else totals, part, checked=True)
     yield "      }"
     if not direct:
         yield from (f"      {name} {_closed(product, totals[place])};" for place, name in names.items())
@@ -181,27 +213,47 @@ def _closed(product: _Product, total: str) -> str:
     return f"+= convert_int({total})" if product.total == "float" else f"+= {total}"
 
 
-def _steps(product: _Product, sums: dict[tuple[int, int], str], rows: range, vectors: range, *,
-           checked: bool) -> Iterator[str]:
+def _steps(product: _Product, sums: dict[tuple[int, int], str], part: _Part, *, checked: bool) -> Iterator[str]:
     names, a, (dtype, _) = product.names, product.a, product.types
-    step = "" if a.step == "1" else f" * (long){a.step}"
-    pointers = {row: f"{names.row}_{row}" for row in rows}
+    step = _times(a.step)
+    pointers = {row: f"{names.row}_{row}" for row in part.rows}
     for row, pointer in pointers.items():
         yield (f"        {a.array.space} const {dtype.opencl} *{pointer} = {a.array.name} + "
                f"({a.row} + {row}) * (long){a.pitch} + {atom(str(a.column))}{step};")
     yield f"        {_LOOP}"
     yield f"        for (int {names.k} = {names.first}; {names.k} < {names.end}; ++{names.k}) {{"
-    columns = {vector: f"{names.b}_{vector}" for vector in vectors}
-    yield f"          const {product.total} " + ", ".join(
-        f"{name} = {names.b}[{names.k} * {product.across} + {vector}]" for vector, name in columns.items()) + ";"
+    columns = {vector: f"{names.b}_{vector}" for vector in part.vectors}
+    yield from (f"          {line}" for line in _numbers_of_b(product, part, columns))
     yield f"          {product.total} {names.number};"
     for row, pointer in pointers.items():
         value = widened(f"{pointer}[{names.k}{step}]", dtype, 1, product.total)
         if checked:
             value = f"(uint)({a.row} + {row}) < (uint){a.height} ? {value} : 0"
-        added = (f"{sums[row, vector]} = {_added(product, columns[vector], sums[row, vector])};" for vector in vectors)
+        totals = {sums[row, vector]: column for vector, column in columns.items()}
+        added = (f"{total} = {_added(product, column, total)};" for total, column in totals.items())
         yield f"          {names.number} = {value}; {' '.join(added)}"
     yield "        }"
+
+
+def _numbers_of_b(product: _Product, part: _Part, columns: dict[int, str]) -> Iterator[str]:
+    """Lines that name the numbers of one row of B, and fetch those of the row below the tile."""
+    names, b, (_, dtype) = product.names, product.b, product.types
+    pointer = f"{b.array.space} const {dtype.opencl} *{names.row} = {b.array.name} + "
+    if part.fetched or not part.copied:
+        yield f"{pointer}({b.row} + {names.k}) * (long){b.pitch} + ({b.column}){_times(b.step)};"
+    for line in part.fetched:
+        yield f"{FETCH}({names.row} + {product.k} * (long){b.pitch} + {line * _LINE // dtype.bytes});"
+    if part.copied:
+        values = [f"{names.b}[{names.k} * {product.across} + {vector}]" for vector in columns]
+    else:
+        places = (f"({vector * product.emitter.subgroup} + {names.lane}){_times(b.step)}" for vector in columns)
+        values = [widened(f"{names.row}[{place}]", dtype, 1, product.total) for place in places]
+    pairs = zip(columns.values(), values, strict=True)
+    yield f"const {product.total} {', '.join(f'{name} = {value}' for name, value in pairs)};"
+
+
+def _times(step: str) -> str:
+    return "" if step == "1" else f" * (long){step}"
 
 
 def _added(product: _Product, column: str, total: str) -> str:

@@ -1,56 +1,187 @@
-"""``scf.for`` in OpenCL C: carried values are variables that the loop's end assigns."""
+"""``scf.for`` in OpenCL C: carried values are variables that the loop's end assigns.
+
+One loop, or where several steps stand in its body (:mod:`codegen.unrolling`) that and one for what is left over.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue, Use
+from xdsl.traits import Pure
 
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
+from codegen.inside import Inside
+from codegen.unrolling import ROLLED, steps_of, trips_of
 from xegpu.dialect.loaded_products import LoadMadOp
+from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, StoreNdOp
 from xegpu.dtypes import of_mlir
+from xegpu.loop_options import UNROLL
 from xegpu.origins import makings
+
+_AS_IT_IS = "__attribute__((opencl_unroll_hint(1)))"
+"""Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
+_ASKED = "; what is asked;"
+"""Stands for the head of a loop whose body says what it asks."""
+_STAYS = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
-    block, text = loop.body.block, emitter.enter()
-    variables: list[str] = []
-    wanders = [len(makings(argument)) > 1 for argument in block.args[1:]]
-    single = [_sums(argument) for argument in block.args[1:]]
-    for argument, initial, moves, alone in zip(block.args[1:], loop.iter_args, wanders, single, strict=True):
-        if alone:
-            variables += _carried_words(emitter, argument, initial)
-            continue
-        emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
-        variables += changing
-    counter = emitter.name(block.args[0].name_hint or "i")
-    emitter.values[block.args[0]] = counter
-    place = len(emitter.lines)
-    emitter.line(f"for (int {counter} = {start}; {counter} < {stop}; {counter} += {step}) {{")
-    emitter.depth += 1
-    for operation in block.ops:
-        if isinstance(operation, scf.YieldOp):
-            ends = zip(operation.operands, wanders, single, strict=True)
-            new = [part for value, moves, alone in ends
-                   for part in (emitter.words(value) if alone else parts(emitter.values[value], moves))]
-            kept = zip(block.args[1:], wanders, single, strict=True)
-            rebind(emitter, variables, new, [t for a, moves, alone in kept for t in (
-                [""] * len(emitter.split[a]) if alone else types(emitter.values[a], moves))])
+    outside, held, variables = emitter.names, [], []
+    for argument, initial in zip(loop.body.block.args[1:], loop.iter_args, strict=True):
+        moves, single = len(makings(argument)) > 1, _sums(argument)
+        if single:
+            changing = list(_carried_words(emitter, argument, initial))
         else:
-            emitter.emit(operation)
+            emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
+        held.append(_Held(emitter.values[argument], tuple(changing) if single else None, moves))
+        variables += changing
+    counter = emitter.name(loop.body.block.args[0].name_hint or "k")
+    text = _Text(loop, counter, step, 1, held, variables, outside)
+    steps, trips, asked = steps_of(loop, emitter.target), trips_of(loop), UNROLL in loop.attributes
+    far = f"{counter} += {_times(steps, step)}"
+    if _peels(emitter, loop) and _peeled(emitter, replace(text, steps=steps), start, stop, far):
+        _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
+    elif steps == 1 or (asked and trips is not None and trips % steps == 0):
+        _steps(emitter, replace(text, steps=steps), f"int {counter} = {start}; {counter} < {stop}; {far}")
+    else:
+        emitter.line(f"int {counter} = {start};")
+        emitter.lines += [] if asked else [f"#ifndef {ROLLED}"]
+        _steps(emitter, replace(text, steps=steps), f"; {counter} < {stop} - {_times(steps - 1, step)}; {far}")
+        emitter.lines += [] if asked else ["#endif"]
+        _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
+    for result, value in zip(loop.results, held, strict=True):
+        value.become(emitter, result)
+
+
+def _peels(emitter: Emitter, loop: scf.ForOp) -> bool:
+    """Whether a loop is written twice, first for blocks that lie inside: a straight one of products without block IO.
+
+    A barrier must be one and the same for all subgroups, and they may leave the first loop at different times.
+    """
+    body = loop.body.block.ops
+    return not emitter.target.block_io and any(isinstance(operation, DpasOp) for operation in body) and all(
+        isinstance(operation, _STAYS) or (operation.has_trait(Pure) and not operation.regions) for operation in body)
+
+
+def _peeled(emitter: Emitter, text: _Text, start: str, stop: str, far: str) -> bool:
+    """Write the loop over steps all of whose blocks lie inside their arrays, if that is known in front of them."""
+    first = len(emitter.lines)
+    emitter.line(f"int {text.counter} = {start};")
+    emitter.inside = Inside(emitter.names)
+    _steps(emitter, text, _ASKED)
+    inside, emitter.inside = emitter.inside, None
+    if not (condition := inside.condition()):
+        del emitter.lines[first:]
+        return False
+    end = stop if text.steps == 1 else f"{stop} - {_times(text.steps - 1, text.step)}"
+    head = f"; {text.counter} < {end} && {condition}; {far}"
+    emitter.lines[first:] = [line.replace(f"for ({_ASKED})", f"for ({head})") for line in emitter.lines[first:]]
+    return True
+
+
+def _times(steps: int, step: str) -> str:
+    return str(steps * int(step)) if step.isdigit() else f"{steps} * {step}"
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A value that a loop carries, as it is before or after a step.
+
+    Attributes:
+        value: what it is in the text.
+        words: its words one by one, where it is summed up so.
+        moves: whether it is a descriptor that may go to another array.
+    """
+
+    value: Any
+    words: tuple[str, ...] | None
+    moves: bool
+
+    @property
+    def parts(self) -> list[str]:
+        """The expressions of its variables."""
+        return parts(self.value, self.moves) if self.words is None else list(self.words)
+
+    @property
+    def types(self) -> list[str]:
+        """The C types of its variables, empty where they follow from the variables themselves."""
+        return types(self.value, self.moves) if self.words is None else [""] * len(self.words)
+
+    def become(self, emitter: Emitter, value: SSAValue) -> None:
+        """Make it what ``value`` is from here on."""
+        emitter.values[value] = self.value
+        if self.words is not None:
+            emitter.split[value] = self.words
+
+
+@dataclass(frozen=True)
+class _Text:
+    """What is written of a loop, once or twice.
+
+    Attributes:
+        counter, step: the counter's name, and what it grows by at a step.
+        steps: how many steps stand in the body.
+        held, variables: what the loop carries, and the variables that it is in.
+        outside: names that were there before the loop.
+    """
+
+    loop: scf.ForOp
+    counter: str
+    step: str
+    steps: int
+    held: list[_Held]
+    variables: list[str]
+    outside: frozenset[str]
+
+
+def _steps(emitter: Emitter, text: _Text, head: str) -> None:
+    """A loop with some steps in its body, and before it what stays as it is in all of them."""
+    before, place = emitter.enter(text.outside), len(emitter.lines)
+    emitter.line(f"for ({head}) {{")
+    emitter.depth += 1
+    counter, *arguments = text.loop.body.block.args
+    held = text.held
+    for position in range(text.steps):
+        _count(emitter, counter, text, position)
+        for argument, value in zip(arguments, held, strict=True):
+            value.become(emitter, argument)
+        held = _body(emitter, text.loop, held)
+    rebind(emitter, text.variables, [part for value in held for part in value.parts],
+           [type_ for value in text.held for type_ in value.types])
     emitter.depth -= 1
     emitter.line("}")
     emitter.loops.pop()
-    emitter.lines[place:place] = text.ahead
-    for result, argument in zip(loop.results, block.args[1:], strict=True):
-        emitter.values[result] = emitter.values[argument]
-        if argument in emitter.split:
-            emitter.split[result] = emitter.split[argument]
+    as_it_is = ["  " * emitter.depth + _AS_IT_IS] if before.payloads and trips_of(text.loop) is not None else []
+    emitter.lines[place:place] = [*before.ahead, *as_it_is]
+
+
+def _body(emitter: Emitter, loop: scf.ForOp, held: list[_Held]) -> list[_Held]:
+    """Write one step; what it yields in the place of what it was given."""
+    for operation in loop.body.block.ops:
+        if not isinstance(operation, scf.YieldOp):
+            emitter.emit(operation)
+            continue
+        return [_Held(emitter.values[new], None if old.words is None else emitter.words(new), old.moves)
+                for new, old in zip(operation.operands, held, strict=True)]
+    return []
+
+
+def _count(emitter: Emitter, argument: SSAValue, text: _Text, position: int) -> None:
+    """Say what the counter is at one of the steps."""
+    if text.step.isdigit() or not position:
+        ahead = position * int(text.step) if position else 0
+        emitter.places[argument] = place = Coordinate(text.counter, ahead)
+        emitter.values[argument] = str(place)
+        return
+    name = emitter.name(text.counter)
+    emitter.line(f"const int {name} = {text.counter} + {_times(position, text.step)};")
+    emitter.places[argument], emitter.values[argument] = Coordinate(name), name
 
 
 def _sums(argument: SSAValue) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,12 +13,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from codegen import disk_cache
 from xegpu.errors import TargetError, ToolError
 from xegpu.targets import TARGETS
 
 OCLOC_DEVICES: Mapping[str, str] = {target.name: target.ocloc for target in TARGETS.values() if target.ocloc}
 """Our targets under the names that ocloc's ``-device`` takes."""
 
+_LENGTH = 8
 _SECONDS = 600  # a compiler that takes longer hangs
 _HINT = "install Debian's or Ubuntu's package intel-ocloc, or set XETILE_OCLOC to the program"
 
@@ -108,6 +111,32 @@ def compile_spirv(source: str, target: str, options: str = "") -> bytes:
 
 @cache
 def _compiled(ocloc: str, source: str | bytes, target: str, options: str, mode: str, suffix: str) -> DeviceBinary:
+    stored = disk_cache.kept("ocloc", lambda: (source, target, options, mode, *_identity(ocloc)),
+                             lambda: _stored(_compile(ocloc, source, target, options, mode, suffix)))
+    size = int.from_bytes(stored[:_LENGTH], "little") + _LENGTH
+    return DeviceBinary(target, stored[size:], stored[_LENGTH:size].decode())
+
+
+def _stored(binary: DeviceBinary) -> bytes:
+    """A binary as the cache keeps it: the length of what the compiler printed, that, and the binary."""
+    log = binary.log.encode()
+    return len(log).to_bytes(_LENGTH, "little") + log + binary.data
+
+
+@cache
+def _identity(ocloc: str) -> tuple[str, ...]:
+    """Which compiler it is: where it lies, when it was written, and the version that it says."""
+    status = os.stat(shutil.which(ocloc) or ocloc)
+    with tempfile.TemporaryDirectory(prefix="xetile-") as name:
+        try:
+            said = _run([ocloc, "query", "OCL_DRIVER_VERSION"], Path(name), "ocloc does not say its version")
+        except ToolError:  # an older one
+            said = ""
+        files = "".join(file.read_text(errors="replace") for file in sorted(Path(name).iterdir()))
+    return os.path.realpath(ocloc), str(status.st_mtime_ns), str(status.st_size), said, files
+
+
+def _compile(ocloc: str, source: str | bytes, target: str, options: str, mode: str, suffix: str) -> DeviceBinary:
     device = _device_name(target)
     with tempfile.TemporaryDirectory(prefix="xetile-") as name:
         folder = Path(name)
@@ -126,26 +155,34 @@ def disassemble(binary: DeviceBinary) -> Disassembly:
     Raises:
         ToolError: ocloc is missing or failed, or cannot decode this device.
     """
+    ocloc = find_ocloc()
+    stored = disk_cache.kept("disassembly", lambda: (binary.data, binary.target, *_identity(ocloc)),
+                             lambda: json.dumps(_disassembled(ocloc, binary)).encode())
+    return Disassembly(binary.target, {name: KernelFacts(**facts) for name, facts in json.loads(stored).items()})
+
+
+def _disassembled(ocloc: str, binary: DeviceBinary) -> dict[str, dict[str, str | int]]:
+    """The fields of every kernel's :class:`KernelFacts`, by its name."""
     with tempfile.TemporaryDirectory(prefix="xetile-") as name:
         folder = Path(name)
         (folder / "kernel.bin").write_bytes(binary.data)
         device = _device_name(binary.target)
-        command = [find_ocloc(), "disasm", "-file", "kernel.bin", "-device", device, "-dump", "dump"]
+        command = [ocloc, "disasm", "-file", "kernel.bin", "-device", device, "-dump", "dump"]
         log = _run(command, folder, f"ocloc cannot disassemble for {binary.target}")
-        return _read_dump(folder / "dump", binary.target, log)
+        return _read_dump(folder / "dump", log)
 
 
-def _read_dump(dump: Path, target: str, log: str) -> Disassembly:
+def _read_dump(dump: Path, log: str) -> dict[str, dict[str, str | int]]:
     information = dump / ".ze_info"
     if not information.exists():
         raise ToolError("ocloc's disassembly holds no .ze_info", log=log)
-    kernels = {}
+    kernels: dict[str, dict[str, str | int]] = {}
     for name, facts in read_ze_info(information.read_text()).items():
         text = dump / f".text.{name}.asm"
         if not text.exists():
             raise ToolError(f"ocloc could not decode kernel {name}", "is libiga64 installed beside ocloc?", log=log)
-        kernels[name] = KernelFacts(name, text.read_text(), **facts)
-    return Disassembly(target, kernels)
+        kernels[name] = {"name": name, "asm": text.read_text(), **facts}
+    return kernels
 
 
 def read_ze_info(text: str) -> dict[str, dict[str, int]]:

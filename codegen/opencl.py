@@ -19,6 +19,7 @@ from codegen import (
     addresses,
     block_vectors,
     branches,
+    cache_hints,
     comparisons,
     elementwise,
     hints,
@@ -35,7 +36,7 @@ from codegen import (
     truth,
 )
 from codegen.batches import matrix
-from codegen.emitter import CALL, Emitter, Rule, atom
+from codegen.emitter import CALL, FETCH, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from codegen.pressure import live_bytes
 from xegpu import barriers
@@ -120,7 +121,9 @@ def emit(function: func.FuncOp, target: Target) -> Source:
 
 def _pragmas(text: str) -> list[str]:
     lines = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if "half" in text else []
-    return [*lines, f"#ifndef {CALL}\n#define {CALL}\n#endif\n\n"] if CALL in text else lines
+    defined = [name for word, name in ((CALL, CALL), (FETCH, f"{FETCH}(pointer)")) if word in text]
+    lines += [f"#ifndef {name.partition('(')[0]}\n#define {name}\n#endif\n" for name in defined]
+    return [*lines, "\n"] if defined else lines
 
 
 def _parameters(emitter: Emitter, function: func.FuncOp) -> list[str]:
@@ -306,7 +309,8 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
         kind = "read_transform" if operation.packed is not None else "read"
         name, pointer = block_builtin(kind, desc), _pointer_type(kind, desc)
         arguments = _block_arguments(emitter, operation.desc)
-    hints.block_call(emitter, name, arguments, f"(private {pointer} *){array}", hints.number(emitter, operation))
+    cache = cache_hints.number(emitter, operation)
+    cache_hints.block_call(emitter, name, arguments, f"(private {pointer} *){array}", cache)
     emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
     truth.from_memory(emitter, operation.result)
 
@@ -331,17 +335,17 @@ def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")
     pointer = _pointer_type("write", desc)
     arguments = _block_arguments(emitter, operation.desc)
-    hints.block_call(emitter, block_builtin("write", desc), arguments, f"(private {pointer} *){array}",
-                     hints.number(emitter, operation))
+    cache = cache_hints.number(emitter, operation)
+    cache_hints.block_call(emitter, block_builtin("write", desc), arguments, f"(private {pointer} *){array}", cache)
 
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchNdOp) -> None:
     desc = ops.desc_of(operation.desc)
-    cache = hints.number(emitter, operation) or addresses.CACHED
+    cache = cache_hints.number(emitter, operation) or addresses.CACHED
     if addresses.prefetch(emitter, emitter.values[operation.desc], desc, cache):
         return
-    hints.block_call(emitter, block_builtin("prefetch", desc), _block_arguments(emitter, operation.desc), "",
-                     0 if cache == addresses.CACHED else cache)
+    cache_hints.block_call(emitter, block_builtin("prefetch", desc), _block_arguments(emitter, operation.desc), "",
+                           0 if cache == addresses.CACHED else cache)
 
 
 def _extract(emitter: Emitter, operation: xvector.ExtractOp) -> None:
@@ -396,7 +400,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
-    **positions.RULES, **scattered.RULES,
+    **hints.RULES, **positions.RULES, **scattered.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
     **loaded_products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,

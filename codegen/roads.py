@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from codegen.devices import Queue, needs_spirv
+from codegen.emitter import FETCH
 from codegen.log import LOGGER
 from codegen.offline import OCLOC_DEVICES, compile_spirv, has_ocloc
 from codegen.prelude import prelude_for
@@ -27,6 +28,10 @@ _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
 _CALL = ("XETILE_CALL", "__attribute__((noinline))")
 """The CPU's compiler takes seven times as long where every load of an edge is inlined."""
+_ROLLED = "XETILE_ROLLED"
+"""Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
+_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer)")
+"""The processor's instruction. OpenCL's ``prefetch`` is a call for each lane there, and SPIR-V has no word for this."""
 _TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
 _NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
               f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")
@@ -130,8 +135,9 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 
 def opencl_for_cpu(text: str) -> str:
-    """OpenCL C for the CPU device: with the builtins that it lacks, and calls that stay calls."""
-    return f"#define {' '.join(_CALL)}\n{_emulation(text)}{text}"
+    """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
+    defined = "".join(f"#define {name} {meaning}\n" for name, meaning in (_CALL, _FETCH, (_ROLLED, "")))
+    return f"{defined}{_emulation(text)}{text}"
 
 
 def _emulation(text: str) -> str:
@@ -142,7 +148,7 @@ def _emulation(text: str) -> str:
 def _by_sycl(text: Text, emulated: bool) -> bytes:
     if not emulated:
         return compile_sycl(text.sycl(None), *_FEATURES)
-    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}")
+    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{_ROLLED}")
 
 
 def _by_ocloc(text: Text, emulated: bool) -> bytes:

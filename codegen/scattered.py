@@ -12,7 +12,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from codegen import elementwise, hints
+from codegen import cache_hints, elementwise
 from codegen.atomics import update_function
 from codegen.emitter import Emitter, Rule, atom
 from codegen.exchanges import bits_in, bits_out
@@ -64,13 +64,13 @@ def _places(desc: Scattered, chunk: int) -> list[str]:
 
 def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
     desc = desc_of(operation.desc)
-    fragment, cache = emitter.fresh(operation.result), hints.number(emitter, operation)
+    fragment, cache = emitter.fresh(operation.result), cache_hints.number(emitter, operation)
     active, padding = _active(emitter, operation.mask), elementwise.literal(operation.number, desc.dtype)
     otherwise = elementwise.stored(padding, desc.dtype)
     places = _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size)
     type_, size = desc.dtype.opencl, desc.dtype.bytes
     if cache:  # what is masked off must touch no memory
-        words = [f"({active} ? {hints.load(emitter, type_, size, place, cache)} : ({type_}){otherwise})"
+        words = [f"({active} ? {cache_hints.load(emitter, type_, size, place, cache)} : ({type_}){otherwise})"
                  for place in places]
     else:
         _declared(emitter, desc.dtype)
@@ -83,11 +83,11 @@ def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
 
 def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
     desc = desc_of(operation.desc)
-    active, cache = _active(emitter, operation.mask), hints.number(emitter, operation)
+    active, cache = _active(emitter, operation.mask), cache_hints.number(emitter, operation)
     places = _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size)
     for place, word in zip(places, emitter.fragment(operation.value).words(), strict=True):
         if cache:
-            emitter.line(f"if ({active}) {hints.store(emitter, desc.dtype.bytes, place, word, cache)};")
+            emitter.line(f"if ({active}) {cache_hints.store(emitter, desc.dtype.bytes, place, word, cache)};")
             continue
         _declared(emitter, desc.dtype)
         emitter.line(f"{STORE}({place}, {word}, {active});")
@@ -95,9 +95,9 @@ def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchOp) -> None:
     """OpenCL's own prefetch, which is a load without a destination on Intel's GPUs."""
-    desc, cache = desc_of(operation.desc), hints.number(emitter, operation)
+    desc, cache = desc_of(operation.desc), cache_hints.number(emitter, operation)
     for place in _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size):
-        call = hints.prefetch(emitter, desc.dtype.bytes, place, cache) if cache else f"prefetch({place}, 1)"
+        call = cache_hints.prefetch(emitter, desc.dtype.bytes, place, cache) if cache else f"prefetch({place}, 1)"
         emitter.line(f"{call};")
 
 

@@ -13,7 +13,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from codegen import sycl_jit
+from codegen import disk_cache, sycl_jit
 from codegen.prelude import emulated_builtins
 from codegen.spirv import entry_points, imports, is_spirv
 from xegpu.errors import ToolError
@@ -67,7 +67,8 @@ def compile_sycl(text: str, *flags: str) -> bytes:
 
 @cache
 def _checked(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
-    data = _compiled(library, text, flags)
+    data = disk_cache.kept("spirv", lambda: (text, *flags, *_identity(library)),
+                           lambda: _compiled(library, text, flags))
     if not is_spirv(data):
         raise _changed("what came back is no SPIR-V")
     if len(kernels := entry_points(data)) != 1:
@@ -76,6 +77,11 @@ def _checked(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         # Compilers of devices link such a call to nothing, and say nothing.
         raise ToolError(f"the kernel calls {strangers[0]}, which exists nowhere")
     return data
+
+
+def _identity(library: Path) -> tuple[str, str, str]:
+    status = library.stat()
+    return str(library.resolve()), str(status.st_mtime_ns), str(status.st_size)
 
 
 def _compiled(library: Path, text: str, flags: tuple[str, ...]) -> bytes:

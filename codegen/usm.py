@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -137,6 +137,21 @@ def copy_in(arrays: Sequence[np.ndarray], queue: Queue) -> list[UsmArray]:
             strides = _element_strides(array)
             found[index] = UsmArray(pointer, array.shape, strides, array.dtype.str, queue, readonly, memory)
     return [found[index] for index in range(len(arrays))]
+
+
+def scratch_copy(array: UsmArray) -> UsmArray:
+    """A copy in memory of its own, with the same strides and the same place on a 64-byte line."""
+    if 0 in array.shape:
+        return array
+    size = np.dtype(array.typestr).itemsize
+    reach = [stride * (count - 1) * size for stride, count in zip(array.strides, array.shape, strict=True)]
+    low = array.pointer + sum(r for r in reach if r < 0)
+    bytes_ = array.pointer + sum(r for r in reach if r > 0) + size - low
+    memory = import_dpctl("dpctl.memory").MemoryUSMDevice(bytes_ + 2 * LINE, alignment=LINE, queue=array.queue)
+    start = usm_interface(memory).pointer + low % LINE
+    array.queue.memcpy(_memory_at(start, bytes_, array.queue, memory),
+                       _memory_at(low, bytes_, array.queue, array.owner), bytes_)
+    return replace(array, pointer=start + array.pointer - low, owner=memory, read_only=False)
 
 
 def copy_out(source: UsmArray, target: np.ndarray) -> None:

@@ -1,10 +1,12 @@
 """What all tests share: how a missing device or compiler is met, and hypothesis profiles.
 
-XETILE_TEST_NO_SKIP=1 turns every skip into a failure; HYPOTHESIS_PROFILE chooses a profile other than "ci".
+XETILE_TEST_NO_SKIP=1 turns every skip into a failure; HYPOTHESIS_PROFILE chooses a profile other than "ci". With
+"thorough" every program is optimised, and no case is left out (CONTRIBUTING.md, "How cases are chosen").
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -14,6 +16,8 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 # The products here are small. On few cores, with several test processes, BLAS threads only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# What an earlier version of the code had compiled must not stand for what this one makes.
+os.environ.setdefault("XETILE_CACHE", "0")
 
 from collections.abc import Generator
 from typing import Any, NoReturn
@@ -25,13 +29,22 @@ from codegen import devices
 from codegen.offline import find_ocloc
 from codegen.sycl_compiler import find_sycl_compiler
 from xegpu.errors import DeviceError, ToolError
+from xetile.kernel import BaseKernel
 
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
 settings.register_profile("ci", derandomize=True, max_examples=40, database=None, **_QUIET)
 settings.register_profile("thorough", max_examples=1000, **_QUIET)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+THOROUGH = PROFILE == "thorough"
+settings.load_profile(PROFILE)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """For tests marked ``unoptimised`` the CPU device's compiler leaves out what takes four fifths of its time."""
+    quick = item.get_closest_marker("unoptimised") and not item.get_closest_marker("optimised") and not THOROUGH
+    os.environ["XETILE_BUILD_OPTIONS"] = "-cl-opt-disable" if quick else ""
 
 
 def unavailable(reason: str) -> NoReturn:
@@ -81,6 +94,24 @@ def require_dpnp() -> Any:
     except ImportError as error:
         unavailable(f"needs dpnp: {error}")
     return dpnp
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_kernels(request: pytest.FixtureRequest) -> Generator[None, None, None]:
+    """After a file, its kernels forget what was made of them: thousands of modules, which slow every collection."""
+    yield
+    import products
+
+    for module in (request.module, products):
+        for value in vars(module).values():
+            if isinstance(value, BaseKernel):
+                value.forget()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 _MOVES = ("xetile.update_tile_offset", "xegpu.update_nd_offset", "xetile.update_scattered_tile", "xegpu.update_offset",
           "memref.cast")
 _STORES = ("xetile.store_tile", "xegpu.store_nd", "xetile.store_scatter", "xegpu.store_scatter",
-           "xetile.atomic_rmw_tile", "xegpu.atomic_rmw")
+           "xetile.atomic_rmw_tile", "xegpu.atomic_rmw", "supervector.transfer_write", "memref.store")
 """Operations whose second operand is the tile or descriptor that they write."""
 
 

@@ -45,9 +45,13 @@ def whole(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: in
     return _counted(np.broadcast_to(along[:, None] if axis == 0 else along, shape), start, dtype, batch)
 
 
-def of_lanes(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int, lanes: LaneMap) -> Array:
-    """The same as the fragments of all lanes, ``[batch axes, the lanes last, units, elements a unit]``."""
-    return _counted(layouts.positions(shape, lanes)[axis], start, dtype, batch)
+def of_lanes(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int, lanes: LaneMap,
+             subgroup: int) -> Array:
+    """The same as the fragments of all lanes, ``[batch axes, the lanes last, units, elements a unit]``.
+
+    A map of fewer lanes than the ``subgroup`` has repeats.
+    """
+    return _counted(layouts.positions(shape, lanes, subgroup)[axis], start, dtype, batch)
 
 
 def _counted(position: Array, start: Any, dtype: DType, batch: int) -> Array:

@@ -210,7 +210,8 @@ def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     dtype = of_mlir(operation.result.type.element_type)
     if operation.sg_map is None:
         return positions.whole(shape, axis, operands[0], dtype, machine.batch)
-    return positions.of_lanes(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data)
+    return positions.of_lanes(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data,
+                              machine.lanes or operation.sg_map.data.lanes)
 
 
 def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:

@@ -43,7 +43,13 @@ Rule = Callable[[Any, Any], None]
 
 
 class Rebuilder:
-    """The state of one rewrite of one function; rules get it as their first argument."""
+    """The state of one rewrite of one function; rules get it as their first argument.
+
+    Attributes:
+        keeps_unused: whether operations without a use stay, so that they are verified.
+    """
+
+    keeps_unused = False
 
     def __init__(self, rules: Mapping[type[Operation], Rule]) -> None:
         self.rules = rules
@@ -74,7 +80,8 @@ class Rebuilder:
         new = func.FuncOp(old.sym_name.data, ([a.type for a in self.entry.args], []), Region(self.entry))
         new.attributes.update(old.attributes)
         new.location = old.location
-        erase_dead(self.entry)
+        if not self.keeps_unused:
+            erase_dead(self.entry)
         return new
 
     def body(self, old: Block, new: Block) -> list[Parts]:

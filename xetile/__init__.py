@@ -19,6 +19,7 @@ from xegpu.errors import (
     XeError,
 )
 from xegpu.targets import TARGETS
+from xetile import vector
 from xetile.arguments import Spec
 from xetile.blocks import tile_pack, tile_unpack
 from xetile.conditions import otherwise, when
@@ -84,6 +85,7 @@ from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
 from xetile.selection import where
 from xetile.shared import alloc_slm
 from xetile.synchronisation import barrier, fence, nbarrier
+from xetile.tuning import autotune, tune
 
 __version__ = "0.1.0"
 
@@ -92,13 +94,13 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 __all__ = [
     "ArgumentError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec", "TARGETS",
     "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin",
-    "atan", "atan2", "atomic_rmw_tile", "attention", "barrier", "best_place", "bf16", "bitcast", "cbrt", "ceil",
-    "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full",
-    "group_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota",
-    "kernel", "load_gather", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum",
-    "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt",
-    "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh",
-    "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose",
-    "tile_unpack", "trunc", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "view", "wg_map", "when", "where",
-    "zeros",
+    "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_place", "bf16", "bitcast", "cbrt",
+    "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma",
+    "full", "group_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul",
+    "iota", "kernel", "load_gather", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
+    "minimum", "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range",
+    "round", "rsqrt", "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id",
+    "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce",
+    "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector",
+    "view", "wg_map", "when", "where", "zeros",
 ]

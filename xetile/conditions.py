@@ -19,6 +19,7 @@ from xegpu import dtypes
 from xegpu.errors import ElementTypeError, Location, TraceError, XeError
 from xetile.carried import PLAIN, Body, Construct, described, plainly
 from xetile.frames import Path, Scope
+from xetile.skipping import BodySkip
 from xetile.statements import Statement, with_statement
 from xetile.tracer import Tracer, current
 from xetile.values import Scalar, Value, Vector
@@ -45,6 +46,7 @@ class _Branch:
 
     construct: Construct
     _state = "refused"
+    _skip: BodySkip | None = None
 
     def __init__(self) -> None:
         self._tracer: Tracer = current(self.construct.name)
@@ -59,21 +61,30 @@ class _Branch:
                              self._location)
         self._state = "open"
         self.frame, self.statement = frame, statement
+        if self._tracer.runs:
+            self._skip = None if self._runs_now() else BodySkip(frame)
+            return
         self._start()
         self.body = Body(self._tracer, self._location, Scope(frame, self._tracer.code, statement), self.construct)
         self.block = Block()
         self._tracer.blocks.append(self.block)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+                 trace: TracebackType | None) -> bool:
         self._state = "closed"
+        if self._skip is not None and self._skip.swallows(kind):
+            self._ran()
+            return True
         if kind is not None:
             self._tracer.broken = self._tracer.broken or self._left("an exception")
         elif not self.statement.is_left_at_its_end(sys._getframe(1)):
             self._tracer.broken = self._left("return, break or continue")
             raise self._tracer.broken
+        elif self._tracer.runs:
+            self._ran()
         else:
             self._finish()
+        return False
 
     def _finish(self) -> None:
         try:
@@ -91,6 +102,13 @@ class _Branch:
         return TraceError(f"the body of {self.construct.name} is left before its end, by {how}",
                           "let it run to its end: it is recorded whether the condition holds or not, so put what "
                           "depends on it into the body, and the rest behind it", self._location)
+
+    def _runs_now(self) -> bool:
+        """Whether the body runs, in a kernel that runs itself."""
+        raise NotImplementedError
+
+    def _ran(self) -> None:
+        """What comes behind a body that ran, or did not, in a kernel that runs itself."""
 
     def _start(self) -> None:
         """What comes before the body is recorded."""
@@ -134,6 +152,13 @@ class when(_Branch):
         self.condition = _condition(condition, self._location)
         self._state = "new"
 
+    def _runs_now(self) -> bool:
+        self.held = bool(self._tracer.held(self.condition))
+        return self.held
+
+    def _ran(self) -> None:
+        self._tracer.condition = self
+
     def _end(self) -> None:
         groups = self.body.end()
         new, old = [self.body.new(paths) for paths in groups], [self.body.old(paths) for paths in groups]
@@ -171,15 +196,21 @@ class otherwise(_Branch):
         super().__init__()
         self._state = "new"
 
+    def _runs_now(self) -> bool:
+        return not self._followed().held
+
     def _start(self) -> None:
+        self._when = self._followed()
+        self._tracer.condition = None
+        self._when.take_back()
+
+    def _followed(self) -> when:
         condition = self._tracer.condition
         if not isinstance(condition, when) or not _follows(condition, self.frame, self.statement, self._tracer):
             raise TraceError("xt.otherwise does not follow an xt.when",
                              "write `with xt.otherwise():` right behind the body of `with xt.when(...):`, in the same "
                              "function", self._location)
-        self._when = condition
-        self._tracer.condition = None
-        condition.take_back()
+        return condition
 
     def _end(self) -> None:
         was, body = self._when.body, self.body
@@ -220,8 +251,8 @@ class otherwise(_Branch):
 
 
 def _follows(condition: when, frame: FrameType, statement: Statement, tracer: Tracer) -> bool:
-    return condition.frame is frame and condition.operation is tracer.blocks[-1].last_op \
-        and condition.statement.leads_straight_to(statement)
+    last = tracer.runs or condition.operation is tracer.blocks[-1].last_op
+    return condition.frame is frame and last and condition.statement.leads_straight_to(statement)
 
 
 def _alike(one: Any, other: Any) -> bool:

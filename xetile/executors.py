@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from xdsl.ir import Operation
 
 from codegen import apart
 from codegen.devices import Queue, best_device, device_target, find_queue, needs_spirv
 from codegen.interpreter import Meaning, Window
-from codegen.launcher import build_program, find_kernel, launch
+from codegen.launcher import launch
 from codegen.log import LOGGER
 from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
+from codegen.programs import build_kernel
 from codegen.roads import can_make_spirv, chosen_road, naming_the_other, opencl_for_cpu, road_for
 from codegen.spirv import entry_points
 from codegen.usm import UsmArray, copy_in, copy_out
@@ -27,9 +30,10 @@ from xetile.launches import Launch
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import subgroups_of
 from xetile.reference import MEANINGS as XETILE_MEANINGS
+from xetile.supervector_reference import MEANINGS as SUPERVECTOR_MEANINGS
 
 MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window),  # type: ignore[arg-type]
-                                                    **XETILE_MEANINGS}
+                                                    **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
 Grid = tuple[int, int, int]
 _INT = 2**31
 
@@ -130,7 +134,7 @@ class DeviceExecutor:
             own = target  # a GPU that no table knows: the author says what it takes
         self.target = target or own
         check_fits(self.target, own, self.device)
-        self._kernels: dict[tuple[Lowered, str], Any] = {}
+        self._kernels: WeakKeyDictionary[Lowered, dict[tuple[str, str], Any]] = WeakKeyDictionary()
 
     def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
         stranger = next((a.name for a in arguments if a.kind == "usm" and a.source.queue != self.queue), None)
@@ -163,10 +167,10 @@ class DeviceExecutor:
                 copy_out(placed[position].source, arguments[position].source)
 
     def _kernel(self, lowered: Lowered) -> Any:
-        key = (lowered, chosen_road())  # the choice may change while a program runs
-        if key not in self._kernels:
-            self._kernels[key] = self._built(lowered, road_for(self.queue))
-        return self._kernels[key]
+        key, built = (chosen_road(), added_options()), self._kernels.setdefault(lowered, {})
+        if key not in built:  # the choice may change while a program runs
+            built[key] = self._built(lowered, road_for(self.queue))
+        return built[key]
 
     def _built(self, lowered: Lowered, road: str) -> Any:
         emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
@@ -174,23 +178,35 @@ class DeviceExecutor:
             raise TargetError(f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",
                               'run it on "numpy" or on a GPU, or let all subgroups come by the barrier')
-        source: str | bytes
+        source, options, name = self.program_of(lowered)
+        with naming_the_other(road, emitted.name):
+            return build_kernel(self.queue, source, options, name)
+
+    def program_of(self, lowered: Lowered) -> tuple[str | bytes, str, str]:
+        """What is built for a kernel: OpenCL C or SPIR-V, with its options and the name of the kernel in it."""
+        emitted, on_cpu, road = lowered.emitted, _is_cpu(self.queue), road_for(self.queue)
         if road:
             source = lowered.spirv(road, emulated=on_cpu)
             (name,) = entry_points(source)
-        else:
-            source, name = opencl_for_cpu(emitted.text) if on_cpu else emitted.text, emitted.name
-            LOGGER.info("%s gets %s as OpenCL C", self.device, name)
-        with naming_the_other(road, emitted.name):
-            program = build_program(self.queue, source, self._options(emitted.options, road))
-        return find_kernel(program, name)
+            return source, self._options(emitted.options, road), name
+        LOGGER.info("%s gets %s as OpenCL C", self.device, emitted.name)
+        text = opencl_for_cpu(emitted.text) if on_cpu else emitted.text
+        return text, self._options(emitted.options, road), emitted.name
 
     def _options(self, options: str, road: str) -> str:
+        return f"{self._needed(options, road)} {added_options()}".strip()
+
+    def _needed(self, options: str, road: str) -> str:
         if needs_spirv(self.queue):
             return options.replace("-cl-intel-256-GRF-per-thread", "-ze-opt-large-register-file")
         if _is_cpu(self.queue):
             return "" if road else "-cl-std=CL3.0"
         return options if road else f"-cl-std=CL3.0 {options}"
+
+
+def added_options() -> str:
+    """What XETILE_BUILD_OPTIONS adds for a device's own compiler: ``-cl-opt-disable`` builds fast and runs slowly."""
+    return os.environ.get("XETILE_BUILD_OPTIONS", "")
 
 
 def _is_cpu(queue: Queue) -> bool:

@@ -21,6 +21,7 @@ from xetile.arguments import Argument, AtTheCall
 from xetile.executors import Executor, executor_for
 from xetile.launches import Launches, Prepared, key_of
 from xetile.lowered import Lowered
+from xetile.program import Program, check_only
 from xetile.remedies import Origin
 from xetile.tiles import Array
 from xetile.tracer import Tracer, trace
@@ -49,6 +50,11 @@ class BaseKernel:
         self._lowered: dict[Any, Lowered] = {}
         self._places: dict[Any, Placed] = {}
 
+    def forget(self) -> None:
+        """Let go of all that was compiled and looked up for this kernel, with every stage; a launch makes it anew."""
+        self._lowered.clear()
+        self._places.clear()
+
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:
         """The XeTile module for arguments of these types and for these constants."""
@@ -62,7 +68,7 @@ class BaseKernel:
         raise NotImplementedError
 
     def __getitem__(self, grid: Any) -> OnGrid:
-        return self.on(None)[grid]
+        return self._place(None, None, None)[grid]
 
     def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> Prepared:
         """The kernel with its grid and arguments, checked and compiled: ``ready = k.prepare(grid, A, B)``, ``ready()``.
@@ -75,35 +81,56 @@ class BaseKernel:
         Raises:
             XeError: what a launch would raise.
         """
-        return self.on(None).prepare(grid, *args, **constants)
+        return self._place(None, None, None).prepare(grid, *args, **constants)
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launch with the grid that the decorator's function gives."""
-        self.on(None)(*args, **constants)
+        self._place(None, None, None)(*args, **constants)
 
-    def on(self, where: Any, *, target: str | Target | None = None,
-           subgroups: tuple[int, int] | None = None) -> Placed:
+    def on(self, where: Any, *, target: str | Target | None = None, subgroups: tuple[int, int] | None = None,
+           only: tuple[int, ...] | int | None = None) -> Placed | Program:
         """The kernel, to be launched at ``where``.
 
         Args:
-            where: ``"numpy"``, ``"numpy:xegpu"``, a dpctl filter string, or a ``dpctl.SyclQueue``; None lets the
-                arrays decide.
+            where: ``"numpy"``, ``"numpy:xegpu"``, ``"numpy:program"`` (the function itself, one instance at a time), a
+                dpctl filter string, or a ``dpctl.SyclQueue``; None lets the arrays decide.
             target: the device that code is generated for, by default the one it runs on.
             subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
+            only: with ``"numpy:program"``, the work-groups that run: the first one, two or three of their indices.
 
         Raises:
             TargetError: there is no such target.
+            ArgumentError: ``only`` without ``"numpy:program"``.
+            DeviceError: ``"numpy:program"`` of a kernel that was parsed from text.
         """
         with AtTheCall():
-            if isinstance(target, Target) or type(subgroups) not in (tuple, type(None)):
-                return Placed(self, where, self._target(target), subgroups)
-            key = where, target, subgroups
-            try:
-                return self._places[key]
-            except KeyError:
-                return self._places.setdefault(key, Placed(self, where, self._target(target), subgroups))
-            except TypeError:  # no key, and no place either: the error says so
-                return Placed(self, where, self._target(target), subgroups)
+            if where == "numpy:program":
+                return self.program(only, subgroups)
+            if only is not None:
+                raise ArgumentError(f"only={only!r} goes with \"numpy:program\" alone, and this runs on {where!r}",
+                                    'write .on("numpy:program", only=...), or drop it')
+            return self._place(where, target, subgroups)
+
+    def _place(self, where: Any, target: str | Target | None, subgroups: tuple[int, int] | None) -> Placed:
+        """The place, made once for each that can be told from others."""
+        if isinstance(target, Target) or type(subgroups) not in (tuple, type(None)):
+            return Placed(self, where, self._target(target), subgroups)
+        key = where, target, subgroups
+        try:
+            return self._places[key]
+        except KeyError:
+            return self._places.setdefault(key, Placed(self, where, self._target(target), subgroups))
+        except TypeError:  # no key, and no place either: the error says so
+            return Placed(self, where, self._target(target), subgroups)
+
+    def program(self, only: tuple[int, ...] | int | None, subgroups: tuple[int, int] | None) -> Program:
+        """The kernel, to run its own Python function.
+
+        Raises:
+            DeviceError: it has none.
+        """
+        raise DeviceError(f"{self.name} was parsed from text, so there is no Python function to run",
+                          'use .on("numpy"), which runs its operations')
 
     def _target(self, given: str | Target | None) -> Target | None:
         return self.own_target if given is None else find_target(given)
@@ -308,6 +335,17 @@ class OnGrid(partial[None]):
         return placed.prepare(*self.args, *args, **constants)
 
 
+def executor_of(kernel: BaseKernel, where: Any, target: str | Target | None,
+                arguments: Sequence[Argument]) -> Executor:
+    """Where a kernel runs: at ``where``, or where its arrays are if that is None.
+
+    Raises:
+        DeviceError: there is no such place, or the arrays are in several.
+    """
+    found = kernel.own_target if target is None else find_target(target)
+    return _executor_of_arrays(arguments, found) if where is None else executor_for(where, found)
+
+
 def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:
     arrays = [argument for argument in arguments if argument.rank is not None]
     kinds = {argument.kind for argument in arrays}
@@ -360,6 +398,10 @@ class Kernel(BaseKernel):
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
 
+    def forget(self) -> None:
+        super().forget()
+        self._modules.clear()
+
     def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
         self.constants_key(constants)  # an unknown or missing one is an error here, not in the author's grid function
         return {**self._constants, **constants}
@@ -408,9 +450,16 @@ class Kernel(BaseKernel):
         key = (*(a.key for a in arguments), self.constants_key(constants), shape)
         if key not in self._modules:
             attributes: dict[str, Attribute] = {"xegpu.subgroups": ArrayAttr([IntegerAttr(n, i64) for n in shape])}
-            makers = [partial(_symbol, argument.name, argument.dtype, argument.rank) for argument in arguments]
-            self._modules[key] = trace(self.function, self.name, makers, constants, attributes, shape)
+            self._modules[key] = trace(self.function, self.name, _makers(arguments), constants, attributes, shape)
         return self._modules[key]
+
+    def program(self, only: tuple[int, ...] | int | None, subgroups: tuple[int, int] | None) -> Program:
+        shape = self.subgroups if subgroups is None else _check_subgroups(subgroups)
+        return Program(self.name, self.function, self.bind, self.grid, _makers, shape, check_only(only))
+
+
+def _makers(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:
+    return [partial(_symbol, argument.name, argument.dtype, argument.rank) for argument in arguments]
 
 
 def _check_subgroups(subgroups: Any) -> tuple[int, int]:

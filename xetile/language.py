@@ -404,12 +404,16 @@ def _check_map(wg_map: Any, shape: tuple[int, int]) -> None:
     current().use_map(wg_map.subgroups)
 
 
-def _need(value: Any, kind: type[Value], function: str) -> None:
+def _need(value: Any, kind: type[Value], function: str, *, any_rank: bool = False) -> None:
+    """Raise unless a value is what a function takes; vectors have two dimensions, or four in blocks, unless any do."""
     location = current(f"xt.{function}").location()
     if not isinstance(value, kind):
         hint = {Tile: "make a tile with xt.init_tile(array, (row, column), (rows, columns))",
                 Vector: "get a vector with xt.load_tile(tile), xt.zeros(shape, dtype) or xt.full(shape, value, dtype)"}
         raise ElementTypeError(f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint[kind], location)
+    if isinstance(value, Vector) and not any_rank and len(value.shape) not in (2, 4):
+        raise RankError(f"{function} takes a vector of two dimensions, not a {value.describe()}",
+                        "read it with two dimensions, or write it with xt.vector.transfer_write", location)
 
 
 def _what(value: Any) -> str:

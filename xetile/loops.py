@@ -6,15 +6,18 @@ re-pointed at block arguments; when the body has run, those whose variable holds
 
 from __future__ import annotations
 
+import builtins
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from xegpu.errors import ElementTypeError, TraceError
+from xegpu.errors import ElementTypeError, ShapeError, TraceError
+from xegpu.loop_options import UNROLL
 from xetile import statements
 from xetile.arithmetic import constant_of
 from xetile.carried import Body, Construct
@@ -28,8 +31,12 @@ _LOOP = Construct(
     "of the loop if it differs from the rest")
 
 
+_MOST_STEPS = 64
+"""Steps that may become one: more would be a text that no compiler gets through."""
+
+
 class range:
-    """``for k in xt.range(stop)`` or ``xt.range(start, stop, step)``: a loop on the device.
+    """``for k in xt.range(stop)`` or ``xt.range(start, stop, step, unroll=4)``: a loop on the device.
 
     The body is recorded once, with ``k`` a run-time index. Variables that the body rebinds are carried from one
     iteration to the next and out of the loop, also inside lists, tuples, dicts and objects; their shape and element
@@ -38,13 +45,17 @@ class range:
     Args:
         start, stop, step: Python integers or run-time indices. The step is positive; where it is known at run time
             only, that is the author's to see to.
+        unroll: how many steps become one in the text of the kernel; steps that are left over get a loop of their own.
+            By default loops that only load, prefetch and multiply are unrolled where that saves instructions. No result
+            depends on it.
 
     Raises:
         TraceError: the loop is left early, or a carried variable changes its type.
-        ElementTypeError: a bound is not an integer.
+        ElementTypeError: a bound, or ``unroll``, is not an integer.
+        ShapeError: ``unroll`` is not between 1 and 64.
     """
 
-    def __init__(self, *bounds: Any) -> None:
+    def __init__(self, *bounds: Any, unroll: int | None = None) -> None:
         self._state = "new"
         self._tracer = current("xt.range")
         self._location = self._tracer.location()
@@ -60,10 +71,29 @@ class range:
                              f"use a positive step, such as {abs(size) or 1}; to count down from n, loop upwards "
                              "over k and use n - k", self._location)
 
-    def __iter__(self) -> range:
+        self._options = {} if unroll is None else {UNROLL: self._count("unroll", unroll)}
+
+    def _count(self, name: str, value: Any) -> Attribute:
+        """A number of steps that an option of the loop gives."""
+        if isinstance(value, (bool, Value)) or not hasattr(value, "__index__"):
+            shown = "a run-time number" if isinstance(value, Value) else f"{value!r:.40}"
+            raise ElementTypeError(f"{name} of xt.range is {shown}, not an integer",
+                                   f"give a compile-time number of steps, such as {name}=4", self._location)
+        if not 1 <= int(value) <= _MOST_STEPS:
+            raise ShapeError(f"{name} of xt.range is {int(value)}, and must be between 1 and {_MOST_STEPS}",
+                             f"for example {name}=4; {name}=1 leaves the loop as it is", self._location)
+        return IntegerAttr(int(value), i64)
+
+    def __iter__(self) -> Iterator[Scalar]:
         if self._state != "new" or not statements.at_for_statement(sys._getframe(1)):
             raise self._misplaced()
-        return self
+        return self._run() if self._tracer.runs else self
+
+    def _run(self) -> Iterator[Scalar]:
+        """The indices one after the other, of a kernel that runs itself."""
+        start, stop, step = (self._tracer.held(bound) for bound in (self._start, self._stop, self._step))
+        for position in builtins.range(start, stop, step):
+            yield Scalar(scalar(position))
 
     def _misplaced(self) -> TraceError:
         return TraceError("xt.range stands somewhere else than in a for statement",
@@ -115,6 +145,7 @@ class range:
         self._tracer.blocks.remove(self._block)
         self._drop_the_unchanged({id(body.before[paths[0]]) for paths in carried})
         loop = scf.ForOp(self._start, self._stop, self._step, initial, Region(self._block))
+        loop.attributes.update(self._options)
         self._tracer.emit(loop)
         for identity, value in body.objects.items():
             value.ssa = body.initial[identity]

@@ -15,10 +15,11 @@ from xegpu.origins import written_arguments
 from xegpu.targets import Target
 from xegpu.upstream.export import export as subgroup_export
 from xetile.passes.orders import check_orders
-from xetile.pipeline import Options, stage_of, stages
+from xetile.pipeline import FIRST, Options, stage_of, stages
 from xetile.remedies import Origin, Remedy, find_remedy
 from xetile.report import Report
 from xetile.text.kernels import printed
+from xetile.text.older import older_text
 from xetile.upstream.export import export as workgroup_export
 from xetile.work import Work, work_of
 
@@ -74,8 +75,8 @@ class Lowered:
 
     @property
     def xetile(self) -> str:
-        """The recorded kernel as MLIR text."""
-        return printed(self.module)
+        """The recorded kernel as MLIR text; transfers of vectors as the tiles that they become."""
+        return printed(self.modules["xetile"] if stage_of(self.module) == FIRST else self.module)
 
     @property
     def xegpu(self) -> str:
@@ -99,6 +100,21 @@ class Lowered:
             TargetError: the kernel has no ``wg_map``, or LLVM's dialect lacks something that it needs.
         """
         return upstream_text(self, "workgroup")
+
+    @cached_property
+    def xegpu_older(self) -> str:
+        """The kernel as MLIR text in the earlier generation of XeGPU (XeGPU-older.md), on blocks of the device's sizes.
+
+        Raises:
+            TargetError: the text that the kernel was read from is past that stage.
+        """
+        try:
+            if (module := self.modules.get("xegpu-packed")) is None:
+                raise TargetError(f"the text of {self.name} is past the stage xegpu-packed, from which the earlier "
+                                  "generation's form is made", "start from an earlier stage of the kernel")
+            return older_text(module)
+        except XeError as error:
+            raise error.at(self._location) from None
 
     @cached_property
     def emitted(self) -> opencl.Source:

@@ -25,10 +25,11 @@ from xetile.arguments import Argument
 from xetile.executors import MEANINGS
 from xetile.kernel import BaseKernel
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
-from xetile.pipeline import PASSES, STAGE, TARGET, stage_of
+from xetile.pipeline import FIRST, PASSES, STAGE, TARGET, stage_of
 from xetile.text.cures import cure_of
 from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
 from xetile.text.normal import normalise
+from xetile.text.older import GENERATION, OLDER, OlderReader, is_older, present
 from xetile.text.reader import Reader
 from xetile.text.threads import THREADS, counts_threads, resolved, unknown
 from xetile.upstream.reader import WRITTEN_FOR, UpstreamReader, converted, is_upstream
@@ -230,11 +231,17 @@ def parse(text: str, name: str = "<text>") -> Module:
         for made in modules:
             _settle(made)
         return Module(_kernels(pair for made in modules for pair in _apart(made)), text)
+    if isinstance(reader, OlderReader):
+        text = printed(ModuleOp([function.clone() for function in found],
+                                {**module.attributes, GENERATION: StringAttr(OLDER)}))
+        module.attributes.pop(GENERATION, None)
+        found = present(found)
     whole = ModuleOp(found, dict(module.attributes))
     if stage_of(whole) == "xegpu-blocks":
         for function in found:
             work_items.settle(function)
-        text, whole = printed(whole), ModuleOp([plain(function) for function in found], dict(module.attributes))
+        text = text if isinstance(reader, OlderReader) else printed(whole)
+        whole = ModuleOp([plain(function) for function in found], dict(module.attributes))
         _settle(whole)
     else:
         _settle(whole)
@@ -246,8 +253,8 @@ def _settle(module: ModuleOp) -> None:
     """Bring what was read to the form that the language records, and check it."""
     for function in module.body.block.ops:
         assert isinstance(function, func.FuncOp)
-        if stage_of(module) == "xetile":
-            normalise(function)
+        if (stage := stage_of(module)) in (FIRST, "xetile"):
+            normalise(function, any_rank=stage == FIRST)
         else:
             work_items.settle(function)
         for operation in function.walk():
@@ -290,7 +297,7 @@ def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
                                Location.of_caller(("xetile",)))
     reader: Reader | None = None
     try:
-        reader = UpstreamReader(text, name) if is_upstream(text) else Reader(text, name)
+        reader = (UpstreamReader if is_upstream(text) else OlderReader if is_older(text) else Reader)(text, name)
         module = reader.parse_module()
     except TextError:
         raise
@@ -333,7 +340,7 @@ def _verify(operation: Operation) -> None:
 
 def _check_stage(module: ModuleOp) -> None:
     stage, target = module.attributes.get(STAGE), module.attributes.get(TARGET)
-    known = ("xetile", *(name for name, _ in PASSES))
+    known = (FIRST, *(name for name, _ in PASSES))
     if stage is not None and not (isinstance(stage, StringAttr) and stage.data in known):
         raise TextError(f"there is no stage {stage}", f"{STAGE} is one of {', '.join(known)}", _place(module))
     if target is not None and not (isinstance(target, StringAttr) and target.data in TARGETS):

@@ -17,6 +17,7 @@ from xegpu.targets import Target
 from xetile.passes.blocking import Blocking
 from xetile.passes.loaded_products import LoadedProducts
 from xetile.passes.orders import Orders
+from xetile.passes.supervector import ToTiles, is_supervector
 from xetile.passes.to_xegpu import ToXeGPU
 from xetile.passes.workgroup_to_subgroup import WorkgroupToSubgroup
 
@@ -42,6 +43,7 @@ class Options:
 
 
 PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
+    ("xetile", lambda options: ToTiles()),
     ("subgroup", lambda options: WorkgroupToSubgroup(options.target)),
     ("row-major", lambda options: Orders(options.access)),
     ("loaded-products", lambda options: LoadedProducts() if options.target.loads_operands else None),
@@ -49,14 +51,18 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("xegpu-blocks", lambda options: ToXeGPU(options.target)),
     ("xegpu-packed", lambda options: Pack()),
     ("xegpu-lanes", lambda options: Distribute(options.target)),
-    ("xegpu-scheduled", lambda options: Schedule()),
+    ("xegpu-scheduled", lambda options: Schedule(options.target)),
     ("xegpu-counted", lambda options: Counters()),
     ("xegpu", lambda options: Legalise(options.target, options.access)),
 )
 """Stage names with the pass that leads to each, None where the target needs it not.
 
-The first stage is ``xetile``, what was recorded or parsed.
+What was recorded or parsed is at the first of them, ``xetile``, or before it, at ``supervector``, where it has
+operations of that dialect.
 """
+
+FIRST = "supervector"
+"""The stage before the first pass."""
 
 
 STAGE, TARGET = "xetile.stage", "xetile.target"
@@ -65,7 +71,7 @@ STAGE, TARGET = "xetile.stage", "xetile.target"
 
 def stage_names(options: Options) -> tuple[str, ...]:
     """The stages that a kernel goes through with these options, in order."""
-    return ("xetile", *(name for name, make in PASSES if make(options) is not None))
+    return (FIRST, *(name for name, make in PASSES if make(options) is not None))
 
 
 def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]:
@@ -86,9 +92,11 @@ def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]
 
 
 def stage_of(module: ModuleOp) -> str:
-    """How far a module is lowered: what it says itself, else ``xegpu-blocks`` if it holds XeGPU operations only."""
+    """How far a module is lowered: what it says itself, else what its operations are of."""
     said = module.attributes.get(STAGE)
     if isinstance(said, StringAttr):
         return said.data
+    if is_supervector(module):
+        return FIRST
     dialects = {operation.name.partition(".")[0] for operation in module.walk()}
     return "xegpu-blocks" if "xegpu" in dialects and "xetile" not in dialects else "xetile"

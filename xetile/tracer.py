@@ -60,8 +60,12 @@ class Tracer:
         subgroups: subgroups of a work-group, for ``subgroup_id(d)``.
     """
 
+    runs = False
+    """Whether operations run when they are made, and values are known: not in a recording."""
+
     def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int] = (1, 1)) -> None:
         self.code, self.subgroups = code, subgroups
+        self.stage = "xetile"  # what records operations above XeTile says so
         self.entry = Block()
         self.blocks = [self.entry]
         self.function = func.FuncOp(name, ([], []), Region(self.entry))
@@ -83,6 +87,10 @@ class Tracer:
         argument = self.entry.insert_arg(type_, len(self.entry.args))
         argument.name_hint = name
         return argument
+
+    def held(self, value: SSAValue) -> Any:
+        """What a value is, where :attr:`runs` says that it is known."""
+        raise NotImplementedError
 
     def location(self) -> Location:
         """Where the author's code stands now."""
@@ -220,7 +228,7 @@ class Tracer:
         self.function.attributes.update(attributes)
         control_flow.check(self.function, bool(self._mapped))
         barriers.check(self.function, self._mapped or prod(self.subgroups))
-        return ModuleOp([self.function], {STAGE: StringAttr("xetile")})
+        return ModuleOp([self.function], {STAGE: StringAttr(self.stage)})
 
 
 def _author() -> FrameType | None:

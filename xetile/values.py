@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, SupportsIndex
 
+import numpy as np
 from xdsl.dialects.builtin import UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Operation, SSAValue
 
@@ -14,7 +16,7 @@ from xegpu.errors import ElementTypeError, TraceError
 from xetile.arithmetic import convert
 from xetile.dialect.ops import text
 from xetile.distribution import WgMap
-from xetile.tracer import current
+from xetile.tracer import current, is_recording
 
 operate: Callable[[str, Any, Any], Any] = NotImplemented  # type: ignore[assignment]
 """What each operator does with its two sides; :mod:`xetile.operators` sets it."""
@@ -48,56 +50,84 @@ class Value:
         return type(self).__name__.lower()
 
     def __repr__(self) -> str:
+        if is_recording() and (tracer := current()).runs:
+            return f"<{self.describe()}> {tracer.held(self.ssa)!r}"
         return f"<{self.describe()}>"
 
     def __format__(self, spec: str) -> str:
         return repr(self)
 
-    def _unknown(self, what: str, hint: str) -> NoReturn:
-        raise TraceError(f"a {self.describe()} has no value while the kernel is recorded, so {what}", hint,
-                         current("a traced value").location())
+    def _held(self, what: str, hint: str) -> Any:
+        """What this value is, in a kernel that runs itself.
 
-    def __bool__(self) -> NoReturn:
-        self._unknown("Python cannot branch on it",
-                      "choose between values with xt.where(condition, a, b), put what only some work-groups do under "
-                      "`with xt.when(condition):`, join conditions with & | ~, or branch on a compile-time constant (a "
-                      "keyword-only parameter)")
+        Raises:
+            TraceError: the kernel is recorded.
+        """
+        tracer = current("a traced value")
+        if not tracer.runs:
+            raise TraceError(f"a {self.describe()} has no value while the kernel is recorded, so {what}", hint,
+                             tracer.location())
+        return tracer.held(self.ssa)
 
-    def __index__(self) -> NoReturn:
-        self._unknown("Python cannot count with it",
-                      "write `for k in xt.range(...)` for a loop on the device; Python's own range and indices take "
-                      "compile-time numbers, such as keyword-only parameters")
+    def __bool__(self) -> bool:
+        return bool(self._held(
+            "Python cannot branch on it",
+            "choose between values with xt.where(condition, a, b), put what only some work-groups do under `with "
+            "xt.when(condition):`, join conditions with & | ~, or branch on a compile-time constant (a keyword-only "
+            "parameter)"))
 
-    def __int__(self) -> NoReturn:
-        self._unknown("int() and float() cannot turn it into a Python number",
-                      "go on with the run-time value itself, and convert it with .to(xt.i32) or .to(xt.f32)")
+    def __index__(self) -> int:
+        held: SupportsIndex = self._held(
+            "Python cannot count with it",
+            "write `for k in xt.range(...)` for a loop on the device; Python's own range and indices take compile-time "
+            "numbers, such as keyword-only parameters")
+        return int(operator.index(held))
 
-    __float__ = __int__
-    __complex__ = __int__
-    __round__ = __int__
-    __trunc__ = __int__
+    def _number(self) -> Any:
+        return self._held("int() and float() cannot turn it into a Python number",
+                          "go on with the run-time value itself, and convert it with .to(xt.i32) or .to(xt.f32)")
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    def __complex__(self) -> complex:
+        return complex(self._number())
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._number(), digits)
+
+    def __trunc__(self) -> int:
+        return int(self._number())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self._held("NumPy cannot make an array of it", "calculate with the language's own functions"),
+                        dtype)
 
     def _compared(self, other: object) -> NoReturn:
-        self._unknown("Python cannot compare it",
-                      "compare vectors and run-time numbers: xt.load_tile(tile) gives a vector; whether it is the same "
-                      "object is asked with `is`")
+        raise TraceError(f"a {self.describe()} is no number, so Python cannot compare it",
+                         "compare vectors and run-time numbers: xt.load_tile(tile) gives a vector; whether it is the "
+                         "same object is asked with `is`", current("a traced value").location())
 
     __lt__ = __le__ = __gt__ = __ge__ = _compared
     __eq__ = __ne__ = _compared  # type: ignore[assignment]
 
-    def __iter__(self) -> NoReturn:
-        self._unknown("Python cannot iterate over it", "write `for k in xt.range(...)` for a loop on the device")
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._held("Python cannot iterate over it",
+                               "write `for k in xt.range(...)` for a loop on the device"))
 
     def __len__(self) -> int:
-        self._unknown("it has no len()", "its sizes are in .shape")
+        return len(self._held("it has no len()", "its sizes are in .shape"))
 
-    def __getitem__(self, key: object) -> NoReturn:
-        self._unknown("it cannot be indexed", "cover what you need with a tile: xt.load_tile(xt.init_tile(array, "
-                      "(row, column), (rows, columns)))")
+    def __getitem__(self, key: Any) -> Any:
+        return self._held("it cannot be indexed", "cover what you need with a tile: xt.load_tile(xt.init_tile(array, "
+                          "(row, column), (rows, columns)))")[key]
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
-        self._unknown("its elements cannot be set", "write whole tiles with xt.store_tile")
-
+        raise TraceError(f"the elements of a {self.describe()} cannot be set", "write whole tiles with xt.store_tile",
+                         current("a traced value").location())
 
     def __matmul__(self, other: object) -> NoReturn:
         raise ElementTypeError(f"a {self.describe()} has no operator @", "multiply vectors with xt.tile_mma(a, b, acc)",

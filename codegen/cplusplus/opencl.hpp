@@ -183,6 +183,7 @@ inline uint get_sub_group_id() { return __spirv_BuiltInSubgroupId(); }
 inline uint get_sub_group_local_id() { return __spirv_BuiltInSubgroupLocalInvocationId(); }
 
 constexpr int subgroup = 3;  // SPIR-V's scope
+inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 template <class T> inline T sub_group_broadcast(T v, uint lane) { return __spirv_GroupBroadcast(subgroup, v, lane); }
 template <class T> inline T intel_sub_group_shuffle(T v, uint lane) { return __spirv_SubgroupShuffleINTEL(v, lane); }
 template <class T> inline T intel_sub_group_shuffle_xor(T v, uint m) { return __spirv_SubgroupShuffleXorINTEL(v, m); }

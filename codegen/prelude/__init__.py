@@ -109,6 +109,10 @@ def _lsc_lines() -> Iterator[tuple[str, str]]:
             yield name, f"PRELUDE_LSC_{operation.upper()}({name}, {word}, {wide or word})"
 
 
+def _scheduling_lines() -> Iterator[tuple[str, str]]:
+    yield "XETILE_SCHEDULE_BARRIER", "#define XETILE_SCHEDULE_BARRIER"
+
+
 # file -> (what the names of its family look like, builtin -> the line that defines it)
 _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "dpas.cl": (r"\bintel_sub_group_\w*matrix_mad\w*", dict(_dpas_lines())),
@@ -117,6 +121,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "lsc.cl": (r"\b__builtin_IB_lsc_\w+", dict(_lsc_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
+    "scheduling.cl": (r"\bXETILE_SCHEDULE_\w+", dict(_scheduling_lines())),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
 }
 

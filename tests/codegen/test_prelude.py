@@ -17,6 +17,7 @@ import pytest
 
 from codegen.prelude import emulated_builtins, prelude_for
 from xegpu.errors import TargetError
+from xetile.executors import added_options
 
 SENTINEL = 0xA5
 OPTIONS = "-cl-std=CL3.0"
@@ -42,7 +43,7 @@ def queue() -> Any:
 def build(queue: Any, text: str) -> Any:
     from dpctl.program import create_program_from_source
 
-    return create_program_from_source(queue, prelude_for(text) + text, OPTIONS)
+    return create_program_from_source(queue, prelude_for(text) + text, f"{OPTIONS} {added_options()}")
 
 
 def run(queue: Any, program: Any, kernel: str, arguments: list[Any], lanes: int, items: int | None = None) -> list[Any]:
@@ -178,6 +179,7 @@ def expected_dpas(a: np.ndarray, b: np.ndarray, c: np.ndarray, case: Dpas) -> np
     return total.astype(NUMPY_TYPES[case.accumulator])
 
 
+@pytest.mark.unoptimised
 def test_dpas_is_the_matrix_product(queue: Any) -> None:
     """Every name, accumulator, subgroup size and repeat count: the very bits of the model."""
     cases = list(every_dpas())
@@ -336,6 +338,7 @@ def run_block(
     return after[0], after[1]
 
 
+@pytest.mark.unoptimised
 @pytest.mark.parametrize("operation", ["read", "read_transform", "read_transpose"])
 def test_block_reads_give_the_tile_and_zeros_outside(queue: Any, operation: str) -> None:
     """Every name, inside, over each edge and wholly outside; the memory stays as it was."""

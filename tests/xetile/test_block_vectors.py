@@ -18,6 +18,8 @@ from xegpu.dtypes import DType
 from xegpu.reductions import kinds_of
 from xegpu.targets import find_target
 
+pytestmark = pytest.mark.unoptimised
+
 RNG = np.random.default_rng(41)
 TYPES = [dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64, dtypes.i8, dtypes.i16, dtypes.i32, dtypes.i64, dtypes.u8,
          dtypes.u32]
@@ -112,6 +114,7 @@ def turned_product(A, B, C, *, M=8, N=16, K=32):
     xt.store_tile(product, xt.init_tile(C, (0, 0), (M, N)))
 
 
+@pytest.mark.optimised  # lanes exchange values in the branches of a condition
 @pytest.mark.parametrize(("name", "place"), [
     (name, place) for name in ("bf16", "f16", "i8", "f32", "tf32") for place in PLACES
     if (name, place.target) != ("tf32", "dg2")  # whose matrix engine does not take it

@@ -8,6 +8,8 @@ from products import PLACES, Place, integers
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 
 @xt.kernel
 def mixed(A, B, C, *, M, N, maps=None):

@@ -57,7 +57,8 @@ def test_the_program() -> None:
     done = subprocess.run([sys.executable, "-m", "xetile", "opt", "--list"], cwd=ROOT, capture_output=True, text=True,
                           timeout=120)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [*STAGES, "upstream", "upstream-workgroup"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        *STAGES, "upstream", "upstream-workgroup", "xegpu-older"]
     done = subprocess.run([sys.executable, "-m", "xetile", "emit", "nowhere.mlir"], cwd=ROOT, capture_output=True,
                           text=True, timeout=120)
     assert done.returncode == 1
@@ -66,7 +67,7 @@ def test_the_program() -> None:
     assert "runpy" not in done.stderr
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", STAGES[1:])
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
     kernel = xt.parse(text.read_text())["gemm"]
@@ -93,6 +94,17 @@ def test_opt_pass_by_pass(xetile: Any, text: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.stdin", io.StringIO(ran.out))
     ran = xetile("opt", "-", "--pass", "xegpu-blocks")
     assert 'xetile.stage = "xegpu-blocks"' in ran.out
+
+
+def test_opt_to_the_earlier_generation(xetile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = [w for spec in ("256x256xbf16", "256x256xbf16", "256x256xf32") for w in ("--arg", spec)]
+    ran = xetile("opt", SHARED, *specs, "--to", "xegpu-older")
+    assert ran.code == 0, ran.err
+    assert "mode = vc, vnni_axis = 0" in ran.out
+    monkeypatch.setattr("sys.stdin", io.StringIO(ran.out))
+    again = xetile("opt", "-", "--to", "xegpu-older")
+    assert again.code == 0, again.err
+    assert again.out.count("mode = vc") == ran.out.count("mode = vc")
 
 
 def test_opt_to_llvm(xetile: Any) -> None:

@@ -15,6 +15,8 @@ from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.targets import find_target
 
+pytestmark = pytest.mark.unoptimised
+
 PLACES = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), *DEVICE]
 TYPES = [dtype for dtype in dtypes.ALL if dtype.name not in ("index", "i4", "u4")]
 ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,

@@ -11,6 +11,8 @@ from products import NUMPY, Place, integers, wide
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 LANES = [Place("numpy:xegpu", target) for target in ("pvc", "dg2")]
 DEVICE = [Place("opencl:cpu", target) for target in ("pvc", "dg2", "cpu")]
 PLACES = [NUMPY, *LANES, *DEVICE]

@@ -28,7 +28,7 @@ from products import (
 )
 
 import xetile as xt
-from codegen import launcher
+from codegen import launcher, programs
 from xegpu.targets import Target
 from xetile import executors, launches
 
@@ -188,7 +188,7 @@ def test_a_repeated_launch_traces_lowers_and_builds_nothing(monkeypatch: pytest.
     monkeypatch.setattr(sys.modules["xetile.kernel"], "trace", never)
     monkeypatch.setattr("xetile.lowered.stages", never)
     monkeypatch.setattr("codegen.opencl.emit", never)
-    monkeypatch.setattr(executors, "build_program", never)
+    monkeypatch.setattr(programs, "build_program", never)
     monkeypatch.setattr(executors, "opencl_for_cpu", never)
     gemm[2, 2](a, b, c)
     other_size = dpnp.zeros((30, 30), dtype="f4", sycl_queue=a.sycl_queue)
@@ -239,7 +239,7 @@ def test_the_roads_through_spirv_give_the_same(name: str, target: str, road: str
         return build(queue, source, options)
 
     monkeypatch.setenv("XETILE_SPIRV", road)
-    monkeypatch.setattr(executors, "build_program", watched)
+    monkeypatch.setattr(programs, "build_program", watched)
     monkeypatch.setattr(executors, "_devices", {})
     types = BY_NAME[name]
     a, b = operands(np.random.default_rng(10), types, 37, 64, 64)

@@ -56,7 +56,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count("xetile.kernel", "trace")
     count("xetile.lowered", "stages")
-    count("xetile.executors", "build_program")
+    count("codegen.programs", "build_program")
     return counter
 
 
@@ -230,3 +230,13 @@ def test_a_kernel_keeps_its_documentation() -> None:
     assert own.__doc__ == "What it does."
     assert own.__name__ == "own"
     assert own.__wrapped__ is own.function
+
+
+def test_a_kernel_may_forget_what_it_compiled(calls: Counter[str]) -> None:
+    for traced, forgets in ((1, True), (1, False), (2, True)):
+        if forgets:
+            product.forget()
+        a, b, c = matrices(32, 64, 64, seed=traced)
+        product[grid(32, 64)](a, b, c)
+        check(a, b, c)
+        assert calls["trace"] == traced

@@ -68,6 +68,13 @@ def lowered(kernel, target: str, types=("bf16", "bf16", "f32"), strides=None, **
     return kernel.lower(*arrays, target=target, acc_type=getattr(xt, types[2]), **constants)
 
 
+def least(target: str, a: str, c: str) -> float:
+    """The density that the best kernels written by hand have (on the two devices that they were counted for)."""
+    if target == "pvc":
+        return {"tf32": 0.52, "i8": 0.57, "u8": 0.57}.get(a, 0.60)
+    return {"tf32": 0.65, "i8": 0.72, "u8": 0.72}.get(a, 0.79 if c == "f32" else 0.76)
+
+
 def clean(report: Report) -> Report:
     """The report, once it is sure that nothing lives in memory for lack of registers."""
     assert (report.spill_size, report.private_size, report.mix.whole.categories["scratch"]) == (0, 0, 0)
@@ -75,8 +82,10 @@ def clean(report: Report) -> Report:
 
 
 def counts(report: Report, *kinds: str) -> list[int]:
-    """Instructions of these kinds in the hot loop."""
-    return [report.loop.get(kind, 0) for kind in kinds]
+    """Instructions of these kinds in the hot loop, for one of the steps that stand in it."""
+    steps = report.unrolled or 1
+    assert all(report.loop.get(kind, 0) % steps == 0 for kind in kinds)
+    return [report.loop.get(kind, 0) // steps for kind in kinds]
 
 
 @pytest.mark.parametrize("target", BLOCK_IO)
@@ -88,7 +97,8 @@ def test_the_work_group_product(target: str, a: str, b: str, c: str, step: int) 
     assert counts(report, "dpas", "load_block2d", "prefetch", "load") == [32, loads, prefetches, 0]
     assert report.mix.whole.categories["store_block2d"] == 16
     assert report.registers == 256
-    assert report.density > (0.39 if a == "tf32" else 0.47)
+    assert report.unrolled == (1 if target == "pvc" else 8)
+    assert report.density >= least(target, a, c)
 
 
 @pytest.mark.parametrize("target", BLOCK_IO)

@@ -16,6 +16,8 @@ from products import LANES, NUMPY, PLACES, Bordered, Place, integers
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 SHAPE = (8, 16)
 GROUPS = 5
 Body = Callable[[Any, Any, Any, Any, Any], Any]

@@ -13,6 +13,8 @@ from products import DEVICE, LANES, NUMPY, Bordered, Place, gemm_shared, integer
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 PLACES = [NUMPY, *LANES, *DEVICE]
 
 

@@ -2,40 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import pytest
-
-import xetile as xt
-
-NAMES = ("offsets", "tile_offset", "base_shape", "base_stride", "base_strides")
-
-
-@dataclass(frozen=True)
-class Example:
-    """Lines of the document, what they use, and what of them is a slip of the pen.
-
-    Attributes:
-        lines: as the document prints them.
-        arguments: parameters of the function around them.
-        slips: what the document has, what it must be, and what the error says of it.
-    """
-
-    lines: str
-    arguments: str = ""
-    slips: tuple[tuple[str, str, str], ...] = ()
-
-    def text(self, mended: bool = True) -> str:
-        lines = self.lines
-        for old, new, _ in self.slips if mended else ():
-            assert old in lines
-            lines = lines.replace(old, new)
-        pairs = [f"  %{name}:2 = builtin.unrealized_conversion_cast %i, %j : index, index to index, index\n"
-                 for name in NAMES if f"%{name}:2" in lines]
-        arguments = ", ".join(["%i: index, %j: index", *([self.arguments] if self.arguments else [])])
-        return f"func.func @example({arguments}) {{\n{''.join(pairs)}{lines}\n  func.return\n}}\n"
-
+from written_examples import Example, check_reads, check_slips, params
 
 ADDRESS, MEMORY = "%mem_addr: uint64", "%mref: memref<1024x1024xbf16>"
 SLM = """  %slm = memref.alloc() : memref<512xbf16, slm>
@@ -164,19 +132,14 @@ TABLE = {
     "prefetch_nd": Example("XeGPU.prefetch_nd %tdesc2: tensor_desc<8x16xbf16>", "%tdesc2: tensor_desc<8x16xbf16>"),
     "fence": Example("XeGPU.fence {scope = gpu, memory_kind = global}"),
 }
-ALL = [*(pytest.param(example, id=name) for name, example in EXAMPLES.items()),
-       *(pytest.param(example, id=f"table: {name}") for name, example in TABLE.items())]
+ALL = params(EXAMPLES, TABLE)
 
 
 @pytest.mark.parametrize("example", ALL)
 def test_examples(example: Example) -> None:
-    module = xt.parse(example.text())
-    assert str(xt.parse(str(module))) == str(module)
+    check_reads(example)
 
 
 @pytest.mark.parametrize("example", [param for param in ALL if param.values[0].slips])
 def test_slips_of_the_document_are_errors_that_say_so(example: Example) -> None:
-    with pytest.raises(xt.TextError, match=re.escape(example.slips[0][2])) as caught:
-        xt.parse(example.text(mended=False))
-    assert "  help: " in str(caught.value)
-    assert caught.value.location is not None
+    check_slips(example)

@@ -10,6 +10,7 @@ from xdsl.ir import Dialect
 from xegpu.dialect import (
     attributes,
     block_ops,
+    compile_hints,
     hints,
     loaded_products,
     ops,
@@ -25,7 +26,7 @@ XeGPU = Dialect(
     "xegpu",
     [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
      ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, loaded_products.LoadMadOp, positions.IotaOp, block_ops.ReduceOp,
-     block_ops.BroadcastOp, *synchronisation.OPERATIONS, *scattered.OPERATIONS],
+     block_ops.BroadcastOp, compile_hints.CompileHintOp, *synchronisation.OPERATIONS, *scattered.OPERATIONS],
     [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.ScatterTdescAttr,
      attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr,
      synchronisation.NbarrierType],

@@ -183,8 +183,12 @@ class TensorDesc:
         return of_mlir(self.element_type)
 
 
+class DescriptorType(Data[TensorDesc], TypeAttribute):
+    """A descriptor's type, in whichever generation of the dialect."""
+
+
 @irdl_attr_definition
-class TensorDescType(Data[TensorDesc], TypeAttribute):
+class TensorDescType(DescriptorType):
     """``!xegpu.tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<array_length = 2>, #xegpu.sg_map<...>>``."""
 
     name = "xegpu.tensor_desc"

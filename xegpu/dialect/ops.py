@@ -28,7 +28,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.dialect.attributes import ACCESS, SgMapAttr, TensorDesc, TensorDescType
+from xegpu.dialect.attributes import ACCESS, DescriptorType, SgMapAttr, TensorDesc, TensorDescType
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load
 from xegpu.dtypes import of_mlir
@@ -46,7 +46,7 @@ def vector(shape: Sequence[int], element_type: Attribute) -> VectorType[Attribut
 
 def desc_of(value: SSAValue) -> TensorDesc:
     """The parameters of the descriptor that ``value`` is."""
-    assert isinstance(value.type, TensorDescType)
+    assert isinstance(value.type, DescriptorType)
     return value.type.data
 
 

@@ -115,8 +115,9 @@ class TransposeOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> TransposeOp:
         source = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        permutation = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        permutation: Sequence[int] = (1, 0)
+        if parser.parse_optional_punctuation(","):  # XeTile.md, Appendix 1, leaves it out
+            permutation = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         operand = parser.resolve_operand(source, parser.parse_type())

@@ -14,15 +14,16 @@ from xetile.commands.output import write_text
 from xetile.commands.sources import kernels_of
 from xetile.kernel import BaseKernel
 from xetile.lowered import Lowered
-from xetile.pipeline import PASSES, Options, stage_names, stage_of, stages
+from xetile.pipeline import FIRST, PASSES, Options, stage_names, stage_of, stages
 from xetile.text.kernels import printed
 
-STAGES = ("xetile", *(name for name, _ in PASSES))
+STAGES = (FIRST, *(name for name, _ in PASSES))
 _ABROAD: Mapping[str, Callable[[Lowered], str]] = {
     "upstream": lambda lowered: lowered.xegpu_upstream,
     "upstream-workgroup": lambda lowered: lowered.xegpu_upstream_workgroup,
+    "xegpu-older": lambda lowered: lowered.xegpu_older,
 }
-"""Forms beside the stages: those of LLVM's XeGPU dialect."""
+"""Forms beside the stages: those of LLVM's XeGPU dialect, and the earlier generation."""
 _APART = "\n// -----\n"
 
 
@@ -64,11 +65,12 @@ def command(given: argparse.Namespace) -> None:
 def _listing() -> str:
     """Each stage with what the pass that leads to it does: the first line of the pass's file."""
     options = Options(find_target("cpu"), ())  # it has all of them
-    rows = [("xetile", "What was recorded or read.")]
+    rows = [(FIRST, "What was recorded or read, where it has transfers of vectors; else that is xetile.")]
     rows += [(name, str(sys.modules[type(make(options)).__module__].__doc__).partition("\n")[0])
              for name, make in PASSES]
     rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made from xegpu-blocks."),
-             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made from xetile.")]
+             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made from xetile."),
+             ("xegpu-older", "The earlier generation of XeGPU, made from xegpu-packed.")]
     return "\n".join(f"{name:<20} {what}" for name, what in rows)
 
 

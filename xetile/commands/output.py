@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from xegpu.errors import ArgumentError
+from xetile.tables import Table
 
 
 def write_text(text: str, path: str | None) -> None:
@@ -34,3 +35,17 @@ def write_bytes(data: bytes, path: str | None) -> None:
     except OSError as error:
         raise ArgumentError(f"{path} cannot be written: {error.strerror}", "name a file in a folder that is there") \
             from None
+
+
+def show(table: Table) -> None:
+    """Print a table: through rich if it is installed and standard output is a terminal, else as plain text."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        print(table)
+        return
+    console = Console()
+    if console.is_terminal:
+        console.print(table)
+    else:
+        print(table)

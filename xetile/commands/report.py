@@ -14,12 +14,12 @@ from xegpu.machines import MACHINES
 from xegpu.targets import TARGETS
 from xetile.arguments import Spec
 from xetile.commands.operands import add_operands, constants_of, described, operand
+from xetile.commands.output import show
 from xetile.commands.sources import kernel_of
 from xetile.kernel import BaseKernel
 from xetile.lowered import Lowered
 from xetile.parsing import ParsedKernel
 from xetile.report import Report
-from xetile.tables import Table
 from xetile.work import passes_of
 
 _USUAL_TYPES = (("bf16", "f32"), ("f32", "f32"), ("bf16", "bf16"))
@@ -158,17 +158,3 @@ def _problem(report: Report, lowered: Lowered, arguments: Sequence[Any]) -> tupl
 def _known(sizes: Iterable[int | None]) -> tuple[int, ...] | None:
     found = [size for size in sizes if size]
     return tuple(found) if len(found) == len(list(sizes)) else None
-
-
-def show(table: Table) -> None:
-    """Print a table: through rich if it is installed and standard output is a terminal, else as plain text."""
-    try:
-        from rich.console import Console
-    except ImportError:
-        print(table)
-        return
-    console = Console()
-    if console.is_terminal:
-        console.print(table)
-    else:
-        print(table)

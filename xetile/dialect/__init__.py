@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.ir import Dialect
 
 import xegpu.dialect
-from xetile.dialect import attributes, hints, loaded_products, ops, positions, scattered, vector_ops
+from xetile.dialect import attributes, hints, loaded_products, ops, positions, scattered, supervector, vector_ops
 
 XeTile = Dialect(
     "xetile",
@@ -19,4 +19,4 @@ XeTile = Dialect(
 
 def context() -> Context:
     """A context that reads and prints every stage of the way from XeTile to XeGPU."""
-    return xegpu.dialect.context(XeTile)
+    return xegpu.dialect.context(XeTile, supervector.SuperVector)

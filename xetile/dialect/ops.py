@@ -45,6 +45,10 @@ TILE = base(TileType)
 VECTOR = base(VectorType)
 
 
+IN_BOUNDS = "in_bounds"
+"""The attribute of an ``init_tile`` whose tile is promised to stay inside its array: nothing is compared then."""
+
+
 def tile_of(value: SSAValue) -> TileParameters:
     """The parameters of the tile that ``value`` is."""
     assert isinstance(value.type, TileType)

@@ -170,6 +170,8 @@ class _Blocker(Rebuilder):
         if role in "ab" and (form := self.form_of(tile)) is not None:
             columns = form.depth if role == "a" else self.target.subgroup
             transform = role == "b" and form.engine == "dpas" and dtype.bits < 32
+            if form.engine == "dpas" and not self.target.block_io:
+                return self._step(role, form.depth, shape)
             return self._message("read_transform" if transform else "read", dtype, columns, shape)
         kind = "write" if role == "store" else "read"
         compute = self.compute_block(shape)
@@ -220,7 +222,7 @@ class _Blocker(Rebuilder):
                 return (words, lanes), 1
             if role == "a" and dtype.bits == 16 and shape[0] % words == 0:
                 return (words, lanes), 1
-        columns = form.depth if role == "a" and form is not None else lanes
+        columns = form.depth if role == "a" and form is not None else self.compute_block(shape)[1]
         return self._message("none", dtype, columns, shape)
 
     def turned(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
@@ -238,6 +240,13 @@ class _Blocker(Rebuilder):
         if shape[1] % columns:
             return (rows, shape[1]), 1
         return (rows, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
+
+    def _step(self, role: str, depth: int, shape: Pair) -> tuple[Pair, int]:
+        """What one step of a product takes: read row by row it is used at once, and the next step's takes its place."""
+        if role == "a":
+            return (gcd(shape[0], _UNBLOCKED_ROWS), depth), 1
+        columns = self.target.subgroup
+        return (depth, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
 
     def _prefetch_blocks(self, shape: Pair, dtype: DType) -> tuple[Pair, int]:
         options = [self.target.largest_block("prefetch", dtype.bits, columns, shape)
@@ -280,13 +289,20 @@ def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
         offsets, shape, strides = ([build.one(value) for value in group]
                                    for group in (operation.offsets, operation.shape, operation.strides))
         made = ops.InitTileOp(build.one(operation.source), offsets, shape, strides, result)
-        build.set(operation.result, build.emit(made))
+        build.set(operation.result, _promised(build, made, operation))
         return
     # reached element by element, with the strides that the array has
     offsets = [build.one(offset) for offset in operation.offsets]
     source, shape, strides = spelled_out(build, operation)
     made = ops.InitTileOp(source, offsets, shape, strides, result.with_(order=(1, 0)))
-    build.set(operation.result, build.emit(made))
+    build.set(operation.result, _promised(build, made, operation))
+
+
+def _promised(build: _Blocker, made: ops.InitTileOp, old: ops.InitTileOp) -> SSAValue:
+    """A new tile with the promise that the old one made."""
+    if ops.IN_BOUNDS in old.attributes:
+        made.attributes[ops.IN_BOUNDS] = old.attributes[ops.IN_BOUNDS]
+    return build.emit(made)
 
 
 def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:

@@ -87,7 +87,8 @@ def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
 def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
     tile, blocks = _parameters(operation.result)
     scope = "slm" if is_shared(operation.source.type) else "global"
-    block = BlockTdesc(scope, tile.encoding.array_length)
+    checked = ops.IN_BOUNDS not in operation.attributes
+    block = BlockTdesc(scope, tile.encoding.array_length, boundary_check=checked)
     turned = tile.encoding.order == (0, 1)
     result = TensorDescType(TensorDesc(blocks[::-1] if turned else blocks, tile.element_type, block))
     offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)

@@ -19,9 +19,12 @@ from xegpu.atomics import KINDS, full_name, kinds_of
 from xegpu.cache import POLICIES
 from xegpu.dialect import ops, scattered
 from xegpu.dialect.attributes import SgMapAttr
+from xegpu.dialect.compile_hints import SCHEDULE_BARRIER, CompileHintOp
 from xegpu.dialect.hints import LEVELS, CacheHintAttr
 from xegpu.dialect.synchronisation import FenceOp
 from xegpu.dtypes import i1, of_mlir
+from xegpu.older import ops as older
+from xegpu.older.attributes import WordAttr
 from xetile.text.attributes import guess
 from xetile.text.operations import Rule, create, only, result_of, values
 from xetile.text.sketch import Entry, Sketch, read
@@ -41,6 +44,8 @@ def _properties(sketch: Sketch, kind: Any, *more: str) -> dict[str, Attribute]:
     known = [name for name in (*more, *LEVELS) if name in declared or name in LEVELS]
     found = {name: value for name in known
              if (value := sketch.take(*_HINTS.get(name, (name,)))) is not None}
+    if isinstance(mode := found.get("mode"), StringAttr):
+        found["mode"] = WordAttr(mode.data)
     for name in LEVELS:
         if name in found:
             found[name] = _hint(sketch, name, found[name], stores="value" in dict(kind.get_irdl_definition().operands))
@@ -252,7 +257,21 @@ def _fence(kind: Any) -> Rule:
     return rule
 
 
-UNTYPED = ("xegpu.fence",)
+def _hinted(kind: Any) -> Rule:
+    """``{hint = schedule_barrier}``, or as the table has it ``{scheduling_barrier}``."""
+    def rule(sketch: Sketch) -> Operation:
+        given = sketch.take("hint")
+        if given is None and sketch.take("scheduling_barrier", "schedule_barrier") is not None:
+            given = StringAttr(SCHEDULE_BARRIER)
+        if not isinstance(given, StringAttr):
+            sketch.fail("it needs a hint", f"write {{hint = {SCHEDULE_BARRIER}}}")
+        sketch.finish("hint")
+        return create(kind, [], [], {"hint": given})
+
+    return rule
+
+
+UNTYPED = ("xegpu.fence", "xegpu.mfence", "xegpu.compile_hint")
 """Operations that have no operands, and no types behind them."""
 _FENCE_NAMES = {"Fence_op": "fence_op", "Fence_scope": "fence_scope", "Memory_kind": "memory_kind"}
 
@@ -260,7 +279,7 @@ _FORMS = {
     "create_nd_tdesc": _create_nd, "update_nd_offset": _update_nd, "load_nd": _load_nd, "store_nd": _store_nd,
     "prefetch_nd": _prefetch, "create_tdesc": _create, "update_offset": _update, "update_offsets": _update,
     "load_gather": _gather, "store_scatter": _scatter, "prefetch": _prefetch, "atomic_rmw": _atomic, "dpas": _dpas,
-    "fence": _fence,
+    "fence": _fence, "mfence": _fence, "compile_hint": _hinted,
 }
 _KINDS: Kinds = {
     "create_nd_tdesc": ops.CreateNdTdescOp, "update_nd_offset": ops.UpdateNdOffsetOp, "load_nd": ops.LoadNdOp,
@@ -268,6 +287,14 @@ _KINDS: Kinds = {
     "update_offset": scattered.UpdateOffsetOp, "update_offsets": scattered.UpdateOffsetOp,
     "load_gather": scattered.LoadGatherOp, "store_scatter": scattered.StoreScatterOp, "prefetch": scattered.PrefetchOp,
     "atomic_rmw": scattered.AtomicRMWOp, "dpas": ops.DpasOp, "fence": FenceOp,
+    "compile_hint": CompileHintOp,
+}
+_OLDER: Kinds = {
+    "create_nd_tdesc": older.CreateNdTdescOp, "update_nd_offset": older.UpdateNdOffsetOp, "load_nd": older.LoadNdOp,
+    "store_nd": older.StoreNdOp, "prefetch_nd": older.PrefetchNdOp, "create_tdesc": older.CreateTdescOp,
+    "update_offset": older.UpdateOffsetOp, "update_offsets": older.UpdateOffsetOp,
+    "load_gather": older.LoadGatherOp, "store_scatter": older.StoreScatterOp, "prefetch": older.PrefetchOp,
+    "atomic_rmw": older.AtomicRMWOp, "dpas": older.DpasOp, "mfence": older.MfenceOp, "compile_hint": CompileHintOp,
 }
 
 
@@ -277,9 +304,15 @@ def rules(kinds: Kinds) -> dict[str, Rule]:
 
 
 RULES = rules(_KINDS)
-"""Names of XeGPU's operations, in lower case, with what reads them."""
+OLDER_RULES = rules(_OLDER)
+"""Names of XeGPU's operations, in lower case, with what reads them: of this generation, and of the earlier one."""
 
 
 def read_operation(parser: Any, name: str, span: Any) -> Operation:
     """Read an XeGPU operation from behind its name."""
     return RULES[name](read(parser, name, span, typed=name not in UNTYPED))
+
+
+def read_older_operation(parser: Any, name: str, span: Any) -> Operation:
+    """Read an operation of the earlier generation from behind its name."""
+    return OLDER_RULES[name](read(parser, name, span, typed=name not in UNTYPED))

@@ -38,23 +38,30 @@ from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.maps import map_of
+from xetile.dialect.supervector import ContractOp
 from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap
 from xetile.text.attributes import guess
 from xetile.text.operations import RESULT_MAP
+from xetile.text.subviews import resolve_subviews
 
 
-def normalise(function: func.FuncOp) -> None:
-    """Bring a function at the first stage to the form that the language records.
+def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
+    """Bring a function at the first stages to the form that the language records.
+
+    Args:
+        function: the function; it is changed.
+        any_rank: whether vectors may have any number of dimensions, as they may beside transfers.
 
     Raises:
         TextError: maps contradict each other, or a vector constant has different elements.
     """
+    resolve_subviews(function)
     for operation in list(function.walk()):
         if operation.parent is not None and (rule := _REWRITES.get(type(operation))) is not None:
             rule(operation)
     for operation in function.walk():
-        _check(operation)
+        _check(operation, any_rank)
     _check_subgroups(function)
     _Maps(function).settle()
 
@@ -73,14 +80,14 @@ def _check_subgroups(function: func.FuncOp) -> None:
                       f"{first.subgroups}")
 
 
-def _check(operation: Operation) -> None:
+def _check(operation: Operation, any_rank: bool) -> None:
     """Raise unless an operation's vectors are tiles, and its attributes known."""
     dialect = operation.name.partition(".")[0]
     if dialect == "vector" and not isinstance(operation, BroadcastOp):
         _fail(operation, "it takes vectors apart, which tiles are not",
               "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
     for value in operation.results:
-        if isinstance(value.type, VectorType) and len(value.type.get_shape()) not in (2, 4):
+        if not any_rank and isinstance(value.type, VectorType) and len(value.type.get_shape()) not in (2, 4):
             _fail(operation, f"{value.type} has {len(value.type.get_shape())} dimensions", "use two: vector<1x32xf32>")
     if dialect in ("arith", "math", "vector"):
         unknown = [name for name in operation.attributes if name not in RESULT_MAP and "." not in name]
@@ -209,14 +216,14 @@ _REWRITES: dict[type[Operation], Callable[[Any], None]] = {
     arith.ConstantOp: _spread, arith.NegfOp: _negate, arith.CeilDivSIOp: _ceiling, memref.DimOp: _dimension,
     TransposeOp: _transpose, BroadcastOp: _broadcast, ShapeCastOp: _shape_cast,
 }
-_OWN_MAPS = "xetile."
+_OWN_MAPS = ("xetile.", "supervector.")
 """Operations that carry a map of their own or take it from their tile."""
 _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
 
 
 def _alike(operation: Operation) -> Iterator[SSAValue]:
     """The vectors of an operation that are dealt out alike: those of element-wise ones, accumulator and result."""
-    if isinstance(operation, ops.TileMmaOp):
+    if isinstance(operation, (ops.TileMmaOp, ContractOp)):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
     elif not operation.name.startswith(_OWN_MAPS) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
         values = (*operation.operands, *operation.results)
@@ -251,7 +258,7 @@ class _Maps:
     def _write(self, operation: Operation) -> None:
         if operation.name in _DERIVED and "wg_map" not in operation.properties:
             self._give(operation, map_of(operation.results[0]))
-        elif isinstance(operation, ops.TileMmaOp) and operation.wg_map is None:
+        elif isinstance(operation, (ops.TileMmaOp, ContractOp)) and operation.wg_map is None:
             self._give(operation, self._known.get(self._webs.root(operation.result), (None,))[0])
         if operation.name.startswith(_OWN_MAPS):
             return

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, MemRefType, VectorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    MemRefType,
+    UnitAttr,
+    VectorType,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.atomics import KINDS, full_name, kinds_of
@@ -170,9 +178,12 @@ def _init(sketch: Sketch) -> Operation:
         sketch.fail("it takes offsets, or offsets, sizes and strides",
                     "write %array, [%row, %column], [%height, %width], [%pitch, %one]")
     blocks = _integers(sketch, "inner_blocks")  # what later stages print in the place of the tile's own
-    sketch.finish("inner_blocks")
+    inside = sketch.take(ops.IN_BOUNDS)
+    sketch.finish("inner_blocks", ops.IN_BOUNDS)
     offsets, sizes, strides = (*groups, [], [])[:3]
     made = ops.InitTileOp(source, offsets, sizes, strides, result)
+    if inside is not None:
+        made.attributes[ops.IN_BOUNDS] = UnitAttr()
     if blocks is not None:
         made.attributes["inner_blocks"] = integers(blocks)
     return made

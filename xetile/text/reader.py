@@ -22,7 +22,7 @@ from xegpu.errors import Location, TextError
 from xetile.dialect import context
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.dialect.hints import CacheHintAttr
-from xetile.text import around, hardware, operations
+from xetile.text import around, early, hardware, operations, supervector
 from xetile.text.attributes import (
     fail,
     guess,
@@ -52,6 +52,7 @@ _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
 """Operations that carry attributes of dialects that only a host compiler knows."""
 FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
     **dict.fromkeys(operations.RULES, operations.read_operation), **dict.fromkeys(around.RULES, around.read_operation),
+    **dict.fromkeys(supervector.NAMES, supervector.read_operation), **dict.fromkeys(early.RULES, early.read_operation),
 }
 _OWN_READERS = {**FOREIGN_READERS, **dict.fromkeys(hardware.RULES, hardware.read_operation)}
 _NUMBERS: dict[str, Attribute] = {
@@ -62,6 +63,14 @@ _NUMBERS: dict[str, Attribute] = {
 """Numbers as the seeds call them."""
 _WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
 _APART = re.compile(r"(?<=[<x])(\d+) x (\w+)")
+
+
+def descriptor_of_tile(parser: Reader) -> Any:
+    """The descriptor that ``tile<...>`` stands for, None if that is not what is read next."""
+    if parser._current_token.text != "tile" or parser.descriptor is None:
+        return None
+    parser._consume_token()
+    return parser.descriptor(read_tensor_desc(parser))
 
 
 def plain_letters(text: str) -> str:
@@ -237,6 +246,8 @@ class Reader(Parser):
             return _ATTRIBUTES[short](self)
         if name == "scatter" and not opened and not alias and not self.on_descriptor:
             return TileAttr(TileEncoding(scatter=True))
+        if name == "xegpu.tdesc_attr" and opened:
+            return TdescAttr(TdescAttr.parse_parameter(self))
         if name in SCATTERED and not opened and not alias:
             return TdescAttr((("scattered", True),))
         if not opened and not alias and "." not in name:

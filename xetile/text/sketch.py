@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from xdsl.dialects.builtin import IndexType, IntegerType, StringAttr, UnitAttr, VectorType
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerType, MemRefType, StringAttr, UnitAttr, VectorType
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from xegpu.dtypes import of_mlir
+from xegpu.memrefs import is_shared
 from xetile.text.attributes import fail, guess
 
 _TUPLE = re.compile(r"\s*:\s*(\d+)")
@@ -104,13 +105,15 @@ class Sketch:
             self.fail("a locality is for prefetch_tile", "leave it out")
 
 
-def read(parser: Any, name: str, span: Any, *, typed: bool = True) -> Sketch:
+def read(parser: Any, name: str, span: Any, *, typed: bool = True,
+         result_behind_comma: bool = False) -> Sketch:
     """Read an operation from behind its name.
 
     Args:
         parser: what reads the text.
         name, span: the operation's name in the text, and where it stands.
         typed: whether operands and types follow; else there are attributes alone.
+        result_behind_comma: whether the last type, where no arrow is, is the result's.
     """
     sketch = Sketch(name, parser, span)
     if not typed:
@@ -125,6 +128,8 @@ def read(parser: Any, name: str, span: Any, *, typed: bool = True) -> Sketch:
         sketch.types = _types(parser)
         if _arrow(parser):
             sketch.results = _types(parser)
+        elif result_behind_comma:
+            sketch.results = [sketch.types.pop()]
         parser.b16 = False
     else:
         sketch.fail("its types are missing", "write them behind a colon")
@@ -207,9 +212,19 @@ def _dictionary(parser: Any, sketch: Sketch) -> None:
         if parser._current_token.kind is MLIRTokenKind.HASH_IDENT:
             sketch.bare.append(parser.parse_attribute())
         else:
-            name, value = _attribute_entry(parser)
+            name, value = _permutation_map(parser) or _attribute_entry(parser)
             sketch.attributes[name] = value
         parser.parse_optional_punctuation(",")
+
+
+def _permutation_map(parser: Any) -> tuple[str, Attribute] | None:
+    """``permutation_map: (d0, d1) -> (d1)``, as SuperVector.md writes it; None before anything else."""
+    if not parser.parse_optional_keyword("permutation_map"):
+        return None
+    if not parser.parse_optional_punctuation(":"):
+        parser.parse_punctuation("=")
+    bare = parser._current_token.text == "("
+    return "permutation_map", AffineMapAttr(parser.parse_affine_map()) if bare else parser.parse_attribute()
 
 
 def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
@@ -249,6 +264,8 @@ def agrees(said: Attribute, actual: Attribute) -> bool:
     """Whether a type in the text is that of a value; ``b16`` leaves open which type of 16 bits it is."""
     if isinstance(said, VectorType) and isinstance(actual, VectorType) and said.element_type == Bits16Type():
         return said.get_shape() == actual.get_shape() and of_mlir(actual.element_type).bits == 16
+    if isinstance(said, MemRefType) and is_shared(actual) and isinstance(actual, MemRefType):  # ``alloc()`` in the seed
+        return said == actual or said == MemRefType(actual.element_type, actual.shape, actual.layout)
     return said == actual
 
 

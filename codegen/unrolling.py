@@ -1,0 +1,69 @@
+"""How many steps of a loop become one in the text of a kernel.
+
+    for (int k = 0; k < n; k += 32) { S(k) }
+becomes, twice unrolled,
+    int k = 0;
+    for (; k < n - 32; k += 64) { S(k) S(k + 32) }
+    for (; k < n; k += 32) { S(k) }
+
+The second loop has the steps that are left over, whatever the body does. An author says how many on the loop
+(``xt.range(..., unroll=4)``); where these are known to divide the loop's steps, there is no second loop.
+
+Otherwise only loops are unrolled that load, prefetch and multiply and do nothing else, and only for targets whose block
+messages take a constant distance: there the addresses of further steps cost nothing. Without that each step sets its
+addresses anew, and on ``pvc`` changing an address costs more than the jump that unrolling saves. A CPU, which emulates
+such messages, gains nothing and would build for minutes: the first loop of these stands between ``#ifndef`` and
+``#endif``, and the second then does all steps.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects import vector as xvector
+from xdsl.dialects.builtin import IntegerAttr
+
+from xegpu.constants import number
+from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
+from xegpu.loop_options import UNROLL
+from xegpu.targets import Target
+
+ROLLED = "XETILE_ROLLED"
+"""What a prelude defines to have loops of single steps, where their author did not ask for more."""
+_STEPS = (8, 4, 2)
+_PRODUCTS = 256
+"""Products in a loop that was unrolled by itself: more of them gain nothing and cost room for code."""
+_FAR = 512
+"""Distances, in elements, that a block message takes are less than this."""
+_PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, ExtractStridedSliceOp, ShapeCastOp,
+          arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp)
+
+
+def steps_of(loop: scf.ForOp, target: Target) -> int:
+    """How many steps of a loop become one; no more than it has."""
+    said, trips = loop.attributes.get(UNROLL), trips_of(loop)
+    steps = said.value.data if isinstance(said, IntegerAttr) else _steps(loop, target)
+    return steps if trips is None else max(1, min(steps, trips))
+
+
+def trips_of(loop: scf.ForOp) -> int | None:
+    """How many steps a loop has, where that is known."""
+    start, stop, step = (number(value) for value in (loop.lb, loop.ub, loop.step))
+    return None if start is None or stop is None or not step else max(0, -(-(stop - start) // step))
+
+
+def _steps(loop: scf.ForOp, target: Target) -> int:
+    """How many steps of a loop become one where its author does not say."""
+    step, trips = number(loop.step), trips_of(loop)
+    products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
+    if not step or not products or not target.block_distances or not _is_plain(loop):
+        return 1
+    return next((steps for steps in _STEPS if products * steps <= _PRODUCTS and (steps - 1) * step < _FAR
+                 and (trips is None or trips % steps == 0)), 1)
+
+
+def _is_plain(loop: scf.ForOp) -> bool:
+    """Whether a loop loads by block messages, prefetches and multiplies, and does nothing else."""
+    loads = (operation for operation in loop.body.block.ops if isinstance(operation, LoadNdOp))
+    return all(isinstance(operation, _PLAIN) for operation in loop.body.block.ops) \
+        and all(desc_of(load.desc).block.access == "block" for load in loads)

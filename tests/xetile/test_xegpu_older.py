@@ -1,0 +1,368 @@
+"""XeGPU-older.md: its examples, its own rules, its programs everywhere, and both ways to the present generation."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import require_ocloc
+from products import PLACES, Place
+from written_examples import Example, check_reads, check_slips, params
+
+import xetile as xt
+
+MAP_A = "  #sg_map_a = xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>\n"
+MAP_B = "  #sg_map_b = xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>\n"
+MAP_C = "  #sg_map_c = xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>\n"
+OF_A, OF_B = "sg = #xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>", "sg = #xegpu.sg_map<wi_layout = [1, 16], " \
+    "wi_data = [2, 1]>"
+OF_C = "sg = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>"
+ADDRESS = "%mem_addr: uint64"
+WIDE = f"tensor_desc<8x24xbf16, {OF_C}>"
+BF16, F32 = "tensor_desc<8x16xbf16>", "tensor_desc<8x16xf32>"
+SLM = """  %slm = memref.alloc() : memref<512xbf16, slm>
+  %at = memref.extract_aligned_pointer_as_index %slm : memref<512xbf16, slm> -> index
+  %mem_addr = arith.index_cast %at : index to i64
+"""
+SCATTERED = "tensor_desc<16xui8, #scattered>"
+EXAMPLES = {
+    "create_nd_tdesc": Example(
+        MAP_A + """%tdesc1 = XeGPU.create_nd_tdesc %mem_addr, %offsets:2, %base_shape:2,%base_stride:2
+\t\t: uint64, index, index, index, index, index, index
+     \tinto tensor_desc<8x16xbf16, #sg_map_a>""", ADDRESS),
+    "create_nd_tdesc, vc": Example(
+        """%tdesc2 = XeGPU.create_nd_tdesc %mem_addr, %offsets:2, %base_shape:2,%base_stride:2 {mode =vc}
+\t\t: uint64, index, index, index, index, index, index
+     \tinto tensor_desc<8x16xbf16>""", ADDRESS),
+    "create_nd_tdesc of an array of blocks": Example(
+        """%tdesc2 = XeGPU.create_nd_tdesc %mem_addr, %offsets:2, %base_shape:2,%base_stride:2 {mode =vc}
+\t\t: uint64, index, index, index, index, index, index
+     \tinto tensor_desc<8x16xbf16, array_length=2>""", ADDRESS),
+    "create_nd_tdesc of a memref": Example(MAP_A + """ %tdesc1 = XeGPU.create_nd_tdesc %mref, %offsets:2
+\t\t: memref<1024x1024xbf16>, index, index
+     \tinto tensor_desc<8x16xbf16, #sg_map_a>""", "%mref: memref<1024x1024xbf16>"),
+    "create_nd_tdesc of a memref, vc": Example(""" %tdesc2 = XeGPU.create_nd_tdesc  %mref, %offsets:2 {mode =vc}
+\t\t: memref<1024x1024xbf16>, index, index
+     \tinto tensor_desc<8x16xbf16>""", "%mref: memref<1024x1024xbf16>"),
+    "create_nd_tdesc of a line": Example(SLM + """  #sg_map_a = xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>
+  #tdesc_attr1 = !xegpu.tdesc_attr< memory_scope=slm, boundary_check=false, sg= #sg_map_a>
+  %tdesc1 = XeGPU.create_nd_tdesc %mem_addr, %offset :
+\t\tuint64, index into tensor_desc<16xbf16, #tdesc_attr1>""", "%offset: index"),
+    "create_nd_tdesc of a line, vc": Example(
+        SLM + """  #tdesc_attr2 = !xegpu.tdesc_attr< memory_scope=slm, boundary_check=false>
+  %tdesc2 = XeGPU.create_nd_tdesc %mem_addr, %offset {mode = vc} :
+\t\tuint64, index into tensor_desc<16xbf16, #tdesc_attr2>""", "%offset: index"),
+    "load_nd": Example("""  %result = XeGPU.load_nd %tdesc1 {L1_hint = uncached, L3_hint = uncached} :
+          tensor_desc<8x16xbf16, #sg_map_a> into vector<4x2xbf16>
+
+  %result2 = XeGPU.load_nd %tdesc2 {L1_hint = uncached, L3_hint = uncached, mode = vc} :
+          tensor_desc<8x16xbf16> into vector<8x16xbf16>""",
+                       f"%tdesc1: tensor_desc<8x16xbf16, {OF_A}>, %tdesc2: {BF16}",
+                       (("#sg_map_a", OF_A, "#sg_map_a is not defined"),)),
+    "load_nd, transposed": Example("""  %at = XeGPU.load_nd %tdesc2 {transpose = [1,0], mode = vc} :
+     tile<8x16xf32> into vector<16x8xf32>""", f"%tdesc2: {F32}"),
+    "load_nd, vnni_axis 0": Example("""  %bt = XeGPU.load_nd %tdesc1 {vnni_axis = 0} :
+     tile<16x16xbf16, #sg_map_b> into vector<8x16x2xbf16>
+  %bt2 = XeGPU.load_nd %tdesc2 {vnni_axis = 0, mode = vc} :
+     tile<16x16xbf16> into vector<8x16x2xbf16>""",
+                                    f"%tdesc1: tensor_desc<16x16xbf16, {OF_B}>, %tdesc2: tensor_desc<16x16xbf16>",
+                                    (("#sg_map_b> into vector<8x16x2xbf16>", f"{OF_B}> into vector<8x2xbf16>",
+                                      "#sg_map_b is not defined"),)),
+    "load_nd, vnni_axis 1": Example("""  %at = XeGPU.load_nd %tdesc1 {vnni_axis = 1} :
+     tile<8x16xbf16, #sg_map_a> into vector<8x8x2xbf16>
+
+  %at2 = XeGPU.load_nd %tdesc2 {vnni_axis = 1, mode = vc} :
+     tile<8x16xbf16> into vector<8x8x2xbf16>""", f"%tdesc1: tensor_desc<8x16xbf16, {OF_A}>, %tdesc2: {BF16}",
+                                    (("#sg_map_a> into vector<8x8x2xbf16>", f"{OF_A}> into vector<4x2xbf16>",
+                                      "#sg_map_a is not defined"),)),
+    "load_nd, pairs transposed": Example(
+        """  %at = XeGPU.load_nd %tdesc1 {transpose = [1,0], transpose_bit_width = 32, mode = vc} :
+     tile<32x16xf16, #sg_map> into vector<8x64xf16>""", "%tdesc1: tensor_desc<32x16xf16>",
+        ((", #sg_map>", ">", "#sg_map is not defined"),)),
+    "load_nd in VNNI form by transposing": Example(
+        """  %at = XeGPU.load_nd %block_a {transpose = [1, 0], transpose_bit_width = 32, mode = vc} :
+     tile<32x16xf16> into vector<8x64xf16>
+  %bt = vector.shape_cast %at :  vector<8x64xf16> into vector<8x32x2xf16>""", "%block_a: tensor_desc<32x16xf16>"),
+    "dpas": Example("""  %vector_c = XeGPU.dpas %vector_a, %vector_b {mode = vc} :
+     vector<8x8x2xbf16>, vector<8x16x2xbf16>
+\t   into vector<8x16xfloat>  """, "%vector_a: vector<8x8x2xbf16>, %vector_b: vector<8x16x2xbf16>"),
+    "store_nd": Example("""  XeGPU.store_nd %value, %tdesc2:
+          vector<8x1xfp32>, tensor_desc<8x16xfp32, #sg_map_c>
+
+  XeGPU.store_nd %value2, %tdesc3 {mode = vc} :
+          vector<8x16xbf16>, tensor_desc<8x16xbf16>""",
+                        f"%value: vector<8x1xf32>, %tdesc2: tensor_desc<8x16xf32, {OF_C}>, %value2: vector<8x16xbf16>, "
+                        f"%tdesc3: {BF16}", (("#sg_map_c", OF_C, "#sg_map_c is not defined"),)),
+    "prefetch_nd": Example("""  XeGPU.prefetch_nd %tdesc2 {mode = vc} : tensor_desc<8x16xbf16>
+  XeGPU.prefetch_nd %tdesc3 {mode = vc} : tensor_desc<16xbf16>""", f"%tdesc2: {BF16}, %tdesc3: tensor_desc<16xbf16>"),
+    "update_nd_offset": Example("""  %tdesc_updated = XeGpu.update_nd_offset %tdesc, %offsets:2 {mode = vc} :
+  \t  tensor_desc<8x16xbf16>, index, index into tensor_desc<8x16xbf16>""", f"%tdesc: {BF16}"),
+    "create_tdesc": Example("""  %scatter_tdesc0 = XeGPU.create_tdesc %mem_addr, %offsets, mode = vc} :
+     \tuint64, Vector<16 x index>, into tensor_desc<16 x uint8, #scattered>""",
+                            f"{ADDRESS}, %offsets: vector<16xindex>",
+                            ((", mode = vc}", " {mode = vc}", "mode stands where an operand or a type is expected"),)),
+    "load_gather": Example(
+        """  %result0 = XeGPU.load_gather %scatter_tdesc0, %mask {L1_hint = cached, L2_hint = uncached, mode = vc} :
+        \t  tensor_desc<16xuint8, #Scattered>, vector<16xi1> into vector<16xuint8>""",
+        f"%scatter_tdesc0: {SCATTERED}, %mask: vector<16xi1>"),
+    "load_gather of chunks": Example(
+"""%result = XeGPU.load_gather %scatter_tdesc_chunk, %mask {L1 = cached, L2 = uncached, transpose=[1,0], mode = vc} :
+          tensor_desc<16x8xbf16, #Scattered>, vector<16xi1> -> vector<8x16xbf16>""",
+        "%scatter_tdesc_chunk: tensor_desc<16x8xbf16, #scattered>, %mask: vector<16xi1>"),
+    "store_scatter": Example("""XeGPU.store_scatter %value, %scatter_tdesc1, %mask {mode = vc} :
+     \t vector<16xuint16>, vector<16xi1>, tensor_desc<16xuint16, #scattered>""",
+                             "%value: vector<16xui16>, %scatter_tdesc1: tensor_desc<16xui16, #scattered>, "
+                             "%mask: vector<16xi1>"),
+    "prefetch": Example("XeGPU.prefetch %scatter_tdesc0 {mode = vc} : tensor_desc<16xuint8, #scattered>",
+                        f"%scatter_tdesc0: {SCATTERED}"),
+    "update_offset": Example("""%tdesc_updated = XeGpu.update_offsets %scatter_tdesc1, %offsets {mode = vc} :
+  \ttensor_desc<16xuint16, #scattered>, vector<16xuint16>, into tensor_desc<16xuint16, #scattered>""",
+                             "%scatter_tdesc1: tensor_desc<16xui16, #scattered>, %offsets: vector<16xindex>",
+                             (("vector<16xuint16>, into", "vector<16xindex>, into",
+                               "%offsets is vector<16xindex>, and the text says vector<16xui16>"),)),
+    "atomic_rmw": Example(
+        """  %ret_value = XeGPU.atomic_rmw \u201caddf\u201d %value, %scatter_Desc1, %mask {mode = vc} :
+          vector<16xbf16>, tensor_desc<16xbf16, #scattered>, vector<16xi1> to vector<16xbf16>""",
+                          "%value: vector<16xbf16>, %scatter_Desc1: tensor_desc<16xbf16, #scattered>, "
+                          "%mask: vector<16xi1>"),
+    "mfence": Example('  XeGPU.mfence {memory_kind = "ugm", fence_op = "none", fence_scope = "local"}'),
+    "compile_hint": Example("XeGPU.compile_hint {hint=schedule_barrier}"),
+}
+TABLE = {"compile_hint": Example("XeGPU.compile_hint {scheduling_barrier}"),
+         "mfence": Example("XeGPU.mfence {fence_scope = global}", "",
+                           (("{fence_scope = global}", '{fence_scope = "tile", fence_op = "none", memory_kind = "ugm"}',
+                             "it needs memory_kind"),))}
+ALL = params(EXAMPLES, TABLE)
+
+
+@pytest.mark.parametrize("example", ALL)
+def test_examples(example: Example) -> None:
+    check_reads(example)
+
+
+@pytest.mark.parametrize("example", [param for param in ALL if param.values[0].slips])
+def test_slips_of_the_document_are_errors_that_say_so(example: Example) -> None:
+    check_slips(example)
+
+
+RULES = {
+    "vc must be declared": (Example("%v = XeGPU.load_nd %d : tensor_desc<8x16xbf16> into vector<8x16xbf16>\n"
+                                    "XeGPU.mfence {memory_kind = ugm, fence_op = none, fence_scope = local}",
+                                    f"%d: {BF16}"), "its descriptor has no sg_map", "mode = vc"),
+    "vc without an sg_map": (Example(f"XeGPU.prefetch_nd %d {{mode = vc}} : tensor_desc<8x16xbf16, {OF_A}>",
+                                     f"%d: tensor_desc<8x16xbf16, {OF_A}>"), "its descriptor has an sg_map", "drop"),
+    "there is no other mode": (Example("XeGPU.prefetch_nd %d {mode = simd} : tensor_desc<8x16xbf16>", f"%d: {BF16}"),
+                               "there is no mode simd", "mode = vc"),
+    "single elements are of vc": (Example("XeGPU.prefetch %d : tensor_desc<16xui8, #scattered>\n"
+                                          "XeGPU.mfence {memory_kind = ugm, fence_op = none, fence_scope = local}",
+                                          f"%d: {SCATTERED}"), "mode = vc only", "add {mode = vc}"),
+    "transpose_bit_width is of vc": (
+        Example("%v = XeGPU.load_nd %d {transpose = [1, 0], transpose_bit_width = 32} : tensor_desc<16x16xbf16, "
+                "sg = #xegpu.sg_map<wi_layout = [16, 1]>> into vector<8x2xbf16>",
+                "%d: tensor_desc<16x16xbf16, sg = #xegpu.sg_map<wi_layout = [16, 1]>>"), "mode = vc only", "add"),
+    "vnni_axis and transpose": (Example("%v = XeGPU.load_nd %d {vnni_axis = 0, transpose = [1, 0], mode = vc} : "
+                                        "tensor_desc<16x16xbf16> into vector<8x16x2xbf16>",
+                                        "%d: tensor_desc<16x16xbf16>"), "cannot be combined", "transpose_bit_width"),
+    "vnni_axis is 0 or 1": (Example("%v = XeGPU.load_nd %d {vnni_axis = 2, mode = vc} : tensor_desc<16x16xbf16> into "
+                                    "vector<8x16x2xbf16>", "%d: tensor_desc<16x16xbf16>"), "not 2", "0 for operand B"),
+    "vnni_axis of 32 bits": (Example("%v = XeGPU.load_nd %d {vnni_axis = 0, mode = vc} : tensor_desc<8x16xf32> into "
+                                     "vector<8x16xf32>", f"%d: {F32}"), "elements of 8 and 16 bits", "drop vnni_axis"),
+    "wi_data along vnni_axis": (Example(f"%v = XeGPU.load_nd %d {{vnni_axis = 0}} : tensor_desc<16x16xbf16, {OF_C}> "
+                                        "into vector<16x1xbf16>", f"%d: tensor_desc<16x16xbf16, {OF_C}>"),
+                                "make 32 bits along vnni_axis = 0", "wi_data = [2, 1]"),
+    "B of dpas in VNNI form": (Example("%c = XeGPU.dpas %a, %b {mode = vc} : vector<8x8x2xbf16>, vector<16x16xbf16> "
+                                       "into vector<8x16xf32>", "%a: vector<8x8x2xbf16>, %b: vector<16x16xbf16>"),
+                               "B is vector<16x16xbf16>, and has 3 dimensions", "vnni_axis = 0"),
+    "A of dpas in words": (Example("%c = XeGPU.dpas %a, %b {mode = vc} : vector<8x16xbf16>, vector<8x16x2xbf16> "
+                                   "into vector<8x16xf32>", "%a: vector<8x16xbf16>, %b: vector<8x16x2xbf16>"),
+                           "A is vector<8x16xbf16>, and has 3 dimensions", "vnni_axis = 1"),
+    "the result of dpas": (Example("%c = XeGPU.dpas %a, %b {mode = vc} : vector<8x8x2xbf16>, vector<8x16x2xbf16> "
+                                   "into vector<4x16x2xf32>", "%a: vector<8x8x2xbf16>, %b: vector<8x16x2xbf16>"),
+                           "does not give vector<4x16x2xf32>", ""),
+    "a line has no bounds": (Example("%d = XeGPU.create_nd_tdesc %mem_addr, %i {mode = vc} : uint64, index into "
+                                     "tensor_desc<16xbf16, boundary_check = true>", ADDRESS),
+                             "does not know where its memory ends", "boundary_check = false"),
+    "the map of a line": (Example("%d = XeGPU.create_nd_tdesc %mem_addr, %i : uint64, index into "
+                                  "tensor_desc<32xbf16, boundary_check = false, sg = #xegpu.sg_map<wi_layout = [2, 8], "
+                                  "wi_data = [1, 1]>>", ADDRESS), "outer dimension of wi_layout", "[1, 16]"),
+    "blocks divide into units": (Example(f"%d = XeGPU.create_nd_tdesc %mem_addr, %i, %j, %i, %j, %i, %j : uint64, "
+                                         f"index, index, index, index, index, index into {WIDE}",
+                                         ADDRESS), "does not divide into units of 1x16", "multiple of 16"),
+    "fence_scope": (Example("XeGPU.mfence {memory_kind = ugm, fence_op = none, fence_scope = gpu}"),
+                    'no fence_scope "gpu"', '"local" or "tile"'),
+    "fence_op": (Example("XeGPU.mfence {memory_kind = ugm, fence_op = evict, fence_scope = tile}"),
+                 'no fence_op "evict"', '"none"'),
+    "memory_kind": (Example("XeGPU.mfence {memory_kind = global, fence_op = none, fence_scope = tile}"),
+                    'no memory_kind "global"', '"ugm" or "slm"'),
+    "slm is of one XeCore": (Example("XeGPU.mfence {memory_kind = slm, fence_op = none, fence_scope = tile}"),
+                             "belongs to one XeCore", "local"),
+    "hint": (Example("XeGPU.compile_hint {hint = unroll}\n"
+                     "XeGPU.mfence {memory_kind = ugm, fence_op = none, fence_scope = local}"),
+             'no hint "unroll"', "schedule_barrier"),
+    "chunk of the descriptor": (Example("%d = XeGPU.create_tdesc %mem_addr, %o {chunk_size_per_lane = 4, mode = vc} : "
+                                        "uint64, vector<16xindex> into tensor_desc<16x8xui16, #scattered>",
+                                        f"{ADDRESS}, %o: vector<16xindex>"), "has chunks of 8", "second dimension"),
+    "a chunk is transposed": (Example("%v = XeGPU.load_gather %d, %m {mode = vc} : tensor_desc<16x8xui16, #scattered>, "
+                                      "vector<16xi1> into vector<8x16xui16>",
+                                      "%d: tensor_desc<16x8xui16, #scattered>, %m: vector<16xi1>"),
+                              "transpose = [1, 0]", ""),
+    "fragments without a map": (Example("%c = XeGPU.dpas %a, %b : vector<4x2xbf16>, vector<8x2xbf16> into "
+                                        "vector<8x1xf32>\n"
+                                        "XeGPU.mfence {memory_kind = ugm, fence_op = none, fence_scope = local}",
+                                        "%a: vector<4x2xbf16>, %b: vector<8x2xbf16>"),
+                                "nothing says how they lie over the lanes", "sg_map"),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules(rule: str) -> None:
+    example, message, hint = RULES[rule]
+    with pytest.raises(xt.XeError, match=re.escape(message)) as caught:
+        xt.parse(example.text())
+    assert hint in str(caught.value)
+    assert caught.value.location is not None
+    assert caught.value.location.line == 2
+
+
+def gemm(mode: str, a: str, b: str, c: str, of_a: str, of_b: str, of_c: str) -> str:
+    """The product of the document's operations, with the fragments and maps of a mode."""
+    only, more = f"{{{mode}}}" if mode else "", f", {mode}" if mode else ""
+    da, db = f"tensor_desc<8x16xbf16{of_a}>", f"tensor_desc<16x16xbf16{of_b}>"
+    dc = f"tensor_desc<8x16xfp32{of_c}>"
+    return f"""
+{MAP_A}{MAP_B}{MAP_C}
+func.func @gemm(%A: memref<24x48xbf16>, %mem_addr: uint64, %C: memref<24x80xf32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %c48 = arith.constant 48 : index
+  %c64 = arith.constant 64 : index
+  %x = gpu.block_id x
+  %y = gpu.block_id y
+  %m = arith.muli %x, %c8 : index
+  %n = arith.muli %y, %c16 : index
+  %tdesc_c = XeGPU.create_nd_tdesc %C, %m, %n {only} : memref<24x80xf32>, index, index into {dc}
+  %start = XeGPU.load_nd %tdesc_c {only} : {dc} into vector<{c}xfloat>
+  %tdesc_a = XeGPU.create_nd_tdesc %A, %m, %c0 {only} : memref<24x48xbf16>, index, index into {da}
+  %tdesc_b = XeGPU.create_nd_tdesc %mem_addr, %c0, %n, %c48, %c64, %c64, %c1 {only}
+\t\t: uint64, index, index, index, index, index, index
+     \tinto {db}
+  %r:3 = scf.for %k = %c0 to %c48 step %c16 iter_args(%ta = %tdesc_a, %tb = %tdesc_b, %sum = %start)
+      -> ({da}, {db}, vector<{c}xf32>) {{
+    XeGPU.prefetch_nd %ta {only} : {da}
+    %vector_a = XeGPU.load_nd %ta {{vnni_axis = 1{more}}} : {da} into vector<{a}xbf16>
+    %vector_b = XeGPU.load_nd %tb {{vnni_axis = 0{more}}} : {db} into vector<{b}xbf16>
+    XeGPU.compile_hint {{hint=schedule_barrier}}
+    %vector_c = XeGPU.dpas %vector_a, %vector_b, %sum {only} : vector<{a}xbf16>, vector<{b}xbf16>
+\t   into vector<{c}xfloat>
+    %na = XeGpu.update_nd_offset %ta, %c0, %c16 {only} : {da}, index, index into {da}
+    %nb = XeGpu.update_nd_offset %tb, %c16, %c0 {only} : {db}, index, index into {db}
+    scf.yield %na, %nb, %vector_c : {da}, {db}, vector<{c}xf32>
+  }}
+  XeGPU.mfence {{memory_kind = "ugm", fence_op = "none", fence_scope = "tile"}}
+  XeGPU.store_nd %r#2, %tdesc_c {only} : vector<{c}xfp32>, {dc}
+  func.return
+}}
+"""
+
+
+GEMMS = {"vc": gemm("mode = vc", "8x8x2", "8x16x2", "8x16", "", "", ""),
+         "SIMT": gemm("", "4x2", "8x2", "8x1", ", #sg_map_a", ", #sg_map_b", ", #sg_map_c")}
+SIXTEEN = [place for place in PLACES if place.target != "dg2"]
+
+
+def operands() -> tuple[Any, ...]:
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-4, 5, shape).astype(ml_dtypes.bfloat16) for shape in ((24, 48), (48, 64)))
+    c = rng.integers(-4, 5, (24, 80)).astype(np.float32)
+    expected = c.copy()
+    expected[:, :64] += a.astype(np.float32) @ b.astype(np.float32)
+    return a, b, c, expected
+
+
+@pytest.mark.parametrize("place", SIXTEEN, ids=str)
+@pytest.mark.parametrize("mode", GEMMS)
+def test_gemm(mode: str, place: Place) -> None:
+    from test_xegpu_kernels import memory
+
+    a, b, c, expected = operands()
+    kept, address = memory(b)
+    where = kept.sycl_queue if place.where.startswith("opencl") else place.where
+    xt.parse(GEMMS[mode])["gemm"].on(where, target=place.target)[3, 4](a, address, c)
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+@pytest.mark.parametrize("mode", GEMMS)
+def test_gemm_is_machine_code(mode: str, target: str) -> None:
+    require_ocloc()
+    a, _, c, _ = operands()
+    lowered = xt.parse(GEMMS[mode])["gemm"].lower(a, np.uint64(64), c, target=target)
+    report = lowered.report()
+    assert report.mix.whole.categories["dpas"] >= 1
+    assert report.mix.whole.categories["load_block2d"] >= 2
+    assert report.mix.whole.categories["store_block2d"] == 1
+    assert (report.spill_size, report.private_size) == (0, 0)
+
+
+@pytest.mark.parametrize("mode", GEMMS)
+def test_round_trip(mode: str) -> None:
+    """The earlier generation, converted to the present one and back, is the same; so is what is read of it again."""
+    a, _, c, _ = operands()
+    module = xt.parse(GEMMS[mode])
+    back = module["gemm"].lower(a, np.uint64(64), c, target="pvc").xegpu_older
+    assert _words(back) == _words(str(module))
+    assert xt.parse(back)["gemm"].lower(a, np.uint64(64), c, target="pvc").xegpu_older == back
+
+
+def _words(text: str) -> list[str]:
+    """The operations of a text with their attributes and types, without names of values and constants."""
+    lines = [re.sub(r"%[\w#:]+", "%", line.strip()) for line in text.splitlines() if "arith.constant" not in line]
+    return [re.sub(r"\{.*?\}", lambda found: str(sorted(found[0].strip("{}").split(", "))), line)
+            for line in lines if not line.startswith(("func.func", "builtin.module"))]
+
+
+def test_a_kernel_in_python_prints_in_the_earlier_generation() -> None:
+    @xt.kernel
+    def product(A, B, C):
+        a, b = xt.load_tile(xt.init_tile(A, (0, 0), (16, 32))), xt.load_tile(xt.init_tile(B, (0, 0), (32, 32)))
+        xt.store_tile(xt.tile_mma(a, b), xt.init_tile(C, (0, 0), (16, 32)))
+
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((16, 32), (32, 32)))
+    c = np.zeros((16, 32), np.float32)
+    text = product.lower(a, b, c, target="pvc").xegpu_older
+    assert "mode = vc, vnni_axis = 0" in text
+    xt.parse(text)["product"].on("numpy:xegpu")[1,](a, b, c)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@xt.kernel
+def apart(A, B, C):
+    """Nothing keeps the compiler from loading B before it computes with A."""
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (8, 16)))
+    root = xt.sqrt(a) * xt.exp2(a)
+    b = xt.load_tile(xt.init_tile(B, (0, 0), (8, 16)))
+    xt.store_tile(root * b, xt.init_tile(C, (0, 0), (8, 16)))
+
+
+def test_the_schedule_barrier_keeps_a_load_behind_it() -> None:
+    require_ocloc()
+    spec = xt.Spec((8, 16), xt.f32)
+    text = apart.lower(spec, spec, spec, target="pvc").stages["xegpu-blocks"]
+    hint = '    xegpu.compile_hint {hint = "schedule_barrier"}\n'
+    second = [line for line in text.splitlines(True) if "xegpu.load_nd" in line][1]
+    hinted = text.replace(second, hint + second)
+    assert _math_before_last_load(text) < _math_before_last_load(hinted)
+
+
+def _math_before_last_load(text: str) -> int:
+    """Instructions of the extended math unit in front of the last load."""
+    spec = xt.Spec((8, 16), xt.f32)
+    asm = str(xt.parse(text)["apart"].lower(spec, spec, spec, target="pvc").isa()).splitlines()
+    loads = [i for i, line in enumerate(asm) if re.search(r"\bload_block2d|\bload\.ugm", line)]
+    return sum("math." in line for line in asm[:max(loads)])

@@ -1,0 +1,265 @@
+"""The SuperVector dialect (SuperVector.md): slices of memory as vectors of any rank; and contractions of vectors.
+
+    %v = supervector.transfer_read %A[%i, %j], %pad {permutation_map = affine_map<(d0, d1) -> (d1, d0)>}
+           : memref<?x?xf32>, f32 -> vector<32x256xf32>
+
+Without a padding a read promises to stay inside; a write drops what lies outside, unless ``in_bounds`` promises that
+nothing does. :mod:`xetile.passes.supervector` makes tiles, gathers and scatters of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    IndexType,
+    MemRefType,
+    StringAttr,
+    UnitAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.dtypes import of_mlir
+from xegpu.errors import XeError
+from xetile.dialect.attributes import WgMapAttr
+from xetile.dialect.contractions import check_contraction
+from xetile.dialect.ops import VECTOR, check_map, text
+from xetile.dialect.permutations import (
+    Permutation,
+    check_indices,
+    check_permutation,
+    map_of_permutation,
+    permutation_of,
+)
+from xetile.distribution import Pair, WgMap
+
+NAME = "supervector"
+
+
+def collapsed(shape: Sequence[int]) -> Pair:
+    """Rows and columns of the two-dimensional vector that stands for one of any rank: all but the last are rows."""
+    rows = 1
+    for size in shape[:-1]:
+        rows *= size
+    return rows, shape[-1] if shape else 1
+
+
+def _memory(value: SSAValue) -> MemRefType:
+    type_ = value.type
+    if not isinstance(type_, MemRefType):
+        raise VerifyException(f"it takes a memref, not {type_}\npass an array")
+    return type_
+
+
+def _check_transfer(memory: MemRefType, vector: Attribute, indices: int, map_: AffineMapAttr) -> None:
+    """What reads and writes share: elements, indices and the permutation map."""
+    assert isinstance(vector, VectorType)
+    rank, shape = len(memory.get_shape()), vector.get_shape()
+    if memory.element_type != vector.element_type:
+        raise VerifyException(f"{memory} and {vector} have different elements\n"
+                              f"make the vector of {memory.element_type}: a transfer converts nothing")
+    try:
+        of_mlir(vector.element_type)
+    except XeError as error:
+        raise VerifyException(f"{error.message}\n{error.hint}") from None
+    check_indices(indices, rank)
+    if map_.data.num_dims != rank:
+        raise VerifyException(f"the permutation map {map_.data} is of {map_.data.num_dims} dimensions, and {memory} "
+                              f"has {rank}\nits dimensions are those of the memref: ({_dimensions(rank)}) -> (...)")
+    check_permutation(permutation_of(map_), rank, shape)
+
+
+def _dimensions(rank: int) -> str:
+    return ", ".join(f"d{axis}" for axis in range(rank))
+
+
+def _check_wg_map(given: WgMapAttr | None, vector: Attribute) -> None:
+    if given is not None and isinstance(vector, VectorType):
+        check_map(given.data, collapsed(vector.get_shape()))
+
+
+@irdl_op_definition
+class TransferReadOp(IRDLOperation):
+    """``vector_transfer_read``: a slice of memory as a vector; what lies outside is the padding.
+
+    Without a padding all of it lies inside. ``wg_map`` deals the vector, its rows collapsed, to the subgroups.
+    """
+
+    name = "supervector.transfer_read"
+    source = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    padding = opt_operand_def(Attribute)
+    permutation_map = prop_def(AffineMapAttr)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = ("$source `[` $indices `]` (`,` $padding^)? attr-dict `:` type($source) (`,` type($padding)^)? "
+                       "`->` type($result)")
+
+    def __init__(self, source: SSAValue, indices: Sequence[SSAValue], result: VectorType, permutation: Permutation,
+                 padding: SSAValue | None = None, wg_map: WgMap | None = None) -> None:
+        rank = len(_memory(source).get_shape())
+        super().__init__(
+            operands=[source, indices, [] if padding is None else [padding]], result_types=[result],
+            properties={"permutation_map": map_of_permutation(permutation, rank),
+                        "wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    @property
+    def permutation(self) -> Permutation:
+        """For each dimension of the vector, the dimension of memory that it runs along."""
+        return permutation_of(self.permutation_map)
+
+    def verify_(self) -> None:
+        memory = _memory(self.source)
+        _check_transfer(memory, self.result.type, len(self.indices), self.permutation_map)
+        _check_wg_map(self.wg_map, self.result.type)
+        if self.padding is not None and self.padding.type != memory.element_type:
+            raise VerifyException(f"the padding is {self.padding.type}, and the elements are {memory.element_type}\n"
+                                  f"give a padding of {memory.element_type}, or none where the slice is surely inside")
+
+
+@irdl_op_definition
+class TransferWriteOp(IRDLOperation):
+    """``vector_transfer_write``: a vector to a slice of memory; what lies outside is dropped.
+
+    With ``in_bounds`` all of it lies inside.
+    """
+
+    name = "supervector.transfer_write"
+    value = operand_def(VECTOR)
+    source = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    permutation_map = prop_def(AffineMapAttr)
+    in_bounds = opt_prop_def(UnitAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$value `,` $source `[` $indices `]` attr-dict `:` type($value) `,` type($source)"
+
+    def __init__(self, value: SSAValue, source: SSAValue, indices: Sequence[SSAValue], permutation: Permutation,
+                 in_bounds: bool = False) -> None:
+        rank = len(_memory(source).get_shape())
+        super().__init__(operands=[value, source, indices], properties={
+            "permutation_map": map_of_permutation(permutation, rank), "in_bounds": UnitAttr() if in_bounds else None})
+
+    @property
+    def permutation(self) -> Permutation:
+        """For each dimension of the vector, the dimension of memory that it runs along."""
+        return permutation_of(self.permutation_map)
+
+    def verify_(self) -> None:
+        _check_transfer(_memory(self.source), self.value.type, len(self.indices), self.permutation_map)
+        if None in self.permutation:
+            raise VerifyException(f"a write does not broadcast, and its map is {self.permutation_map.data}\n"
+                                  "which of the repeated elements should be written? drop that dimension of the vector")
+
+
+def shape_of_transfer(operation: TransferReadOp | TransferWriteOp) -> tuple[int, ...]:
+    """The shape of the vector that is read or written."""
+    type_ = (operation.result if isinstance(operation, TransferReadOp) else operation.value).type
+    assert isinstance(type_, VectorType)
+    return type_.get_shape()
+
+
+@irdl_op_definition
+class TypeCastOp(IRDLOperation):
+    """``vector_type_cast``: a memref of scalars as one of a single vector, which has the shape of the memref.
+
+    Sizes that the memref does not say are promised to be those of the vector.
+    """
+
+    name = "supervector.type_cast"
+    source = operand_def(MemRefType)
+    result = result_def(MemRefType)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `,` type($result)"
+
+    def __init__(self, source: SSAValue, shape: Sequence[int]) -> None:
+        memory = _memory(source)
+        vector = VectorType(memory.element_type, shape)
+        super().__init__(operands=[source],
+                         result_types=[MemRefType(vector, [1], memory_space=memory.memory_space)])
+
+    @property
+    def vector(self) -> VectorType:
+        """The type of the single vector."""
+        type_ = self.result.type
+        assert isinstance(type_, MemRefType)
+        assert isinstance(type_.element_type, VectorType)
+        return type_.element_type
+
+    def verify_(self) -> None:
+        memory, result = _memory(self.source), _memory(self.result)
+        if isinstance(memory.element_type, VectorType):
+            raise VerifyException(f"{memory} holds vectors already\ncast a memref of scalars")
+        if not isinstance(result.element_type, VectorType) or result.get_shape() != (1,):
+            raise VerifyException(f"it gives a memref of one vector, not {result}\n"
+                                  f"write memref<1xvector<{text(memory.get_shape())}x{memory.element_type}>>")
+        sizes, shape = memory.get_shape(), result.element_type.get_shape()
+        fits = len(sizes) == len(shape) and all(a in (DYNAMIC_INDEX, b) for a, b in zip(sizes, shape, strict=True))
+        if not fits or memory.element_type != result.element_type.element_type:
+            raise VerifyException(f"the vector of {memory} is not {result.element_type}\n"
+                                  "it has the shape and the element type of the memref")
+        if memory.memory_space != result.memory_space:
+            raise VerifyException(f"{memory} and {result} are in different memory spaces\ngive both the same")
+
+
+@irdl_op_definition
+class ContractOp(IRDLOperation):
+    """``vector.contract``: the sum of products along the iterators that are reductions, plus ``acc``."""
+
+    name = "supervector.contract"
+    lhs = operand_def(VECTOR)
+    rhs = operand_def(VECTOR)
+    acc = opt_operand_def(VECTOR)
+    indexing_maps = prop_def(ArrayAttr)
+    iterator_types = prop_def(ArrayAttr)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = ("$lhs `,` $rhs (`,` $acc^)? attr-dict `:` type($lhs) `,` type($rhs) (`,` type($acc)^)? "
+                       "`->` type($result)")
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue, acc: SSAValue | None, result: VectorType,
+                 maps: Sequence[AffineMapAttr], iterators: Sequence[str], wg_map: WgMap | None = None) -> None:
+        super().__init__(operands=[lhs, rhs, [] if acc is None else [acc]], result_types=[result], properties={
+            "indexing_maps": ArrayAttr(maps), "iterator_types": ArrayAttr([StringAttr(kind) for kind in iterators]),
+            "wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    @property
+    def axes(self) -> list[Permutation]:
+        """For lhs, rhs and result, the iterator that each dimension runs along."""
+        return [permutation_of(map_) for map_ in self.indexing_maps]
+
+    @property
+    def iterators(self) -> list[str]:
+        """``parallel`` or ``reduction``, for each iterator."""
+        return [kind.data for kind in self.iterator_types]
+
+    def verify_(self) -> None:
+        check_contraction([self.lhs.type, self.rhs.type, self.result.type], self.axes, self.iterators)
+        _check_wg_map(self.wg_map, self.result.type)
+        if self.acc is not None and self.acc.type != self.result.type:
+            raise VerifyException(f"the accumulator is {self.acc.type}, and the result {self.result.type}\n"
+                                  "give both the same type")
+
+
+SuperVector = Dialect(NAME, [TransferReadOp, TransferWriteOp, TypeCastOp, ContractOp], [])

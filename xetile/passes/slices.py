@@ -1,0 +1,202 @@
+"""The slice of memory that a transfer reads or writes, in the kernel that a pass builds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StridedLayoutAttr,
+    VectorType,
+    i1,
+)
+from xdsl.dialects.memref import CastOp, ExtractStridedMetaDataOp
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, SSAValue
+
+from xegpu.dialect.comparisons import CmpIOp
+from xegpu.memrefs import is_shared, row_major, static_form
+from xegpu.rewriting import Rebuilder
+from xetile.dialect.attributes import WgMapAttr
+from xetile.dialect.maps import map_of
+from xetile.dialect.permutations import Permutation
+from xetile.dialect.positions import IotaOp
+from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, collapsed
+from xetile.distribution import Pair, WgMap
+
+Numbers = tuple[tuple[SSAValue, ...], tuple[SSAValue, ...]]
+"""Sizes and strides."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice of memory, and how a vector lies on it.
+
+    Attributes:
+        source: the memref.
+        indices: of its first element, one for each dimension of memory.
+        vector: the type of the vector, of any rank.
+        permutation: for each dimension of the vector, the dimension of memory that it runs along.
+        checked: whether some of it may lie outside.
+        padding: what stands for the elements outside, of a read.
+        wg_map: how the vector, its rows collapsed, is dealt to the subgroups.
+        numbers: sizes and strides where the type of ``source`` does not say them.
+    """
+
+    source: SSAValue
+    indices: tuple[SSAValue, ...]
+    vector: VectorType[Attribute]
+    permutation: Permutation
+    checked: bool
+    padding: SSAValue | None = None
+    wg_map: WgMap | None = None
+    numbers: Numbers | None = None
+
+    @classmethod
+    def of_read(cls, build: Rebuilder, operation: TransferReadOp) -> Slice:
+        """The slice that a read reads."""
+        padding = None if operation.padding is None else build.one(operation.padding)
+        map_ = None if operation.wg_map is None else operation.wg_map.data
+        assert isinstance(operation.result.type, VectorType)
+        made = cls(build.one(operation.source), tuple(build.one(index) for index in operation.indices),
+                   operation.result.type, operation.permutation, padding is not None, padding, map_)
+        return made._as_matrix(build)
+
+    @classmethod
+    def of_write(cls, build: Rebuilder, operation: TransferWriteOp) -> Slice:
+        """The slice that a write writes."""
+        assert isinstance(operation.value.type, VectorType)
+        made = cls(build.one(operation.source), tuple(build.one(index) for index in operation.indices),
+                   operation.value.type, operation.permutation, operation.in_bounds is None,
+                   wg_map=map_of(operation.value))
+        return made._as_matrix(build)
+
+    @property
+    def flat(self) -> Pair:
+        """Rows and columns of the vector, all but its last dimension collapsed."""
+        return collapsed(self.vector.get_shape())
+
+    @property
+    def moving(self) -> Permutation:
+        """The permutation without the dimensions of one element, along which nothing moves."""
+        return tuple(None if size == 1 else axis
+                     for axis, size in zip(self.permutation, self.vector.get_shape(), strict=True))
+
+    @property
+    def constant_padding(self) -> FloatAttr | IntegerAttr | None:
+        """The padding if it is known when the kernel is compiled; None for zero, or if there is none."""
+        owner = None if self.padding is None else self.padding.owner
+        value = owner.value if isinstance(owner, arith.ConstantOp) else None
+        return value if isinstance(value, (FloatAttr, IntegerAttr)) and value.value.data != 0 else None
+
+    @property
+    def run_time_padding(self) -> SSAValue | None:
+        """The padding if it is known at run time only."""
+        return None if self.padding is None or isinstance(self.padding.owner, arith.ConstantOp) else self.padding
+
+    def memory(self, build: Rebuilder) -> Numbers:
+        """Sizes and strides of memory, as values."""
+        if self.numbers is not None:
+            return self.numbers
+        if (static := static_form(self.source.type)) is not None:
+            sizes, strides = (tuple(build.constant(number) for number in numbers) for numbers in static)
+            return sizes, strides
+        found = build.shared(("metadata", self.source), lambda: build.emit(ExtractStridedMetaDataOp(self.source)))
+        operation = found.owner
+        assert isinstance(operation, ExtractStridedMetaDataOp)
+        return tuple(operation.sizes), tuple(operation.strides)
+
+    def _as_matrix(self, build: Rebuilder) -> Slice:
+        """Memory of one dimension and static shape as a matrix of one row, on which tiles can stand."""
+        static = static_form(self.source.type)
+        if static is None or len(static[0]) != 1:
+            return self
+        (size,), (stride,) = static
+        indices = (build.constant(0), *self.indices)
+        permutation = tuple(None if axis is None else axis + 1 for axis in self.permutation)
+        made = _matrix(build, self.source, (1, size), (size * stride, stride))
+        return replace(self, source=made[0], indices=indices, permutation=permutation, numbers=made[1])
+
+    def spread(self, build: Rebuilder, value: SSAValue) -> SSAValue:
+        """A scalar as a vector of the slice's rows and columns."""
+        operation = BroadcastOp(value, VectorType(value.type, self.flat))
+        if self.wg_map is not None:
+            operation.attributes["wg_map"] = WgMapAttr(self.wg_map)
+        return build.shared(("spread", value, self.flat, self.wg_map), lambda: build.emit(operation))
+
+    def position(self, build: Rebuilder, dimension: int) -> SSAValue:
+        """Where every element stands along a dimension of the vector, as an index vector of rows and columns."""
+        *lead, _ = shape = self.vector.get_shape()
+        type_ = VectorType(IndexType(), self.flat)
+        axis = int(dimension == len(shape) - 1)
+        count = build.shared(("iota", axis, type_, self.wg_map),
+                             lambda: build.emit(IotaOp(type_, axis, None, self.wg_map)))
+        if axis:
+            return count
+        inner, _ = collapsed((*lead[dimension + 1:], 1))
+        outer, _ = collapsed((*lead[:dimension], 1))
+        if inner > 1:
+            count = self._combined(build, arith.DivSIOp, count, inner)
+        return self._combined(build, arith.RemSIOp, count, lead[dimension]) if outer > 1 else count
+
+    def _combined(self, build: Rebuilder, kind: type[arith.DivSIOp | arith.RemSIOp], vector: SSAValue,
+                  number: int) -> SSAValue:
+        divisor = self.spread(build, build.constant(number))
+        return build.shared((kind, vector, number), lambda: build.emit(kind(vector, divisor)))
+
+    def inside(self, build: Rebuilder) -> SSAValue:
+        """Which elements lie inside memory, as a mask of rows and columns."""
+        sizes, _ = self.memory(build)
+        found: SSAValue | None = None
+        for axis, (index, size) in enumerate(zip(self.indices, sizes, strict=True)):
+            if axis in self.moving:
+                along = self.position(build, self.moving.index(axis))
+                place = build.emit(arith.AddiOp(along, self.spread(build, index)))
+                holds = build.emit(CmpIOp(place, self.spread(build, size), "ult"))
+            else:
+                holds = self.spread(build, build.emit(CmpIOp(index, size, "ult")))
+            found = holds if found is None else build.emit(arith.AndIOp(found, holds))
+        return self.everywhere(build) if found is None else found
+
+    def everywhere(self, build: Rebuilder) -> SSAValue:
+        """A mask of which nothing is off."""
+        return self.spread(build, build.shared(("true",), lambda: build.emit(arith.ConstantOp(IntegerAttr(1, i1)))))
+
+
+def _matrix(build: Rebuilder, source: SSAValue, sizes: Pair, strides: Pair) -> tuple[SSAValue, Numbers]:
+    """Memory as a matrix, with its sizes and strides."""
+    type_ = source.type
+    assert isinstance(type_, MemRefType)
+    dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * 2, StridedLayoutAttr([None] * 2), type_.memory_space)
+    cast = build.shared(("matrix", source, sizes), lambda: build.emit(CastOp.get(source, dynamic)))
+    return cast, (_constants(build, sizes), _constants(build, strides))
+
+
+def _constants(build: Rebuilder, numbers: Sequence[int]) -> tuple[SSAValue, ...]:
+    return tuple(build.constant(number) for number in numbers)
+
+
+def whole(build: Rebuilder, array: SSAValue, vector: Attribute, map_: WgMap | None) -> Slice:
+    """The slice that is all of an array, for the one vector that ``vector_type_cast`` sees in it.
+
+    Args:
+        array: the memref, in the old kernel.
+        vector: the type of the vector.
+        map_: how the vector, its rows collapsed, is dealt to the subgroups.
+    """
+    assert isinstance(vector, VectorType)
+    source, shape = build.one(array), vector.get_shape()
+    static, flat = static_form(source.type), collapsed(shape)
+    if len(shape) == 2 or (not is_shared(source.type) and (static is None or static[1] != row_major(shape))):
+        zeros = tuple(build.constant(0) for _ in shape)
+        return Slice(source, zeros, vector, tuple(range(len(shape))), checked=False, wg_map=map_)
+    source, numbers = _matrix(build, source, flat, (flat[1], 1))
+    zero = build.constant(0)
+    return Slice(source, (zero, zero), VectorType(vector.element_type, flat), (0, 1), checked=False, wg_map=map_,
+                 numbers=numbers)

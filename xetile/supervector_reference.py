@@ -1,0 +1,168 @@
+"""What the SuperVector operations mean, in NumPy (see :mod:`codegen.interpreter`): element by element.
+
+A vector has the batch axes in front, then as many dimensions as its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from codegen import sums
+from codegen.interpreter import Machine, Meanings
+from xegpu import memory
+from xegpu.dialect.attributes import SourceLocation
+from xegpu.dtypes import of_mlir
+from xegpu.errors import ShapeError
+from xegpu.memrefs import is_shared
+from xetile.dialect import supervector as ops
+from xetile.dialect.permutations import Permutation
+
+Array = np.ndarray[Any, Any]
+
+
+def _shape(type_: Attribute) -> tuple[int, ...]:
+    assert isinstance(type_, VectorType)
+    return type_.get_shape()
+
+
+def _places(machine: Machine, indices: Sequence[Any], permutation: Permutation, shape: Sequence[int]) -> list[Array]:
+    """For each dimension of memory, the index of every element: batch axes, then the vector's, of size 1 or whole."""
+    places = []
+    for axis, index in enumerate(indices):
+        first = np.asarray(index, np.int64)
+        first = first.reshape(*(first.shape or (1,) * machine.batch), *[1] * len(shape))
+        if axis in permutation:
+            along = permutation.index(axis)
+            sizes = [1] * len(shape)
+            sizes[along] = shape[along]
+            first = first + np.arange(shape[along]).reshape(sizes)
+        places.append(first)
+    return places
+
+
+def _inside(array: Array, places: Sequence[Array]) -> Array:
+    inside: Array = np.asarray(True)
+    for place, size in zip(places, array.shape, strict=True):
+        inside = inside & (place >= 0) & (place < size)
+    return inside
+
+
+def _active(machine: Machine, rank: int) -> Any:
+    return True if machine.active is None else machine.active.reshape(*machine.active.shape, *[1] * rank)
+
+
+def _work_group(machine: Machine, source: SSAValue, rank: int) -> list[Array]:
+    """Shared local memory has an array for each work-group: its indices, with axes for a vector's dimensions."""
+    group = machine.work_group if is_shared(source.type) else ()
+    return [np.asarray(index).reshape(*(np.shape(index) or (1,) * machine.batch), *[1] * rank) for index in group]
+
+
+def _check_promise(machine: Machine, operation: Any, inside: Array, rank: int) -> None:
+    """Raise where a transfer that promised to stay inside does not: devices would touch other memory."""
+    if bool(np.all(inside | ~np.asarray(_active(machine, rank), bool))):
+        return
+    place = operation.location.data if isinstance(operation.location, SourceLocation) else None
+    read = isinstance(operation, ops.TransferReadOp)
+    raise ShapeError(f"this {'read' if read else 'write'} promises to stay inside its array, and does not",
+                     "give it a padding" if read else "drop in_bounds, and what lies outside is not written", place)
+
+
+def _read(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[Any]) -> Array:
+    array, *rest = operands
+    count, shape = len(operation.indices), _shape(operation.result.type)
+    type_ = operation.result.type
+    assert isinstance(type_, VectorType)
+    places = [*_work_group(machine, operation.source, len(shape)),
+              *_places(machine, rest[:count], operation.permutation, shape)]
+    inside, dtype = _inside(array, places), of_mlir(type_.element_type)
+    if operation.padding is None:
+        _check_promise(machine, operation, inside, len(shape))
+    whole = (*np.broadcast_shapes(*(place.shape for place in places), (1,) * (machine.batch + len(shape)))
+             [:machine.batch], *shape)
+    if array.size == 0:
+        found: Array = np.zeros((1,) * len(whole), dtype.compute)
+    else:
+        clipped = (np.clip(place, 0, size - 1) for place, size in zip(places, array.shape, strict=True))
+        found = memory.as_numbers(np.ascontiguousarray(array[tuple(np.broadcast_arrays(*clipped))]), dtype)
+    if operation.padding is not None:
+        padding = machine.as_vector(rest[count], len(shape))
+        found = np.where(inside, found, np.asarray(padding, found.dtype))
+    return np.broadcast_to(found, np.broadcast_shapes(found.shape, whole))
+
+
+def _write(machine: Machine, operation: ops.TransferWriteOp, operands: Sequence[Any]) -> None:
+    value, array, *indices = operands
+    shape = _shape(operation.value.type)
+    places = [*_work_group(machine, operation.source, len(shape)),
+              *_places(machine, indices, operation.permutation, shape)]
+    inside = _inside(array, places)
+    if operation.in_bounds is not None:
+        _check_promise(machine, operation, inside, len(shape))
+    chosen = inside & _active(machine, len(shape))
+    full = np.broadcast_shapes(np.shape(chosen), np.shape(value), *(place.shape for place in places))
+    mask = np.broadcast_to(chosen, full)
+    at = tuple(np.broadcast_to(place, full)[mask] for place in places)
+    array[at] = np.broadcast_to(value, full)[mask].astype(array.dtype)
+
+
+def _cast(machine: Machine, operation: ops.TypeCastOp, operands: Sequence[Any]) -> Array:
+    array: Array = operands[0]
+    shape = operation.vector.get_shape()
+    if array.shape[-len(shape):] != shape:
+        place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
+        raise ShapeError(f"the array is {'x'.join(map(str, array.shape))}, and its one vector is said to be "
+                         f"{'x'.join(map(str, shape))}", "pass an array of that shape", place)
+    return array
+
+
+def _load(machine: Machine, operation: memref.LoadOp, operands: Sequence[Any]) -> Array:
+    """The single vector of a cast memref."""
+    array, memory_type = operands[0], operation.memref.type
+    assert isinstance(memory_type, MemRefType)
+    assert isinstance(memory_type.element_type, VectorType)
+    dtype = of_mlir(memory_type.element_type.element_type)
+    if group := _work_group(machine, operation.memref, 0):
+        found = np.asarray(array[tuple(np.broadcast_arrays(*group))])
+    else:
+        found = array.reshape(*[1] * machine.batch, *array.shape)
+    return memory.as_numbers(found.copy(), dtype)
+
+
+def _store(machine: Machine, operation: memref.StoreOp, operands: Sequence[Any]) -> None:
+    value, array = operands[:2]
+    shape = _shape(operation.value.type)
+    places = _work_group(machine, operation.memref, len(shape))
+    places += _places(machine, [0] * len(shape), tuple(range(len(shape))), shape)
+    full = np.broadcast_shapes(np.shape(value), *(place.shape for place in places))
+    mask = np.broadcast_to(_active(machine, len(shape)), full)
+    at = tuple(np.broadcast_to(place, full)[mask] for place in places)
+    array[at] = np.broadcast_to(value, full)[mask].astype(array.dtype)
+
+
+def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[Any]) -> Any:
+    """The product of the two matrices as the maps turn them."""
+    lhs, rhs, *acc = operands
+    left, right, result = operation.axes
+    types = [of_mlir(value.type.element_type)  # type: ignore[attr-defined]
+             for value in (operation.lhs, operation.rhs, operation.result)]
+    if result[0] not in left:
+        lhs, rhs, left, right, types = rhs, lhs, right, left, [types[1], types[0], types[2]]
+    a = lhs if left[0] == result[0] else np.swapaxes(lhs, -1, -2)
+    b = rhs if right[1] == result[1] else np.swapaxes(rhs, -1, -2)
+    return sums.accumulate(acc[0] if acc else None, a, b, (types[0], types[1], types[2]))
+
+
+MEANINGS: Meanings = {
+    ops.TransferReadOp: _read,
+    ops.TransferWriteOp: _write,
+    ops.TypeCastOp: _cast,
+    memref.LoadOp: _load,
+    memref.StoreOp: _store,
+    ops.ContractOp: _contract,
+}

@@ -1,0 +1,142 @@
+"""Views of a part of an array, in what is read through them.
+
+    %s = memref.subview %A[%i, %k] [64, 32] [1, 1] : memref<?x?xf32> to memref<64x32xf32, strided<[?, 1], offset: ?>>
+    %v = supervector.transfer_read %s[%c0, %c8] ...
+becomes
+    %j = arith.addi %k, %c8 : index
+    %v = supervector.transfer_read %A[%i, %j] ...
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType
+from xdsl.dialects.memref import SubviewOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.dialect.attributes import SourceLocation
+from xegpu.errors import TextError
+from xegpu.rewriting import number
+from xetile.dialect.permutations import Permutation, map_of_permutation
+from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, shape_of_transfer
+
+Transfer = TransferReadOp | TransferWriteOp
+
+
+def resolve_subviews(function: func.FuncOp) -> None:
+    """Let transfers through views go to the arrays themselves, and drop the views.
+
+    Raises:
+        TextError: something else uses a view; it has strides; or a transfer may leave the view and not its array.
+    """
+    for operation in list(function.walk()):
+        if isinstance(operation, (TransferReadOp, TransferWriteOp)):
+            while isinstance(view := operation.source.owner, SubviewOp):
+                _through(operation, view)
+    for operation in reversed(list(function.walk())):
+        if isinstance(operation, SubviewOp):
+            _drop(operation)
+
+
+def _fail(operation: Operation, message: str, hint: str) -> NoReturn:
+    place = operation.location
+    raise TextError(f"{operation.name}: {message}", hint, place.data if isinstance(place, SourceLocation) else None)
+
+
+def _drop(view: SubviewOp) -> None:
+    if user := next(iter(view.result.uses), None):
+        _fail(user.operation, "it cannot take a view of a part of an array",
+              "pass the array itself, with the view's offsets added to its own; views are for vector.transfer_read "
+              "and vector.transfer_write")
+    view.detach()  # type: ignore[no-untyped-call]
+    view.erase()
+
+
+def _mixed(static: tuple[int, ...], dynamic: list[SSAValue]) -> list[SSAValue | int]:
+    """Numbers of the text, and values where it has those."""
+    values = iter(dynamic)
+    return [next(values) if entry == DYNAMIC_INDEX else entry for entry in static]
+
+
+def _through(operation: Transfer, view: SubviewOp) -> None:
+    """A transfer to what a view is of: the indices of both added up."""
+    offsets = _mixed(tuple(view.static_offsets.get_values()), list(view.offsets))
+    sizes = _mixed(tuple(view.static_sizes.get_values()), list(view.sizes))
+    strides = _mixed(tuple(view.static_strides.get_values()), list(view.strides))
+    if any((step if isinstance(step, int) else number(step)) != 1 for step in strides):
+        _fail(view, "its elements are apart, and a transfer reads adjacent ones",
+              "use strides of 1, or describe the array by a strided layout")
+    kept = _kept(view, sizes)
+    _check_inside(operation, [sizes[axis] for axis in kept])
+    indices = [_value(operation, offset) for offset in offsets]
+    for axis, index in zip(kept, operation.indices, strict=True):
+        indices[axis] = _sum(operation, indices[axis], index)
+    permutation: Permutation = tuple(None if axis is None else kept[axis] for axis in operation.permutation)
+    rank = len(offsets)
+    start = int(isinstance(operation, TransferWriteOp))
+    rest = list(operation.operands)[start + 1 + len(kept):]
+    operation.properties["permutation_map"] = map_of_permutation(permutation, rank)
+    if isinstance(operation, TransferReadOp):
+        made: Transfer = TransferReadOp(view.source, indices, operation.result.type, permutation,  # type: ignore
+                                        rest[0] if rest else None)
+        operation.properties["operandSegmentSizes"] = made.properties["operandSegmentSizes"]
+        operation.operands = list(made.operands)
+        made.erase()
+        return
+    operation.operands = [operation.value, view.source, *indices]
+
+
+def _kept(view: SubviewOp, sizes: list[SSAValue | int]) -> list[int]:
+    """The dimensions of the array that a view has, too; of those of size 1 it may drop some."""
+    assert isinstance(view.result.type, MemRefType)
+    wanted, kept = list(view.result.type.get_shape()), []
+    for axis, size in enumerate(sizes):
+        matches = bool(wanted) and (not isinstance(size, int) or wanted[0] in (size, DYNAMIC_INDEX))
+        if matches and (size != 1 or len(wanted) >= len(sizes) - axis):
+            kept.append(axis)
+            wanted.pop(0)
+        elif size != 1:
+            _fail(view, f"its sizes are not those of {view.result.type}", "only dimensions of size 1 may be left out")
+    if wanted:
+        _fail(view, f"its sizes are not those of {view.result.type}", "give a size for each of its dimensions")
+    return kept
+
+
+def _check_inside(operation: Transfer, sizes: list[SSAValue | int]) -> None:
+    """Raise where what a transfer must not touch may lie inside the array: behind the view's end."""
+    promised = operation.padding is None if isinstance(operation, TransferReadOp) else operation.in_bounds is not None
+    shape, permutation = shape_of_transfer(operation), operation.permutation
+    for axis, (index, size) in enumerate(zip(operation.indices, sizes, strict=True)):
+        extent = shape[permutation.index(axis)] if axis in permutation else 1
+        first = number(index)
+        inside = first is not None and isinstance(size, int) and first >= 0 and first + extent <= size
+        if not promised and not inside:
+            _fail(operation, "it may leave the view that it goes through, and not the array",
+                  "make the view as large as the vector, promise in_bounds, or go to the array itself")
+
+
+def _value(operation: Operation, entry: SSAValue | int) -> SSAValue:
+    if not isinstance(entry, int):
+        return entry
+    made = arith.ConstantOp(IntegerAttr(entry, IndexType()))
+    _before(operation, made)
+    return made.result
+
+
+def _sum(operation: Operation, offset: SSAValue, index: SSAValue) -> SSAValue:
+    if number(index) == 0:
+        return offset
+    if number(offset) == 0:
+        return index
+    made = arith.AddiOp(offset, index)
+    _before(operation, made)
+    return made.result
+
+
+def _before(operation: Operation, made: Operation) -> None:
+    made.location = operation.location
+    block = operation.parent
+    assert block is not None
+    block.insert_op_before(made, operation)

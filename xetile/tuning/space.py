@@ -1,0 +1,69 @@
+"""The configurations that a tuner tries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from xegpu.errors import ArgumentError
+
+Configuration = dict[str, Any]
+"""Compile-time constants by name."""
+
+Space = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+_BUDGET = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(ms|s|min|)\s*")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0}
+
+
+def configurations(space: Space, constants: Sequence[str], kernel: str) -> list[Configuration]:
+    """Every configuration of a space, each once.
+
+    Args:
+        space: for each constant the values to try, of which all combinations are taken; or a list of configurations.
+        constants: the kernel's compile-time constants.
+        kernel: its name.
+
+    Raises:
+        ArgumentError: the space is empty, or names a constant that the kernel has not.
+    """
+    if isinstance(space, Mapping):
+        bad = next((name for name, values in space.items() if isinstance(values, (str, bytes)) or
+                    not isinstance(values, Sequence)), None)
+        if bad is not None:
+            raise ArgumentError(f"the space gives {bad} = {space[bad]!r}, which is no list of values",
+                                f"write {bad}=[{space[bad]!r}], and all values to try in it")
+        every = [dict(zip(space, values, strict=True)) for values in product(*space.values())]
+    else:
+        every = [dict(configuration) for configuration in space]
+    if not every:
+        raise ArgumentError(f"there is nothing to try for {kernel}", "give values for its constants, such as "
+                            '{"BM": [128, 256], "BK": [32, 64]}, or a list of configurations')
+    unknown = sorted({name for configuration in every for name in configuration} - set(constants))
+    if unknown:
+        raise ArgumentError(f"{kernel} has no constant {unknown[0]}",
+                            f"its constants, the keyword-only parameters, are {', '.join(constants) or 'none'}")
+    found: list[Configuration] = []
+    for configuration in every:
+        if configuration not in found:
+            found.append(configuration)
+    return found
+
+
+def seconds_of(budget: float | str) -> float:
+    """A time such as ``"30s"``, ``"500ms"``, ``"2min"`` or a number of seconds.
+
+    Raises:
+        ArgumentError: it is none, or not positive.
+    """
+    match = _BUDGET.fullmatch(str(budget))
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise ArgumentError(f"budget={budget!r} is no time", 'give seconds or a text: budget=30, budget="500ms"')
+    return seconds
+
+
+def told(configuration: Mapping[str, Any]) -> str:
+    """A configuration as the arguments of a call."""
+    return ", ".join(f"{name}={value!r}" for name, value in configuration.items()) or "the defaults"

@@ -1,0 +1,285 @@
+"""``xt.vector``: slices of arrays as vectors of any rank, after SuperVector.md and MLIR's vector dialect.
+
+Element-wise operators and functions take these vectors as they take those of tiles; one of two dimensions also goes
+into ``xt.tile_mma`` and everything else that takes tiles' vectors. Contractions are in :mod:`xetile.contractions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType
+from xdsl.dialects.memref import LoadOp, StoreOp
+from xdsl.dialects.vector import BroadcastOp
+
+from xegpu.errors import ElementTypeError, RankError, ShapeError
+from xetile.contractions import contract
+from xetile.dialect.attributes import WgMapAttr
+from xetile.dialect.ops import text
+from xetile.dialect.permutations import Permutation, minor_identity
+from xetile.dialect.supervector import NAME, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
+from xetile.distribution import WgMap
+from xetile.language import _check_map, _need, _what, text_of
+from xetile.tiles import Array
+from xetile.tracer import Tracer, current
+from xetile.values import Scalar, Value, Vector, element_type, plain, scalar, scalar_of_element
+
+__all__ = ["VectorArray", "View", "broadcast", "contract", "subview", "transfer_read", "transfer_write", "type_cast"]
+
+
+class View:
+    """A part of an array, made by :func:`subview`: transfers through it go to the array.
+
+    Attributes:
+        array: the array.
+        offsets: of the view's first element, one for each dimension.
+        sizes: elements along each dimension, compile-time integers.
+    """
+
+    __slots__ = ("array", "offsets", "sizes")
+
+    def __init__(self, array: Array, offsets: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
+        self.array, self.offsets, self.sizes = array, offsets, sizes
+
+    def _moved(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(_sum(offset, index) for offset, index in zip(self.offsets, indices, strict=True))
+
+
+class VectorArray:
+    """An array seen as a single vector, made by :func:`type_cast`."""
+
+    __slots__ = ("_operation",)
+
+    def __init__(self, operation: TypeCastOp) -> None:
+        self._operation = operation
+
+    def load(self) -> Vector:
+        """The vector: all of the array."""
+        tracer = _recorder("load")
+        return Vector(tracer.emit(LoadOp.get(self._operation.result, [scalar(0)])))
+
+    def store(self, value: Vector) -> None:
+        """Write all of the array.
+
+        Raises:
+            ShapeError: the vector has another shape or element type than the array.
+        """
+        tracer, vector = _recorder("store"), self._operation.vector
+        _need(value, Vector, "vector.type_cast(array).store", any_rank=True)
+        if value.ssa.type != vector:
+            raise ShapeError(f"a {value.describe()} does not go into an array of {text(vector.get_shape())} "
+                             f"{vector.element_type}", "make the vector of its shape and type", tracer.location())
+        tracer.emit(StoreOp.get(value.ssa, self._operation.result, [scalar(0)]))
+
+
+def _recorder(function: str) -> Tracer:
+    """The recording, which from now on is at the stage of this dialect."""
+    tracer = current(f"xt.vector.{function}")
+    tracer.stage = NAME
+    return tracer
+
+
+def transfer_read(array: Array | View, indices: Any, shape: Any, *, permutation: Sequence[int | None] | None = None,
+                  padding: Any = None, wg_map: WgMap | None = None) -> Vector:
+    """A slice of an array as a vector (``vector_transfer_read``, ``vector.transfer_read``).
+
+    Args:
+        array: of any rank; or a view of one.
+        indices: of the slice's first element, one for each dimension of the array: integers or run-time indices.
+        shape: of the vector, compile-time integers, as many as one likes.
+        permutation: for each dimension of the vector the dimension of the array that it runs along, or None where it
+            repeats; by default the last dimensions of the array in their order.
+        padding: what stands for elements outside the array: a Python number, or a run-time one of the element type.
+            Without it the slice is promised to lie inside: NumPy checks that, devices do not.
+        wg_map: how the vector, all of its dimensions but the last collapsed to rows, is dealt to the subgroups.
+
+    Raises:
+        RankError: not as many indices as the array has dimensions, or not as long a permutation as the shape.
+        ShapeError: the permutation names a dimension twice, or one that is not there; sizes that are none.
+        ElementTypeError: the array is none; the element type does not hold the padding.
+    """
+    tracer = _recorder("transfer_read")
+    source, sizes = _array(array, "transfer_read"), _sizes(shape)
+    places = _indices(array, indices, "transfer_read")
+    axes = _permutation(source, sizes, permutation)
+    _check_map(wg_map, collapsed(sizes))
+    _check_view(array, indices, sizes, axes, promised=padding is None)
+    value = None if padding is None else scalar_of_element(plain(padding), source.dtype)
+    operation = TransferReadOp(source.ssa, [scalar(index) for index in places], VectorType(source.dtype.mlir, sizes),
+                               axes, value, wg_map)
+    return Vector(tracer.emit(operation), wg_map)
+
+
+def transfer_write(value: Vector, array: Array | View, indices: Any, *,
+                   permutation: Sequence[int | None] | None = None, in_bounds: bool = False) -> None:
+    """Write a vector to a slice of an array; what falls outside is dropped (``vector_transfer_write``).
+
+    Args:
+        value: a vector of any rank.
+        array: of any rank and the vector's element type; or a view of one.
+        indices: of the slice's first element, one for each dimension of the array.
+        permutation: for each dimension of the vector the dimension of the array that it runs along; by default the
+            last ones in their order. A write repeats nothing.
+        in_bounds: promises that the slice lies inside: NumPy checks that, devices do not.
+
+    Raises:
+        RankError, ShapeError: as :func:`transfer_read`; and a permutation that repeats.
+        ElementTypeError: the element types differ, or an argument is no vector or no array.
+    """
+    tracer = _recorder("transfer_write")
+    _need(value, Vector, "vector.transfer_write(value, array, indices)", any_rank=True)
+    source = _array(array, "transfer_write")
+    places = _indices(array, indices, "transfer_write")
+    axes = _permutation(source, value.shape, permutation)
+    _check_view(array, indices, value.shape, axes, promised=in_bounds)
+    if value.dtype is not source.dtype:
+        raise ElementTypeError(f"a {value.describe()} does not go into {source.name}, which holds {source.dtype}",
+                               f"convert it with .to(xt.{source.dtype})", tracer.location())
+    tracer.emit(TransferWriteOp(value.ssa, source.ssa, [scalar(index) for index in places], axes, bool(in_bounds)))
+
+
+def type_cast(array: Array, shape: Any = None) -> VectorArray:
+    """An array as a single vector, which :meth:`VectorArray.load` and ``store`` move whole (``vector_type_cast``).
+
+    Args:
+        array: an array of the kernel, or one in shared local memory.
+        shape: sizes of the array, compile-time integers; those of shared local memory are known. NumPy checks that the
+            array has them.
+
+    Raises:
+        ShapeError: no shape, or not that of the array.
+        RankError: not as many sizes as the array has dimensions.
+    """
+    tracer = _recorder("type_cast")
+    if not isinstance(array, Array):
+        raise _no_array(array, "type_cast")
+    type_ = array.ssa.type
+    assert isinstance(type_, MemRefType)
+    known = type_.get_shape()
+    if shape is None and DYNAMIC_INDEX in known:
+        raise ShapeError(f"the sizes of {array.name} are known at run time only, and a vector's are not",
+                         "give them: xt.vector.type_cast(array, shape=(5, 4, 3))", tracer.location())
+    sizes = known if shape is None else _sizes(shape)
+    if len(sizes) != array.rank:
+        raise RankError(f"{array.name} has {array.rank} dimensions, and the shape {text_of(shape)} has {len(sizes)}",
+                        "give a size for each dimension of the array", tracer.location())
+    operation = TypeCastOp(array.ssa, sizes)
+    tracer.emit(operation)
+    return VectorArray(operation)
+
+
+def subview(array: Array | View, offsets: Any, sizes: Any) -> View:
+    """A part of an array, for transfers (``memref.subview``).
+
+    Args:
+        array: the array; or a view of one.
+        offsets: of the view's first element, one for each dimension: integers or run-time indices.
+        sizes: elements along each dimension, compile-time integers.
+
+    Raises:
+        RankError: not as many offsets or sizes as dimensions.
+    """
+    tracer = _recorder("subview")
+    base, places, extents = _array(array, "subview"), _indices(array, offsets, "subview"), _sizes(sizes)
+    if len(extents) != base.rank:
+        raise RankError(f"{base.name} has {base.rank} dimensions, and {len(extents)} sizes are given",
+                        "give a size for each dimension, 1 where the view has one element", tracer.location())
+    return View(base, places, extents)
+
+
+def broadcast(value: Any, shape: Any, dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
+    """A vector of one value, of any rank (``vector.broadcast``).
+
+    Args:
+        value: a Python number, or a run-time scalar of the element type.
+        shape: of the vector, compile-time integers.
+        dtype: element type.
+        wg_map: how it is dealt to the subgroups, its rows collapsed.
+
+    Raises:
+        ShapeError: sizes that are none.
+        ElementTypeError: ``dtype`` is no element type, or does not hold ``value``.
+    """
+    tracer, sizes, element = _recorder("broadcast"), _sizes(shape), element_type(dtype)
+    _check_map(wg_map, collapsed(sizes))
+    operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, sizes))
+    if wg_map is not None:
+        operation.attributes["wg_map"] = WgMapAttr(wg_map)
+    return Vector(tracer.emit(operation), wg_map)
+
+
+def _no_array(array: Any, function: str) -> ElementTypeError:
+    return ElementTypeError(f"xt.vector.{function} takes an array argument of the kernel, not {_what(array)}",
+                            "pass the array itself, or a part of it: xt.vector.subview(array, offsets, sizes)",
+                            current().location())
+
+
+def _array(array: Any, function: str) -> Array:
+    found = array.array if isinstance(array, View) else array
+    if not isinstance(found, Array):
+        raise _no_array(array, function)
+    return found
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if any(isinstance(size, Value) for size in given):
+        raise ShapeError("the shape of a vector holds a run-time value", "sizes of vectors are compile-time constants: "
+                         "make them keyword-only parameters, as in def kernel(A, *, N=128)", current().location())
+    sizes = tuple(plain(size) for size in given)
+    if not all(type(size) is int and size > 0 for size in sizes):
+        raise ShapeError(f"the shape of a vector must be positive integers, not {text_of(shape)}",
+                         "give a size for each dimension, for example (3, 4, 5), or 128", current().location())
+    return sizes
+
+
+def _indices(array: Array | View, indices: Any, function: str) -> tuple[Any, ...]:
+    """An index for each dimension of the array itself."""
+    given = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+    source = _array(array, function)
+    if len(given) != source.rank:
+        raise RankError(f"{source.name} has {source.rank} dimension{'' if source.rank == 1 else 's'}, and {len(given)} "
+                        f"{'index is' if len(given) == 1 else 'indices are'} given",
+                        "give the index of the slice's first element along every dimension", current().location())
+    return array._moved(given) if isinstance(array, View) else given
+
+
+def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permutation:
+    rank, location = array.rank, current().location()
+    if permutation is None:
+        if len(sizes) > rank:
+            raise RankError(f"a vector of {text(sizes)} has more dimensions than {array.name}, which has {rank}",
+                            "say where it repeats: permutation=(None, 0, 1)", location)
+        return minor_identity(rank, len(sizes))
+    axes = tuple(plain(axis) for axis in permutation) if isinstance(permutation, (tuple, list)) else (permutation,)
+    if not all(axis is None or type(axis) is int for axis in axes):
+        raise ElementTypeError(f"permutation={text_of(permutation)} is no permutation", "for each dimension of the "
+                               "vector give the dimension of the array that it runs along, or None where it repeats",
+                               location)
+    if len(axes) != len(sizes):
+        raise RankError(f"the permutation {axes} has {len(axes)} entries, and the vector {len(sizes)} dimensions",
+                        "give one for each dimension of the vector", location)
+    return axes
+
+
+def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: Permutation, *, promised: bool) -> None:
+    """Raise where what a transfer must not touch may lie inside the array: behind the view's end."""
+    if not isinstance(array, View) or promised:
+        return
+    for axis, (index, size) in enumerate(zip(_listed(indices), array.sizes, strict=True)):
+        extent, first = sizes[axes.index(axis)] if axis in axes else 1, plain(index)
+        if not isinstance(first, int) or first < 0 or first + extent > size:
+            raise ShapeError("this transfer may leave the view that it goes through, and not the array",
+                             "make the view as large as the vector, or go to the array itself", current().location())
+
+
+def _listed(indices: Any) -> tuple[Any, ...]:
+    return tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+
+
+def _sum(offset: Any, index: Any) -> Any:
+    """The sum of two indices, nothing recorded where one is zero."""
+    if not isinstance(index, Scalar) and plain(index) == 0:
+        return offset
+    return index if not isinstance(offset, Scalar) and plain(offset) == 0 else offset + index
