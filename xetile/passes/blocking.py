@@ -169,6 +169,8 @@ class _Blocker(Rebuilder):
         if role in "ab" and (form := self.form_of(tile)) is not None:
             columns = form.depth if role == "a" else self.target.subgroup
             transform = role == "b" and form.engine == "dpas" and dtype.bits < 32
+            if form.engine == "dpas" and not self.target.block_io:
+                return self._step(role, form.depth, shape)
             return self._message("read_transform" if transform else "read", dtype, columns, shape)
         kind = "write" if role == "store" else "read"
         compute = self.compute_block(shape)
@@ -237,6 +239,13 @@ class _Blocker(Rebuilder):
         if shape[1] % columns:
             return (rows, shape[1]), 1
         return (rows, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
+
+    def _step(self, role: str, depth: int, shape: Pair) -> tuple[Pair, int]:
+        """What one step of a product takes: read row by row it is used at once, and the next step's takes its place."""
+        if role == "a":
+            return (gcd(shape[0], _UNBLOCKED_ROWS), depth), 1
+        columns = self.target.subgroup
+        return (depth, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
 
     def _prefetch_blocks(self, shape: Pair, dtype: DType) -> tuple[Pair, int]:
         options = [self.target.largest_block("prefetch", dtype.bits, columns, shape)
