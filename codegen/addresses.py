@@ -27,6 +27,24 @@ CACHED = 4
 """Intel's number for: cached in L1 and in L3, as the official prefetch does."""
 
 
+def place_of(emitter: Emitter, desc: Descriptor) -> tuple[Coordinate, Coordinate]:
+    """Column and row of a block that is loaded or stored, as the text says them best."""
+    x, y = steady(emitter, desc.column), steady(emitter, desc.row)
+    if emitter.target.block_distances or not emitter.loops:
+        return x, y
+    return _apart(emitter.loops[-1], emitter, x, y), _apart(emitter.loops[-1], emitter, y, x)
+
+
+def _apart(loop: Loop, emitter: Emitter, here: Coordinate, other: Coordinate) -> Coordinate:
+    """A coordinate that stays, in a variable of its own where the other one moves a constant ahead of a neighbour's.
+
+    Blocks that stand in the same place along one axis share an address, which must then be changed twice a step.
+    """
+    if not other.offset or not _divided(loop, other)[1] or _divided(loop, here)[1] or "(" in here.base + other.base:
+        return here
+    return Coordinate(loop.before(emitter, "int", "start", f"sub_group_broadcast({here}, 0)", str(other)))
+
+
 def steady(emitter: Emitter, coordinate: Coordinate) -> Coordinate:
     """A coordinate with what the loop leaves as it is in one variable of its own."""
     loop = emitter.loops[-1] if emitter.loops else None
@@ -100,4 +118,4 @@ def _made(emitter: Emitter, loop: Loop, desc: Descriptor, block: TensorDesc, at:
     return loop.before(emitter, "int *", "payload",
                        f"{create}((long){desc.array.name}, {desc.width}{scale} - 1, {desc.height} - 1, "
                        f"{desc.pitch}{scale} - 1, {at[0]}, {at[1]}, {columns}, {rows}, {block.block.array_length})",
-                       shared=False)
+                       f"payload {len(loop.payloads)}")

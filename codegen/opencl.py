@@ -284,7 +284,7 @@ def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> 
     desc: Descriptor = emitter.values[operand]
     size = ops.desc_of(operand).dtype.bytes
     scale = f" * {size}" if size > 1 else ""
-    x, y = addresses.steady(emitter, desc.column), addresses.steady(emitter, desc.row)
+    x, y = addresses.place_of(emitter, desc)
     column = str(x) if together == 1 else f"({x}) / {together}"
     return (f"{desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
             f"(int2)({column}, {y})")

@@ -21,6 +21,7 @@ from xetile.report import Report
 from xetile.text.kernels import printed
 from xetile.text.older import older_text
 from xetile.upstream.export import export as workgroup_export
+from xetile.viewing.page import View
 from xetile.work import Work, work_of
 
 
@@ -38,7 +39,7 @@ class Lowered:
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
                  origin: Origin | None = None) -> None:
         self.module, self.target, self.access = module, target, access
-        self._location, self._origin = location, origin
+        self.location, self._origin = location, origin
         if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
             check_orders(self.function, access)
 
@@ -66,7 +67,7 @@ class Lowered:
         try:
             return dict(stages(self.module, Options(self.target, self.access)))
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     @cached_property
     def stages(self) -> dict[str, str]:
@@ -114,7 +115,7 @@ class Lowered:
                                   "generation's form is made", "start from an earlier stage of the kernel")
             return older_text(module)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     @cached_property
     def emitted(self) -> opencl.Source:
@@ -122,7 +123,7 @@ class Lowered:
         try:
             return opencl.emit(only_function(self.modules["xegpu"]), self.target)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     @property
     def opencl(self) -> str:
@@ -138,7 +139,7 @@ class Lowered:
         try:
             return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     def spirv(self, road: str = "sycl", *, emulated: bool = False) -> bytes:
         """The kernel as SPIR-V.
@@ -157,11 +158,11 @@ class Lowered:
     def _binary(self) -> offline.DeviceBinary:
         if self.target.ocloc is None:
             raise TargetError(f"there is no machine code for {self.target.name} to look at",
-                              "choose a GPU: target=\"pvc\"", self._location)
+                              "choose a GPU: target=\"pvc\"", self.location)
         try:
             return offline.compile_device(self.opencl, self.target.name, self.emitted.options)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     def binary(self) -> bytes:
         """The device binary that Intel's offline compiler makes.
@@ -171,6 +172,13 @@ class Lowered:
             TargetError: the target has no machine code of its own.
         """
         return self._binary.data
+
+    def show(self) -> View:
+        """A page with every stage beside the source, what each pass changed, the machine code, and pictures of maps.
+
+        A notebook shows it; ``.save("page.html")`` writes it to a file that stands alone.
+        """
+        return View(self)
 
     def isa(self) -> offline.Disassembly:
         """The disassembled device binary; ``str()`` of it is the text.
@@ -222,7 +230,7 @@ def upstream_text(lowered: Lowered, level: str) -> str:
                               "start from an earlier stage of the kernel")
         return str(export(only_function(module), lowered.target, lowered.access))
     except XeError as error:
-        raise error.at(lowered._location) from None
+        raise error.at(lowered.location) from None
 
 
 _UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], ModuleOp]]] = {

@@ -330,6 +330,8 @@ class ProductOp(IRDLOperation):
         if 0 < len(missing) < len(MAP_NAMES):
             raise VerifyException(f"{missing[0]} is missing: fragments of a lane have three maps\n"
                                   f"give {', '.join(MAP_NAMES)}, or none of them with whole blocks")
+        if self.maps is None:
+            self._verify_words()
         m, n, k = self.sizes()
         maps = self.maps
         if maps is None:
@@ -341,6 +343,19 @@ class ProductOp(IRDLOperation):
             return
         if maps[0].fragment((m, k)) != shape_of(self.a) or maps[1].fragment((k, n)) != shape_of(self.b):
             raise VerifyException(f"fragments {self.a.type} and {self.b.type} are not those of an {m}x{n}x{k} product")
+
+
+    def _verify_words(self) -> None:
+        """A third dimension is that of the elements in a word of 32 bits; A has one only where B has."""
+        together = 32 // of_mlir(self.a.type.element_type).bits  # type: ignore[attr-defined]
+        ranks = [len(shape_of(value)) for value in (self.a, self.b)]
+        for name, value, rank in zip("AB", (self.a, self.b), ranks, strict=True):
+            if rank not in (2, 3) or (rank == 3 and (together == 1 or shape_of(value)[2] != together)):
+                raise VerifyException(f"{name} is {value.type}\nwrite two dimensions" + (
+                    f", or three of which the last is the {together} elements of a word" if together > 1 else ""))
+        if ranks == [3, 2]:
+            raise VerifyException(f"A is in words, {self.a.type}, and B is not, {self.b.type}\n"
+                                  "load B with packed, or leave A in two dimensions")
 
 
 def _pair(shape: tuple[int, ...]) -> tuple[int, int]:
