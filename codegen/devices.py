@@ -78,6 +78,15 @@ def import_dpctl(module: str = "dpctl") -> Any:
         raise DeviceError(f"no device: dpctl does not import ({error})", f"install it: {INSTALL}") from error
 
 
+def all_devices() -> list[tuple[str, Any]]:
+    """Every device that dpctl sees, with the filter string that names it.
+
+    Raises:
+        DeviceError: dpctl is missing.
+    """
+    return [(device.filter_string, device) for device in import_dpctl().get_devices()]
+
+
 def find_queue(where: str | Queue) -> Queue:
     """The queue for ``where``: an in-order one, always the same, for a filter string; a queue is returned as it is.
 

@@ -99,6 +99,17 @@ def read_mix(asm: str) -> KernelMix:
     return KernelMix(InstructionMix.of(instructions), loop)
 
 
+def hot_lines(asm: str) -> range:
+    """The numbers of the lines of the hot loop, counted from 0; empty where there is no loop."""
+    instructions, positions = read_instructions(asm)
+    hot = _hot_loop(instructions, _loops(instructions, positions))
+    if hot is None:
+        return range(0)
+    numbers = [number for number, line in enumerate(asm.splitlines())
+               if not _LABEL.match(line) and _INSTRUCTION.match(line)]
+    return range(numbers[hot[0]], numbers[hot[1] - 1] + 1)
+
+
 def read_instructions(asm: str) -> tuple[list[Instruction], dict[str, int]]:
     """The instructions in order, and for each label how many come before it."""
     instructions: list[Instruction] = []

@@ -170,10 +170,14 @@ def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
         emitter.assign(operation.result, fragment, calls)
         truth.from_memory(emitter, operation.result)
         return
-    emitter.function(_rows_function(emitter, block, fragment))
+    emitter.function(_rows_function(block, fragment))
+    kind, place = "read", emitter.values[operation.desc]
+    if emitter.inside is None or not emitter.inside.admits(place, block.shape, block.desc.dtype.bytes):
+        emitter.function(_asking_function(emitter, block, fragment))
+        kind = "load"
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
-    emitter.line(f"{block.function('load')}({_arguments(emitter, operation.desc)}, {results});")
+    emitter.line(f"{block.function(kind)}({_arguments(emitter, operation.desc)}, {results});")
     truth.from_memory(emitter, operation.result)
 
 
@@ -183,18 +187,26 @@ def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) 
     return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {y}, {x}"
 
 
-def _rows_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
-    """Loads a block by block reads where they may read it: wholly inside, every row on a 4-byte boundary."""
-    size, dtype = block.desc.dtype.bytes, block.desc.dtype.opencl
-    conditions = ([] if block.promised else [block.is_inside()]) + \
-        ([f"(((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"] if size < 4 else [])
+def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
+    """How a function that reads a block into variables begins."""
+    dtype = block.desc.dtype.opencl
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
-    lines = [f"static void {block.function('load')}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
-             f"  global const {dtype} *first = base + y * (long)pitch + x;",
-             f"  if ({' && '.join(conditions)}) {{" if conditions else "  {",
-             *_rows_read(block, fragment), "    return;", "  }"]
-    if not conditions:
-        return "\n".join([*lines[:-2], "  }", "}", ""])
+    return [f"{CALL} static void {block.function(kind)}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
+            f"  global const {dtype} *first = base + y * (long)pitch + x;"]
+
+
+def _rows_function(block: _Block, fragment: Fragment) -> str:
+    """Reads a block by its rows; it lies inside its array, with every row on a 4-byte boundary."""
+    return "\n".join([*_head(block, fragment, "read"), *_rows_read(block, fragment), "}", ""])
+
+
+def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
+    """Loads a block by its rows where it may, else by single elements."""
+    size = block.desc.dtype.bytes
+    aligned = f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0" if size < 4 else ""
+    results = ", ".join(f"out{i}" for i in range(len(fragment.names)))
+    lines = [*_head(block, fragment, "load"), f"  if ({block.is_inside()}{aligned}) {{",
+             f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
     for i, piece in enumerate(block.pieces(fragment.width)):
         at = f"{_sum('y', str(piece.at[0]))}, {_sum('x', str(piece.at[1]))}"
         name = _element_function(emitter, piece, fragment)
@@ -264,7 +276,7 @@ def _assigned(words: list[list[str]], bits: int, fragment: Fragment) -> Iterator
         parts = [_packed(pieces[i:i + step], _UNSIGNED[bits], vector_type(fragment.word, word_count))
                  for i in range(0, len(pieces), step)]
         value = parts[0] if len(parts) == 1 else f"({fragment.c_type})({', '.join(parts)})"
-        yield f"    *out{number} = {value};"
+        yield f"  *out{number} = {value};"
 
 
 def _packed(pieces: list[str], type_: str, word: str) -> str:
@@ -284,7 +296,7 @@ def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
             at = " + ".join(["first"] + ([] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"])
                             + ([str(start * unit)] if start else []))
             number = "" if width == 1 else str(width)
-            yield (f"    const {_UNSIGNED[bits]}{number} row{row}_{start} = "
+            yield (f"  const {_UNSIGNED[bits]}{number} row{row}_{start} = "
                    f"{read}{number}((global const {_UNSIGNED[bits]} *)({at}));")
     component = {start + i: (start, f".s{i:x}" if width > 1 else "") for start, width in parts for i in range(width)}
     words = []

@@ -11,17 +11,23 @@ from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue, Use
+from xdsl.traits import Pure
 
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
+from codegen.inside import Inside
 from codegen.unrolling import ROLLED, steps_of, trips_of
 from xegpu.dialect.loaded_products import LoadMadOp
+from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, StoreNdOp
 from xegpu.dtypes import of_mlir
 from xegpu.loop_options import UNROLL
 from xegpu.origins import makings
 
 _AS_IT_IS = "__attribute__((opencl_unroll_hint(1)))"
 """Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
+_ASKED = "; what is asked;"
+"""Stands for the head of a loop whose body says what it asks."""
+_STAYS = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
@@ -39,7 +45,9 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     text = _Text(loop, counter, step, 1, held, variables, outside)
     steps, trips, asked = steps_of(loop, emitter.target), trips_of(loop), UNROLL in loop.attributes
     far = f"{counter} += {_times(steps, step)}"
-    if steps == 1 or (asked and trips is not None and trips % steps == 0):
+    if _peels(emitter, loop) and _peeled(emitter, replace(text, steps=steps), start, stop, far):
+        _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
+    elif steps == 1 or (asked and trips is not None and trips % steps == 0):
         _steps(emitter, replace(text, steps=steps), f"int {counter} = {start}; {counter} < {stop}; {far}")
     else:
         emitter.line(f"int {counter} = {start};")
@@ -49,6 +57,32 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
     for result, value in zip(loop.results, held, strict=True):
         value.become(emitter, result)
+
+
+def _peels(emitter: Emitter, loop: scf.ForOp) -> bool:
+    """Whether a loop is written twice, first for blocks that lie inside: a straight one of products without block IO.
+
+    A barrier must be one and the same for all subgroups, and they may leave the first loop at different times.
+    """
+    body = loop.body.block.ops
+    return not emitter.target.block_io and any(isinstance(operation, DpasOp) for operation in body) and all(
+        isinstance(operation, _STAYS) or (operation.has_trait(Pure) and not operation.regions) for operation in body)
+
+
+def _peeled(emitter: Emitter, text: _Text, start: str, stop: str, far: str) -> bool:
+    """Write the loop over steps all of whose blocks lie inside their arrays, if that is known in front of them."""
+    first = len(emitter.lines)
+    emitter.line(f"int {text.counter} = {start};")
+    emitter.inside = Inside(emitter.names)
+    _steps(emitter, text, _ASKED)
+    inside, emitter.inside = emitter.inside, None
+    if not (condition := inside.condition()):
+        del emitter.lines[first:]
+        return False
+    end = stop if text.steps == 1 else f"{stop} - {_times(text.steps - 1, text.step)}"
+    head = f"; {text.counter} < {end} && {condition}; {far}"
+    emitter.lines[first:] = [line.replace(f"for ({_ASKED})", f"for ({head})") for line in emitter.lines[first:]]
+    return True
 
 
 def _times(steps: int, step: str) -> str:

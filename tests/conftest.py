@@ -86,6 +86,14 @@ def require_mlir_opt() -> str:
     return program
 
 
+def require_chromium() -> str:
+    """The path of a Chromium; without it the test is skipped."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        unavailable("needs a Chromium: install the package chromium")
+    return program
+
+
 def require_dpnp() -> Any:
     """dpnp, and a device for its arrays; without them the test is skipped."""
     require_device()

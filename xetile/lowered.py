@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from xdsl.dialects import func
@@ -14,6 +15,7 @@ from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.targets import Target
 from xegpu.upstream.export import export as subgroup_export
+from xetile import dumps
 from xetile.passes.orders import check_orders
 from xetile.pipeline import FIRST, Options, stage_of, stages
 from xetile.remedies import Origin, Remedy, find_remedy
@@ -21,6 +23,7 @@ from xetile.report import Report
 from xetile.text.kernels import printed
 from xetile.text.older import older_text
 from xetile.upstream.export import export as workgroup_export
+from xetile.viewing.page import View
 from xetile.work import Work, work_of
 
 
@@ -33,12 +36,13 @@ class Lowered:
         access: for each argument, how its memory may be reached.
         location: where the kernel is defined, for errors that have no line of their own.
         origin: its constants, and how to lower it with others.
+        opencl_text: OpenCL C in the place of what would be emitted; None for that.
     """
 
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
-                 origin: Origin | None = None) -> None:
+                 origin: Origin | None = None, opencl_text: str | None = None) -> None:
         self.module, self.target, self.access = module, target, access
-        self._location, self._origin = location, origin
+        self.location, self._origin, self._opencl_text = location, origin, opencl_text
         if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
             check_orders(self.function, access)
 
@@ -63,10 +67,15 @@ class Lowered:
     @cached_property
     def modules(self) -> dict[str, ModuleOp]:
         """Every stage as IR, in order."""
+        made: dict[str, ModuleOp] = {}
         try:
-            return dict(stages(self.module, Options(self.target, self.access)))
+            for name, module in stages(self.module, Options(self.target, self.access)):
+                made[name] = module
         except XeError as error:
-            raise error.at(self._location) from None
+            if dumps.is_on():
+                dumps.write(self.name, self.target, made, None)
+            raise error.at(self.location) from None
+        return made
 
     @cached_property
     def stages(self) -> dict[str, str]:
@@ -114,15 +123,20 @@ class Lowered:
                                   "generation's form is made", "start from an earlier stage of the kernel")
             return older_text(module)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     @cached_property
     def emitted(self) -> opencl.Source:
         """The OpenCL C text with what its launch needs."""
         try:
-            return opencl.emit(only_function(self.modules["xegpu"]), self.target)
+            source = opencl.emit(only_function(self.modules["xegpu"]), self.target)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
+        if self._opencl_text is not None:
+            source = replace(source, text=self._opencl_text)
+        if dumps.is_on():
+            dumps.write(self.name, self.target, self.modules, source)
+        return source
 
     @property
     def opencl(self) -> str:
@@ -138,7 +152,7 @@ class Lowered:
         try:
             return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     def spirv(self, road: str = "sycl", *, emulated: bool = False) -> bytes:
         """The kernel as SPIR-V.
@@ -157,11 +171,11 @@ class Lowered:
     def _binary(self) -> offline.DeviceBinary:
         if self.target.ocloc is None:
             raise TargetError(f"there is no machine code for {self.target.name} to look at",
-                              "choose a GPU: target=\"pvc\"", self._location)
+                              "choose a GPU: target=\"pvc\"", self.location)
         try:
             return offline.compile_device(self.opencl, self.target.name, self.emitted.options)
         except XeError as error:
-            raise error.at(self._location) from None
+            raise error.at(self.location) from None
 
     def binary(self) -> bytes:
         """The device binary that Intel's offline compiler makes.
@@ -171,6 +185,13 @@ class Lowered:
             TargetError: the target has no machine code of its own.
         """
         return self._binary.data
+
+    def show(self) -> View:
+        """A page with every stage beside the source, what each pass changed, the machine code, and pictures of maps.
+
+        A notebook shows it; ``.save("page.html")`` writes it to a file that stands alone.
+        """
+        return View(self)
 
     def isa(self) -> offline.Disassembly:
         """The disassembled device binary; ``str()`` of it is the text.
@@ -222,7 +243,7 @@ def upstream_text(lowered: Lowered, level: str) -> str:
                               "start from an earlier stage of the kernel")
         return str(export(only_function(module), lowered.target, lowered.access))
     except XeError as error:
-        raise error.at(lowered._location) from None
+        raise error.at(lowered.location) from None
 
 
 _UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], ModuleOp]]] = {

@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu import layouts
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.hints import hinted
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import (
     ConvertLayoutOp,
@@ -45,6 +46,7 @@ from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.layouts import LaneMap
 from xegpu.passes import distribute_blocks, scattered
+from xegpu.passes.engine import check_product
 from xegpu.passes.operands import descriptor_webs, sides
 from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
 from xegpu.targets import Target
@@ -60,6 +62,15 @@ class Distributed:
     shape: Shape
     lanes: LaneMap
     packed: bool = False
+
+    def of_rank(self, rank: int) -> Distributed:
+        """The form of the same fragment where words are seen as elements (2), or elements as words (3)."""
+        (rows, columns), (down, across) = self.shape, self.lanes.wi_data
+        if rank == 2 and self.packed:
+            return Distributed((rows // down, columns * down), LaneMap(self.lanes.wi_layout, (1, down)))
+        if rank == 3 and not self.packed:
+            return Distributed((rows * across, columns // across), LaneMap(self.lanes.wi_layout, (across, 1)), True)
+        return self
 
 
 @dataclass(frozen=True)
@@ -120,7 +131,12 @@ class _Distributor(Rebuilder):
     def lanes_of(self, desc: SSAValue) -> LaneMap:
         """The lane map of a descriptor, from what is loaded through it; transposed if the loads transpose."""
         loads = [use.operation for use in self.webs.uses(desc) if isinstance(use.operation, LoadNdOp)]
-        if any(load.transposes for load in loads):
+        bits = desc_of(desc).dtype.bits
+        if (together := max((load.transposes for load in loads), default=0) // bits) > 1:
+            return LaneMap((self.target.subgroup, 1), (1, together))
+        if any(load.packed is not None for load in loads):
+            return layouts.operand_b(self.target.subgroup, bits)
+        if together:
             rows, columns = desc_of(desc).shape
             return self._lanes_of_block(desc, (columns, rows)).transposed
         return self._lanes_of_block(desc, (desc_of(desc).shape[0], desc_of(desc).shape[1]))
@@ -210,26 +226,59 @@ def _load(build: _Distributor, operation: LoadNdOp) -> None:
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
     width = None if operation.transpose_bit_width is None else operation.transposes
-    value = build.emit(LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width))
+    made = LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width)
+    value = build.emit(hinted(made, operation))
     shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
-    if operation.transposes:
-        shape, lanes, packed = shape[::-1], lanes.transposed, width is not None
-    build.set(operation.result, value, Distributed(shape, lanes, packed))
+    if not operation.transposes:
+        build.set(operation.result, value, Distributed(shape, lanes, packed))
+        return
+    value = _exchanged_units(build, value, shape, lanes)
+    form = Distributed(shape[::-1], lanes.transposed, width is not None)
+    build.set(operation.result, value, form.of_rank(2))
+
+
+def _exchanged_units(build: _Distributor, value: SSAValue, shape: Shape, lanes: LaneMap) -> SSAValue:
+    """A fragment with its units in the order of the transposed block, where they lie in several rows and columns."""
+    rows, columns = shape[0] // lanes.unit[0], shape[1] // lanes.unit[1]
+    if 1 in (rows, columns):
+        return value
+    result = build.emit(ub.PoisonOp(value.type))
+    for column in range(columns):
+        for row in range(rows):
+            unit = build.emit(ExtractStridedSliceOp(value, (row * columns + column, 0), (1, lanes.per_lane)))
+            result = build.emit(InsertStridedSliceOp(unit, result, (column * rows + row, 0)))
+    return result
 
 
 def _cast(build: _Distributor, operation: ShapeCastOp) -> None:
-    """Words seen as elements: a lane's fragment has them that way already. So it has a register seen as a line."""
-    if 1 in (len(shape_of(operation.source)), len(shape_of(operation.result))):
+    """Words seen as elements, or elements as words: a lane's fragment has them that way already.
+
+    So it has a register seen as a line.
+    """
+    source, result = (shape_of(value) for value in (operation.source, operation.result))
+    parts = build.get(operation.source)
+    form: Distributed = parts.form
+    ranks = len(source), len(result)
+    if 1 in ranks:
         scattered.cast(build, operation)
-        return
-    build.parts[operation.result] = build.get(operation.source)
+    elif source == result or (ranks == (3, 2) and form.packed and result == form.of_rank(2).shape):
+        build.set(operation.result, parts.values, form.of_rank(len(result)))
+    elif ranks == (2, 3) and result == (source[0], source[1] // result[2], result[2]):
+        lanes = LaneMap((1, build.target.subgroup), (1, result[2]))
+        build.fragment(form.shape, lanes, operation.source.type.element_type)  # type: ignore[attr-defined]
+        value, words = build.converted(parts, lanes), Distributed(form.shape, lanes)
+        build.set(operation.result, value, words.of_rank(3))
+    else:
+        build.fail(f"a cast of {list(source)} to {list(result)} moves elements from lane to lane",
+                   "store the vector, and load it in its other shape; vector.extract takes blocks that lie side by "
+                   "side apart")
 
 
 def _store(build: _Distributor, operation: StoreNdOp) -> None:
     desc = build.one(operation.desc)
     lanes = desc_of(desc).sg_map
     assert lanes is not None
-    build.emit(StoreNdOp(build.converted(build.get(operation.value), lanes), desc))
+    build.emit(hinted(StoreNdOp(build.converted(build.get(operation.value), lanes), desc), operation))
 
 
 def _extract(build: _Distributor, operation: ExtractOp) -> None:
@@ -360,6 +409,11 @@ def _product(build: _Distributor, operation: ProductOp) -> None:
     form: Distributed = a.form
     bits = of_mlir(operation.a.type.element_type).bits  # type: ignore[attr-defined]
     engine = isinstance(operation, DpasOp)
+    if isinstance(operation, DpasOp):
+        try:
+            check_product(operation, build.target)
+        except XeError as error:
+            raise error.at(build.where()) from None
     a_map = layouts.operand_a(build.target.subgroup, bits) if engine else build.plain(form.shape)
     shape = shape_of(operation.result)
     c = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))

@@ -8,7 +8,9 @@ becomes
     %x1 = addf %c1, %b ; %y1 = mulf %x1, %x1 ; store_nd %y1, ...
 
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
-that depend on each other are far apart, and so does all that touches memory or waits.
+that depend on each other are far apart, and so does all that touches memory or waits. Where there is no block IO, loads
+move as well, down to the next operation that may write: the operands of one step of a product then take the registers
+of those of the step before.
 """
 
 from __future__ import annotations
@@ -17,21 +19,39 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, VectorType
-from xdsl.dialects.vector import BroadcastOp
+from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
 
 from xegpu.dialect.compile_hints import CompileHintOp
+from xegpu.dialect.ops import (
+    ConvertLayoutOp,
+    CreateNdTdescOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    ProductOp,
+    UpdateNdOffsetOp,
+)
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.rewriting import Rebuilder, rewrite
+from xegpu.targets import Target
 
+_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp)
+"""What stays where it is, and writes no memory."""
 _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp)
+_LOADED = (LoadNdOp, ExtractOp)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The pass; it has no options."""
+    """The pass.
+
+    Attributes:
+        target: where it has no block IO, loads move too.
+    """
+
+    target: Target
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with element-wise operations close before their first uses."""
@@ -39,18 +59,22 @@ class Schedule:
         for operation in new.walk():
             for region in operation.regions:
                 for block in region.blocks:
-                    _sink(block)
+                    _sink(block, not self.target.block_io)
         return new
 
 
-def _sink(block: Block) -> None:
+def _sink(block: Block, loads: bool) -> None:
     """Put a block's operations in the new order: what may move waits until something that stays needs it."""
     waiting: dict[Operation, None] = {}
     order: list[Operation] = []
     for operation in block.ops:
-        if _may_move(operation):
+        if _may_move(operation) or (loads and isinstance(operation, _LOADED)):
             waiting[operation] = None
             continue
+        if not isinstance(operation, _HARMLESS):  # it may write what was to be read
+            for load in [other for other in waiting if isinstance(other, LoadNdOp)]:
+                del waiting[load]
+                order += [*_needed(load, waiting), load]
         order += _needed(operation, waiting)
         if isinstance(operation, CompileHintOp):  # nothing goes past it
             order += waiting

@@ -1,4 +1,4 @@
-"""The command line: ``xetile opt``, ``emit``, ``run``, ``report``, ``cache``; docs/command_line.md shows each."""
+"""The command line, a module for each command; docs/command_line.md shows them all."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xegpu.errors import Location, XeError
-from xetile.commands import cache, emit, opt, report, run
+from xetile.commands import cache, devices, emit, opt, report, run, view
 
 _OWN = Path(__file__).resolve().parent.parent
-_COMMANDS = (opt, emit, run, report, cache)
+_COMMANDS = (opt, emit, run, report, view, devices, cache)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

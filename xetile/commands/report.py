@@ -92,6 +92,26 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
 def _reported(kernel: BaseKernel, target: str, given: argparse.Namespace,
               wanted: tuple[int, ...] | None) -> tuple[Report, tuple[int, ...] | None]:
     """A kernel's report, and the problem to predict: the one that is named, else what the arguments say."""
+    lowered, arguments = _lowered(kernel, target, given)
+    report = lowered.report()
+    return report, wanted or _problem(report, lowered, arguments)
+
+
+def lowered_of(given: argparse.Namespace) -> Lowered:
+    """The one kernel that a command's words name, lowered for its target.
+
+    Raises:
+        XeError: they name none, or several, or it cannot be lowered.
+    """
+    files = [word for word in given.words if not _is_assignment(word)]
+    if len(files) != 1:
+        raise ArgumentError(f"{len(files)} files are named", "name one: FILE.py:kernel A=f16[64,64]")
+    (target,) = _targets(given.target.partition(",")[0])
+    return _lowered(kernel_of(files[0], given.kernel), target, given)[0]
+
+
+def _lowered(kernel: BaseKernel, target: str, given: argparse.Namespace) -> tuple[Lowered, list[Any]]:
+    """A kernel for the arguments and constants of the command line, and the arguments."""
     words = [word for word in given.words if _is_assignment(word)]
     named = {name: value for name, _, value in (word.partition("=") for word in words) if name in kernel.parameters}
     constants = constants_of([*given.constant, *(w for w in words if w.partition("=")[0] not in named)])
@@ -99,9 +119,7 @@ def _reported(kernel: BaseKernel, target: str, given: argparse.Namespace,
         arguments = _named(kernel, named) if named else described(kernel, given.operands)
     else:
         arguments = _guessed(kernel, target, constants)
-    lowered = kernel.lower(*arguments, target=target, **constants)
-    report = lowered.report()
-    return report, wanted or _problem(report, lowered, arguments)
+    return kernel.lower(*arguments, target=target, **constants), list(arguments)
 
 
 def _guessed(kernel: BaseKernel, target: str, constants: dict[str, Any]) -> list[Any]:
