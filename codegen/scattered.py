@@ -33,7 +33,8 @@ def _word(emitter: Emitter, operand: Any) -> str:
 def _create(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
     source, element = emitter.values[operation.source], desc_of(operation.result).dtype.opencl
     base = source.name if isinstance(source, Array) else f"((global {element} *)({source}))"
-    emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element)
+    space = source.space if isinstance(source, Array) else "global"
+    emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element, space=space)
 
 
 def _update(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:
@@ -63,13 +64,16 @@ def _places(desc: Scattered, chunk: int) -> list[str]:
 
 
 def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
-    desc = desc_of(operation.desc)
-    _declared(emitter, desc.dtype)
+    desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     fragment = emitter.fresh(operation.result)
     active, padding = _active(emitter, operation.mask), elementwise.literal(operation.number, desc.dtype)
     otherwise = elementwise.stored(padding, desc.dtype)
-    places = _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size)
-    words = [f"{LOAD}({place}, {active}, {otherwise})" for place in places]
+    places = _places(where, ops.scatter_of(desc).chunk_size)
+    if where.space == "local":  # the predicated messages are of global memory
+        words = [f"({active} ? *({place}) : {otherwise})" for place in places]
+    else:
+        _declared(emitter, desc.dtype)
+        words = [f"{LOAD}({place}, {active}, {otherwise})" for place in places]
     width = fragment.width
     groups = [", ".join(words[i:i + width]) for i in range(0, len(words), width)]
     emitter.assign(operation.result, fragment,
@@ -77,16 +81,22 @@ def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
 
 
 def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
-    desc = desc_of(operation.desc)
-    _declared(emitter, desc.dtype)
+    desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     active = _active(emitter, operation.mask)
-    places = _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size)
+    places = _places(where, ops.scatter_of(desc).chunk_size)
+    if where.space == "local":
+        for place, word in zip(places, emitter.fragment(operation.value).words(), strict=True):
+            emitter.line(f"if ({active}) *({place}) = {word};")
+        return
+    _declared(emitter, desc.dtype)
     for place, word in zip(places, emitter.fragment(operation.value).words(), strict=True):
         emitter.line(f"{STORE}({place}, {word}, {active});")
 
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchOp) -> None:
-    """OpenCL's own prefetch, which is a load without a destination on Intel's GPUs."""
+    """OpenCL's own prefetch, which is a load without a destination on Intel's GPUs; shared local memory needs none."""
+    if emitter.values[operation.desc].space == "local":
+        return
     for place in _places(emitter.values[operation.desc], ops.scatter_of(desc_of(operation.desc)).chunk_size):
         emitter.line(f"prefetch({place}, 1);")
 
