@@ -57,14 +57,15 @@ class Loop:
         """Whether an expression has the same value all through the loop."""
         return all(word in self.outside for word in re.findall(r"[A-Za-z_]\w*", expression))
 
-    def before(self, emitter: Emitter, c_type: str, stem: str, expression: str, *, shared: bool = True) -> str:
-        """A variable that is declared before the loop; where ``shared``, one for each expression."""
-        if shared and expression in self._known:
-            return self._known[expression]
+    def before(self, emitter: Emitter, c_type: str, stem: str, expression: str, use: str = "") -> str:
+        """A variable that is declared before the loop: one for each expression and what it is used for."""
+        key = f"{expression} for {use}"
+        if key in self._known:
+            return self._known[key]
         name = emitter.name(stem)
         space = "" if c_type.endswith("*") else " "
         self.ahead.append("  " * self.depth + f"{c_type}{space}{name} = {expression};")
-        self._known[expression] = name
+        self._known[key] = name
         self.outside |= {name}
         return name
 

@@ -127,7 +127,8 @@ def _text(product: _Product, sums: list[str]) -> Iterator[str]:
     yield f"  const int {names.lane} = get_sub_group_local_id();"
     yield f"  const int {names.first} = clamp(-({a.column}), 0, {product.k}), " \
           f"{names.end} = clamp({a.width} - ({a.column}), 0, {product.k});"
-    yield f"  if ({names.first} < {names.end} && {a.row} + {product.m} > 0 && {a.row} < {a.height}) {{"
+    yield f"  if ({names.first} < {names.end} && {a.row} + {product.m} > 0 && {a.row} < {a.height} && " \
+          f"{b.column} + {product.n} > 0 && {b.column} < {b.width}) {{"
     yield f"    {product.total} {names.b}[{product.k * product.across}];"
     yield f"    if ({b.row} + {names.first} >= 0 && {b.row} + {names.end} <= {b.height} && {b.column} >= 0 && " \
           f"{b.column} + {product.n} <= {b.width}) {{"

@@ -136,8 +136,16 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 def opencl_for_cpu(text: str) -> str:
     """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
-    defined = "".join(f"#define {name} {meaning}\n" for name, meaning in (_CALL, _FETCH, (_ROLLED, "")))
-    return f"{defined}{_emulation(text)}{text}"
+    return _defined(_FETCH) + _portable(text)
+
+
+def _portable(text: str) -> str:
+    """The same for compilers that make SPIR-V."""
+    return f"{_defined(_CALL)}{_defined((_ROLLED, ''))}{_emulation(text)}{text}"
+
+
+def _defined(macro: tuple[str, str]) -> str:
+    return f"#define {' '.join(macro)}\n"
 
 
 def _emulation(text: str) -> str:
@@ -155,6 +163,6 @@ def _by_ocloc(text: Text, emulated: bool) -> bytes:
     device = text.target if text.target in OCLOC_DEVICES else "pvc"  # any device's front end takes plain OpenCL C
     if not emulated:
         return compile_spirv(text.opencl, device, text.options)
-    whole = opencl_for_cpu(text.opencl)  # ocloc declares the builtins itself, so there they go under other names
+    whole = _portable(text.opencl)  # ocloc declares the builtins itself, so there they go under other names
     names = sorted(set(re.findall(r"\bintel_(?:sub_group_2d_block|sub_group_\w+_matrix_mad|convert)_\w+", whole)))
     return compile_spirv("".join(f"#define {name} emulated_{name}\n" for name in names) + whole, device, text.options)

@@ -12,7 +12,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from codegen import elementwise
+from codegen import cache_hints, elementwise
 from codegen.atomics import update_function
 from codegen.emitter import Emitter, Rule, atom
 from codegen.exchanges import bits_in, bits_out
@@ -65,12 +65,16 @@ def _places(desc: Scattered, chunk: int) -> list[str]:
 
 def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
     desc, where = desc_of(operation.desc), emitter.values[operation.desc]
-    fragment = emitter.fresh(operation.result)
+    fragment, cache = emitter.fresh(operation.result), cache_hints.number(emitter, operation)
     active, padding = _active(emitter, operation.mask), elementwise.literal(operation.number, desc.dtype)
     otherwise = elementwise.stored(padding, desc.dtype)
     places = _places(where, ops.scatter_of(desc).chunk_size)
+    type_, size = desc.dtype.opencl, desc.dtype.bytes
     if where.space == "local":  # the predicated messages are of global memory
-        words = [f"({active} ? *({place}) : {otherwise})" for place in places]
+        words = [f"({active} ? *({place}) : ({type_}){otherwise})" for place in places]
+    elif cache:  # what is masked off must touch no memory
+        words = [f"({active} ? {cache_hints.load(emitter, type_, size, place, cache)} : ({type_}){otherwise})"
+                 for place in places]
     else:
         _declared(emitter, desc.dtype)
         words = [f"{LOAD}({place}, {active}, {otherwise})" for place in places]
@@ -82,23 +86,27 @@ def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
 
 def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
     desc, where = desc_of(operation.desc), emitter.values[operation.desc]
-    active = _active(emitter, operation.mask)
+    active, cache = _active(emitter, operation.mask), cache_hints.number(emitter, operation)
     places = _places(where, ops.scatter_of(desc).chunk_size)
-    if where.space == "local":
-        for place, word in zip(places, emitter.fragment(operation.value).words(), strict=True):
-            emitter.line(f"if ({active}) *({place}) = {word};")
-        return
-    _declared(emitter, desc.dtype)
     for place, word in zip(places, emitter.fragment(operation.value).words(), strict=True):
+        if where.space == "local":
+            emitter.line(f"if ({active}) *({place}) = {word};")
+            continue
+        if cache:
+            emitter.line(f"if ({active}) {cache_hints.store(emitter, desc.dtype.bytes, place, word, cache)};")
+            continue
+        _declared(emitter, desc.dtype)
         emitter.line(f"{STORE}({place}, {word}, {active});")
 
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchOp) -> None:
     """OpenCL's own prefetch, which is a load without a destination on Intel's GPUs; shared local memory needs none."""
+    desc, cache = desc_of(operation.desc), cache_hints.number(emitter, operation)
     if emitter.values[operation.desc].space == "local":
         return
-    for place in _places(emitter.values[operation.desc], ops.scatter_of(desc_of(operation.desc)).chunk_size):
-        emitter.line(f"prefetch({place}, 1);")
+    for place in _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size):
+        call = cache_hints.prefetch(emitter, desc.dtype.bytes, place, cache) if cache else f"prefetch({place}, 1)"
+        emitter.line(f"{call};")
 
 
 def _atomic(emitter: Emitter, operation: ops.AtomicRMWOp) -> None:

@@ -105,7 +105,7 @@ class Rebuilder:
         if rule is not None:
             rule(self, operation)
         elif isinstance(operation, scf.ForOp):
-            self._loop(operation)
+            self.loop(operation)
         elif isinstance(operation, scf.IfOp):
             self._branches(operation)
         elif any(len(self.get(operand).values) != 1 for operand in operation.operands):
@@ -161,7 +161,8 @@ class Rebuilder:
         self.emit(copied)
         return copied
 
-    def _loop(self, loop: scf.ForOp) -> None:
+    def loop(self, loop: scf.ForOp) -> None:
+        """Rewrite a loop: its body, and what it carries in the form of what it is given."""
         carried = [self.get(value) for value in loop.iter_args]
         block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
         old = loop.body.block

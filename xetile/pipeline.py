@@ -15,6 +15,7 @@ from xegpu.passes.pack import Pack
 from xegpu.passes.schedule import Schedule
 from xegpu.targets import Target
 from xetile.passes.blocking import Blocking
+from xetile.passes.deeper_products import DeeperProducts
 from xetile.passes.loaded_products import LoadedProducts
 from xetile.passes.orders import Orders
 from xetile.passes.supervector import ToTiles, is_supervector
@@ -47,6 +48,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("subgroup", lambda options: WorkgroupToSubgroup(options.target)),
     ("row-major", lambda options: Orders(options.access)),
     ("loaded-products", lambda options: LoadedProducts() if options.target.loads_operands else None),
+    ("deeper-products", lambda options: DeeperProducts() if options.target.loads_operands else None),
     ("blocked", lambda options: Blocking(options.target)),
     ("xegpu-blocks", lambda options: ToXeGPU(options.target)),
     ("xegpu-packed", lambda options: Pack()),

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device
+from conftest import require_device, require_ocloc, require_sycl_compiler
 from products import TYPES, Types, integers
 
 import xetile as xt
@@ -144,6 +144,19 @@ def test_loads_that_stay_give_what_was_there(what: str, where: str) -> None:
     np.testing.assert_array_equal(c, expected)
 
 
+@pytest.mark.parametrize("road", ["sycl", "ocloc"])
+def test_by_way_of_spirv(road: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text is C++ as well, and none of its words is strange to a compiler for GPUs."""
+    require_device()
+    require_ocloc() if road == "ocloc" else require_sycl_compiler()
+    monkeypatch.setenv("XETILE_SPIRV", road)
+    rng = np.random.default_rng(6)
+    a, b, c = (rng.integers(-5, 6, (16, 16)).astype(np.float32) for _ in range(3))
+    expected = a @ b + c
+    between.on("opencl:cpu", target="cpu")[1,](a, b, c)
+    np.testing.assert_array_equal(c, expected)
+
+
 def test_one_reader_of_a_tile_that_is_no_product_keeps_all_loads() -> None:
     @xt.kernel
     def twice(A, B, C):
@@ -170,6 +183,56 @@ def test_wrong_text_is_refused(stage: str) -> None:
     text = product.lower(MATRIX, MATRIX, MATRIX, 0, target="cpu").stages[stage]
     with pytest.raises(XeError, match="32 columns and B 16 rows"):
         xt.parse(text.replace("<32x48xf32", "<16x48xf32"))
+
+
+@xt.kernel
+def summed(A, B, C, *, first=0, ahead=0, twice=False, seen=False, acc=xt.f32, step=16):
+    """16 x 16 a work-group in steps of 16 columns of A, from ``first`` on; K is known at run time."""
+    m, n = xt.group_id(0) * 16, xt.group_id(1) * 16
+    a, b = xt.init_tile(A, (m, first), (16, 16)), xt.init_tile(B, (first, n), (16, 16))
+    pa = xt.init_tile(A, (m, ahead), (16, 16))
+    total = xt.zeros((16, 16), acc)
+    for k in xt.range(0, A.shape[1], step):
+        xt.prefetch_tile(pa)
+        total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
+        if twice:
+            total = total + total
+        if seen:
+            total = total + k.to(xt.f32)
+        a, b = xt.update_tile_offset(a, 0, step), xt.update_tile_offset(b, step, 0)
+        pa = xt.update_tile_offset(pa, 0, step)
+    xt.store_tile(total, xt.init_tile(C, (m, n), (16, 16)))
+
+
+@pytest.mark.parametrize(("constants", "depth"), [
+    ({}, 128), ({"first": 16}, 16), ({"twice": True}, 16), ({"seen": True}, 16), ({"step": 32}, 16),
+], ids=str)
+def test_how_long_a_step_may_be(constants: dict[str, Any], depth: int) -> None:
+    text = summed.lower(MATRIX, MATRIX, MATRIX, target="cpu", **constants).stages["deeper-products"]
+    (product,) = [line for line in text.splitlines() if "load_mma" in line]
+    assert f"tile<16x{depth}xf32>, !xetile.tile<{depth}x16xf32>" in product
+
+
+def test_sums_that_are_rounded_at_each_step_keep_it() -> None:
+    half = xt.Spec((None, None), "f16")
+    for acc, depth in ((xt.f16, 16), (xt.f32, 128)):
+        text = summed.lower(half, half, xt.Spec((None, None), acc), target="cpu", acc=acc).stages["deeper-products"]
+        assert f"tile<16x{depth}xf16>, !xetile.tile<{depth}x16xf16>" in text
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_long_steps_go_over_the_end(where: str) -> None:
+    """A and B end in the midst of a step, and at other places; what B has there is no number."""
+    if where != "numpy:xegpu":
+        require_device()
+    rng = np.random.default_rng(7)
+    a, b = rng.integers(-5, 6, (40, 141)).astype(np.float32), rng.integers(-5, 6, (150, 40)).astype(np.float32)
+    b[141:] = 1e30
+    c = np.full((42, 43), 7, np.float32)
+    expected = c.copy()
+    expected[1:41, 1:41] = a @ b[:141]
+    summed.on(where, target="cpu")[3, 3](a, b, c[1:41, 1:41])
+    np.testing.assert_array_equal(c, expected)
 
 
 def test_the_depth_must_suit_the_lanes() -> None:

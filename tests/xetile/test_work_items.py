@@ -182,6 +182,43 @@ def test_machine_code_of_2d_loads(target: str) -> None:
     assert report.spill_size == 0
 
 
+CHUNK = f"!xegpu.tensor_desc<16x4xf32, #xegpu.scatter_tdesc_attr<chunk_size = 4>, {sg_map((16, 1))}>"
+SINGLE = f"!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<>, {sg_map((1, 16))}>"
+LINE = f"!xegpu.tensor_desc<64xf32, #xegpu.block_tdesc_attr<boundary_check = false>, {sg_map((1, 16))}>"
+REGULAR = kernel(create("at", "I", (1, 16), "i32", sg_map((1, 16))) + create("on", "M", (1, 16), "i1", sg_map((1, 16)))
+                 + f"""
+  %p = xegpu.load_nd %at : {desc((1, 16), "i32", sg_map((1, 16)))} -> vector<1x1xi32>
+  %i = arith.index_cast %p : vector<1x1xi32> to vector<1x1xindex>
+  %offsets = vector.shape_cast %i : vector<1x1xindex> to vector<1xindex>
+  %n = xegpu.load_nd %on : {desc((1, 16), "i1", sg_map((1, 16)))} -> vector<1x1xi1>
+  %mask = vector.shape_cast %n : vector<1x1xi1> to vector<1xi1>
+  %d = xegpu.create_tdesc %A, %offsets : memref<?xf32>, vector<1xindex> -> {SINGLE}
+  %v = xegpu.load_gather %d, %mask : {SINGLE}, vector<1xi1> -> vector<1xf32>
+  xegpu.store_scatter %v, %d, %mask : vector<1xf32>, {SINGLE}, vector<1xi1>
+  %chunk = xegpu.create_tdesc %A, %offsets : memref<?xf32>, vector<1xindex> -> {CHUNK}
+  %w = xegpu.load_gather %chunk, %mask {{transpose = [1, 0]}} : {CHUNK}, vector<1xi1> -> vector<4x1xf32>
+  %x = vector.shape_cast %w : vector<4x1xf32> to vector<4xf32>
+  %line = xegpu.create_nd_tdesc %C, [%c1] : memref<?xf32> -> {LINE}
+  xegpu.store_nd %x, %line : vector<4xf32>, {LINE}
+""", {"I": "i32", "M": "i1"}).replace("func.func @f(", "func.func @f(%A: memref<?xf32>, %C: memref<?xf32>, ")
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_the_use_case_of_regular_loads(place: Place) -> None:
+    """Four adjacent elements a lane, transposed on the way: lane by lane in memory, element by element in the line."""
+    lanes = 8 if place.target == "dg2" else 16
+    text = re.sub(r"(?<![\d\w])16(?!\d)", "8", REGULAR).replace("64xf32", "32xf32").replace("1x16x", "1x8x").replace(
+        "16x4x", "8x4x").replace("16xf32", "8xf32").replace("%c16", "%c8_") if lanes == 8 else REGULAR
+    rng = np.random.default_rng(4)
+    a, c = integers(rng, "f32", 400), np.full(4 * lanes + 2, 77, np.float32)
+    at = 4 * rng.permutation(90)[:lanes].reshape(1, lanes).astype(np.int32)
+    mask = rng.integers(0, 2, (1, lanes)) > 0
+    expected, before = np.where(mask, a[at + np.arange(4)[:, None]], np.float32(0)), a.copy()
+    place.of(xt.parse(text)["f"])[1,](a, c, at, mask)
+    np.testing.assert_array_equal(c, [77, *expected.ravel(), 77])
+    np.testing.assert_array_equal(a, before)
+
+
 GOOD = {"a": sg_map((1, 16)), "b": sg_map((1, 16), (2, 1)), "c": sg_map((1, 16))}
 
 
@@ -216,6 +253,12 @@ def load_of(shape: tuple[int, int], element: str, map_: str, how: str, held: str
     return kernel(create("d", "A", shape, element, map_) +
                   f"  %v = xegpu.load_nd %d {how}: {desc(shape, element, map_)} -> vector<{held}x{element}>\n",
                   {"A": element})
+
+
+def line_of(map_: str) -> str:
+    type_ = LINE.replace(sg_map((1, 16)), map_)
+    return kernel(f"  %d = xegpu.create_nd_tdesc %A, [%c0] : memref<?xf32> -> {type_}\n", {"A": "f32"}).replace(
+        "memref<?x?xf32>", "memref<?xf32>")
 
 
 RULES = {
@@ -261,6 +304,9 @@ RULES = {
     "single elements over rows": (single(sg_map((16, 1))), "a descriptor of single elements", r"wi_layout = \[1, 16\]"),
     "single elements in pairs": (single(sg_map((1, 16), (2, 1))), "one a lane", r"wi_data = \[1, 1\]"),
     "chunks over columns": (single(sg_map((1, 16)), 4), "a descriptor of chunks of 4", r"wi_layout = \[16, 1\]"),
+    "a line over rows": (line_of(sg_map((16, 1))), "outer dimension of wi_layout", r"wi_layout = \[1, "),
+    "a line in pairs of rows": (line_of(sg_map((1, 16), (2, 1))), "outer dimension of wi_l", r"wi_layout = \[1, "),
+    "a line that does not divide": (line_of(sg_map((1, 16), (1, 8))), "units of 1x128", "columns a multiple of 128"),
     "three numbers": (load_of((8, 16), "f32", sg_map((1, 1, 16)), "", "8x1"), "two positive numbers", ""),
     "no lanes": (load_of((8, 16), "f32", sg_map((0, 16)), "", "8x1"), "two positive numbers", ""),
 }

@@ -104,7 +104,8 @@ EXAMPLES = {
 }
 TABLE = {
     "create_tdesc": Example(SLM + "%scatter_tdesc1 = XeGPU.create_tdesc %mem_addr, %offset: int64, "
-                            "Vector<16 x index> -> tensor_desc<16 x bf16, #scattered, memory_scope=slm, chunk_size_per_lane=1> ",
+                            "Vector<16 x index> -> tensor_desc<16 x bf16, #scattered, memory_scope=slm, "
+                            "chunk_size_per_lane=1> ",
                             "%offset: vector<16xindex>"),
     "load_gather": Example("%result = XeGPU.load_gather %scatter_tdesc2, %mask {L1 = cached, L2 = uncached, "
                            "transpose=[1,0]} : tensor_desc<16x8xbf16, #Scattered>, vector<16xi1> -> vector<8x16xbf16>",

@@ -7,6 +7,7 @@ before ``distribute``, ``vector<16xf32>``, and the elements of one lane after it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i1, i64
 from xdsl.ir import Attribute, Data, SSAValue
@@ -28,6 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.atomics import KINDS, fault
 from xegpu.dialect.attributes import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.lane_rules import check_line
 from xegpu.dialect.ops import DESC, VECTOR, desc_of, number_of, shape_of, vector
 from xegpu.dialect.vectors import IntegersAttr, integers, values_of
@@ -178,7 +180,7 @@ class UpdateOffsetOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LoadGatherOp(IRDLOperation):
+class LoadGatherOp(HintedOp):
     """The elements of a descriptor; those masked off are ``padding`` and touch no memory.
 
     Chunks lie in front: 4 elements of each of 16 lanes are a ``vector<4x16xf32>``, and ``transpose = [1, 0]`` says so.
@@ -207,6 +209,7 @@ class LoadGatherOp(IRDLOperation):
         return 0 if self.padding is None else number_of(self.padding)
 
     def verify_(self) -> None:
+        check_hints(self, "load")
         desc = desc_of(self.desc)
         chunk = scatter_of(desc).chunk_size
         axes = None if self.transpose is None else [axis.value.data for axis in self.transpose]
@@ -217,10 +220,11 @@ class LoadGatherOp(IRDLOperation):
 
 
 @irdl_op_definition
-class StoreScatterOp(IRDLOperation):
+class StoreScatterOp(HintedOp):
     """A vector to the elements of a descriptor; those masked off touch no memory."""
 
     name = "xegpu.store_scatter"
+    MESSAGE: ClassVar[str] = "store"
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
     mask = operand_def(VECTOR)
@@ -230,16 +234,18 @@ class StoreScatterOp(IRDLOperation):
         super().__init__(operands=[value, desc, mask])
 
     def verify_(self) -> None:
+        check_hints(self, "store")
         desc = desc_of(self.desc)
         check_vector("value", self.value, values_shape(desc), desc.element_type)
         check_vector("mask", self.mask, lanes_shape(desc), i1)
 
 
 @irdl_op_definition
-class PrefetchOp(IRDLOperation):
+class PrefetchOp(HintedOp):
     """The elements of a descriptor to the caches."""
 
     name = "xegpu.prefetch"
+    MESSAGE: ClassVar[str] = "prefetch"
     desc = operand_def(DESC)
     assembly_format = "$desc attr-dict `:` type($desc)"
 
@@ -247,6 +253,7 @@ class PrefetchOp(IRDLOperation):
         super().__init__(operands=[desc])
 
     def verify_(self) -> None:
+        check_hints(self, "prefetch")
         scatter_of(desc_of(self.desc))
 
 

@@ -60,7 +60,14 @@ NO_BLOCK_IO = (
     Tiling(128, 128, (8, 4), 0.60), Tiling(64, 64, (4, 4), 0.45), Tiling(32, 64, (2, 4), 0.35),
     Tiling(16, 64, (1, 4), 0.25), Tiling(8, 64, (1, 4), 0.15),
 )
-"""For subgroups of 8, whose registers hold a quarter, and for the CPU."""
+"""For subgroups of 8, whose registers hold a quarter."""
+
+PROCESSOR = (
+    Tiling(256, 256, (8, 4), 0.90), Tiling(64, 256, (2, 4), 0.85), Tiling(32, 128, (1, 2), 0.80),
+    Tiling(128, 32, (4, 1), 0.60), Tiling(16, 128, (1, 2), 0.60), Tiling(8, 128, (1, 2), 0.40),
+    Tiling(4, 256, (1, 2), 0.25), Tiling(1, 256, (1, 1), 0.10),
+)
+"""For CPUs: the rows of a subgroup share a copy of B, and one row is best read where it is."""
 
 
 def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
@@ -74,8 +81,10 @@ def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target
         target: the device that code is made for.
         among: other tilings than those of :func:`xetile.matmul`.
     """
-    table = among or (BLOCK_IO if target.block_io else NO_BLOCK_IO)
+    table = among or (PROCESSOR if target.loads_operands else BLOCK_IO if target.block_io else NO_BLOCK_IO)
     best = min(table, key=lambda tiling: _time(tiling, rows, columns, batch, target))
+    if target.loads_operands:
+        return best
     step = max(512 // dtype.bits, 16)  # 64 bytes of a row of A
     best = replace(best, depth=step, parts=_parts(best, rows, columns, depth // step, batch, target))
     prefetches = target.block_io and depth > 4 * step and best.rows * best.columns >= 128 * 128
