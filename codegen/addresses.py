@@ -23,7 +23,7 @@ _FAR = 512
 _MOST = 8
 """Payloads a loop: each takes a register."""
 _PAYLOAD = "__builtin_IB_subgroup_{}Block2DAddressPayload{}"
-_CACHED = 4
+CACHED = 4
 """Intel's number for: cached in L1 and in L3, as the official prefetch does."""
 
 
@@ -64,8 +64,11 @@ def _divided(loop: Loop, coordinate: Coordinate) -> tuple[list[str], list[str]]:
     return ([part for part in parts if loop.is_outside(part)], [part for part in parts if not loop.is_outside(part)])
 
 
-def prefetch(emitter: Emitter, desc: Descriptor, block: TensorDesc) -> bool:
-    """Prefetch a block through a payload; False where the loop allows none, and nothing is written."""
+def prefetch(emitter: Emitter, desc: Descriptor, block: TensorDesc, cache: int = CACHED) -> bool:
+    """Prefetch a block through a payload; False where the loop allows none, and nothing is written.
+
+    ``cache`` is Intel's number for what is said of the caches.
+    """
     loop = emitter.loops[-1] if emitter.loops else None
     place = (desc.array.name, desc.height, desc.width, desc.pitch)
     if loop is None or not all(map(loop.is_outside, place)) or "(" in desc.row.base + desc.column.base:
@@ -78,7 +81,7 @@ def prefetch(emitter: Emitter, desc: Descriptor, block: TensorDesc) -> bool:
     shape = f"m{rows}k{columns}v{block.block.array_length}"
     name = f"__builtin_IB_subgroup_block_read_ap_prefetch_u{block.dtype.bits}_{shape}"
     emitter.function(f"void {name}(int *, int, int, int);")
-    emitter.line(f"{name}({payload}, {distance[0]}, {distance[1]}, {_CACHED});")
+    emitter.line(f"{name}({payload}, {distance[0]}, {distance[1]}, {cache});")
     return True
 
 

@@ -107,6 +107,7 @@ def _is_builtin(name: str) -> bool:
     plain = re.match(r"_Z(\d+)", name)
     start = plain.end() if plain else 0
     called = name[start:start + int(plain[1])] if plain else name
+    called = re.sub(r"__internal_(\w+)_cache_controls", r"\1", called)  # the form that takes a cache hint
     return called in emulated_builtins() and "DF16_" not in name
 
 

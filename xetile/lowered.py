@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from xdsl.dialects import func
@@ -14,6 +15,7 @@ from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.targets import Target
 from xegpu.upstream.export import export as subgroup_export
+from xetile import dumps
 from xetile.passes.orders import check_orders
 from xetile.pipeline import FIRST, Options, stage_of, stages
 from xetile.remedies import Origin, Remedy, find_remedy
@@ -34,12 +36,13 @@ class Lowered:
         access: for each argument, how its memory may be reached.
         location: where the kernel is defined, for errors that have no line of their own.
         origin: its constants, and how to lower it with others.
+        opencl_text: OpenCL C in the place of what would be emitted; None for that.
     """
 
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
-                 origin: Origin | None = None) -> None:
+                 origin: Origin | None = None, opencl_text: str | None = None) -> None:
         self.module, self.target, self.access = module, target, access
-        self.location, self._origin = location, origin
+        self.location, self._origin, self._opencl_text = location, origin, opencl_text
         if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
             check_orders(self.function, access)
 
@@ -64,10 +67,15 @@ class Lowered:
     @cached_property
     def modules(self) -> dict[str, ModuleOp]:
         """Every stage as IR, in order."""
+        made: dict[str, ModuleOp] = {}
         try:
-            return dict(stages(self.module, Options(self.target, self.access)))
+            for name, module in stages(self.module, Options(self.target, self.access)):
+                made[name] = module
         except XeError as error:
+            if dumps.is_on():
+                dumps.write(self.name, self.target, made, None)
             raise error.at(self.location) from None
+        return made
 
     @cached_property
     def stages(self) -> dict[str, str]:
@@ -121,9 +129,14 @@ class Lowered:
     def emitted(self) -> opencl.Source:
         """The OpenCL C text with what its launch needs."""
         try:
-            return opencl.emit(only_function(self.modules["xegpu"]), self.target)
+            source = opencl.emit(only_function(self.modules["xegpu"]), self.target)
         except XeError as error:
             raise error.at(self.location) from None
+        if self._opencl_text is not None:
+            source = replace(source, text=self._opencl_text)
+        if dumps.is_on():
+            dumps.write(self.name, self.target, self.modules, source)
+        return source
 
     @property
     def opencl(self) -> str:

@@ -24,7 +24,7 @@ from xegpu.descriptions import spelled_out
 from xegpu.dialect import ops as xegpu
 from xegpu.dialect import positions as xegpu_positions
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.dialect.hints import of_locality
+from xegpu.dialect.hints import hints_of, of_locality, with_hints
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
@@ -130,7 +130,9 @@ def _messages(build: Rebuilder, tile: SSAValue) -> list[SSAValue]:
 def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
     tile, blocks = _parameters(operation.tile)
     transpose = tile.encoding.order == (0, 1)
-    loads = [build.emit(xegpu.LoadNdOp(desc, transpose=transpose)) for desc in _messages(build, operation.tile)]
+    hints = hints_of(operation)
+    loads = [build.emit(with_hints(xegpu.LoadNdOp(desc, transpose=transpose), hints))
+             for desc in _messages(build, operation.tile)]
     for load in loads:
         load.name_hint = operation.result.name_hint or operation.tile.name_hint
     if tile.encoding.array_length > 1:
@@ -148,15 +150,16 @@ def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
 
 def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
     for value, desc in zip(build.get(operation.value).values, _messages(build, operation.tile), strict=True):
-        build.emit(xegpu.StoreNdOp(value, desc))
+        build.emit(with_hints(xegpu.StoreNdOp(value, desc), hints_of(operation)))
 
 
 def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
+    hints = hints_of(operation) or of_locality(operation.locality.value.data)
     if ops.tile_of(operation.tile).encoding.scatter:
-        scattered.prefetch(build, operation.tile)
+        scattered.prefetch(build, operation.tile, hints)
         return
     for desc in _messages(build, operation.tile):
-        build.emit(xegpu.PrefetchNdOp(desc, of_locality(operation.locality.value.data)))
+        build.emit(xegpu.PrefetchNdOp(desc, hints))
 
 
 def _unpack(build: Rebuilder, operation: ops.TileUnpackOp) -> None:
