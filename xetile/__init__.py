@@ -61,7 +61,7 @@ from xetile.functions import (
 )
 from xetile.functions import round_even as round
 from xetile.gathers import atomic_rmw_tile, load_gather, store_scatter
-from xetile.grid import group_id, num_groups, subgroup_id
+from xetile.grid import group_id, grouped_id, num_groups, subgroup_id
 from xetile.kernel import Kernel, kernel
 from xetile.language import (
     full,
@@ -96,8 +96,9 @@ __all__ = [
     "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin",
     "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_place", "bf16", "bitcast", "cbrt",
     "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma",
-    "full", "group_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul",
-    "iota", "kernel", "load_gather", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
+    "full", "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile",
+    "int4_matmul", "iota", "kernel", "load_gather", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum",
+    "maxnum",
     "minimum", "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range",
     "round", "rsqrt", "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id",
     "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce",
