@@ -23,8 +23,26 @@ _FAR = 512
 _MOST = 8
 """Payloads a loop: each takes a register."""
 _PAYLOAD = "__builtin_IB_subgroup_{}Block2DAddressPayload{}"
-_CACHED = 4
+CACHED = 4
 """Intel's number for: cached in L1 and in L3, as the official prefetch does."""
+
+
+def place_of(emitter: Emitter, desc: Descriptor) -> tuple[Coordinate, Coordinate]:
+    """Column and row of a block that is loaded or stored, as the text says them best."""
+    x, y = steady(emitter, desc.column), steady(emitter, desc.row)
+    if emitter.target.block_distances or not emitter.loops:
+        return x, y
+    return _apart(emitter.loops[-1], emitter, x, y), _apart(emitter.loops[-1], emitter, y, x)
+
+
+def _apart(loop: Loop, emitter: Emitter, here: Coordinate, other: Coordinate) -> Coordinate:
+    """A coordinate that stays, in a variable of its own where the other one moves a constant ahead of a neighbour's.
+
+    Blocks that stand in the same place along one axis share an address, which must then be changed twice a step.
+    """
+    if not other.offset or not _divided(loop, other)[1] or _divided(loop, here)[1] or "(" in here.base + other.base:
+        return here
+    return Coordinate(loop.before(emitter, "int", "start", f"sub_group_broadcast({here}, 0)", str(other)))
 
 
 def steady(emitter: Emitter, coordinate: Coordinate) -> Coordinate:
@@ -46,8 +64,11 @@ def _divided(loop: Loop, coordinate: Coordinate) -> tuple[list[str], list[str]]:
     return ([part for part in parts if loop.is_outside(part)], [part for part in parts if not loop.is_outside(part)])
 
 
-def prefetch(emitter: Emitter, desc: Descriptor, block: TensorDesc) -> bool:
-    """Prefetch a block through a payload; False where the loop allows none, and nothing is written."""
+def prefetch(emitter: Emitter, desc: Descriptor, block: TensorDesc, cache: int = CACHED) -> bool:
+    """Prefetch a block through a payload; False where the loop allows none, and nothing is written.
+
+    ``cache`` is Intel's number for what is said of the caches.
+    """
     loop = emitter.loops[-1] if emitter.loops else None
     place = (desc.array.name, desc.height, desc.width, desc.pitch)
     if loop is None or not all(map(loop.is_outside, place)) or "(" in desc.row.base + desc.column.base:
@@ -60,7 +81,7 @@ def prefetch(emitter: Emitter, desc: Descriptor, block: TensorDesc) -> bool:
     shape = f"m{rows}k{columns}v{block.block.array_length}"
     name = f"__builtin_IB_subgroup_block_read_ap_prefetch_u{block.dtype.bits}_{shape}"
     emitter.function(f"void {name}(int *, int, int, int);")
-    emitter.line(f"{name}({payload}, {distance[0]}, {distance[1]}, {_CACHED});")
+    emitter.line(f"{name}({payload}, {distance[0]}, {distance[1]}, {cache});")
     return True
 
 
@@ -97,4 +118,4 @@ def _made(emitter: Emitter, loop: Loop, desc: Descriptor, block: TensorDesc, at:
     return loop.before(emitter, "int *", "payload",
                        f"{create}((long){desc.array.name}, {desc.width}{scale} - 1, {desc.height} - 1, "
                        f"{desc.pitch}{scale} - 1, {at[0]}, {at[1]}, {columns}, {rows}, {block.block.array_length})",
-                       shared=False)
+                       f"payload {len(loop.payloads)}")

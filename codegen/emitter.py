@@ -59,14 +59,15 @@ class Loop:
         """Whether an expression has the same value all through the loop."""
         return all(word in self.outside for word in re.findall(r"[A-Za-z_]\w*", expression))
 
-    def before(self, emitter: Emitter, c_type: str, stem: str, expression: str, *, shared: bool = True) -> str:
-        """A variable that is declared before the loop; where ``shared``, one for each expression."""
-        if shared and expression in self._known:
-            return self._known[expression]
+    def before(self, emitter: Emitter, c_type: str, stem: str, expression: str, use: str = "") -> str:
+        """A variable that is declared before the loop: one for each expression and what it is used for."""
+        key = f"{expression} for {use}"
+        if key in self._known:
+            return self._known[key]
         name = emitter.name(stem)
         space = "" if c_type.endswith("*") else " "
         self.ahead.append("  " * self.depth + f"{c_type}{space}{name} = {expression};")
-        self._known[expression] = name
+        self._known[key] = name
         self.outside |= {name}
         return name
 
@@ -89,6 +90,7 @@ class Emitter:
         self.block: Block | None = None
         self._place = self._printed = ""
         self._names: set[str] = set(_RESERVED)
+        self._tried: dict[str, int] = {}  # numbers below these are taken
 
     def line(self, text: str) -> None:
         """Append a line, and before it the author's line if it is another than that of the line above."""
@@ -100,10 +102,11 @@ class Emitter:
     def name(self, hint: str | None) -> str:
         """A new variable name, like ``hint``."""
         stem = re.sub(r"\W", "_", hint or "v").strip("_") or "v"
-        candidate, number = stem, 0
-        while candidate in self._names:
+        joint = "_" if stem[-1].isdigit() else ""
+        number = self._tried.get(stem, 0)
+        while (candidate := f"{stem}{joint}{number}" if number else stem) in self._names:
             number += 1
-            candidate = f"{stem}{number}" if not stem[-1].isdigit() else f"{stem}_{number}"
+        self._tried[stem] = number
         self._names.add(candidate)
         return candidate
 

@@ -19,6 +19,7 @@ from codegen import (
     addresses,
     block_vectors,
     branches,
+    cache_hints,
     comparisons,
     elementwise,
     hints,
@@ -283,7 +284,7 @@ def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> 
     desc: Descriptor = emitter.values[operand]
     size = ops.desc_of(operand).dtype.bytes
     scale = f" * {size}" if size > 1 else ""
-    x, y = addresses.steady(emitter, desc.column), addresses.steady(emitter, desc.row)
+    x, y = addresses.place_of(emitter, desc)
     column = str(x) if together == 1 else f"({x}) / {together}"
     return (f"{desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
             f"(int2)({column}, {y})")
@@ -308,7 +309,8 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
         kind = "read_transform" if operation.packed is not None else "read"
         name, pointer = block_builtin(kind, desc), _pointer_type(kind, desc)
         arguments = _block_arguments(emitter, operation.desc)
-    emitter.line(f"{name}({arguments}, (private {pointer} *){array});")
+    cache = cache_hints.number(emitter, operation)
+    cache_hints.block_call(emitter, name, arguments, f"(private {pointer} *){array}", cache)
     emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
     truth.from_memory(emitter, operation.result)
 
@@ -333,15 +335,17 @@ def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")
     pointer = _pointer_type("write", desc)
     arguments = _block_arguments(emitter, operation.desc)
-    emitter.line(f"{block_builtin('write', desc)}({arguments}, (private {pointer} *){array});")
+    cache = cache_hints.number(emitter, operation)
+    cache_hints.block_call(emitter, block_builtin("write", desc), arguments, f"(private {pointer} *){array}", cache)
 
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchNdOp) -> None:
     desc = ops.desc_of(operation.desc)
-    if addresses.prefetch(emitter, emitter.values[operation.desc], desc):
+    cache = cache_hints.number(emitter, operation) or addresses.CACHED
+    if addresses.prefetch(emitter, emitter.values[operation.desc], desc, cache):
         return
-    name = block_builtin("prefetch", desc)
-    emitter.line(f"{name}({_block_arguments(emitter, operation.desc)});")
+    cache_hints.block_call(emitter, block_builtin("prefetch", desc), _block_arguments(emitter, operation.desc), "",
+                           0 if cache == addresses.CACHED else cache)
 
 
 def _extract(emitter: Emitter, operation: xvector.ExtractOp) -> None:

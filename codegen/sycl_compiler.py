@@ -5,7 +5,6 @@ It is DPC++'s run-time compiler, the library ``libsycl-jit.so``; :mod:`codegen.s
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import subprocess
 import sys
@@ -32,6 +31,8 @@ def find_sycl_compiler() -> Path:
     Raises:
         ToolError: it is not installed beside this Python.
     """
+    import importlib.metadata
+
     try:
         installed = [Path(str(file.locate())).resolve() for file in importlib.metadata.files(_PACKAGE) or []
                      if file.name == _LIBRARY]
@@ -107,6 +108,7 @@ def _is_builtin(name: str) -> bool:
     plain = re.match(r"_Z(\d+)", name)
     start = plain.end() if plain else 0
     called = name[start:start + int(plain[1])] if plain else name
+    called = re.sub(r"__internal_(\w+)_cache_controls", r"\1", called)  # the form that takes a cache hint
     return called in emulated_builtins() and "DF16_" not in name
 
 

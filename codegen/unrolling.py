@@ -33,6 +33,8 @@ ROLLED = "XETILE_ROLLED"
 _STEPS = (8, 4, 2)
 _PRODUCTS = 256
 """Products in a loop that was unrolled by itself: more of them gain nothing and cost room for code."""
+_MESSAGES = 40
+"""Messages in such a loop: a thread tells 32 apart that are under way, and beyond that waits in many places."""
 _FAR = 512
 """Distances, in elements, that a block message takes are less than this."""
 _PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, ExtractStridedSliceOp, ShapeCastOp,
@@ -56,10 +58,11 @@ def _steps(loop: scf.ForOp, target: Target) -> int:
     """How many steps of a loop become one where its author does not say."""
     step, trips = number(loop.step), trips_of(loop)
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
+    messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) for operation in loop.body.block.ops)
     if not step or not products or not target.block_distances or not _is_plain(loop):
         return 1
-    return next((steps for steps in _STEPS if products * steps <= _PRODUCTS and (steps - 1) * step < _FAR
-                 and (trips is None or trips % steps == 0)), 1)
+    return next((steps for steps in _STEPS if products * steps <= _PRODUCTS and messages * steps <= _MESSAGES
+                 and (steps - 1) * step < _FAR and (trips is None or trips % steps == 0)), 1)
 
 
 def _is_plain(loop: scf.ForOp) -> bool:

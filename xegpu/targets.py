@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from xegpu.cache import XE, XE2, XE3P, Caches
 from xegpu.dtypes import DType, bf16, f16, f32, f64, i8, i32, tf32, u8
 from xegpu.errors import TargetError
 
@@ -99,6 +100,7 @@ class Target:
         lacks: element types that it has no arithmetic for.
         loads_operands: whether its products read their operands from memory, a number of A for a vector of B.
         block_distances: whether a block message takes a constant distance from its address.
+        caches: what its messages may say of the caches; None where nothing can be said.
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
     """
 
@@ -116,6 +118,7 @@ class Target:
     lacks: frozenset[DType] = frozenset()
     loads_operands: bool = False
     block_distances: bool = False
+    caches: Caches | None = None
     named_barriers: bool = False
 
     @property
@@ -172,25 +175,26 @@ class Target:
         return max(fitting, key=lambda block: (block.rows * block.columns * block.blocks, block.rows), default=None)
 
 
-def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, distances: bool = True) -> Target:
+def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, distances: bool = True,
+         caches: Caches = XE2) -> Target:
     forms = _dpas_forms(16) + _vector_forms(16, all_types=False)
     return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances,
-                  named_barriers=True)
+                  caches=caches, named_barriers=True)
 
 
 def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:
     forms = _dpas_forms(8) + _vector_forms(8, all_types=False)
-    return Target(name, description, ocloc, 8, forms, register_bytes=32, lacks=lacks)
+    return Target(name, description, ocloc, 8, forms, register_bytes=32, lacks=lacks, caches=XE)
 
 
 TARGETS = {
     target.name: target
     for target in (
-        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024, distances=False),
+        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024, distances=False, caches=XE),
         _xe2("bmg", "Arc B-series (Battlemage)", "bmg"),
         _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
         _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),
-        _xe2("cri", "Crescent Island (Xe3P)", "cri"),
+        _xe2("cri", "Crescent Island (Xe3P)", "cri", caches=XE3P),
         _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2", frozenset([f64])),
         _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_forms(16, all_types=True),

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from xegpu import dtypes
 from xegpu.atomics import fault, full_name
 from xegpu.errors import ElementTypeError
+from xetile.caches import said
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
 from xetile.language import _need, _padding, _what
@@ -21,7 +22,8 @@ from xetile.tracer import current
 from xetile.values import Vector
 
 
-def load_gather(tile: Tile, mask: Vector | None = None, *, padding: float = 0) -> Vector:
+def load_gather(tile: Tile, mask: Vector | None = None, *, padding: float = 0,
+                l1: str | None = None, l3: str | None = None) -> Vector:
     """The elements of a scattered tile; those masked off are ``padding`` (``load_gather``).
 
     Args:
@@ -29,6 +31,7 @@ def load_gather(tile: Tile, mask: Vector | None = None, *, padding: float = 0) -
         mask: an i1 vector of the tile's shape; None for all. What is masked off touches no memory, however wild its
             offset. What is not masked off must lie in the array's memory: NumPy checks it, devices do not.
         padding: a Python number, rounded to the element type.
+        l1, l3: hints for the caches, as for :func:`load_tile`.
 
     Raises:
         ElementTypeError: the mask is not i1, or the element type does not hold ``padding``.
@@ -36,10 +39,11 @@ def load_gather(tile: Tile, mask: Vector | None = None, *, padding: float = 0) -
     """
     _need(tile, Tile, "load_gather")
     made = LoadGatherOp(tile.ssa, _mask(tile, mask, "load_gather"), _padding(padding, tile.dtype))
-    return Vector(current().emit(made), tile.wg_map)
+    return Vector(current().emit(said(made, "load", l1, l3)), tile.wg_map)
 
 
-def store_scatter(value: Vector, tile: Tile, mask: Vector | None = None) -> None:
+def store_scatter(value: Vector, tile: Tile, mask: Vector | None = None, *, l1: str | None = None,
+                  l3: str | None = None) -> None:
     """Write a vector to the elements of a scattered tile (``store_scatter``).
 
     Where several elements fall on one place, which of them stays is left open.
@@ -48,6 +52,7 @@ def store_scatter(value: Vector, tile: Tile, mask: Vector | None = None) -> None
         value: of the tile's shape and element type.
         tile: made by ``init_tile(array, offsets=index_vector)``.
         mask: an i1 vector of the tile's shape; None for all. What is masked off touches no memory.
+        l1, l3: hints for the caches, as for :func:`store_tile`.
 
     Raises:
         ElementTypeError: the mask is not i1.
@@ -56,7 +61,8 @@ def store_scatter(value: Vector, tile: Tile, mask: Vector | None = None) -> None
     _need(value, Vector, "store_scatter(value, tile)")
     _need(tile, Tile, "store_scatter(value, tile)")
     check_alike(tile, value, "vector")
-    current().emit(StoreScatterOp(value.ssa, tile.ssa, _mask(tile, mask, "store_scatter")))
+    made = StoreScatterOp(value.ssa, tile.ssa, _mask(tile, mask, "store_scatter"))
+    current().emit(said(made, "store", l1, l3))
 
 
 def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = None) -> Vector:

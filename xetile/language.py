@@ -17,6 +17,7 @@ from xegpu.positions import check_type
 from xetile.addresses import memory_of
 from xetile.arguments import AtTheCall, TypedView, check_view
 from xetile.blocks import check_blocks
+from xetile.caches import said
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.ops import (
     InitTileOp,
@@ -143,18 +144,21 @@ def _order(order: Any) -> tuple[int, int]:
     return order[0], order[1]
 
 
-def load_tile(tile: Tile, *, padding: float = 0) -> Vector:
+def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str | None = None) -> Vector:
     """The elements of a tile; those outside the array are ``padding`` (``load_tile``).
 
     Args:
         tile: the tile.
         padding: a Python number, rounded to the element type. Zero costs nothing: the hardware pads with it.
+        l1, l3: hints for the caches: ``"cached"``, ``"uncached"``, ``"streaming"`` or ``"read_invalidate"``.
 
     Raises:
-        ElementTypeError: ``tile`` is no tile, or its element type does not hold ``padding``.
+        ElementTypeError: ``tile`` is no tile, its element type does not hold ``padding``, or there is no such hint.
+        TargetError: the target has no such combination. This is raised when the kernel is lowered for it.
     """
     _need(tile, Tile, "load_tile")
-    return Vector(current().emit(LoadTileOp(tile.ssa, _padding(padding, tile.dtype))), tile.wg_map)
+    made = LoadTileOp(tile.ssa, _padding(padding, tile.dtype))
+    return Vector(current().emit(said(made, "load", l1, l3)), tile.wg_map)
 
 
 def _padding(padding: Any, dtype: DType) -> Attribute | None:
@@ -179,10 +183,16 @@ def _holds(dtype: DType, number: int) -> bool:
     return low <= number <= high
 
 
-def store_tile(value: Vector, tile: Tile) -> None:
+def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | None = None) -> None:
     """Write a vector to a tile; what falls outside the array is dropped (``store_tile``).
 
+    Args:
+        value: the vector.
+        tile: where it goes.
+        l1, l3: hints for the caches: ``"uncached"``, ``"write_through"``, ``"write_back"`` or ``"streaming"``.
+
     Raises:
+        TargetError: the target has no such combination of hints. This is raised when the kernel is lowered for it.
         ShapeError: shape, element type or work-group map of the two differ.
     """
     _need(value, Vector, "store_tile(value, tile)")
@@ -196,7 +206,7 @@ def store_tile(value: Vector, tile: Tile) -> None:
     if value.wg_map != tile.wg_map:
         raise ShapeError(f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
                          "give both the same wg_map", current().location())
-    current().emit(StoreTileOp(value.ssa, tile.ssa))
+    current().emit(said(StoreTileOp(value.ssa, tile.ssa), "store", l1, l3))
 
 
 def _fitting_tile(value: Vector, tile: Tile) -> str:
@@ -207,13 +217,14 @@ def _fitting_tile(value: Vector, tile: Tile) -> str:
     return f"make the tile with inner_blocks={value.shape[2:]}, or use xt.tile_unpack(v)"
 
 
-def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
+def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: str | None = None) -> None:
     """Bring a tile to the caches; it changes no result (``prefetch_tile``).
 
     Args:
         tile: the tile; a work-group's tile is prefetched cooperatively, as its map deals it out.
-        locality: 3 keeps it close, in L1 and L3; 2 in L3; 1 there for a while; 0 nowhere: then it is not prefetched.
-            OpenCL's messages take no such hint, so 1 to 3 emit the same.
+        locality: 3 keeps it close, in L1 and L3; 2 in L3; 1 in both, in L1 for a while; 0 nowhere: then it is not
+            prefetched.
+        l1, l3: hints for the caches, in the place of a locality: ``"cached"``, ``"uncached"`` or ``"streaming"``.
 
     Raises:
         ShapeError: another locality, or a tile in shared local memory.
@@ -222,7 +233,7 @@ def prefetch_tile(tile: Tile, *, locality: int = 3) -> None:
     if type(locality) is not int or locality not in range(4):
         raise ShapeError(f"locality is 0, 1, 2 or 3, not {text_of(locality)}",
                          "use 3 to keep the tile close, 2 for what is needed later", current().location())
-    current().emit(PrefetchTileOp(tile.ssa, locality))
+    current().emit(said(PrefetchTileOp(tile.ssa, locality), "prefetch", l1, l3))
 
 
 def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:

@@ -77,8 +77,9 @@ def prototype(text: str, emulated: bool) -> str:
     """
     if "__spirv_Predicated" in text:
         return ""
-    if "__builtin_IB_" in text:  # known by its C name
-        return "" if emulated else f'extern "C" XETILE_EXTERN {translate(text)}'
+    if re.search(r"\b__(?:builtin_IB|internal_intel)_", text):  # known by its C name
+        named = text.replace("private ", "XETILE_PRIVATE ")  # a generic pointer would be another function
+        return "" if emulated else f'extern "C" XETILE_EXTERN {translate(named)}'
     return f"XETILE_EXTERN {translate(text)}"
 
 

@@ -102,6 +102,13 @@ def _predicated_lines() -> Iterator[tuple[str, str]]:
         yield f"__spirv_Predicated{operation}INTEL", f"PRELUDE_PREDICATED({macro})"
 
 
+def _lsc_lines() -> Iterator[tuple[str, str]]:
+    for word, wide in (("uchar", "uint"), ("ushort", "uint"), ("uint", ""), ("ulong", "")):
+        for operation, way in (("load", "_to_uint"), ("store", "_from_uint"), ("prefetch", "")):
+            name = f"__builtin_IB_lsc_{operation}_global_{word}{way if wide else ''}"
+            yield name, f"PRELUDE_LSC_{operation.upper()}({name}, {word}, {wide or word})"
+
+
 def _scheduling_lines() -> Iterator[tuple[str, str]]:
     yield "XETILE_SCHEDULE_BARRIER", "#define XETILE_SCHEDULE_BARRIER"
 
@@ -111,6 +118,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "dpas.cl": (r"\bintel_sub_group_\w*matrix_mad\w*", dict(_dpas_lines())),
     "block_io.cl": (r"\bintel_sub_group_2d_block_\w+", dict(_block_io_lines())),
     "payloads.cl": (r"\b__builtin_IB_subgroup_\w+", dict(_payload_lines())),
+    "lsc.cl": (r"\b__builtin_IB_lsc_\w+", dict(_lsc_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
     "scheduling.cl": (r"\bXETILE_SCHEDULE_\w+", dict(_scheduling_lines())),
@@ -138,8 +146,20 @@ def prelude_for(text: str) -> str:
         TargetError: ``text`` names a builtin of these families that no prelude defines.
     """
     code = _NOT_CODE.sub(" ", text)
+    hinted = sorted(set(re.findall(r"\b__internal_(intel_sub_group_2d_block_\w+)_cache_controls\b", code)))
+    code += "".join(f" {name}" for name in hinted)
     parts = [_family_prelude(file, frozenset(re.findall(shape, code))) for file, (shape, _) in _FAMILIES.items()]
-    return "".join(parts)
+    return "".join([*parts, *map(_without_hint, hinted)])
+
+
+def _without_hint(name: str) -> str:
+    """The form of a 2D block builtin that takes a cache hint, as the plain one."""
+    surface, given = "global void *base, int width, int height, int pitch, int2 at", "base, width, height, pitch, at"
+    bits, columns = (int(x) for x in re.findall(r"_(\d+)b_\d+r(\d+)x", name)[0])
+    word = "uint" if bits == 32 or "_read_t" in name else "uchar" if (bits, columns) == (8, 16) else "ushort"
+    buffer, behind = ("", "") if "_prefetch_" in name else (f", private {word} *data", ", data")
+    return f"static inline void __internal_{name}_cache_controls({surface}{buffer}, int cache)\n" \
+           f"{{\n  {name}({given}{behind});\n}}\n\n"
 
 
 def _family_prelude(file: str, names: frozenset[str]) -> str:

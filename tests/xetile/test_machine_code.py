@@ -71,8 +71,8 @@ def lowered(kernel, target: str, types=("bf16", "bf16", "f32"), strides=None, **
 def least(target: str, a: str, c: str) -> float:
     """The density that the best kernels written by hand have (on the two devices that they were counted for)."""
     if target == "pvc":
-        return {"tf32": 0.52, "i8": 0.57, "u8": 0.57}.get(a, 0.60)
-    return {"tf32": 0.65, "i8": 0.72, "u8": 0.72}.get(a, 0.79 if c == "f32" else 0.76)
+        return {"tf32": 0.52, "i8": 0.58, "u8": 0.58}.get(a, 0.60)
+    return {"tf32": 0.70, "i8": 0.72, "u8": 0.72}.get(a, 0.79 if c == "f32" else 0.76)
 
 
 def clean(report: Report) -> Report:
@@ -97,7 +97,7 @@ def test_the_work_group_product(target: str, a: str, b: str, c: str, step: int) 
     assert counts(report, "dpas", "load_block2d", "prefetch", "load") == [32, loads, prefetches, 0]
     assert report.mix.whole.categories["store_block2d"] == 16
     assert report.registers == 256
-    assert report.unrolled == (1 if target == "pvc" else 8)
+    assert report.unrolled == (1 if target == "pvc" else 4 if a == "tf32" else 8)
     assert report.density >= least(target, a, c)
 
 

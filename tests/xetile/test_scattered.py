@@ -394,7 +394,7 @@ def test_a_gather_is_one_message_a_register_without_branches(target):
     assert text.count("store.ugm.d32.a64") == registers
     if target != "dg2":  # which loads its indices in the same way
         assert text.count("load.ugm.d32.a64") == 2 * registers
-        assert text.count("load.ugm.d32.a64.uc.ca") == registers, "prefetches"
+        assert text.count("load.ugm.d32.a64.ca.ca") == registers, "prefetches"
         assert "goto" not in text
     assert (lowered.report().spill_size, lowered.report().private_size) == (0, 0)
 

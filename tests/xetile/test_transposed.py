@@ -130,7 +130,8 @@ def test_b_transposed_is_loaded_by_transposing_messages():
     for target in ("pvc", "bmg"):
         lowered = subgroup_level.lower(*specs, target=target, BM=32, BN=64)
         report = lowered.report()
-        assert lowered.opencl.count("2d_block_read_transpose_32b_16r8x1c") == 8
-        assert report.loop["dpas"] == 32
-        assert report.loop["load_block2d"] == 9
+        steps = report.unrolled if report.unrolled == 1 else report.unrolled + 1  # those that are left over stand apart
+        assert lowered.opencl.count("2d_block_read_transpose_32b_16r8x1c") == 8 * steps
+        assert report.loop["dpas"] == 32 * report.unrolled
+        assert report.loop["load_block2d"] == 9 * report.unrolled
         assert (report.spill_size, report.private_size) == (0, 0)

@@ -7,6 +7,8 @@ when its descriptor, or it itself, carries an ``sg_map``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IndexType, IntegerAttr, MemRefType, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
@@ -28,8 +30,9 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import ACCESS, DescriptorType, SgMapAttr, TensorDesc, TensorDescType
-from xegpu.dialect.hints import CacheHintAttr
+from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load
+from xegpu.dialect.vectors import vector as vector
 from xegpu.dtypes import of_mlir
 from xegpu.layouts import LaneMap
 from xegpu.memrefs import array_at, is_address, is_shared, verify_described, verify_line
@@ -38,9 +41,9 @@ DESC = base(TensorDescType)
 VECTOR = base(VectorType)
 
 
-def vector(shape: Sequence[int], element_type: Attribute) -> VectorType[Attribute]:
-    """The vector type of a shape and an element type."""
-    return VectorType(element_type, shape)
+@lru_cache(maxsize=256)
+def _lane_map(lanes: LaneMap) -> SgMapAttr:
+    return SgMapAttr(lanes)
 
 
 def desc_of(value: SSAValue) -> TensorDesc:
@@ -188,7 +191,7 @@ class UpdateNdOffsetOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LoadNdOp(IRDLOperation):
+class LoadNdOp(HintedOp):
     """A block from memory; ``packed`` gives it in VNNI form."""
 
     name = "xegpu.load_nd"
@@ -219,6 +222,7 @@ class LoadNdOp(IRDLOperation):
         return desc_of(self.desc).dtype.bits if width is None else width.value.data
 
     def verify_(self) -> None:
+        check_hints(self, "load")
         desc = desc_of(self.desc)
         packed = self.packed is not None
         if self.transpose is not None and [axis.value.data for axis in self.transpose] != [1, 0]:
@@ -239,10 +243,11 @@ class LoadNdOp(IRDLOperation):
 
 
 @irdl_op_definition
-class StoreNdOp(IRDLOperation):
+class StoreNdOp(HintedOp):
     """A block to memory; elements outside the base are dropped."""
 
     name = "xegpu.store_nd"
+    MESSAGE: ClassVar[str] = "store"
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
     assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
@@ -251,6 +256,7 @@ class StoreNdOp(IRDLOperation):
         super().__init__(operands=[value, desc])
 
     def verify_(self) -> None:
+        check_hints(self, "store")
         desc = desc_of(self.desc)
         expected = loaded_shape(desc, False)
         if shape_of(self.value) != expected or self.value.type.element_type != desc.element_type:  # type: ignore
@@ -258,21 +264,19 @@ class StoreNdOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PrefetchNdOp(IRDLOperation):
+class PrefetchNdOp(HintedOp):
     """A block to the caches; the hints say to which."""
 
     name = "xegpu.prefetch_nd"
+    MESSAGE: ClassVar[str] = "prefetch"
     desc = operand_def(DESC)
-    l1_hint = opt_prop_def(CacheHintAttr)
-    l2_hint = opt_prop_def(CacheHintAttr)
-    l3_hint = opt_prop_def(CacheHintAttr)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc attr-dict `:` type($desc)"
 
     def __init__(self, desc: SSAValue, hints: Mapping[str, Attribute] | None = None) -> None:
         super().__init__(operands=[desc], properties=dict(hints or {}))
 
     def verify_(self) -> None:
+        check_hints(self, "prefetch")
         check_block(desc_of(self.desc))
 
 
@@ -295,7 +299,7 @@ class ProductOp(IRDLOperation):
     def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute | None = None,
                  maps: tuple[LaneMap, LaneMap, LaneMap] | None = None) -> None:
         assert result is not None or acc is not None
-        attributes = [None, None, None] if maps is None else [SgMapAttr(lanes) for lanes in maps]
+        attributes = [None, None, None] if maps is None else [_lane_map(lanes) for lanes in maps]
         super().__init__(
             operands=[a, b, [acc] if acc is not None else []],
             result_types=[result if result is not None else acc.type],  # type: ignore[union-attr]

@@ -7,6 +7,7 @@ before ``distribute``, ``vector<16xf32>``, and the elements of one lane after it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i1, i64
 from xdsl.ir import Attribute, Data, SSAValue
@@ -28,12 +29,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.atomics import KINDS, fault
 from xegpu.dialect.attributes import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.lane_rules import check_line
 from xegpu.dialect.ops import DESC, VECTOR, desc_of, number_of, shape_of, vector
 from xegpu.dialect.vectors import IntegersAttr, integers, values_of
 from xegpu.dtypes import DType, i4, index, u4
 from xegpu.dtypes import i1 as i1_type
 from xegpu.layouts import LaneMap
+from xegpu.memrefs import array_at, is_shared
 
 LANES = (1, 2, 4, 8, 16, 32)
 CHUNKS = (1, 2, 3, 4, 8)
@@ -111,9 +114,6 @@ def _check_desc(desc: TensorDesc) -> None:
         raise VerifyException(f"chunk_size is 1, 2, 3, 4 or 8, not {scatter.chunk_size}\nuse several descriptors")
     if scatter.memory_scope not in SCOPES:
         raise VerifyException(f"memory_scope is global or slm, not {scatter.memory_scope}\ndrop it for global memory")
-    if scatter.memory_scope != "global":
-        raise VerifyException(f"descriptors of {scatter.memory_scope} memory are not implemented yet\n"
-                              "use memory_scope = global")
     if desc.shape[1:] != ((scatter.chunk_size,) if scatter.chunk_size > 1 else ()):
         raise VerifyException(f"a descriptor of {desc.shape[0]} lanes with chunks of {scatter.chunk_size} has another "
                               f"shape than {list(desc.shape)}\nits shape is the lanes, then chunk_size if that is "
@@ -141,8 +141,15 @@ class CreateTdescOp(IRDLOperation):
         super().__init__(operands=[source, offsets], result_types=[result])
 
     def verify_(self) -> None:
-        desc, source = desc_of(self.result), self.source.type
+        array = array_at(self.source) or self.source
+        desc, source = desc_of(self.result), array.type
         _check_desc(desc)
+        scope = "slm" if is_shared(source) else "global"
+        if scatter_of(desc).memory_scope != scope:
+            hint = f"use memory_scope = {scope}" if isinstance(source, MemRefType) else \
+                "an address in shared local memory is that of an array there: take it with " \
+                "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
+            raise VerifyException(f"a descriptor of {scatter_of(desc).memory_scope} memory on {source}\n{hint}")
         check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
         if isinstance(source, MemRefType) and source.element_type != desc.element_type:
             raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {source}")
@@ -173,7 +180,7 @@ class UpdateOffsetOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LoadGatherOp(IRDLOperation):
+class LoadGatherOp(HintedOp):
     """The elements of a descriptor; those masked off are ``padding`` and touch no memory.
 
     Chunks lie in front: 4 elements of each of 16 lanes are a ``vector<4x16xf32>``, and ``transpose = [1, 0]`` says so.
@@ -202,6 +209,7 @@ class LoadGatherOp(IRDLOperation):
         return 0 if self.padding is None else number_of(self.padding)
 
     def verify_(self) -> None:
+        check_hints(self, "load")
         desc = desc_of(self.desc)
         chunk = scatter_of(desc).chunk_size
         axes = None if self.transpose is None else [axis.value.data for axis in self.transpose]
@@ -212,10 +220,11 @@ class LoadGatherOp(IRDLOperation):
 
 
 @irdl_op_definition
-class StoreScatterOp(IRDLOperation):
+class StoreScatterOp(HintedOp):
     """A vector to the elements of a descriptor; those masked off touch no memory."""
 
     name = "xegpu.store_scatter"
+    MESSAGE: ClassVar[str] = "store"
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
     mask = operand_def(VECTOR)
@@ -225,16 +234,18 @@ class StoreScatterOp(IRDLOperation):
         super().__init__(operands=[value, desc, mask])
 
     def verify_(self) -> None:
+        check_hints(self, "store")
         desc = desc_of(self.desc)
         check_vector("value", self.value, values_shape(desc), desc.element_type)
         check_vector("mask", self.mask, lanes_shape(desc), i1)
 
 
 @irdl_op_definition
-class PrefetchOp(IRDLOperation):
+class PrefetchOp(HintedOp):
     """The elements of a descriptor to the caches."""
 
     name = "xegpu.prefetch"
+    MESSAGE: ClassVar[str] = "prefetch"
     desc = operand_def(DESC)
     assembly_format = "$desc attr-dict `:` type($desc)"
 
@@ -242,6 +253,7 @@ class PrefetchOp(IRDLOperation):
         super().__init__(operands=[desc])
 
     def verify_(self) -> None:
+        check_hints(self, "prefetch")
         scatter_of(desc_of(self.desc))
 
 
@@ -269,6 +281,9 @@ class AtomicRMWOp(IRDLOperation):
 
     def verify_(self) -> None:
         desc = desc_of(self.desc)
+        if scatter_of(desc).memory_scope != "global":
+            raise VerifyException("atomic updates of shared local memory are not implemented yet\n"
+                                  "update an array in global memory")
         if scatter_of(desc).chunk_size > 1:
             raise VerifyException("atomic updates take one element a lane\nuse chunk_size = 1")
         check_kind(self.kind.data, desc.dtype)

@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu import layouts
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.hints import hinted
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import (
     ConvertLayoutOp,
@@ -38,6 +39,7 @@ from xegpu.dialect.ops import (
     UpdateNdOffsetOp,
     desc_of,
     shape_of,
+    vector,
 )
 from xegpu.dialect.positions import IotaOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
@@ -163,7 +165,7 @@ class _Distributor(Rebuilder):
     def fragment(self, shape: Shape, lanes: LaneMap, element: Attribute) -> VectorType[Attribute]:
         """The vector type of a lane's share of a block."""
         try:
-            return VectorType(element, lanes.fragment(shape))
+            return vector(lanes.fragment(shape), element)
         except XeError as error:
             raise error.at(self.where()) from None
 
@@ -225,7 +227,8 @@ def _load(build: _Distributor, operation: LoadNdOp) -> None:
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
     width = None if operation.transpose_bit_width is None else operation.transposes
-    value = build.emit(LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width))
+    made = LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width)
+    value = build.emit(hinted(made, operation))
     shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
     if not operation.transposes:
         build.set(operation.result, value, Distributed(shape, lanes, packed))
@@ -276,7 +279,7 @@ def _store(build: _Distributor, operation: StoreNdOp) -> None:
     desc = build.one(operation.desc)
     lanes = desc_of(desc).sg_map
     assert lanes is not None
-    build.emit(StoreNdOp(build.converted(build.get(operation.value), lanes), desc))
+    build.emit(hinted(StoreNdOp(build.converted(build.get(operation.value), lanes), desc), operation))
 
 
 def _extract(build: _Distributor, operation: ExtractOp) -> None:

@@ -29,9 +29,11 @@ from xegpu.descriptions import way_of
 from xegpu.dialect.attributes import TensorDescType
 from xegpu.dialect.hints import keeps_nothing
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.scattered import PrefetchOp
 from xegpu.divisibility import multiple_of
 from xegpu.memrefs import is_shared, static_form
 from xegpu.origins import makings
+from xegpu.passes.cache_hints import check_cache_hints
 from xegpu.passes.element_types import check_element_types
 from xegpu.passes.operands import descriptor_webs
 from xegpu.ranges import Ranges
@@ -64,6 +66,7 @@ class Legalise:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         check_element_types(function, self.target)
         check_target(function, self.target)
+        check_cache_hints(function, self.target)
         webs = descriptor_webs(function)
         arguments = function.body.block.args
         ways = dict(zip(arguments, self.access, strict=True))
@@ -93,7 +96,8 @@ class Legalise:
             build.retyped(operation, _type(operation).with_(access=way))
 
         rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, UpdateNdOffsetOp: follow,
-                                              PrefetchNdOp: self._prefetch, AllocOp: allocate}
+                                              PrefetchNdOp: self._prefetch, PrefetchOp: _prefetch_elements,
+                                              AllocOp: allocate}
         new = Rebuilder(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
         new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
         new.attributes["xegpu.target"] = StringAttr(self.target.name)
@@ -125,10 +129,15 @@ class Legalise:
 
     def _prefetch(self, build: Rebuilder, operation: PrefetchNdOp) -> None:
         desc = build.one(operation.desc)
-        if keeps_nothing(operation.properties):
+        if keeps_nothing(operation):
             return
         if desc_of(desc).block.access == "block" and self._message("prefetch", operation.desc):
             build.emit(PrefetchNdOp(desc, operation.properties))
+
+
+def _prefetch_elements(build: Rebuilder, operation: PrefetchOp) -> None:
+    if not keeps_nothing(operation):
+        build.copy(operation)
 
 
 def _type(operation: CreateNdTdescOp) -> TensorDescType:

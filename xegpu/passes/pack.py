@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import SSAValue
 
+from xegpu.dialect.hints import hinted
 from xegpu.dialect.ops import DpasOp, LoadNdOp, PackOp, desc_of, shape_of
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
@@ -47,12 +48,14 @@ class Pack:
                 build.copy(operation)
                 return
             if operation.transposes:
-                words = build.emit(LoadNdOp(build.one(operation.desc), transpose=True, transpose_bit_width=32))
+                words = build.emit(hinted(LoadNdOp(build.one(operation.desc), transpose=True, transpose_bit_width=32),
+                                          operation))
                 factor, (rows, columns) = 32 // desc.dtype.bits, shape_of(words)
                 cast = ShapeCastOp(words, (rows, columns // factor, factor))
                 build.set(operation.result, build.emit(cast), _PACKED)
                 return
-            build.set(operation.result, build.emit(LoadNdOp(build.one(operation.desc), packed=True)), _PACKED)
+            made = hinted(LoadNdOp(build.one(operation.desc), packed=True), operation)
+            build.set(operation.result, build.emit(made), _PACKED)
 
         return Rebuilder({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _slice, DpasOp: _dpas}) \
             .function(function)

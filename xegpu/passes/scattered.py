@@ -15,6 +15,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.hints import hinted
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.scattered import (
     AtomicRMWOp,
@@ -50,7 +51,7 @@ def _create(build: Any, operation: CreateTdescOp) -> None:
 
 
 def _load(build: Any, operation: LoadGatherOp) -> None:
-    made = LoadGatherOp(build.one(operation.desc), build.one(operation.mask), operation.padding)
+    made = hinted(LoadGatherOp(build.one(operation.desc), build.one(operation.mask), operation.padding), operation)
     desc = desc_of(operation.desc)
     form = build.line(desc.shape[0])
     build.set(operation.result, build.emit(made), replace(form, shape=(scatter_of(desc).chunk_size, desc.shape[0])))
@@ -58,8 +59,9 @@ def _load(build: Any, operation: LoadGatherOp) -> None:
 
 def _store(build: Any, operation: StoreScatterOp) -> None:
     value = build.get(operation.value)
-    build.emit(StoreScatterOp(build.converted(value, build.line(value.form.shape[1]).lanes), build.one(operation.desc),
-                              build.one(operation.mask)))
+    made = StoreScatterOp(build.converted(value, build.line(value.form.shape[1]).lanes), build.one(operation.desc),
+                          build.one(operation.mask))
+    build.emit(hinted(made, operation))
 
 
 def _atomic(build: Any, operation: AtomicRMWOp) -> None:

@@ -17,8 +17,6 @@ from xegpu.dialect.attributes import parse_fields, print_fields
 from xegpu.dtypes import DType, of_mlir
 
 Sizes = tuple[int, ...]
-POLICIES = ("cached", "uncached", "streaming", "read_invalidate", "write_back", "write_through")
-"""What a cache hint may be."""
 
 
 @dataclass(frozen=True)
@@ -153,25 +151,6 @@ class SliceAttr(Data[Slice]):
         with printer.in_angle_brackets():
             printer.print_attribute(self.data.parent)
             printer.print_string(f", dims = {list(self.data.dims)}")
-
-
-@irdl_attr_definition
-class CacheHintAttr(Data[str]):
-    """``#xegpu.cache_hint<cached>``."""
-
-    name = "xegpu.cache_hint"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        with parser.in_angle_brackets():
-            word = parser.parse_identifier()
-        if word not in POLICIES:
-            parser.raise_error(f"there is no cache hint {word}\nuse one of {', '.join(POLICIES)}")
-        return word
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(self.data)
 
 
 @irdl_attr_definition

@@ -8,6 +8,7 @@ from xdsl.ir import Dialect
 
 from xegpu.dialect import Vector
 from xegpu.dialect.conversions import Arith
+from xegpu.dialect.hints import CacheHintAttr
 from xegpu.dialect.kernels import Gpu
 from xegpu.dialect.synchronisation import NAMED, NbarrierType
 from xegpu.upstream import attributes, ops, vectors
@@ -15,7 +16,7 @@ from xegpu.upstream import attributes, ops, vectors
 UpstreamXeGPU = Dialect(
     "xegpu",
     [*ops.OPERATIONS, vectors.FenceOp, *NAMED],
-    [attributes.LayoutAttr, attributes.SliceAttr, attributes.CacheHintAttr, attributes.BlockAttr, attributes.DescType,
+    [attributes.LayoutAttr, attributes.SliceAttr, CacheHintAttr, attributes.BlockAttr, attributes.DescType,
      NbarrierType],
 )
 

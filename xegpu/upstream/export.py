@@ -27,6 +27,7 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.constants import number
 from xegpu.dialect import block_ops, ops, synchronisation
 from xegpu.dialect.conversions import IndexCastOp
+from xegpu.dialect.hints import hints_of, of_locality, with_hints
 from xegpu.dialect.ops import desc_of, vector
 from xegpu.dialect.vectors import InsertStridedSliceOp, TransposeOp, values_of
 from xegpu.errors import ShapeError
@@ -100,7 +101,7 @@ def _load(build: Export, operation: ops.LoadNdOp) -> None:
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         base, starts = build.standing(operation.desc, 0, column)
         load = upstream.LoadNdOp(base, starts, vector(desc.shape, desc.element_type))
-        parts.append(build.emit(load))
+        parts.append(build.emit(with_hints(load, hints_of(operation))))
     build.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
 
 
@@ -154,18 +155,22 @@ def _turned(build: Export, operation: ops.LoadNdOp) -> None:
     desc = desc_of(operation.desc)
     if desc.block.array_length > 1 or operation.packed is not None:
         build.refuse("LLVM's transposed loads take one block", "print the kernel in our own form")
-    load = build.emit(upstream.LoadNdOp(*build.standing(operation.desc), vector(desc.shape, desc.element_type)))
+    made = upstream.LoadNdOp(*build.standing(operation.desc), vector(desc.shape, desc.element_type))
+    load = build.emit(with_hints(made, hints_of(operation)))
     build.set(operation.result, build.emit(TransposeOp(load)))
 
 
 def _store(build: Export, operation: ops.StoreNdOp) -> None:
-    build.emit(upstream.StoreNdOp(build.one(operation.value), *build.standing(operation.desc)))
+    made = upstream.StoreNdOp(build.one(operation.value), *build.standing(operation.desc))
+    build.emit(with_hints(made, hints_of(operation)))
 
 
 def _prefetch(build: Export, operation: ops.PrefetchNdOp) -> None:
     desc = desc_of(operation.desc)
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
-        build.emit(upstream.PrefetchNdOp(*build.standing(operation.desc, 0, column)))
+        hints = hints_of(operation)
+        made = upstream.PrefetchNdOp(*build.standing(operation.desc, 0, column))
+        build.emit(with_hints(made, {} if hints == of_locality(3) else hints))  # LLVM's own say the same
 
 
 def _dpas(build: Export, operation: ops.DpasOp) -> None:

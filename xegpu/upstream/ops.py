@@ -25,7 +25,9 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.upstream.attributes import POLICIES, CacheHintAttr, LayoutAttr, SliceAttr
+from xegpu.cache import POLICIES
+from xegpu.dialect.hints import CacheHintAttr, HintedOp, words
+from xegpu.upstream.attributes import LayoutAttr, SliceAttr
 from xegpu.upstream.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.upstream.indices import (
     Mixed,
@@ -45,17 +47,13 @@ LAYOUT = base(LayoutAttr) | base(SliceAttr)
 Operands = list[SSAValue | Sequence[SSAValue]]
 
 
-class MovementOp(IRDLOperation):
+class MovementOp(HintedOp):
     """What load, store and prefetch have in common: a descriptor, where on it, cache hints, a layout."""
 
     desc = operand_def(DESC)
     offsets = var_operand_def(IndexType)
     const_offsets = opt_prop_def(DenseArrayBase)
-    l1_hint = opt_prop_def(CacheHintAttr)
-    l2_hint = opt_prop_def(CacheHintAttr)
-    l3_hint = opt_prop_def(CacheHintAttr)
     layout = opt_prop_def(LAYOUT)
-    irdl_options = (ParsePropInAttrDict(),)
     LACKS: ClassVar[tuple[str, ...]] = ("write_back", "write_through")
     """Cache hints that it cannot take."""
 
@@ -80,10 +78,10 @@ class MovementOp(IRDLOperation):
             raise VerifyException(f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
         if isinstance(self.layout, LayoutAttr):
             self.layout.data.check(desc.shape)
-        for name, hint in self.properties.items():
-            if isinstance(hint, CacheHintAttr) and hint.data in self.LACKS:
-                fitting = ", ".join(policy for policy in POLICIES if policy not in self.LACKS)
-                raise VerifyException(f"{name} cannot be {hint.data} here\nuse {fitting}")
+        for name, policy in words(self).items():
+            if policy in self.LACKS:
+                fitting = ", ".join(other for other in POLICIES if other not in self.LACKS)
+                raise VerifyException(f"{name} cannot be {policy} here\nuse {fitting}")
 
 
 def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:

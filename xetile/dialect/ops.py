@@ -24,6 +24,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.constants import number
+from xegpu.dialect.hints import check_hints
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.memrefs import is_shared, static_form, verify_described
@@ -167,6 +168,7 @@ class LoadTileOp(IRDLOperation):
         super().__init__(operands=[tile], result_types=[result], properties={"padding": padding})
 
     def verify_(self) -> None:
+        check_hints(self, "load")
         tile = tile_of(self.tile)
         _check_window(tile, "load_tile", "load_gather(tile, mask)")
         if shape_of(self.result) != tile.blocked_shape() or self.result.type.element_type != tile.element_type:  # type: ignore
@@ -191,6 +193,7 @@ class StoreTileOp(IRDLOperation):
         super().__init__(operands=[value, tile])
 
     def verify_(self) -> None:
+        check_hints(self, "store")
         tile = tile_of(self.tile)
         _check_window(tile, "store_tile", "store_scatter(value, tile, mask)")
         if shape_of(self.value) != tile.blocked_shape():
@@ -217,6 +220,7 @@ class PrefetchTileOp(IRDLOperation):
         super().__init__(operands=[tile], properties={"locality": IntegerAttr(locality, i64)})
 
     def verify_(self) -> None:
+        check_hints(self, "prefetch")
         if any(is_shared(array.type) for array in arrays_of(self.tile)):
             raise VerifyException("a tile in shared local memory cannot be prefetched: there is no cache before it\n"
                                   "drop the prefetch, or prefetch what is stored there from its own array")

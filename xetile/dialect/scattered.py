@@ -19,6 +19,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xegpu.dialect.hints import check_hints
 from xegpu.dialect.scattered import AtomicKindAttr, check_elements, check_kind
 from xegpu.memrefs import is_shared
 from xegpu.origins import arrays_of
@@ -121,6 +122,7 @@ class LoadGatherOp(IRDLOperation):
         super().__init__(operands=[tile, mask], result_types=[result], properties={"padding": padding})
 
     def verify_(self) -> None:
+        check_hints(self, "load")
         tile = tile_of(self.tile)
         _check_scattered(tile, "load_gather", "load_tile")
         _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
@@ -143,6 +145,7 @@ class StoreScatterOp(IRDLOperation):
         super().__init__(operands=[value, tile, mask])
 
     def verify_(self) -> None:
+        check_hints(self, "store")
         tile = tile_of(self.tile)
         _check_scattered(tile, "store_scatter", "store_tile")
         _check_vector("value", self.value, tile, tile.element_type, f"convert it with .to(xt.{tile.dtype})")

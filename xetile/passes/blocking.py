@@ -23,6 +23,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.descriptions import spelled_out
+from xegpu.dialect.hints import hinted
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import XeError
 from xegpu.rewriting import Parts, Rebuilder, follow, placed, rewrite
@@ -305,7 +306,7 @@ def _promised(build: _Blocker, made: ops.InitTileOp, old: ops.InitTileOp) -> SSA
 
 
 def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:
-    value = build.emit(ops.LoadTileOp(build.one(operation.tile), operation.padding))
+    value = build.emit(hinted(ops.LoadTileOp(build.one(operation.tile), operation.padding), operation))
     flat = ops.shape_of(operation.result)
     if len(flat) == 2 and not build.side(operation.result):
         value = build.reblock(value, build.compute_block((flat[0], flat[1])))
@@ -316,7 +317,7 @@ def _store(build: _Blocker, operation: ops.StoreTileOp) -> None:
     tile = build.one(operation.tile)
     blocks = ops.tile_of(tile).encoding.inner_blocks
     assert blocks is not None
-    build.emit(ops.StoreTileOp(build.reblock(build.one(operation.value), blocks), tile))
+    build.emit(hinted(ops.StoreTileOp(build.reblock(build.one(operation.value), blocks), tile), operation))
 
 
 def _prefetch(build: _Blocker, operation: ops.PrefetchTileOp) -> None:
@@ -325,7 +326,7 @@ def _prefetch(build: _Blocker, operation: ops.PrefetchTileOp) -> None:
     parameters = ops.tile_of(tile)
     (rows, columns), length = parameters.encoding.inner_blocks or (0, 0), parameters.encoding.array_length
     if parameters.encoding.scatter or build.target.has_block("prefetch", parameters.dtype.bits, rows, columns, length):
-        build.emit(ops.PrefetchTileOp(tile, operation.locality.value.data))
+        build.emit(hinted(ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
 
 
 def _spread(build: _Blocker, operation: BroadcastOp) -> None:

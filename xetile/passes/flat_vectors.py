@@ -18,6 +18,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation
 
+from xegpu.dialect.hints import hinted
 from xegpu.rewriting import Rebuilder, follow
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
@@ -89,7 +90,8 @@ def _init(build: _Flattener, operation: ops.InitTileOp) -> None:
 
 
 def _load(build: _Flattener, operation: ops.LoadTileOp) -> None:
-    build.set(operation.result, build.emit(ops.LoadTileOp(build.one(operation.tile), operation.padding)))
+    made = hinted(ops.LoadTileOp(build.one(operation.tile), operation.padding), operation)
+    build.set(operation.result, build.emit(made))
 
 
 def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:

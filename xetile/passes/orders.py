@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.descriptions import spelled_out, way_of
+from xegpu.dialect.hints import hinted
 from xegpu.errors import ShapeError
 from xegpu.rewriting import Rebuilder, exchanged, placed, rewrite
 from xegpu.webs import Webs
@@ -118,7 +119,8 @@ def _update(build: _Orders, operation: ops.UpdateTileOffsetOp) -> None:
 
 def _load(build: _Orders, operation: ops.LoadTileOp) -> None:
     tile = build.get(operation.tile)
-    build.set(operation.result, build.emit(ops.LoadTileOp(tile.values[0], operation.padding)), tile.form)
+    made = hinted(ops.LoadTileOp(tile.values[0], operation.padding), operation)
+    build.set(operation.result, build.emit(made), tile.form)
 
 
 def _transpose(build: _Orders, operation: ops.TileTransposeOp) -> None:

@@ -11,7 +11,7 @@ An atomic update of a window on an array takes descriptors of single elements fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu import layouts
 from xegpu.dialect import scattered as xegpu
 from xegpu.dialect.attributes import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.hints import hinted, hints_of, with_hints
 from xegpu.dialect.ops import UpdateNdOffsetOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
 from xegpu.errors import XeError
@@ -68,13 +69,14 @@ def _deal_update(build: Rebuilder, operation: UpdateScatteredTileOp) -> None:
 
 
 def _deal_load(build: Rebuilder, operation: LoadGatherOp) -> None:
-    loaded = _each(build, lambda tile, mask: LoadGatherOp(tile, mask, operation.padding), operation.tile,
-                   operation.mask)
+    loaded = _each(build, lambda tile, mask: hinted(LoadGatherOp(tile, mask, operation.padding), operation),
+                   operation.tile, operation.mask)
     build.set(operation.result, loaded, build.get(operation.tile).form)
 
 
 def _deal_store(build: Rebuilder, operation: StoreScatterOp) -> None:
-    _each(build, StoreScatterOp, operation.value, operation.tile, operation.mask)
+    _each(build, lambda *parts: hinted(StoreScatterOp(*parts), operation), operation.value, operation.tile,
+          operation.mask)
 
 
 def _deal_atomic(build: Rebuilder, operation: AtomicRMWTileOp) -> None:
@@ -123,12 +125,13 @@ def _block_update(build: Any, operation: UpdateScatteredTileOp) -> None:
 def _block_load(build: Any, operation: LoadGatherOp) -> None:
     tile = build.one(operation.tile)
     made = LoadGatherOp(tile, _blocked(build, operation.mask, tile), operation.padding)
-    build.set(operation.result, build.emit(made))
+    build.set(operation.result, build.emit(hinted(made, operation)))
 
 
 def _block_store(build: Any, operation: StoreScatterOp) -> None:
     tile = build.one(operation.tile)
-    build.emit(StoreScatterOp(_blocked(build, operation.value, tile), tile, _blocked(build, operation.mask, tile)))
+    made = StoreScatterOp(_blocked(build, operation.value, tile), tile, _blocked(build, operation.mask, tile))
+    build.emit(hinted(made, operation))
 
 
 def _block_atomic(build: Any, operation: AtomicRMWTileOp) -> None:
@@ -213,7 +216,7 @@ def _update(build: Rebuilder, operation: UpdateScatteredTileOp, lanes: int) -> N
 
 def _load(build: Rebuilder, operation: LoadGatherOp, lanes: int) -> None:
     tile, masks = build.get(operation.tile), _registers(build, build.get(operation.mask), lanes)
-    loads = [build.emit(xegpu.LoadGatherOp(desc, mask, operation.padding))
+    loads = [build.emit(with_hints(xegpu.LoadGatherOp(desc, mask, operation.padding), hints_of(operation)))
              for desc, mask in zip(tile.values, masks, strict=True)]
     for load in loads:
         load.name_hint = operation.result.name_hint
@@ -224,7 +227,7 @@ def _load(build: Rebuilder, operation: LoadGatherOp, lanes: int) -> None:
 def _store(build: Rebuilder, operation: StoreScatterOp, lanes: int) -> None:
     values, masks = (_registers(build, build.get(vector), lanes) for vector in (operation.value, operation.mask))
     for value, desc, mask in zip(values, build.get(operation.tile).values, masks, strict=True):
-        build.emit(xegpu.StoreScatterOp(value, desc, mask))
+        build.emit(with_hints(xegpu.StoreScatterOp(value, desc, mask), hints_of(operation)))
 
 
 def _all(build: Rebuilder, lanes: int) -> SSAValue:
@@ -234,10 +237,10 @@ def _all(build: Rebuilder, lanes: int) -> SSAValue:
     return build.emit(BroadcastOp(true.result, VectorType(i1, (lanes,))))
 
 
-def prefetch(build: Rebuilder, tile: SSAValue) -> None:
+def prefetch(build: Rebuilder, tile: SSAValue, hints: Mapping[str, Attribute]) -> None:
     """The elements of a scattered tile to the caches."""
     for desc in build.get(tile).values:
-        build.emit(xegpu.PrefetchOp(desc))
+        build.emit(with_hints(xegpu.PrefetchOp(desc), hints))
 
 
 def _atomic(build: Rebuilder, operation: AtomicRMWTileOp, lanes: int) -> None:

@@ -24,7 +24,7 @@ from xegpu.descriptions import spelled_out
 from xegpu.dialect import ops as xegpu
 from xegpu.dialect import positions as xegpu_positions
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.dialect.hints import of_locality
+from xegpu.dialect.hints import hints_of, of_locality, with_hints
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
@@ -130,11 +130,13 @@ def _messages(build: Rebuilder, tile: SSAValue) -> list[SSAValue]:
 def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
     tile, blocks = _parameters(operation.tile)
     transpose = tile.encoding.order == (0, 1)
-    loads = [build.emit(xegpu.LoadNdOp(desc, transpose=transpose)) for desc in _messages(build, operation.tile)]
+    hints = hints_of(operation)
+    loads = [build.emit(with_hints(xegpu.LoadNdOp(desc, transpose=transpose), hints))
+             for desc in _messages(build, operation.tile)]
     for load in loads:
         load.name_hint = operation.result.name_hint or operation.tile.name_hint
     if tile.encoding.array_length > 1:
-        part = VectorType(tile.element_type, blocks)
+        part = xegpu.vector(blocks, tile.element_type)
         loads = [build.emit(ExtractOp(load, [position], part)) for load in loads
                  for position in range(tile.encoding.array_length)]
     if operation.padding is not None:
@@ -148,15 +150,16 @@ def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
 
 def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
     for value, desc in zip(build.get(operation.value).values, _messages(build, operation.tile), strict=True):
-        build.emit(xegpu.StoreNdOp(value, desc))
+        build.emit(with_hints(xegpu.StoreNdOp(value, desc), hints_of(operation)))
 
 
 def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
+    hints = hints_of(operation) or of_locality(operation.locality.value.data)
     if ops.tile_of(operation.tile).encoding.scatter:
-        scattered.prefetch(build, operation.tile)
+        scattered.prefetch(build, operation.tile, hints)
         return
     for desc in _messages(build, operation.tile):
-        build.emit(xegpu.PrefetchNdOp(desc, of_locality(operation.locality.value.data)))
+        build.emit(xegpu.PrefetchNdOp(desc, hints))
 
 
 def _unpack(build: Rebuilder, operation: ops.TileUnpackOp) -> None:
@@ -207,7 +210,7 @@ def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) 
         return build.emit(ExtractStridedSliceOp(whole, (inner_row, inner_column), block))
     type_ = source.values[0].type
     assert isinstance(type_, VectorType)
-    result: SSAValue = build.emit(ub.PoisonOp(VectorType(type_.element_type, block)))
+    result: SSAValue = build.emit(ub.PoisonOp(xegpu.vector(block, type_.element_type)))
     step = gcd(height, block[0]), gcd(width, block[1])
     for r in range(0, block[0], step[0]):
         for c in range(0, block[1], step[1]):
@@ -221,7 +224,7 @@ def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
     if len(shape) != 4:
         build.copy(operation)
         return
-    part = VectorType(operation.vector.type.element_type, shape[2:])
+    part = xegpu.vector(shape[2:], operation.vector.type.element_type)
     value = build.emit(BroadcastOp(build.one(operation.source), part))
     form = Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
     build.set(operation.vector, (value,) * (shape[0] * shape[1]), form)
@@ -231,7 +234,7 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
     """A block each; blocks that differ along the other axis only are one and the same."""
     rows, columns, *block = ops.shape_of(operation.result)
     axis, start = operation.axis.value.data, None if operation.start is None else build.one(operation.start)
-    part = VectorType(operation.result.type.element_type, block)  # type: ignore[attr-defined]
+    part = xegpu.vector(block, operation.result.type.element_type)  # type: ignore[attr-defined]
 
     def at(*position: int) -> SSAValue:
         offset = build.constant(position[axis] * block[axis])
@@ -251,7 +254,7 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
     result: list[SSAValue | None] = [None] * (rows * columns)
     if operation.acc is not None:
         result = list(build.get(operation.acc).values)
-    part = VectorType(operation.result.type.element_type, block)  # type: ignore[attr-defined]
+    part = xegpu.vector(block, operation.result.type.element_type)  # type: ignore[attr-defined]
     for k in range(depth):
         for j in range(columns):
             for i in range(rows):

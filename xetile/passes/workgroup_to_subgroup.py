@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.dialect.hints import hinted
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ShapeError, TargetError
 from xegpu.rewriting import Rebuilder, Rule, placed, rewrite
@@ -158,7 +159,7 @@ def _turned(build: Dealer, operation: ops.InitTileOp) -> Dealt | None:
 
 def _load(build: Dealer, operation: ops.LoadTileOp) -> None:
     tiles = build.get(operation.tile)
-    loaded = tuple(build.emit(ops.LoadTileOp(tile, operation.padding)) for tile in tiles.values)
+    loaded = tuple(build.emit(hinted(ops.LoadTileOp(tile, operation.padding), operation)) for tile in tiles.values)
     build.set(operation.result, loaded, tiles.form)
 
 
@@ -167,12 +168,12 @@ def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
     if value.form != tiles.form:
         build.fail(f"the vector is dealt out as {value.form}, the tile as {tiles.form}", "give both the same wg_map")
     for part, tile in zip(value.values, tiles.values, strict=True):
-        build.emit(ops.StoreTileOp(part, tile))
+        build.emit(hinted(ops.StoreTileOp(part, tile), operation))
 
 
 def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
     for tile in build.get(operation.tile).values:
-        build.emit(ops.PrefetchTileOp(tile, operation.locality.value.data))
+        build.emit(hinted(ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
 
 
 def _update(build: Rebuilder, operation: ops.UpdateTileOffsetOp) -> None:

@@ -16,11 +16,11 @@ from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, MemRefType, NoneAt
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
 
+from xegpu.cache import POLICIES
 from xegpu.dialect.attributes import SgMapAttr, parse_integers
 from xegpu.errors import XeError
 from xegpu.layouts import LaneMap
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileParameters, WgMapAttr
-from xetile.dialect.hints import POLICIES
 from xetile.distribution import WgMap
 
 ENCODINGS = {"wg": "wg_map", "scattered": "scatter"}

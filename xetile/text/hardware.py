@@ -16,10 +16,11 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, VectorTyp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.atomics import KINDS, full_name, kinds_of
+from xegpu.cache import POLICIES
 from xegpu.dialect import ops, scattered
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.compile_hints import SCHEDULE_BARRIER, CompileHintOp
-from xegpu.dialect.hints import LEVELS, READS, CacheHintAttr
+from xegpu.dialect.hints import LEVELS, CacheHintAttr
 from xegpu.dialect.synchronisation import FenceOp
 from xegpu.dtypes import i1, of_mlir
 from xegpu.older import ops as older
@@ -47,17 +48,18 @@ def _properties(sketch: Sketch, kind: Any, *more: str) -> dict[str, Attribute]:
         found["mode"] = WordAttr(mode.data)
     for name in LEVELS:
         if name in found:
-            found[name] = _hint(sketch, name, found[name])
+            found[name] = _hint(sketch, name, found[name], stores="value" in dict(kind.get_irdl_definition().operands))
     sketch.finish(*(_HINTS.get(name, (name,))[-1 if name not in _HINTS else 1] for name in known))
     return found
 
 
-def _hint(sketch: Sketch, name: str, given: Attribute) -> Attribute:
+def _hint(sketch: Sketch, name: str, given: Attribute, *, stores: bool) -> Attribute:
     if isinstance(given, StringAttr):
         policy = _POLICIES.get(given.data, given.data)
-        if policy not in READS:
-            sketch.fail(f"there is no cache hint {policy}", guess(policy, READS))
-        return CacheHintAttr(policy)
+        if policy not in POLICIES:
+            sketch.fail(f"there is no cache hint {policy}", guess(policy, POLICIES))
+        # The document's table has a store that is "cached"; its text has other words for stores.
+        return CacheHintAttr("write_back" if stores and policy == "cached" else policy)
     if not isinstance(given, CacheHintAttr):
         sketch.fail(f"{name} is {given}", f"write {{{name} = cached}}")
     return given

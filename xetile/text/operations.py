@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.atomics import KINDS, full_name, kinds_of
+from xegpu.dialect.hints import LEVELS
 from xegpu.dialect.vectors import integers
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import XeError
@@ -24,7 +25,7 @@ from xegpu.reductions import kind_of
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.elements import limits_of
-from xetile.dialect.hints import LEVELS, CacheHintAttr
+from xetile.dialect.hints import CacheHintAttr
 from xetile.dialect.maps import map_of
 from xetile.dialect.scattered import (
     AtomicRMWTileOp,

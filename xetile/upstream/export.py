@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.descriptions import way_of
+from xegpu.dialect.hints import hints_of, with_hints
 from xegpu.dialect.synchronisation import OPERATIONS as SYNCHRONISATION
 from xegpu.dialect.vectors import TransposeOp
 from xegpu.dtypes import of_mlir
@@ -149,7 +150,8 @@ def _load(build: _Export, operation: ops.LoadTileOp) -> None:
     assert isinstance(form, Moved)
     type_ = VectorType(tile.element_type, tile.shape[::-1] if form.turned else tile.shape)
     layout = build.layout(tile.encoding.wg_map, tile.shape, form.turned)
-    value = build.emit(upstream.LoadNdOp(*build.standing(operation.tile), type_, layout=layout))
+    made = upstream.LoadNdOp(*build.standing(operation.tile), type_, layout=layout)
+    value = build.emit(with_hints(made, hints_of(operation)))
     build.set(operation.result, _turn(build, value, operation.result) if form.turned else value)
 
 
@@ -165,13 +167,15 @@ def _store(build: _Export, operation: ops.StoreTileOp) -> None:
         build.refuse("LLVM's stores do not transpose", "pass an output whose rows are contiguous")
     tile = ops.tile_of(operation.tile)
     layout = build.layout(tile.encoding.wg_map, tile.shape)
-    build.emit(upstream.StoreNdOp(value, *build.standing(operation.tile), layout=layout))
+    made = upstream.StoreNdOp(value, *build.standing(operation.tile), layout=layout)
+    build.emit(with_hints(made, hints_of(operation)))
 
 
 def _prefetch(build: _Export, operation: ops.PrefetchTileOp) -> None:
     tile = ops.tile_of(operation.tile)
     layout = build.layout(tile.encoding.wg_map, tile.shape, build.get(operation.tile).form.turned)
-    build.emit(upstream.PrefetchNdOp(*build.standing(operation.tile), layout=layout))
+    made = upstream.PrefetchNdOp(*build.standing(operation.tile), layout=layout)
+    build.emit(with_hints(made, hints_of(operation)))
 
 
 def _mma(build: _Export, operation: ops.TileMmaOp) -> None:

@@ -21,17 +21,17 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
 from xegpu.memrefs import static_form
 from xegpu.rewriting import Rule, exchanged, number
 from xegpu.upstream import ops as upstream
-from xegpu.upstream.attributes import CacheHintAttr, Layout, LayoutAttr, SliceAttr
+from xegpu.upstream.attributes import Layout, LayoutAttr, SliceAttr
 from xegpu.upstream.importing import LANES, Described, Import
 from xegpu.upstream.indices import desc_of
 from xegpu.upstream.vectors import MultiReductionOp
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
-from xetile.dialect.hints import LEVELS
 from xetile.dialect.hints import CacheHintAttr as OurHint
 from xetile.distribution import Pair, WgMap
 from xetile.upstream.facts import Facts, is_turned, map_from, turned
@@ -132,10 +132,9 @@ def _order(source: SSAValue, strides: Sequence[SSAValue]) -> Pair:
 
 
 def _hints(made: Operation, old: upstream.MovementOp) -> Operation:
-    for level in LEVELS:
-        hint = old.properties.get(level)
-        if isinstance(hint, CacheHintAttr):
-            made.attributes[level] = OurHint(hint.data)
+    """The operation with the hints of LLVM's; a store may say ``cached`` there, which is to keep it in the cache."""
+    kept = {"cached": "write_back"} if isinstance(old, upstream.StoreNdOp) else {}
+    made.attributes.update({level: OurHint(kept.get(policy, policy)) for level, policy in words(old).items()})
     return made
 
 
@@ -161,8 +160,7 @@ def _store(build: Tiles, operation: upstream.StoreNdOp) -> None:
 
 def _prefetch(build: Tiles, operation: upstream.PrefetchNdOp) -> None:
     desc = desc_of(operation.desc)
-    skipped = sum(isinstance(hint := operation.properties.get(level), CacheHintAttr) and hint.data == "uncached"
-                  for level in LEVELS)
+    skipped = list(words(operation).values()).count("uncached")
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         build.emit(_hints(ops.PrefetchTileOp(build.tile(operation, column)[0], 3 - skipped), operation))
 
