@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from xdsl.ir import Attribute
 
 from xegpu import block_io
 from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Location, ShapeError
+from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Location, ShapeError, TextError
 from xegpu.targets import Target, find_target
+from xetile import overrides
 from xetile.arguments import Argument, AtTheCall
 from xetile.executors import Executor, executor_for
 from xetile.launches import Launches, Prepared, key_of
 from xetile.lowered import Lowered
+from xetile.overrides import OPENCL, check_stage, text_of
 from xetile.program import Program, check_only
 from xetile.remedies import Origin
 from xetile.tiles import Array
@@ -48,6 +51,8 @@ class BaseKernel:
 
     def __init__(self) -> None:
         self._lowered: dict[Any, Lowered] = {}
+        self._overriding: BaseKernel | None = None
+        self._opencl: str | None = None
         self._places: dict[Any, Placed] = {}
 
     def forget(self) -> None:
@@ -174,6 +179,8 @@ class BaseKernel:
     def lowered(self, arguments: Sequence[Argument], target: Target, constants: dict[str, Any],
                 subgroups: tuple[int, int] | None) -> Lowered:
         """The compiled form for these arguments; made once for each set of types, constants and ways of access."""
+        if self._overriding is not None:
+            return self._overriding.lowered(arguments, target, {}, None)
         access = tuple(block_io.access(target, a.pointer, a.shape, a.strides, a.dtype.bytes)
                        if a.rank is not None else "" for a in arguments)
         key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, target.name, access)
@@ -183,13 +190,53 @@ class BaseKernel:
             self._lowered[key] = self._with(types, target, access, constants, subgroups)
         return self._lowered[key]
 
+    def override(self, stage: str | None, path: str | Path | None = None) -> None:
+        """Take the text in a file in the place of a stage, for every launch until ``override(None)``.
+
+        The file is read now. An MLIR stage is parsed and verified, and the passes behind it run as ever; constants and
+        ways to reach arrays are those that the text was lowered for, and a launch for which they are wrong is an error.
+        ``"opencl"`` replaces the emitted text; it must keep the kernel's name and arguments. NumPy runs the recorded
+        kernel then as before.
+
+        Args:
+            stage: a name of ``lower(...).stages``, or ``"opencl"``; None takes back what was overridden.
+            path: the file; XETILE_DEBUG=dump writes such files.
+
+        Raises:
+            ArgumentError: there is no such stage, or the file cannot be read.
+            TextError: the text does not parse, is another stage, or holds another kernel.
+        """
+        with AtTheCall():
+            overriding, opencl = None, None
+            if stage is not None:
+                text = text_of(path if path is not None else "")
+                if check_stage(stage) == OPENCL:
+                    opencl = text
+                else:
+                    overriding = self._stage_of(text, stage, str(path))
+            self._overriding, self._opencl = overriding, opencl
+            self._lowered.clear()
+            self._places.clear()
+
+    def _stage_of(self, text: str, stage: str, path: str) -> BaseKernel:
+        kernels, said = overrides.parse_stage(text, path)
+        if said != stage:
+            raise TextError(f"{path} holds the stage {said}, and not {stage}", f"write kernel.override({said!r}, ...)")
+        if self.name not in kernels:
+            raise TextError(f"{path} holds {', '.join(kernels)}, and no {self.name}", "keep the kernel's name")
+        if len(kernels[self.name].parameters) != len(self.parameters):
+            raise TextError(f"{self.name} takes {_counted(len(kernels[self.name].parameters), 'argument')} in {path}, "
+                            f"and {len(self.parameters)} in Python", "keep the kernel's arguments")
+        found: BaseKernel = kernels[self.name]
+        return found
+
     def _with(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
               constants: dict[str, Any], subgroups: tuple[int, int] | None) -> Lowered:
         module = self.module_for(arguments, constants, subgroups)
         all_of_them = self.all_constants(constants)
         origin = Origin(all_of_them, lambda changes: self._with(arguments, target, access, {**all_of_them, **changes},
                                                                 subgroups))
-        return Lowered(module, target, access, self.location(), origin)
+        return Lowered(module, target, access, self.location(), origin, self._opencl)
 
     def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """The constants as a key."""

@@ -21,6 +21,7 @@ from xegpu.memrefs import static_form
 from xegpu.plain import plain
 from xegpu.slm import verify_memory
 from xegpu.targets import TARGETS, Target, find_target
+from xetile import overrides
 from xetile.arguments import Argument
 from xetile.executors import MEANINGS
 from xetile.kernel import BaseKernel
@@ -247,6 +248,15 @@ def parse(text: str, name: str = "<text>") -> Module:
         _settle(whole)
         text = printed(whole)
     return Module(_kernels(_apart(whole)), text)
+
+
+def _parsed_stage(text: str, name: str) -> tuple[Mapping[str, BaseKernel], str]:
+    kernels = parse(text, name)
+    stages = {stage_of(kernel._module) for kernel in kernels.values()}
+    return kernels, stages.pop()
+
+
+overrides.parse_stage = _parsed_stage
 
 
 def _settle(module: ModuleOp) -> None:

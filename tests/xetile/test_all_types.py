@@ -14,6 +14,8 @@ from xegpu import dtypes
 from xegpu.dtypes import DType, bf16, i1, round_to, tf32
 from xegpu.targets import find_target
 
+pytestmark = pytest.mark.unoptimised
+
 PLACES = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), *DEVICE]
 TYPES = [dtype for dtype in dtypes.ALL if dtype.name not in ("index", "i4", "u4")]
 ROWS, COLUMNS = 21, 43

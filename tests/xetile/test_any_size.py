@@ -27,6 +27,8 @@ from products import (
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
 F32 = Types(xt.f32, xt.f32, xt.f32)
 I8 = Types(xt.i8, xt.i8, xt.i32)
@@ -93,6 +95,7 @@ def memory(rng: np.random.Generator, dtype: Any, view: Callable[[Array], Array])
     return view(integers(rng, dtype, 64, 80))
 
 
+@pytest.mark.optimised  # lanes run side by side, as a GPU's do
 @pytest.mark.parametrize("place", VIEWED_AT, ids=str)
 def test_operands_may_lie_anyhow_in_memory(place: Place) -> None:
     rng = np.random.default_rng(5)
@@ -167,6 +170,7 @@ def test_usm_memory_at_any_address(offset: int) -> None:
     assert block_io(lowered.opencl)
 
 
+@pytest.mark.optimised  # lanes run side by side, as a GPU's do
 @pytest.mark.parametrize("place", [NUMPY, *DEVICE], ids=str)
 def test_an_array_may_be_operand_and_result(place: Place) -> None:
     """Each work-group reads only what it writes itself, so the order of work-groups does not matter."""

@@ -12,6 +12,8 @@ from xegpu import dtypes
 from xegpu.atomics import ATOMIC_TYPES, KINDS, kinds_of
 from xegpu.dtypes import DType
 
+pytestmark = pytest.mark.unoptimised
+
 SOME = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), Place("opencl:cpu", "pvc"),
         Place("opencl:cpu", "dg2"), Place("opencl:cpu", "cpu")]
 

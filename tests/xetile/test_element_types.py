@@ -11,6 +11,8 @@ from products import NUMPY, PLACES, TYPES, Array, Place, Types, gemm_onto, integ
 import xetile as xt
 from xegpu.dtypes import truncate_tf32
 
+pytestmark = pytest.mark.unoptimised
+
 BY_NAME = {str(types): types for types in TYPES}
 WITH_PLACES = [pytest.param(types, place, id=f"{types}-{place}") for types in TYPES for place in PLACES
                if types.on(place)]

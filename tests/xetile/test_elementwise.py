@@ -17,6 +17,8 @@ from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.targets import find_target
 
+pytestmark = pytest.mark.unoptimised
+
 PLACES = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), *DEVICE]
 FLOATS = [xt.f64, xt.f32, xt.f16, xt.bf16]
 INTEGERS = [xt.i64, xt.i32, xt.i16, xt.i8, xt.u64, xt.u32, xt.u16, xt.u8]

@@ -11,6 +11,8 @@ from conftest import require_device
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 PLACES = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"),
           ("opencl:cpu", "cpu")]
 EXACT = {

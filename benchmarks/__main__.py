@@ -1,0 +1,89 @@
+"""``python -m benchmarks [--quick] [--only NAME] [--json FILE] [--plots FOLDER]``: see docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import machine
+from benchmarks.rows import Row
+
+MEASURES = ("numpy_execution", "device", "compile_time", "launches", "generated_code")
+_NEEDS = 'the benchmarks print with rich and draw with matplotlib: pip install "xetile[bench]"'
+
+
+def main() -> int:
+    """Measure, print, write; 1 if a ratio is under half of its goal."""
+    options = _options()
+    missing = [name for name in ("rich", "matplotlib") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(_NEEDS, file=sys.stderr)
+        return 2
+    facts, rows = machine.describe(), _measured(options.only or MEASURES, options.quick)
+    _show(facts, rows)
+    if options.json:
+        Path(options.json).write_text(json.dumps(_as_json(facts, rows, options.quick), indent=1) + "\n")
+    if options.plots:
+        from benchmarks.plots import draw
+
+        folder = Path(options.plots)
+        folder.mkdir(parents=True, exist_ok=True)
+        print(*draw(folder, rows, options.quick), sep="\n")
+    failed = [row for row in rows if row.verdict == "failed"]
+    for row in failed:
+        print(f"under half of its goal: {row.group}, {row.name}: {row.ratio:.2f} of {row.least:g}", file=sys.stderr)
+    return bool(failed)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What xetile's speed is, beside others'.")
+    parser.add_argument("--quick", action="store_true", help="one size of each, in about a minute")
+    parser.add_argument("--only", action="append", choices=MEASURES, help="one of the measures; may be repeated")
+    parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--plots", metavar="FOLDER", help="draw rate over size, compile time and the roofline")
+    return parser.parse_args()
+
+
+def _measured(names: Sequence[str], quick: bool) -> list[Row]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    rows: list[Row] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task("", total=len(names))
+        for name in names:
+            measure: Any = importlib.import_module(f"benchmarks.{name}").measure
+            rows += measure(quick, lambda text: bar.update(task, description=text))
+            bar.advance(task)
+    return rows
+
+
+def _as_json(facts: Mapping[str, str], rows: Sequence[Row], quick: bool) -> dict[str, Any]:
+    return {"machine": dict(facts), "quick": quick, "rows": [row.as_dict() for row in rows]}
+
+
+def _show(facts: Mapping[str, str], rows: Sequence[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console, table = Console(width=None if sys.stdout.isatty() else 140), Table(box=None)
+    console.print(*(f"{name} {fact}" for name, fact in facts.items()), sep="\n", highlight=False)
+    for heading in ("", "figure", "median", "", "ratio", "to", "goal", ""):
+        table.add_column(heading, justify="right" if heading in ("median", "ratio", "goal") else "left")
+    group = ""
+    for row in rows:
+        table.add_row(row.group if row.group != group else "", row.name, f"{row.value:.3g}", row.unit,
+                      "" if row.ratio is None else f"{row.ratio:.2f}", row.against,
+                      "" if row.least is None else f"{row.least:g}", row.verdict)
+        group = row.group
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

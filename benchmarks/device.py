@@ -1,0 +1,78 @@
+"""A product on the CPU device through the user's call, beside NumPy, dpnp and torch where they are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from benchmarks.kernels import work_group_gemm
+from benchmarks.rows import Progress, Row
+from benchmarks.timing import interleaved, ratios
+
+_TILE: dict[str, Any] = {"BM": 64, "BN": 256, "BK": 32, "sg": (8, 4)}
+
+
+def measure(quick: bool, progress: Progress) -> list[Row]:
+    """Rows of f32 and bf16, at one size (quick) or several; none where dpnp, whose arrays are used, is missing."""
+    if importlib.util.find_spec("dpnp") is None:
+        progress("CPU device: dpnp is not installed")
+        return []
+    rows = []
+    for size in (1024,) if quick else (512, 1024, 2048):
+        for dtype in (np.float32, ml_dtypes.bfloat16):
+            progress(f"CPU device, {size}, {np.dtype(dtype).name}")
+            rows += _of_size(size, np.dtype(dtype), 3 if quick else 7)
+    return rows
+
+
+def _of_size(size: int, dtype: np.dtype[Any], rounds: int) -> list[Row]:
+    rng = np.random.default_rng(size)
+    a, b = (rng.integers(-3, 4, (size, size)).astype(np.float32) for _ in range(2))
+    runs: dict[str, Callable[[], object]] = {"NumPy": lambda: np.matmul(a, b), **_others(a, b)}
+    ours, result = _ours(a, b, dtype)
+    times = interleaved({"ours": ours, **runs}, rounds)
+    np.testing.assert_array_equal(result(), a @ b)
+    rows, rate = [], 2 * size**3 / median(times["ours"]) / 1e9
+    for other in runs:
+        ratio, spread = ratios(times, "ours", other)
+        goal = {("float32", "NumPy"): "cpu f32", ("float32", "dpnp"): "cpu f32 dpnp", ("bfloat16", "NumPy"): "cpu bf16"}
+        rows.append(Row("CPU device", f"{size}^3 {dtype.name}", rate, "GFLOP/s", ratio, f"{other}'s matmul in float32",
+                        goal.get((dtype.name, other), "") if size >= 1024 else "", size, spread))
+    return rows
+
+
+def _ours(a: Any, b: Any, dtype: np.dtype[Any]) -> tuple[Callable[[], object], Callable[[], Any]]:
+    """The launch on arrays of the device, until it is done; and what it gave."""
+    import dpnp
+
+    import xetile as xt
+
+    bits = dtype.itemsize == 2
+    held = [dpnp.asarray(x.astype(dtype).view(np.uint16) if bits else x, device="opencl:cpu") for x in (a, b)]
+    operands = [xt.view(x, xt.bf16) if bits else x for x in held]
+    c = dpnp.zeros(a.shape, dtype=np.float32, device="opencl:cpu")
+    launch = work_group_gemm[-(-a.shape[0] // _TILE["BM"]), -(-b.shape[1] // _TILE["BN"])]
+
+    def run() -> None:
+        launch(*operands, c, **_TILE)
+        c.sycl_queue.wait()
+
+    return run, lambda: dpnp.asnumpy(c)
+
+
+def _others(a: Any, b: Any) -> dict[str, Callable[[], object]]:
+    import dpnp
+
+    on_device = [dpnp.asarray(x, device="opencl:cpu") for x in (a, b)]
+    found: dict[str, Callable[[], object]] = {"dpnp": lambda: dpnp.matmul(*on_device).sycl_queue.wait()}
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        tensors = [torch.from_numpy(x) for x in (a, b)]
+        found["torch"] = lambda: torch.matmul(*tensors)
+    return found

@@ -1,0 +1,30 @@
+"""What every figure is held against, in one table: a ratio, of which more is better. CI fails under half of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The smallest ratio that is asked for, and of what to what."""
+
+    least: float
+    meaning: str
+
+
+GOALS: Mapping[str, Goal] = {
+    "numpy work-group": Goal(0.35, "\"numpy\" by tiles of 128 x 128, to NumPy's own matmul in float32"),
+    "numpy subgroup": Goal(0.2, "\"numpy\" by tiles of 32 x 64, to NumPy's own matmul in float32"),
+    "cpu f32": Goal(1.3, "the CPU device in f32, to NumPy's matmul"),
+    "cpu f32 dpnp": Goal(2.0, "the CPU device in f32, to dpnp.matmul"),
+    "cpu bf16": Goal(1.0, "the CPU device, bf16 into f32, to NumPy's matmul in float32"),
+    "compile": Goal(1.0, "60 ms, to the first compilation of a work-group product to OpenCL C"),
+    "trace": Goal(1.0, "10 ms, to its tracing"),
+    "linear": Goal(0.7, "compile time an operation: of few operations, to that of many"),
+    "import": Goal(1.0, "0.4 s, to import xetile in a new process"),
+    "launch": Goal(1.0, "10 us, to what a launch on known arrays takes longer than dpctl's own submit_async"),
+    "density": Goal(1.0, "dpas of a hot loop's instructions, to what hand-written kernels reach on that target"),
+    "prepared": Goal(1.0, "3 us, to what a prepared launch takes longer"),
+}

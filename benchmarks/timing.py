@@ -1,0 +1,28 @@
+"""Times of several things in one run, taken in turn, so that what disturbs the machine disturbs all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+
+Times = Mapping[str, list[float]]
+
+
+def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int) -> Times:
+    """Seconds of each run, ``rounds`` times in turn, after one of each that is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+    for _ in range(rounds):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - started)
+    return times
+
+
+def ratios(times: Times, ours: str, theirs: str) -> tuple[float, tuple[float, float]]:
+    """How often ours runs while theirs runs once: the median over the rounds, and the extremes."""
+    found = [other / own for own, other in zip(times[ours], times[theirs], strict=True)]
+    return median(found), (min(found), max(found))

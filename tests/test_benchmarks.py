@@ -1,0 +1,58 @@
+"""The frame of the benchmarks: what is compared, what fails, what is written. No time is asserted."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import __main__ as main
+from benchmarks import numpy_execution, plots, timing
+from benchmarks.rows import Row
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(0.36, "met"), (0.35, "met"), (0.2, "missed"), (0.17, "failed")])
+def test_only_less_than_half_of_a_goal_fails(ratio: float, verdict: str, monkeypatch: pytest.MonkeyPatch,
+                                             tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = Row("NumPy execution", "64^3", 5, "GFLOP/s", ratio, "matmul", "numpy work-group", 64)
+    assert row.verdict == verdict
+    monkeypatch.setattr(main, "_measured", lambda names, quick: [row, Row("x", "y", 1, "s")])
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--json", str(tmp_path / "rows.json")])
+    assert main.main() == (verdict == "failed")
+    out, error = capsys.readouterr()
+    assert verdict in out
+    assert ("under half of its goal: NumPy execution, 64^3" in error) == (verdict == "failed")
+    written = json.loads((tmp_path / "rows.json").read_text())
+    assert written["machine"]["cores"]
+    assert [row["verdict"] for row in written["rows"]] == [verdict, ""]
+
+
+def test_times_are_taken_in_turn_and_compared_round_by_round() -> None:
+    order: list[str] = []
+    times = timing.interleaved({"ours": lambda: order.append("ours"), "theirs": lambda: order.append("theirs")}, 3)
+    assert order == ["ours", "theirs"] * 4
+    assert [len(found) for found in times.values()] == [3, 3]
+    ratio, spread = timing.ratios({"ours": [1, 2, 4], "theirs": [2, 2, 2]}, "ours", "theirs")
+    assert (ratio, spread) == (1, (0.5, 2))
+
+
+def test_a_measure_checks_its_results_and_gives_rows() -> None:
+    rows = numpy_execution._of_size(256, np.dtype(np.float32), 1)
+    assert [row.name for row in rows] == ["256^3 float32, tiles of 128 x 128", "256^3 float32, tiles of 32 x 64"]
+    assert all(row.value > 0 and row.ratio and row.ratio > 0 for row in rows)
+
+
+@pytest.mark.parametrize("name", main.MEASURES)
+def test_every_measure_is_there(name: str) -> None:
+    assert callable(importlib.import_module(f"benchmarks.{name}").measure)
+
+
+def test_points_of_a_series_are_those_that_differ_in_size(tmp_path: Path) -> None:
+    rows = [Row("CPU device", f"{size}^3 float32", size / 10, "GFLOP/s", x=size) for size in (512, 1024)]
+    assert plots._series(rows) == {"CPU device: float32": {512: 51.2, 1024: 102.4}}
+
+    assert plots._lines(tmp_path / "rate.png", rows, "size", "GFLOP/s").stat().st_size > 1000
