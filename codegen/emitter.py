@@ -25,6 +25,8 @@ Rule = Callable[["Emitter", Any], None]
 
 CALL = "XETILE_CALL"
 """What stands before a function's type; a prelude may define it to keep calls as calls."""
+FILL = "XETILE_FILL"
+"""The same for functions that give their results through pointers, which fewer compilers can keep."""
 FETCH = "XETILE_FETCH"
 """What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
 _RESERVED = frozenset([
