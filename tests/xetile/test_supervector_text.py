@@ -412,7 +412,9 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
                            "does not say its sizes", "static shape"),
     "a scalar load": ("%w = load %S[%i, %i] : memref<4x8xf32>", "it takes a memref of a vector",
                       "vector_transfer_read"),
-    "sizes of a contraction": (CONTRACT, "has 16 elements in one operand and 8 in another", "same size"),
+    "sizes of a contraction": (CONTRACT,
+                               "iterator d2 has 16 elements in one vector and 8 in another: lhs 8x16, rhs 8x16",
+                               "same size"),
     "iterators": (CONTRACT.replace('"parallel", "reduction"', '"reduction", "reduction"').replace("8x16", "16x16")
                   .replace("%v, %v", "%x, %x"), "must be the reductions",
                   "product of matrices"),
@@ -422,6 +424,7 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
                 'vector<8x16xf32> into vector<8xf32>', "it is no product of two matrices", "tile_reduce"),
     "another kind": (CONTRACT.replace("iterator_types", "kind = #vector.kind<mul>, iterator_types"), "it combines "
                      "by mul", "leave kind out"),
+    "a loop that stands still": ("for %j = 0 to 4 step 0 { }", "the step of a loop is 0", "positive"),
     "a view that is left": ("%s = memref.subview %A[%i, 0] [4, 8] [1, 1] : memref<?x?xf32> to memref<4x8xf32>\n"
                             "  %w = vector.transfer_read %s[%i, %i], %p : memref<4x8xf32>, vector<4x8xf32>",
                             "may leave the view", "promise in_bounds"),

@@ -39,6 +39,7 @@ from xegpu.dialect.ops import (
     UpdateNdOffsetOp,
     desc_of,
     shape_of,
+    vector,
 )
 from xegpu.dialect.positions import IotaOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
@@ -164,7 +165,7 @@ class _Distributor(Rebuilder):
     def fragment(self, shape: Shape, lanes: LaneMap, element: Attribute) -> VectorType[Attribute]:
         """The vector type of a lane's share of a block."""
         try:
-            return VectorType(element, lanes.fragment(shape))
+            return vector(lanes.fragment(shape), element)
         except XeError as error:
             raise error.at(self.where()) from None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Block, Operation, SSAValue
@@ -9,6 +11,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.distribution import WgMap
 
+_without: WeakSet[SSAValue] = WeakSet()
+"""Vectors that were found to have no map: else a long chain of operations would be searched for every one of them."""
 _COLLAPSING = "xetile.tile_reduce"
 _TURNING = "xetile.tile_transpose"
 
@@ -19,15 +23,16 @@ def map_of(value: SSAValue) -> WgMap | None:
     Operations that carry no map hand on that of their vectors; what a loop carries has that of its first value.
     """
     seen: set[SSAValue] = set()
-    pending = [value]
+    pending, settled = [value], True
     while pending:
         current = pending.pop()
-        if current in seen or not isinstance(current.type, VectorType):
+        if current in seen or not isinstance(current.type, VectorType) or current in _without:
             continue
         seen.add(current)
         owner = current.owner
         if isinstance(owner, Block):
             pending += _first_value(current, owner)
+            settled = settled and owner.parent_op() is not None
             continue
         if isinstance(owner, (scf.ForOp, scf.IfOp)):
             pending += _carried_out(current, owner)
@@ -37,7 +42,14 @@ def map_of(value: SSAValue) -> WgMap | None:
         if owner.name in (_COLLAPSING, _TURNING):
             return _derived(owner)
         pending += owner.operands
+    if settled:
+        _without.update(seen)
     return None
+
+
+def forget() -> None:
+    """To be called when an operation is given a map after it was asked for one."""
+    _without.clear()
 
 
 def _said(operation: Operation) -> WgMap | None:
