@@ -139,12 +139,14 @@ class Scattered:
         offset: how far a lane's own does, in elements.
         element: the C type of an element.
         offset_type: that of the offset.
+        space: the address space.
     """
 
     base: str
     offset: str
     element: str
     offset_type: str = "int"
+    space: str = "global"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ def _word(emitter: Emitter, operand: Any) -> str:
 def _create(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
     source, element = emitter.values[operation.source], desc_of(operation.result).dtype.opencl
     base = source.name if isinstance(source, Array) else f"((global {element} *)({source}))"
-    emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element)
+    space = source.space if isinstance(source, Array) else "global"
+    emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element, space=space)
 
 
 def _update(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:
@@ -63,13 +64,15 @@ def _places(desc: Scattered, chunk: int) -> list[str]:
 
 
 def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
-    desc = desc_of(operation.desc)
+    desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     fragment, cache = emitter.fresh(operation.result), cache_hints.number(emitter, operation)
     active, padding = _active(emitter, operation.mask), elementwise.literal(operation.number, desc.dtype)
     otherwise = elementwise.stored(padding, desc.dtype)
-    places = _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size)
+    places = _places(where, ops.scatter_of(desc).chunk_size)
     type_, size = desc.dtype.opencl, desc.dtype.bytes
-    if cache:  # what is masked off must touch no memory
+    if where.space == "local":  # the predicated messages are of global memory
+        words = [f"({active} ? *({place}) : ({type_}){otherwise})" for place in places]
+    elif cache:  # what is masked off must touch no memory
         words = [f"({active} ? {cache_hints.load(emitter, type_, size, place, cache)} : ({type_}){otherwise})"
                  for place in places]
     else:
@@ -82,10 +85,13 @@ def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
 
 
 def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
-    desc = desc_of(operation.desc)
+    desc, where = desc_of(operation.desc), emitter.values[operation.desc]
     active, cache = _active(emitter, operation.mask), cache_hints.number(emitter, operation)
-    places = _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size)
+    places = _places(where, ops.scatter_of(desc).chunk_size)
     for place, word in zip(places, emitter.fragment(operation.value).words(), strict=True):
+        if where.space == "local":
+            emitter.line(f"if ({active}) *({place}) = {word};")
+            continue
         if cache:
             emitter.line(f"if ({active}) {cache_hints.store(emitter, desc.dtype.bytes, place, word, cache)};")
             continue
@@ -94,8 +100,10 @@ def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
 
 
 def _prefetch(emitter: Emitter, operation: ops.PrefetchOp) -> None:
-    """OpenCL's own prefetch, which is a load without a destination on Intel's GPUs."""
+    """OpenCL's own prefetch, which is a load without a destination on Intel's GPUs; shared local memory needs none."""
     desc, cache = desc_of(operation.desc), cache_hints.number(emitter, operation)
+    if emitter.values[operation.desc].space == "local":
+        return
     for place in _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size):
         call = cache_hints.prefetch(emitter, desc.dtype.bytes, place, cache) if cache else f"prefetch({place}, 1)"
         emitter.line(f"{call};")

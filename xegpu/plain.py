@@ -204,8 +204,11 @@ def _store(build: _Plain, operation: StoreNdOp) -> None:
 
 
 def _cast(build: _Plain, operation: ShapeCastOp) -> None:
-    """A cast from a row to what it is already is nothing."""
+    """A cast between a line and a row of two dimensions is nothing."""
     source, shape = build.get(operation.source), shape_of(operation.result)
+    if not build.of_lanes and source.form is None and (1, *shape) == shape_of(source.values[0]):
+        build.set(operation.result, source.values[0], ROW)
+        return
     if source.form == ROW and shape_of(source.values[0]) == shape:
         build.set(operation.result, source.values[0])
         return

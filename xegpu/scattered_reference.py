@@ -17,6 +17,7 @@ from xegpu.atomics import KINDS
 from xegpu.dialect import scattered as ops
 from xegpu.dialect.ops import desc_of
 from xegpu.dtypes import DType, of_mlir
+from xegpu.memrefs import is_shared
 from xegpu.scattered_memory import Array, Elements, block_elements
 
 
@@ -55,10 +56,20 @@ def made(machine: Any, operation: Any, source: Any, offsets: Any, dtype: DType) 
     """
     _, vector = operation.operands
     if isinstance(operation.operands[0].type, MemRefType):
-        return Elements(source, offsets)
+        return Elements(source, offsets + _of_group(machine, operation.operands[0].type, source, _rank(vector)))
     lowest = int(np.min(source))
     apart = machine.as_vector(np.asarray(source) - lowest, _rank(vector)) // dtype.bytes
     return Elements.at_address(lowest, dtype, offsets + apart)
+
+
+def _of_group(machine: Any, type_: Any, source: Array, rank: int) -> Any:
+    """Where the array of each instance's work-group begins in shared local memory, in elements; else 0."""
+    if not is_shared(type_):
+        return 0
+    ahead = source.ndim - len(type_.get_shape())
+    begins = sum(index * (stride // source.itemsize)
+                 for index, stride in zip(machine.work_group, source.strides[:ahead], strict=True))
+    return machine.as_vector(begins, rank)
 
 
 def _rank(value: Any) -> int:

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.descriptions import geometry
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, desc_of
+from xegpu.dialect.scattered import CreateTdescOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ShapeError, TargetError
 from xegpu.memrefs import is_shared, static_form
@@ -101,7 +102,10 @@ def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAt
     """
     found: dict[AllocOp, ArrayAttr[Any]] = {}
     makers = [operation for operation in function.walk() if isinstance(operation, CreateNdTdescOp)]
+    scattered = {array_of(operation.source) for operation in function.walk() if isinstance(operation, CreateTdescOp)}
     for allocation in allocations(function):
+        if allocation.memref in scattered:  # its elements are counted in the order in which they lie
+            continue
         mine = [maker for maker in makers if array_of(maker.source) is allocation.memref]
         panels = _best(allocation, mine, webs)
         if panels is not None and not panels.is_row_major:

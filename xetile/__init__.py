@@ -4,6 +4,9 @@ An author decorates a function with :func:`kernel`, works on tiles inside it, an
 ``kernel[grid](arrays)``; see ``docs/`` for the tutorial and the reference.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from codegen.devices import register_cpu_driver
 from xegpu.dtypes import bf16, f16, f32, f64, i1, i4, i8, i16, i32, i64, index, tf32, u4, u8, u16, u32, u64
 from xegpu.errors import (
@@ -61,7 +64,7 @@ from xetile.functions import (
 )
 from xetile.functions import round_even as round
 from xetile.gathers import atomic_rmw_tile, load_gather, store_scatter
-from xetile.grid import group_id, num_groups, subgroup_id
+from xetile.grid import group_id, grouped_id, num_groups, subgroup_id
 from xetile.kernel import Kernel, kernel
 from xetile.language import (
     full,
@@ -78,14 +81,16 @@ from xetile.language import (
     zeros,
 )
 from xetile.language import scalar_ as scalar
-from xetile.library import attention, grouped_matmul, int4_matmul, matmul, pack_int4, scaled_matmul
 from xetile.loops import range
-from xetile.parsing import parse
 from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
 from xetile.selection import where
 from xetile.shared import alloc_slm
 from xetile.synchronisation import barrier, fence, nbarrier
-from xetile.tuning import autotune, tune
+
+if TYPE_CHECKING:
+    from xetile.library import attention, grouped_matmul, int4_matmul, matmul, pack_int4, scaled_matmul  # type: ignore
+    from xetile.parsing import parse
+    from xetile.tuning import autotune, tune  # type: ignore
 
 __version__ = "0.1.0"
 
@@ -96,11 +101,30 @@ __all__ = [
     "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "alloc_slm", "asin",
     "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_place", "bf16", "bitcast", "cbrt",
     "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma",
-    "full", "group_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul",
-    "iota", "kernel", "load_gather", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
+    "full", "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile",
+    "int4_matmul", "iota", "kernel", "load_gather", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum",
+    "maxnum",
     "minimum", "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range",
     "round", "rsqrt", "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id",
     "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce",
     "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector",
     "view", "wg_map", "when", "where", "zeros",
 ]
+
+_LATER = {
+    **dict.fromkeys(("attention", "grouped_matmul", "int4_matmul", "matmul", "pack_int4", "scaled_matmul"), "library"),
+    **dict.fromkeys(("autotune", "tune"), "tuning"),
+    "parse": "parsing",
+}
+"""Names that many programs do not use, with the modules that they come from: those are imported on first use."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -5,9 +5,10 @@ from __future__ import annotations
 from xdsl.dialects import gpu
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 
-from xegpu.errors import RankError
+from xegpu.errors import ElementTypeError, RankError, ShapeError
+from xetile.functions import minimum
 from xetile.tracer import current
-from xetile.values import Scalar
+from xetile.values import Scalar, Value
 
 _DIMENSIONS = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)
 
@@ -36,6 +37,42 @@ def subgroup_id(d: int | None = None) -> Scalar:
     tracer.use_subgroup_axes()
     columns = tracer.subgroups[1]
     return linear // columns if d == 0 else linear % columns  # type: ignore[no-any-return]
+
+
+def grouped_id(rows: int) -> tuple[Scalar, Scalar]:
+    """Row and column of this work-group where the grid is walked in bands of ``rows`` rows, each band column by column.
+
+    Work-groups that run at the same time then share rows of A and columns of B in the cache: where a plain grid of
+    64 x 64 has 64 of them read one band of A and all of B, bands of 8 rows read 8 bands of A and 8 of B. Use it in the
+    place of ``group_id(0)`` and ``group_id(1)``, with the same grid of two numbers; each pair occurs once, whatever the
+    grid. The last band has the rows that are left over.
+
+    Args:
+        rows: rows of a band, a positive compile-time integer; 1 is the order of ``group_id``.
+
+    Returns:
+        the two run-time indices.
+
+    Raises:
+        ElementTypeError: ``rows`` is not an integer.
+        ShapeError: it is not positive.
+    """
+    where = current("xt.grouped_id").location()
+    if isinstance(rows, (bool, Value)) or not hasattr(rows, "__index__"):
+        shown = "a run-time number" if isinstance(rows, Value) else f"{rows!r:.40}"
+        raise ElementTypeError(f"xt.grouped_id takes a compile-time number of rows, not {shown}",
+                               "write m, n = xt.grouped_id(8), or pass a keyword-only parameter", where)
+    if rows < 1:
+        raise ShapeError(f"xt.grouped_id takes at least one row, not {rows}", "4 to 8 suit large matrices", where)
+    down, across = num_groups(0), num_groups(1)
+    linear = group_id(0) * across + group_id(1)
+    first = linear // (across * int(rows)) * int(rows)
+    height = minimum(down - first, int(rows))
+    within = linear - first * across
+    column = within // height
+    row = first + within - column * height
+    row.ssa.name_hint, column.ssa.name_hint = "grouped0", "grouped1"
+    return row, column
 
 
 def _dimension(d: int) -> DimensionAttr:

@@ -345,7 +345,7 @@ def test_a_library_without_the_function_is_another_one() -> None:
 
 
 def test_without_the_library_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sycl_compiler.importlib.metadata, "files", lambda _: [])
+    monkeypatch.setattr("importlib.metadata.files", lambda _: [])
     monkeypatch.setattr(sycl_compiler.sys, "prefix", str(tmp_path))
     assert not sycl_compiler.has_sycl_compiler()
     with pytest.raises(xt.ToolError, match=r'(?s)not installed.*pip install "xetile\[device\]"'):

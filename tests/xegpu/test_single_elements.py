@@ -95,7 +95,7 @@ def created(type_: str, offsets: str = "vector<16xindex>", base: str = "%A : mem
     (created("!xegpu.tensor_desc<16x5xf32, #xegpu.scatter_tdesc_attr<chunk_size = 5>>"), "chunk_size is 1, 2, 3, 4 or"),
     (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<chunk_size = 4>>"), "another shape"),
     (created("!xegpu.tensor_desc<16x4xf32, #xegpu.scatter_tdesc_attr<>>"), "another shape"),
-    (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<memory_scope = slm>>"), "not implemented yet"),
+    (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<memory_scope = slm>>"), "slm memory on"),
     (created("!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<memory_scope = far>>"), "global or slm, not far"),
     (created("!xegpu.tensor_desc<16xi1, #xegpu.scatter_tdesc_attr<>>"), "elements of i1"),
     (created("!xegpu.tensor_desc<16xf16, #xegpu.scatter_tdesc_attr<>>"), "cannot describe a"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -89,4 +90,151 @@ def test_lines_are_block_messages_without_checks(target: str) -> None:
     assert "checked" not in lowered.opencl
     assert "intel_sub_group_block_read_us2" in lowered.opencl
     report = lowered.report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+
+
+SCATTERED = """
+func.func @scattered(%mem_addr: uint64, %C: memref<64x16xui16>, %S: memref<16xi32>) {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %c128 = arith.constant 128 : index
+  %x = gpu.block_id x
+  %row = arith.muli %x, %c16 : index
+  %next = arith.addi %row, %c8 : index
+  %iota = xegpu.iota %c0 {axis = 1 : i64} : vector<1x16xindex>
+  %lanes = vector.shape_cast %iota : vector<1x16xindex> into vector<16xindex>
+  %eight = arith.constant dense<8> : vector<16xindex>
+  %first = arith.muli %lanes, %eight : vector<16xindex>
+  %ahead = arith.muli %x, %c128 : index
+  %group = vector.broadcast %ahead : index to vector<16xindex>
+  %mask = arith.constant dense<true> : vector<16xi1>
+  %four = arith.constant dense<4> : vector<16xindex>
+  %some = arith.cmpi ne, %lanes, %four : vector<16xindex>
+
+  %here = XeGPU.create_tdesc %mem_addr, %first :
+     \tuint64, Vector<16 x index>, into tensor_desc<16x8 x uint16, #scattered>
+  %tdesc_updated = XeGpu.update_offsets %here, %group:
+  \ttensor_desc<16x8xuint16, #scattered>, vector<16xindex>, into tensor_desc<16x8xuint16, #scattered>
+  XeGPU.prefetch %tdesc_updated: tensor_desc<16x8xuint16, #scattered>
+  %value = XeGPU.load_gather %tdesc_updated, %some {L1 = cached, L2 = uncached, transpose=[1,0]} :
+          tensor_desc<16x8xuint16, #Scattered>, vector<16xi1> -> vector<8x16xuint16>
+  %c = XeGPU.create_nd_tdesc %C, %row, %c0 : memref<64x16xui16>, index, index into tensor_desc<8x16xui16>
+  XeGPU.store_nd %value, %c : vector<8x16xui16>, tensor_desc<8x16xui16>
+
+  %slm = memref.alloc() : memref<256xui16, slm>
+  %at = memref.extract_aligned_pointer_as_index %slm : memref<256xui16, slm> -> index
+  %base_addr = arith.index_cast %at : index to i64
+  #tdesc_attr = !xegpu.tdesc_attr< memory_scope=slm, scattered=true, chunk_size_per_lane=8>
+  %scatter_tdesc_chunk = XeGPU.create_tdesc, %base_addr, %first
+\t\tuint64, vector<16xindex> into tensor_desc<16x8xuint16, #tdesc_attr>
+  XeGPU.store_scatter %value, %scatter_tdesc_chunk, %mask:
+     \t vector<8x16xuint16>, vector<16xi1>, tensor_desc<16x8xuint16, #tdesc_attr>
+  gpu.barrier
+  %line = XeGPU.create_nd_tdesc %base_addr, %c0 : uint64, index into tensor_desc<16xui16, memory_scope = slm>
+  %found = XeGPU.load_nd %line : tensor_desc<16xui16, memory_scope = slm> into vector<16xui16>
+  %found_row = vector.shape_cast %found : vector<16xui16> into vector<1x16xui16>
+  %d = XeGPU.create_nd_tdesc %C, %next, %c0 : memref<64x16xui16>, index, index into tensor_desc<1x16xui16>
+  XeGPU.store_nd %found_row, %d : vector<1x16xui16>, tensor_desc<1x16xui16>
+
+  %ones = arith.constant dense<1> : vector<16xi32>
+  %sums = XeGPU.create_tdesc %S, %lanes : memref<16xi32>, vector<16xindex> into tensor_desc<16xint32, #scattered>
+  %ret_value = XeGPU.atomic_rmw \u201caddi\u201d %ones, %sums, %some:
+          vector<16xint32>, tensor_desc<16xint32, #scattered>, vector<16xi1> to vector<16xint32>
+  func.return
+}
+"""
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place.target != "dg2"], ids=str)
+def test_single_elements(place: Place) -> None:
+    a = np.random.default_rng(7).integers(0, 999, (4, 16, 8)).astype(np.uint16)
+    kept, address = memory(a)
+    c, s = np.full((64, 16), 7, np.uint16), np.zeros(16, np.int32)
+    expected = c.copy()
+    for group in range(4):
+        block = a[group].T.copy()
+        block[:, 4] = 0
+        expected[16 * group:16 * group + 8] = block
+        expected[16 * group + 8] = block.T.reshape(-1)[:16]
+    where = kept.sycl_queue if place.where.startswith("opencl") else place.where
+    xt.parse(SCATTERED)["scattered"].on(where, target=place.target)[4,](address, c, s)
+    np.testing.assert_array_equal(c, expected)
+    np.testing.assert_array_equal(s, np.where(np.arange(16) == 4, 0, 4))
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_single_elements_are_messages(target: str) -> None:
+    require_ocloc()
+    specs = [np.uint64(64), xt.Spec((64, 16), "u16"), xt.Spec((16,), "i32")]
+    asm = str(xt.parse(SCATTERED)["scattered"].lower(*specs, target=target).isa())
+    assert "load.ugm" in asm
+    assert "store.slm" in asm
+    assert "load.slm" in asm
+    assert "atomic_iadd.ugm" in asm or "atomic_iinc.ugm" in asm
+
+
+GEMM = """
+func.func @gemm(%A: memref<24x48xbf16>, %mem_addr: uint64, %C: memref<24x80xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %c48 = arith.constant 48 : index
+  %c64 = arith.constant 64 : index
+  %x = gpu.block_id x
+  %y = gpu.block_id y
+  %m = arith.muli %x, %c8 : index
+  %n = arith.muli %y, %c16 : index
+  %tdesc_c = XeGPU.create_nd_tdesc %C, %m, %n : memref<24x80xf32>, index, index into tensor_desc<8x16xfloat>
+  %start = XeGPU.load_nd %tdesc_c : tensor_desc<8x16xfloat> into vector<8x16xfloat>
+  %tdesc_a = XeGPU.create_nd_tdesc %A, %m, %c0 : memref<24x48xbf16>, index, index into tensor_desc<8x16xbf16>
+  %tdesc_b = XeGPU.create_nd_tdesc %mem_addr, %c0, %n, %c48, %c64, %c64, %c1
+\t\t: uint64, index, index, index, index, index, index
+     \tinto tensor_desc<16x16xbf16>
+  %r:3 = scf.for %k = %c0 to %c48 step %c16 iter_args(%ta = %tdesc_a, %tb = %tdesc_b, %sum = %start)
+      -> (tensor_desc<8x16xbf16>, tensor_desc<16x16xbf16>, vector<8x16xfloat>) {
+    XeGPU.prefetch_nd %tb: tensor_desc<16x16xbf16>
+    %vector_a = XeGPU.load_nd %ta {L1_hint = uncached, L3_hint = uncached} :
+          tensor_desc<8x16xbf16> into vector<8x16xbf16>
+    %vector_b = XeGPU.load_nd %tb {packed} : tensor_desc<16x16xbf16> into vector<8x16x2xbf16>
+    %vector_c = XeGPU.dpas %vector_a, %vector_b, %sum:
+     vector<8x16xbf16>, vector<8x16x2xbf16>
+\t   into vector<8x16xfloat>
+    %na = XeGpu.update_nd_offset %ta, %c0, %c16 :
+  \t  tensor_desc<8x16xbf16>, index, index into tensor_desc<8x16xbf16>
+    %nb = XeGpu.update_nd_offset %tb, %c16, %c0 :
+  \t  tensor_desc<16x16xbf16>, index, index into tensor_desc<16x16xbf16>
+    scf.yield %na, %nb, %vector_c : tensor_desc<8x16xbf16>, tensor_desc<16x16xbf16>, vector<8x16xfloat>
+  }
+  XeGPU.fence {scope = "gpu",  memory_kind = "global", }
+  XeGPU.store_nd %r#2, %tdesc_c: vector<8x16xfloat>, tensor_desc<8x16xfloat>
+  func.return
+}
+"""
+NARROW = re.sub(r"16x16xbf16", "16x8xbf16", GEMM).replace("8x16xfloat", "8x8xfloat").replace(
+    "8x16x2xbf16", "8x8x2xbf16").replace("%n = arith.muli %y, %c16", "%n = arith.muli %y, %c8")
+"""The same for engines of eight lanes."""
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_gemm(place: Place) -> None:
+    text, columns = (NARROW, 8) if place.target == "dg2" else (GEMM, 16)
+    a, b, c = small(8, (24, 48)), small(9, (48, 64)), small(10, (24, 80), np.float32)
+    kept, address = memory(b)
+    expected = c.copy()
+    expected[:, :64] += a.astype(np.float32) @ b.astype(np.float32)
+    where = kept.sycl_queue if place.where.startswith("opencl") else place.where
+    xt.parse(text)["gemm"].on(where, target=place.target)[3, 64 // columns](a, address, c)
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg", "dg2"])
+def test_gemm_is_machine_code(target: str) -> None:
+    require_ocloc()
+    specs = [xt.Spec((24, 48), "bf16"), np.uint64(64), xt.Spec((24, 80), "f32")]
+    report = xt.parse(NARROW if target == "dg2" else GEMM)["gemm"].lower(*specs, target=target).report()
+    found = report.mix.whole.categories
+    assert found["dpas"] >= 1
+    assert target == "dg2" or (found["load_block2d"] >= 2 and found["store_block2d"] == 1)
     assert (report.spill_size, report.private_size) == (0, 0)

@@ -72,6 +72,11 @@ EXAMPLES = {
      \tuint64, Vector<16 x index>, into tensor_desc<16 x uint8, #scattered>""",
                             f"{ADDRESS}, %offsets: vector<16xindex>",
                             (("%offsets}", "%offsets", "its types are missing"),)),
+    "create_tdesc of chunks": Example(
+        SLM.replace("bf16", "ui16").replace("%mem_addr", "%base_addr") + """
+  #tdesc_attr = !xegpu.tdesc_attr< memory_scope=slm, scattered=true, chunk_size_per_lane=8>
+  %scatter_tdesc_chunk = XeGPU.create_tdesc, %base_addr, %offsets
+\t\tuint64, vector<16xindex> into tensor_desc<16x8xuint16, #tdesc_attr>""", "%offsets: vector<16xindex>"),
     "load_gather": Example(
         """  %result0 = XeGPU.load_gather %scatter_tdesc0, %mask {L1_hint = cached, L2_hint = uncached} :
         \t  tensor_desc<16xuint8, #Scattered>, vector<16xi1> into vector<16xuint8>""",
@@ -98,6 +103,10 @@ EXAMPLES = {
     "fence": Example('  XeGPU.fence {scope = "gpu",  memory_kind = "global", }'),
 }
 TABLE = {
+    "create_tdesc": Example(SLM + "%scatter_tdesc1 = XeGPU.create_tdesc %mem_addr, %offset: int64, "
+                            "Vector<16 x index> -> tensor_desc<16 x bf16, #scattered, memory_scope=slm, "
+                            "chunk_size_per_lane=1> ",
+                            "%offset: vector<16xindex>"),
     "load_gather": Example("%result = XeGPU.load_gather %scatter_tdesc2, %mask {L1 = cached, L2 = uncached, "
                            "transpose=[1,0]} : tensor_desc<16x8xbf16, #Scattered>, vector<16xi1> -> vector<8x16xbf16>",
                            "%scatter_tdesc2: tensor_desc<16x8xbf16, #scattered>, %mask: vector<16xi1>"),

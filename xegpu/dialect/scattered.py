@@ -36,6 +36,7 @@ from xegpu.dialect.vectors import IntegersAttr, integers, values_of
 from xegpu.dtypes import DType, i4, index, u4
 from xegpu.dtypes import i1 as i1_type
 from xegpu.layouts import LaneMap
+from xegpu.memrefs import array_at, is_shared
 
 LANES = (1, 2, 4, 8, 16, 32)
 CHUNKS = (1, 2, 3, 4, 8)
@@ -113,9 +114,6 @@ def _check_desc(desc: TensorDesc) -> None:
         raise VerifyException(f"chunk_size is 1, 2, 3, 4 or 8, not {scatter.chunk_size}\nuse several descriptors")
     if scatter.memory_scope not in SCOPES:
         raise VerifyException(f"memory_scope is global or slm, not {scatter.memory_scope}\ndrop it for global memory")
-    if scatter.memory_scope != "global":
-        raise VerifyException(f"descriptors of {scatter.memory_scope} memory are not implemented yet\n"
-                              "use memory_scope = global")
     if desc.shape[1:] != ((scatter.chunk_size,) if scatter.chunk_size > 1 else ()):
         raise VerifyException(f"a descriptor of {desc.shape[0]} lanes with chunks of {scatter.chunk_size} has another "
                               f"shape than {list(desc.shape)}\nits shape is the lanes, then chunk_size if that is "
@@ -143,8 +141,15 @@ class CreateTdescOp(IRDLOperation):
         super().__init__(operands=[source, offsets], result_types=[result])
 
     def verify_(self) -> None:
-        desc, source = desc_of(self.result), self.source.type
+        array = array_at(self.source) or self.source
+        desc, source = desc_of(self.result), array.type
         _check_desc(desc)
+        scope = "slm" if is_shared(source) else "global"
+        if scatter_of(desc).memory_scope != scope:
+            hint = f"use memory_scope = {scope}" if isinstance(source, MemRefType) else \
+                "an address in shared local memory is that of an array there: take it with " \
+                "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
+            raise VerifyException(f"a descriptor of {scatter_of(desc).memory_scope} memory on {source}\n{hint}")
         check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
         if isinstance(source, MemRefType) and source.element_type != desc.element_type:
             raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {source}")
@@ -276,6 +281,9 @@ class AtomicRMWOp(IRDLOperation):
 
     def verify_(self) -> None:
         desc = desc_of(self.desc)
+        if scatter_of(desc).memory_scope != "global":
+            raise VerifyException("atomic updates of shared local memory are not implemented yet\n"
+                                  "update an array in global memory")
         if scatter_of(desc).chunk_size > 1:
             raise VerifyException("atomic updates take one element a lane\nuse chunk_size = 1")
         check_kind(self.kind.data, desc.dtype)

@@ -29,6 +29,7 @@ from xegpu import layouts
 from xegpu.dialect import ops as present
 from xegpu.dialect import scattered
 from xegpu.dialect.attributes import DescriptorType, TensorDescType
+from xegpu.dialect.hints import hinted
 from xegpu.dialect.ops import desc_of
 from xegpu.dialect.synchronisation import FenceOp
 from xegpu.dialect.vectors import ShapeCastOp
@@ -138,7 +139,7 @@ def _store(build: _Import, operation: ops.StoreNdOp) -> None:
     if lanes is not None and isinstance(value.form, LaneMap) and value.form != lanes:
         rows, columns = desc_of(desc).shape
         stored = build.emit(present.ConvertLayoutOp(stored, value.form, lanes, (rows, columns)))
-    build.emit(present.StoreNdOp(stored, desc))
+    build.emit(hinted(present.StoreNdOp(stored, desc), operation))
 
 
 def _dpas(build: _Import, operation: ops.DpasOp) -> None:

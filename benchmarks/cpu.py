@@ -1,0 +1,154 @@
+"""The target cpu beside NumPy and dpnp: square products, an epilogue, sizes that fit no tile, and bytes.
+
+    python benchmarks/cpu.py [rounds]
+
+Everything that is compared runs in turn, and what is compared are medians: other work disturbs all alike.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import dpctl
+import dpnp
+import ml_dtypes
+import numpy as np
+
+import xetile as xt
+
+SQUARE = 2048
+ODD = ((1000, 1000, 1000), (1, 4096, 4096), (4096, 17, 4096), (4096, 4096, 17))
+"""M, N and K of products that fit no tile."""
+
+
+@xt.kernel
+def product(A: Any, B: Any, bias: Any, C: Any, *, BM: int = 256, BN: int = 256, BK: int = 32,
+            sg: tuple[int, int] = (8, 4), gelu: bool = False, acc: Any = xt.f32) -> None:
+    """C = A @ B by the tiles of work-groups; with ``gelu`` that of the sum with a bias."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    rows, columns = BM // sg[0], BN // sg[1]
+    map_c = xt.wg_map(sg_layout=sg, sg_data=(rows, columns))
+    a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=xt.wg_map(sg_layout=sg, sg_data=(rows, BK)))
+    b = xt.init_tile(B, (0, n), (BK, BN), wg_map=xt.wg_map(sg_layout=sg, sg_data=(BK, columns)))
+    total = xt.zeros((BM, BN), acc, wg_map=map_c)
+    for _ in xt.range(0, A.shape[1], BK):
+        total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    if gelu:
+        row = xt.load_tile(xt.init_tile(bias, (0, n), (1, BN), wg_map=xt.wg_map(sg, (1, columns))))
+        total = total + xt.tile_broadcast(row, (BM, BN), wg_map=map_c)
+        total = total * 0.5 * (1.0 + xt.erf(total * 0.7071067811865476))
+    xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure.
+
+    Attributes:
+        name: what ran.
+        rate: GFLOP/s, the median.
+        bytes: GB/s of all three arrays, each counted once.
+        ratios: rate over that of what it is compared with, by name.
+    """
+
+    name: str
+    rate: float
+    bytes: float
+    ratios: Mapping[str, float]
+
+
+def measure_cpu(rounds: int = 7, size: int = SQUARE) -> list[Measured]:
+    """All figures of the target cpu; results are compared with NumPy's before anything is timed.
+
+    Args:
+        rounds: how often each runs.
+        size: rows and columns of the square products.
+    """
+    queue = dpctl.SyclQueue("opencl:cpu")
+    square = (size, size, size)
+    figures = [_products(queue, square, np.dtype(kind), rounds)
+               for kind in (np.float32, ml_dtypes.bfloat16, np.float16, np.int8)]
+    return [*figures, _epilogue(queue, size, rounds),
+            *(_products(queue, shape, np.dtype(np.float32), rounds) for shape in ODD)]
+
+
+def _tile(m: int, n: int) -> dict[str, Any]:
+    """The constants that a user gives: large tiles, but not much larger than C."""
+    if m == 1:
+        return {"BM": 1, "BN": 256, "sg": (1, 1)}
+    return {"BM": 256, "BN": 32, "sg": (8, 1)} if n < 64 else {"BM": 256, "BN": 256, "sg": (8, 4)}
+
+
+def _products(queue: Any, shape: tuple[int, int, int], kind: np.dtype[Any], rounds: int) -> Measured:
+    m, n, k = shape
+    rng = np.random.default_rng(m + n + k)
+    a, b = (rng.integers(-4, 5, size).astype(np.float32) for size in ((m, k), (k, n)))
+    ours, found = _ours(queue, a, b, kind, **_tile(m, n))
+    on_device = [dpnp.asarray(x, sycl_queue=queue) for x in (a, b)]
+    times = _in_turn({"ours": ours, "NumPy float32": lambda: np.matmul(a, b),
+                      "dpnp float32": lambda: dpnp.matmul(*on_device).sycl_queue.wait()}, rounds)
+    np.testing.assert_array_equal(found(), a @ b)
+    moved = (m * k + k * n) * kind.itemsize + m * n * 4
+    ratios = {name: median(t) / median(times["ours"]) for name, t in times.items() if name != "ours"}
+    seconds = median(times["ours"])
+    return Measured(f"{m} x {n} x {k} {kind.name}", 2e-9 * m * n * k / seconds, 1e-9 * moved / seconds, ratios)
+
+
+def _epilogue(queue: Any, size: int, rounds: int) -> Measured:
+    """A product with bias and GELU, beside the same without."""
+    rng = np.random.default_rng(size)
+    a, b = (rng.standard_normal((size, size)).astype(np.float32) for _ in range(2))
+    kind = np.dtype(np.float32)
+    plain, fused = (_ours(queue, a, b, kind, **_tile(size, size), gelu=gelu)[0] for gelu in (False, True))
+    times = _in_turn({"fused": fused, "plain": plain}, rounds)
+    seconds, alone = median(times["fused"]), median(times["plain"])
+    return Measured(f"{size}^3 float32, bias and GELU", 2e-9 * size**3 / seconds, 12e-9 * size**2 / seconds,
+                    {"without": alone / seconds})
+
+
+def _ours(queue: Any, a: Any, b: Any, kind: np.dtype[Any],
+          **constants: Any) -> tuple[Callable[[], None], Callable[[], Any]]:
+    """A launch on arrays of the device, until it is done; and what it gave. dpnp has no bf16: the bits travel."""
+    bits = kind == ml_dtypes.bfloat16
+    held = [dpnp.asarray(x.astype(kind).view(np.uint16) if bits else x.astype(kind), sycl_queue=queue) for x in (a, b)]
+    operands = [xt.view(x, xt.bf16) if bits else x for x in held]
+    acc = xt.i32 if kind == np.int8 else xt.f32
+    c = dpnp.zeros((a.shape[0], b.shape[1]), dtype=np.int32 if kind == np.int8 else np.float32, sycl_queue=queue)
+    bias = dpnp.zeros((1, b.shape[1]), dtype=np.float32, sycl_queue=queue)
+    launch = product.on(queue)[-(-a.shape[0] // constants["BM"]), -(-b.shape[1] // constants["BN"])]
+
+    def run() -> None:
+        launch(*operands, bias, c, acc=acc, **constants)
+        queue.wait()
+
+    return run, lambda: dpnp.asnumpy(c)
+
+
+def _in_turn(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each run; the first of each, which compiles, is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+    for _ in range(rounds):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - started)
+    return times
+
+
+def main() -> None:
+    """Measure and print."""
+    for figure in measure_cpu(int(sys.argv[1]) if len(sys.argv) > 1 else 7):
+        ratios = ", ".join(f"{ratio:.2f} x {name}" for name, ratio in figure.ratios.items())
+        print(f"{figure.name:<34} {figure.rate:7.1f} GFLOP/s {figure.bytes:6.1f} GB/s   {ratios}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
