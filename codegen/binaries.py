@@ -9,7 +9,6 @@ builds anew. A Level Zero driver keeps what it built itself (NEO_CACHE_PERSISTEN
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import platform
 import sys
 from collections.abc import Mapping
@@ -87,6 +86,8 @@ def can_keep(queue: Queue) -> bool:
 
 def versions() -> str:
     """The releases of what programs are built and loaded by."""
+    import importlib.metadata
+
     found = []
     for package in ("dpctl", "intel-sycl-rt", "intel-opencl-rt"):
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 from collections.abc import Iterator
 from ctypes import byref, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from functools import cache
@@ -49,6 +48,8 @@ def opencl_library() -> Any:
 
 def _installed_by_pip() -> Iterator[str]:
     """The loader that dpctl itself uses comes with its run-time packages."""
+    import importlib.metadata
+
     for package in ("intel-cmplr-lib-rt", "intel-cmplr-lib-ur", "intel-opencl-rt", "intel-sycl-rt"):
         try:
             files = importlib.metadata.files(package) or []

@@ -25,6 +25,8 @@ Rule = Callable[["Emitter", Any], None]
 
 CALL = "XETILE_CALL"
 """What stands before a function's type; a prelude may define it to keep calls as calls."""
+FILL = "XETILE_FILL"
+"""The same for functions that give their results through pointers, which fewer compilers can keep."""
 FETCH = "XETILE_FETCH"
 """What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
 _RESERVED = frozenset([
@@ -88,6 +90,7 @@ class Emitter:
         self.block: Block | None = None
         self._place = self._printed = ""
         self._names: set[str] = set(_RESERVED)
+        self._tried: dict[str, int] = {}  # numbers below these are taken
 
     def line(self, text: str) -> None:
         """Append a line, and before it the author's line if it is another than that of the line above."""
@@ -99,10 +102,11 @@ class Emitter:
     def name(self, hint: str | None) -> str:
         """A new variable name, like ``hint``."""
         stem = re.sub(r"\W", "_", hint or "v").strip("_") or "v"
-        candidate, number = stem, 0
-        while candidate in self._names:
+        joint = "_" if stem[-1].isdigit() else ""
+        number = self._tried.get(stem, 0)
+        while (candidate := f"{stem}{joint}{number}" if number else stem) in self._names:
             number += 1
-            candidate = f"{stem}{number}" if not stem[-1].isdigit() else f"{stem}_{number}"
+        self._tried[stem] = number
         self._names.add(candidate)
         return candidate
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from codegen import truth
-from codegen.emitter import CALL, Emitter
+from codegen.emitter import CALL, FILL, Emitter
 from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
 from xegpu import layouts
 from xegpu.cooperative import component_place
@@ -191,7 +191,7 @@ def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
     """How a function that reads a block into variables begins."""
     dtype = block.desc.dtype.opencl
     results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
-    return [f"{CALL} static void {block.function(kind)}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
+    return [f"{FILL} static void {block.function(kind)}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
             f"  global const {dtype} *first = base + y * (long)pitch + x;"]
 
 
@@ -322,7 +322,8 @@ def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     block = _block_of(emitter, ops.desc_of(operation.desc))
     fragment = truth.to_memory(emitter, emitter.fragment(operation.value))
     if fragment.per_lane != 1:
-        raise TargetError("a packed fragment cannot be stored element by element")
+        raise TargetError("a block cannot be stored through a descriptor that others are loaded through in words",
+                          "make a descriptor of its own for what is stored")
     for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):
         emitter.function(_store_function(piece, fragment))
         emitter.line(f"{piece.function('store')}({_arguments(emitter, operation.desc, *piece.at)}, {name});")

@@ -18,7 +18,7 @@ from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
 from codegen.inside import Inside
 from codegen.unrolling import ROLLED, steps_of, trips_of
 from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, StoreNdOp
+from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dtypes import of_mlir
 from xegpu.loop_options import UNROLL
 from xegpu.origins import makings
@@ -45,7 +45,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     text = _Text(loop, counter, step, 1, held, variables, outside)
     steps, trips, asked = steps_of(loop, emitter.target), trips_of(loop), UNROLL in loop.attributes
     far = f"{counter} += {_times(steps, step)}"
-    if _peels(emitter, loop) and _peeled(emitter, replace(text, steps=steps), start, stop, far):
+    if _peels(loop) and _peeled(emitter, replace(text, steps=steps), start, stop, far):
         _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
     elif steps == 1 or (asked and trips is not None and trips % steps == 0):
         _steps(emitter, replace(text, steps=steps), f"int {counter} = {start}; {counter} < {stop}; {far}")
@@ -59,13 +59,14 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         value.become(emitter, result)
 
 
-def _peels(emitter: Emitter, loop: scf.ForOp) -> bool:
+def _peels(loop: scf.ForOp) -> bool:
     """Whether a loop is written twice, first for blocks that lie inside: a straight one of products without block IO.
 
     A barrier must be one and the same for all subgroups, and they may leave the first loop at different times.
     """
     body = loop.body.block.ops
-    return not emitter.target.block_io and any(isinstance(operation, DpasOp) for operation in body) and all(
+    ways = {desc_of(operation.desc).block.access for operation in body if isinstance(operation, LoadNdOp)}
+    return "block" not in ways and any(isinstance(operation, DpasOp) for operation in body) and all(
         isinstance(operation, _STAYS) or (operation.has_trait(Pure) and not operation.regions) for operation in body)
 
 

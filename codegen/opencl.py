@@ -36,7 +36,7 @@ from codegen import (
     truth,
 )
 from codegen.batches import matrix
-from codegen.emitter import CALL, FETCH, Emitter, Rule, atom
+from codegen.emitter import CALL, FETCH, FILL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from codegen.pressure import live_bytes
 from xegpu import barriers
@@ -121,7 +121,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
 
 def _pragmas(text: str) -> list[str]:
     lines = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if "half" in text else []
-    defined = [name for word, name in ((CALL, CALL), (FETCH, f"{FETCH}(pointer)")) if word in text]
+    defined = [name for word, name in ((CALL, CALL), (FILL, FILL), (FETCH, f"{FETCH}(pointer)")) if word in text]
     lines += [f"#ifndef {name.partition('(')[0]}\n#define {name}\n#endif\n" for name in defined]
     return [*lines, "\n"] if defined else lines
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from math import prod
 
-from xdsl.dialects import func, ub
+from xdsl.dialects import func, scf, ub
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from xegpu.dialect.ops import DpasOp, MadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.dtypes import of_mlir
 
@@ -25,21 +27,34 @@ def live_bytes(function: func.FuncOp) -> int:
     return _peak(function.body.block)
 
 
+def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
+    """The most bytes of fragments that a loop with products carries from step to step, and that loop."""
+    loops = [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
+             and any(isinstance(operation, (DpasOp, MadOp)) for operation in loop.walk())]
+    sizes = [(sum(_bytes(value) for value in loop.iter_args), loop) for loop in loops]
+    return max(sizes, key=lambda entry: entry[0], default=(0, None))
+
+
 def _peak(block: Block) -> int:
     """The most that is alive inside a block; what lives through it from outside is not counted."""
     last = _last_uses(block)
-    alive = {value: size for value in block.args if (size := _bytes(value)) and value in last}
-    peak = sum(alive.values())
+    ends: dict[Operation, list[SSAValue]] = defaultdict(list)
+    for value, operation in last.items():
+        ends[operation].append(value)
+    alive: dict[SSAValue, int] = {}
+    alive |= {value: size for value in block.args if (size := _bytes(value)) and value in last}
+    total = peak = sum(alive.values())
     for operation in block.ops:
-        within = [_peak(inner) for region in operation.regions for inner in region.blocks]
-        carried = {value for value in operation.operands if within}
-        through = sum(size for value, size in alive.items() if value not in carried)
-        peak = max(peak, through + max(within, default=0))
-        for value in [value for value in alive if last[value] is operation]:
-            del alive[value]
+        if within := [_peak(inner) for region in operation.regions for inner in region.blocks]:
+            carried = sum(alive.get(value, 0) for value in {*operation.operands})
+            peak = max(peak, total - carried + max(within))
+        for value in ends[operation]:
+            total -= alive.pop(value, 0)
         if not isinstance(operation, (*_VIEWS, *_FREE)):
-            alive |= {value: size for value in operation.results if (size := _bytes(value)) and value in last}
-        peak = max(peak, sum(alive.values()))
+            made = {value: size for value in operation.results if (size := _bytes(value)) and value in last}
+            alive |= made
+            total += sum(made.values())
+        peak = max(peak, total)
     return peak
 
 

@@ -28,6 +28,9 @@ _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
 _CALL = ("XETILE_CALL", "__attribute__((noinline))")
 """The CPU's compiler takes seven times as long where every load of an edge is inlined."""
+_FILL = ("XETILE_FILL", "__attribute__((noinline))")
+"""The same, for the OpenCL driver alone: where SYCL's compiler kept such a call, a lane read what another had written
+later in the text."""
 _ROLLED = "XETILE_ROLLED"
 """Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
 _FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer)")
@@ -136,7 +139,7 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 def opencl_for_cpu(text: str) -> str:
     """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
-    return _defined(_FETCH) + _portable(text)
+    return _defined(_FETCH) + _defined(_FILL) + _portable(text)
 
 
 def _portable(text: str) -> str:

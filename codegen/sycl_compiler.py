@@ -5,7 +5,6 @@ It is DPC++'s run-time compiler, the library ``libsycl-jit.so``; :mod:`codegen.s
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import subprocess
 import sys
@@ -32,6 +31,8 @@ def find_sycl_compiler() -> Path:
     Raises:
         ToolError: it is not installed beside this Python.
     """
+    import importlib.metadata
+
     try:
         installed = [Path(str(file.locate())).resolve() for file in importlib.metadata.files(_PACKAGE) or []
                      if file.name == _LIBRARY]

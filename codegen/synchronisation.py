@@ -64,12 +64,13 @@ def _init(emitter: Emitter, operation: InitNbarrierOp) -> None:
 
 
 def _arrive(emitter: Emitter, operation: NbarrierArriveOp) -> None:
+    """A fence and a signal; all fences are of one order, since LLVM makes one of those that stand in two branches."""
     flags, named = _flags(operation), emitter.values[operation.nbarrier]
     if named is None:
         emitter.line(f"intel_work_group_barrier_arrive({flags or '0'});")
         return
     if flags:
-        emitter.line(f"atomic_work_item_fence({flags}, memory_order_release, memory_scope_work_group);")
+        emitter.line(f"atomic_work_item_fence({flags}, memory_order_acq_rel, memory_scope_work_group);")
     emitter.line(f"{named[0]};")
 
 
@@ -80,7 +81,7 @@ def _wait(emitter: Emitter, operation: NbarrierWaitOp) -> None:
         return
     emitter.line(f"{named[1]};")
     if flags:
-        emitter.line(f"atomic_work_item_fence({flags}, memory_order_acquire, memory_scope_work_group);")
+        emitter.line(f"atomic_work_item_fence({flags}, memory_order_acq_rel, memory_scope_work_group);")
 
 
 def _flags(operation: Operation) -> str:

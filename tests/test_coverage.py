@@ -15,11 +15,13 @@ import xetile as xt
 from xegpu import dtypes
 from xegpu.dtypes import DType
 
+pytestmark = pytest.mark.unoptimised
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.stem.removeprefix("coverage-"): path.read_text()
          for path in sorted((ROOT / "docs").glob("coverage-*.md"))}
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
-_LEAST = {"xetile": 60}
+_LEAST = {"xetile": 60, "xegpu": 60}
 """Rows that a page has at least; 20 where nothing else is said."""
 
 

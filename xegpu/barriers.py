@@ -59,6 +59,20 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
             raise ShapeError(f"barrier {init.id} of {most} that are allocated", f"allocate {init.id + 1}", place(init))
     if inits:
         _Walk(kind).function(function)
+        _check_all_come_by(function, subgroups)
+
+
+def _check_all_come_by(function: func.FuncOp, subgroups: int) -> None:
+    """A barrier that all subgroups come by is one of all; only an id of the run time can divide them into groups."""
+    elsewhere = apart(function)
+    for step in (op for op in function.walk() if isinstance(op, NbarrierOp)):
+        init = init_of(step)
+        if init.id is not None and step not in elsewhere and init.participants != subgroups:
+            raise ShapeError(f"all {subgroups} subgroups of the work-group come by this barrier, and it has "
+                             f"{init.participants} participants", f"give {subgroups} participants, an id that differs "
+                             "between groups, such as xt.subgroup_id() // 2, or put it under a condition on "
+                             "subgroup_id",
+                             place(step))
 
 
 @dataclass
@@ -147,8 +161,12 @@ def _inits(function: func.FuncOp) -> list[InitNbarrierOp]:
 
 
 def in_step(function: func.FuncOp, subgroups: int) -> bool:
-    """Whether all subgroups of a work-group pass all named barriers together, so that they may run in lock step."""
-    return not apart(function) and all(init.participants == subgroups for init in _inits(function))
+    """Whether all subgroups of a work-group pass all named barriers together, so that they may run in lock step.
+
+    One that stands for all, in a kernel whose tiles are not dealt yet, does so.
+    """
+    same = all(init.participants == subgroups for init in _inits(function))
+    return subgroups == 1 or (same and not apart(function))
 
 
 def check_target(function: func.FuncOp, target: Target) -> None:

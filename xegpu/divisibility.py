@@ -7,6 +7,7 @@ known to be such a multiple has to be reached another way.
 from __future__ import annotations
 
 from math import gcd
+from weakref import WeakKeyDictionary
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -15,6 +16,8 @@ from xdsl.ir import BlockArgument, SSAValue
 from xegpu.dialect.ops import CreateNdTdescOp, UpdateNdOffsetOp
 
 Known = dict[SSAValue, int]
+_proved: WeakKeyDictionary[SSAValue, dict[int, int]] = WeakKeyDictionary()
+"""What holds of moved descriptors without any assumption, by axis: a chain of moves would else be walked for each."""
 
 
 def multiple_of(value: SSAValue, assumed: Known | None = None, axis: int = -1) -> int:
@@ -46,8 +49,15 @@ def multiple_of(value: SSAValue, assumed: Known | None = None, axis: int = -1) -
     if isinstance(owner, CreateNdTdescOp):
         return multiple_of(owner.offsets[axis], known)
     if isinstance(owner, UpdateNdOffsetOp):
-        return gcd(multiple_of(owner.desc, known, axis), multiple_of(owner.offsets[axis], known))
+        return _of_moved(owner, known, axis)
     return 1
+
+
+def _of_moved(move: UpdateNdOffsetOp, known: Known, axis: int) -> int:
+    proved = _proved.setdefault(move.result, {}) if not known else {}
+    if axis not in proved:
+        proved[axis] = gcd(multiple_of(move.desc, known, axis), multiple_of(move.offsets[axis], known))
+    return proved[axis]
 
 
 def _of_argument(loop: scf.ForOp, index: int, known: Known, axis: int) -> int:

@@ -7,7 +7,8 @@ became.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -20,6 +21,8 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.constants import number as number
 from xegpu.control_flow import check_branches
 from xegpu.dialect.attributes import SourceLocation
+from xegpu.dialect.ops import DpasOp, MadOp, StoreNdOp, UpdateNdOffsetOp, vector
+from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.errors import Location, ShapeError, XeError
 
 _INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
@@ -27,7 +30,19 @@ _INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.FloorDivSIOp: lambda a, b: a // b, arith.AndIOp: lambda a, b: a & b, arith.ShRSIOp: lambda a, b: a >> b,
 }
 
+_JUDGED_BY_TYPES = frozenset({DpasOp, MadOp, StoreNdOp, UpdateNdOffsetOp, ExtractStridedSliceOp})
+"""Operations of which a kernel has many that are alike, and whose verifiers look at types and properties only."""
 _Number = TypeVar("_Number")
+
+
+class _Valid(threading.local):
+    """What the rewrite of a thread made and need not verify: that takes longer than all the rest of a rewrite."""
+
+    def __init__(self) -> None:
+        self.operations: set[Operation] = set()
+
+
+_valid = _Valid()
 
 
 @dataclass(frozen=True)
@@ -147,7 +162,7 @@ class Rebuilder:
     def part_type(whole: Attribute, like: Attribute) -> Attribute:
         """The type of a part of a result: the shape of an operand's part, the element type of the result."""
         if isinstance(whole, VectorType) and isinstance(like, VectorType):
-            return VectorType(whole.element_type, like.get_shape())
+            return vector(like.get_shape(), whole.element_type)
         return whole
 
     def retyped(self, operation: Operation, type_: Attribute, form: Any = None) -> None:
@@ -156,9 +171,11 @@ class Rebuilder:
         self.set(operation.results[0], copied.results[0], form)
 
     def _like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
-        copied = type(operation).create(operands=list(operands), result_types=list(types),
-                                        properties=dict(operation.properties), attributes=dict(operation.attributes))
+        copied = type(operation).create(operands=operands, result_types=types, properties=operation.properties,
+                                        attributes=operation.attributes, location=operation.location)
         self.emit(copied)
+        if _same([value.type for value in operands], operation.operands) and _same(types, operation.results):
+            _valid.operations.add(copied)
         return copied
 
     def loop(self, loop: scf.ForOp) -> None:
@@ -247,6 +264,7 @@ class Rebuilder:
         """An index constant, kept at the head of the kernel."""
         if value not in self._constants:
             operation = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            _valid.operations.add(operation)
             self._at_head(operation)
             self._constants[value] = operation.result
         return self._constants[value]
@@ -275,6 +293,7 @@ class Rebuilder:
         known = next((scope[key] for scope in self._known if key in scope), None)
         if known is None:
             made = kind.create(operands=[left, right], result_types=[left.type])
+            _valid.operations.add(made)
             known = self._known[-1][key] = self.emit(made)
         return known
 
@@ -296,6 +315,11 @@ class Rebuilder:
     def where(self) -> Location | None:
         """The author's line of the operation that is being rewritten."""
         return self.place.data if isinstance(self.place, SourceLocation) else None
+
+
+def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
+    """Whether values have these types; types are mostly the very same objects."""
+    return all(new is old.type or new == old.type for new, old in zip(types, values, strict=True))
 
 
 def follow(build: Rebuilder, operation: Operation) -> None:
@@ -337,14 +361,24 @@ def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> 
     functions = []
     for function in module.body.block.ops:
         assert isinstance(function, func.FuncOp)
+        _valid.operations = set()
         functions.append(rebuild(function))
-        verify(functions[-1])
+        verify(functions[-1], _valid.operations)
+    _valid.operations = set()
     return ModuleOp(functions, dict(module.attributes))
 
 
-def verify(function: func.FuncOp) -> None:
-    """Verify every operation of a function, with an error that points at the author's line."""
+def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
+    """Verify every operation of a function, with an error that points at the author's line.
+
+    Args:
+        function: the function.
+        valid: operations that are known to be right: copies of verified ones on the same types, and index arithmetic.
+    """
+    seen: set[Any] = set()
     for operation in function.walk():
+        if operation in valid or _is_like_another(operation, seen):
+            continue
         try:
             operation.verify_()
             if isinstance(operation, scf.IfOp):
@@ -353,6 +387,17 @@ def verify(function: func.FuncOp) -> None:
             place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
             message, _, hint = str(error).partition("\n")
             raise ShapeError(f"{operation.name}: {message}", hint, place) from error
+
+
+def _is_like_another(operation: Operation, seen: set[Any]) -> bool:
+    """Whether an operation that is judged by its types and properties has those of one that was seen before."""
+    if type(operation) not in _JUDGED_BY_TYPES:
+        return False
+    key = (type(operation), *(id(value.type) for value in operation.operands),
+           *(id(value.type) for value in operation.results), *map(id, operation.properties.values()))
+    known = key in seen
+    seen.add(key)
+    return known
 
 
 def placed(error: XeError, operation: Operation) -> XeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from xdsl.dialects import func, scf
 from xdsl.ir import Operation, SSAValue, Use
@@ -16,6 +17,9 @@ class Webs:
 
     Loops join what they carry: initial value, block argument, yielded value and result; branches join what they yield
     with the result. Other operations join the values that ``links`` names for them.
+
+    Attributes:
+        noted: what was found out about webs, by a word and the web's root.
     """
 
     def __init__(self, function: func.FuncOp, links: Links) -> None:
@@ -26,6 +30,7 @@ class Webs:
             if isinstance(operation, scf.IfOp):
                 self._join_branches(operation)
             self._join(list(links(operation)))
+        self.noted: dict[tuple[str, SSAValue], Any] = {}
         self._members: dict[SSAValue, list[SSAValue]] = defaultdict(list)
         for value in self._parent:
             self._members[self.root(value)].append(value)

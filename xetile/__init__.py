@@ -4,6 +4,9 @@ An author decorates a function with :func:`kernel`, works on tiles inside it, an
 ``kernel[grid](arrays)``; see ``docs/`` for the tutorial and the reference.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from codegen.devices import register_cpu_driver
 from xegpu.dtypes import bf16, f16, f32, f64, i1, i4, i8, i16, i32, i64, index, tf32, u4, u8, u16, u32, u64
 from xegpu.errors import (
@@ -78,14 +81,16 @@ from xetile.language import (
     zeros,
 )
 from xetile.language import scalar_ as scalar
-from xetile.library import attention, grouped_matmul, int4_matmul, matmul, pack_int4, scaled_matmul
 from xetile.loops import range
-from xetile.parsing import parse
 from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
 from xetile.selection import where
 from xetile.shared import alloc_slm
 from xetile.synchronisation import barrier, fence, nbarrier
-from xetile.tuning import autotune, tune
+
+if TYPE_CHECKING:
+    from xetile.library import attention, grouped_matmul, int4_matmul, matmul, pack_int4, scaled_matmul  # type: ignore
+    from xetile.parsing import parse
+    from xetile.tuning import autotune, tune  # type: ignore
 
 __version__ = "0.1.0"
 
@@ -105,3 +110,21 @@ __all__ = [
     "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector",
     "view", "wg_map", "when", "where", "zeros",
 ]
+
+_LATER = {
+    **dict.fromkeys(("attention", "grouped_matmul", "int4_matmul", "matmul", "pack_int4", "scaled_matmul"), "library"),
+    **dict.fromkeys(("autotune", "tune"), "tuning"),
+    "parse": "parsing",
+}
+"""Names that many programs do not use, with the modules that they come from: those are imported on first use."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

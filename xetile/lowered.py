@@ -1,10 +1,15 @@
-"""What ``kernel.lower(...)`` returns: every stage of one kernel for one target."""
+"""What ``kernel.lower(...)`` returns: every stage of one kernel for one target.
+
+What few kernels are asked for, such as the text in another dialect or a page, is imported when it is: ``import xetile``
+would take half as long again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -14,17 +19,16 @@ from codegen.pressure import live_bytes
 from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.targets import Target
-from xegpu.upstream.export import export as subgroup_export
-from xetile import dumps
+from xetile import budget, dumps
 from xetile.passes.orders import check_orders
 from xetile.pipeline import FIRST, Options, stage_of, stages
 from xetile.remedies import Origin, Remedy, find_remedy
-from xetile.report import Report
 from xetile.text.kernels import printed
-from xetile.text.older import older_text
-from xetile.upstream.export import export as workgroup_export
-from xetile.viewing.page import View
-from xetile.work import Work, work_of
+
+if TYPE_CHECKING:
+    from xetile.report import Report
+    from xetile.viewing.page import View
+    from xetile.work import Work
 
 
 class Lowered:
@@ -121,6 +125,8 @@ class Lowered:
             if (module := self.modules.get("xegpu-packed")) is None:
                 raise TargetError(f"the text of {self.name} is past the stage xegpu-packed, from which the earlier "
                                   "generation's form is made", "start from an earlier stage of the kernel")
+            from xetile.text.older import older_text
+
             return older_text(module)
         except XeError as error:
             raise error.at(self.location) from None
@@ -182,15 +188,32 @@ class Lowered:
 
         Raises:
             ToolError: ocloc is missing (the message says how to get it), or it refused the text.
-            TargetError: the target has no machine code of its own.
+            TargetError: the target has no machine code of its own, or its registers cannot hold the kernel.
         """
+        self.check_registers()
         return self._binary.data
+
+    def check_registers(self) -> None:
+        """Raise if the accumulators alone take the registers of a thread; the message says which constant to lower.
+
+        What is refused surely spills. What is not may: only :meth:`report` knows.
+
+        Raises:
+            TargetError: nothing is left for the operands.
+        """
+        budget.check(self.modules, self.target, self._origin, self.location)
+
+    def accumulator_registers(self) -> float:
+        """Registers a thread that what a loop with products carries from step to step takes."""
+        return budget.accumulator_registers(self.modules, self.target)
 
     def show(self) -> View:
         """A page with every stage beside the source, what each pass changed, the machine code, and pictures of maps.
 
         A notebook shows it; ``.save("page.html")`` writes it to a file that stands alone.
         """
+        from xetile.viewing.page import View
+
         return View(self)
 
     def isa(self) -> offline.Disassembly:
@@ -209,6 +232,8 @@ class Lowered:
             ToolError: ocloc is missing, or it refused the text.
             TargetError: the target has no machine code of its own.
         """
+        from xetile.report import Report
+
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup
         return Report(facts, self.target, subgroups, self._work(subgroups), self._remedy if self._origin else None)
@@ -217,6 +242,8 @@ class Lowered:
         stages = self.modules
         if "xetile" not in stages:  # text at a later stage no longer says what belongs to a work-group
             return None
+        from xetile.work import work_of
+
         return work_of(only_function(stages["xetile"]), only_function(stages["subgroup"]), subgroups)
 
     def live_bytes(self) -> int:
@@ -246,9 +273,21 @@ def upstream_text(lowered: Lowered, level: str) -> str:
         raise error.at(lowered.location) from None
 
 
+def _to_subgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
+    from xegpu.upstream.export import export
+
+    return export(function, target, access)
+
+
+def _to_workgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
+    from xetile.upstream.export import export
+
+    return export(function, target, access)
+
+
 _UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], ModuleOp]]] = {
-    "subgroup": ("xegpu-blocks", subgroup_export),
-    "workgroup": ("xetile", workgroup_export),
+    "subgroup": ("xegpu-blocks", _to_subgroups),
+    "workgroup": ("xetile", _to_workgroups),
 }
 
 

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from codegen import sums
-from codegen.interpreter import Machine, Meanings
+from codegen.interpreter import Machine, Meanings, TakesDelayed, now
 from xegpu import memory
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
@@ -73,7 +73,42 @@ def _check_promise(machine: Machine, operation: Any, inside: Array, rank: int) -
                      "give it a padding" if read else "drop in_bounds, and what lies outside is not written", place)
 
 
+def _window(operation: ops.TransferReadOp | ops.TransferWriteOp) -> bool | None:
+    """Whether a vector lies on a matrix as a tile does: False if it does, True if transposed, None if not."""
+    rank = len(operation.indices)
+    turns: dict[Permutation, bool] = {(rank - 2, rank - 1): False, (rank - 1, rank - 2): True}
+    return turns.get(operation.permutation) if rank > 1 else None
+
+
+def _surely_inside(array: Array, indices: Sequence[Any], extents: Sequence[int]) -> bool:
+    """Whether blocks of some extents lie inside an array, for every instance."""
+    return all(np.min(index) >= 0 and np.max(index) + extent <= size
+               for index, extent, size in zip(indices, extents, array.shape[-len(extents):], strict=True))
+
+
+def _blocks(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[Any], *, turned: bool) -> Array | None:
+    """What is read of matrices, many blocks at once; None where a promise has to be looked at element by element."""
+    array, *rest = operands
+    count, shape = len(operation.indices), _shape(operation.result.type)[::-1 if turned else 1]
+    indices, padding = rest[:count], rest[count] if operation.padding is not None else 0
+    if np.ndim(padding):
+        return None
+    if operation.padding is None and not _surely_inside(array, indices, (*[1] * (count - 2), *shape)):
+        return None
+    *lead, row, column = indices
+    group = machine.work_group if is_shared(operation.source.type) else ()
+    found = memory.read(array, row, column, (shape[0], shape[1]), machine.batch, padding, (*group, *lead))
+    type_ = operation.result.type
+    assert isinstance(type_, VectorType)
+    value = memory.as_numbers(found, of_mlir(type_.element_type))
+    value = value.copy() if np.may_share_memory(value, array) else value  # the kernel may write this array afterwards
+    return np.swapaxes(value, -1, -2) if turned else value
+
+
 def _read(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[Any]) -> Array:
+    if (turned := _window(operation)) is not None and \
+            (blocks := _blocks(machine, operation, operands, turned=turned)) is not None:
+        return blocks
     array, *rest = operands
     count, shape = len(operation.indices), _shape(operation.result.type)
     type_ = operation.result.type
@@ -99,6 +134,12 @@ def _read(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[An
 def _write(machine: Machine, operation: ops.TransferWriteOp, operands: Sequence[Any]) -> None:
     value, array, *indices = operands
     shape = _shape(operation.value.type)
+    if (turned := _window(operation)) is not None and operation.in_bounds is None:
+        group = machine.work_group if is_shared(operation.source.type) else ()
+        *lead, row, column = indices
+        memory.write(array, row, column, np.swapaxes(value, -1, -2) if turned else value, machine.active,
+                     (*group, *lead))
+        return
     places = [*_work_group(machine, operation.source, len(shape)),
               *_places(machine, indices, operation.permutation, shape)]
     inside = _inside(array, places)
@@ -147,7 +188,7 @@ def _store(machine: Machine, operation: memref.StoreOp, operands: Sequence[Any])
 
 def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[Any]) -> Any:
     """The product of the two matrices as the maps turn them."""
-    lhs, rhs, *acc = operands
+    (lhs, rhs), acc = map(now, operands[:2]), operands[2:]
     left, right, result = operation.axes
     types = [of_mlir(value.type.element_type)  # type: ignore[attr-defined]
              for value in (operation.lhs, operation.rhs, operation.result)]
@@ -164,5 +205,5 @@ MEANINGS: Meanings = {
     ops.TypeCastOp: _cast,
     memref.LoadOp: _load,
     memref.StoreOp: _store,
-    ops.ContractOp: _contract,
+    ops.ContractOp: TakesDelayed(_contract),
 }

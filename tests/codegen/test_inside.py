@@ -44,8 +44,13 @@ def test_the_text_has_two_loops_and_reads_at_the_last_moment() -> None:
         assert [block or "mad" for block, _ in calls] == (["32x16", "16x32"] + ["mad"] * 16) * 2
 
 
-def test_with_block_io_there_is_one_loop() -> None:
+def test_block_messages_need_one_loop() -> None:
+    """Arrays whose rows are not a multiple of 16 bytes apart take two there, too."""
     assert "read_block" not in lowered("bf16", "f32", 32, "pvc").opencl
+    apart = xt.Spec((512, 512), "bf16", (516, 1))
+    text = gemm.lower(apart, apart, xt.Spec((512, 512), "f32"), BM=32, BN=32, BK=32, acc=xt.f32, target="pvc").opencl
+    first, rest = re.findall(r"\n  for \(.*?\n  \}", text[text.index("kernel void"):], re.DOTALL)
+    assert ("load_block" in first, "load_block" in rest) == (False, True)
 
 
 @xt.kernel
@@ -62,10 +67,12 @@ def overwritten(A, B, C):
     xt.store_tile(total, xt.init_tile(C, (0, 0), (16, 32)))
 
 
-def test_a_load_stays_in_front_of_what_writes() -> None:
+@pytest.mark.parametrize("columns", [96, 95])
+def test_a_load_stays_in_front_of_what_writes(columns: int) -> None:
+    """Whole blocks on boundaries, and rows that are not: those are read by the second loop."""
     require_device()
     rng = np.random.default_rng(3)
-    a, b = integers(rng, xt.bf16, 16, 96), integers(rng, xt.bf16, 96, 32)
+    a, b = integers(rng, xt.bf16, 16, columns), integers(rng, xt.bf16, columns, 32)
     c, expected = np.full((16, 32), 7, np.float32), wide(a) @ wide(b)
     overwritten.on("opencl:cpu", target="dg2")[1](a, b, c)
     np.testing.assert_array_equal(c, expected)

@@ -11,6 +11,7 @@ from conftest import require_ocloc
 from products import PLACES, Place, integers
 
 import xetile as xt
+from codegen.offline import compile_device, disassemble
 from xegpu.cache import XE, XE2
 from xegpu.targets import TARGETS
 
@@ -77,6 +78,14 @@ def test_what_the_table_says_is_in_the_machine_code(target: str, row: int) -> No
         vector = xt.Spec((None,), "f32")
         single = _said(elements.lower(vector, vector, target=target, **chosen))
         assert single == {f"load {first}", "load ca.uc", f"store {second}"}
+
+
+def test_hints_by_way_of_sycl() -> None:
+    require_ocloc()
+    low = product.lower(BF16, BF16, FLOATS, target="pvc")
+    asm = str(disassemble(compile_device(low.spirv("sycl"), "pvc", spirv=True)))
+    assert re.findall(r"store_block2d\.ugm\.d\w*\.a64\.(\w\w\.\w\w)", asm) == ["st.wb"]
+    assert sorted(re.findall(r"load_block2d\.ugm\.d\w*\.a64\.(\w\w\.\w\w)", asm)) == ["st.ca", "uc.ca", "uc.uc"]
 
 
 def test_single_elements_on_dg2() -> None:

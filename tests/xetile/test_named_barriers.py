@@ -12,6 +12,7 @@ from conftest import require_mlir_opt, require_ocloc
 from products import PLACES, Place, integers
 
 import xetile as xt
+from codegen.offline import compile_device, disassemble
 
 MATRIX = xt.Spec((None, None), "f32")
 
@@ -108,6 +109,43 @@ def test_named_barriers_in_machine_code(target: str) -> None:
     assert re.findall(r"sync\.bar\s+(\w+)", asm) in (["f0"], ["f1"])
 
 
+def test_named_barriers_by_way_of_sycl() -> None:
+    require_ocloc()
+    low = ring.lower(MATRIX, MATRIX, 4, target="pvc")
+    asm = str(disassemble(compile_device(low.spirv("sycl"), "pvc", spirv=True)))
+    assert sorted(re.findall(r"sync\.bar\s+(\w+)", asm)) == sorted(["0x1", "0x2", "0x3", "0x4"] * 2)
+
+
+@xt.kernel
+def together(A, B, C, *, K=32):
+    """A product whose subgroups wait for each other at every step; the step hides the time."""
+    map_c, meeting = xt.wg_map((4, 2), (16, 32)), xt.nbarrier(0, 8)
+    a = xt.init_tile(A, (xt.group_id(0) * 64, 0), (64, K), wg_map=xt.wg_map((4, 2), (16, K)))
+    b = xt.init_tile(B, (0, 0), (K, 64), wg_map=xt.wg_map((4, 2), (K, 32)))
+    acc = xt.zeros((64, 64), xt.f32, wg_map=map_c)
+    for _ in xt.range(0, A.shape[1], K):
+        meeting.arrive()
+        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
+        a, b = xt.update_tile_offset(a, 0, K), xt.update_tile_offset(b, K, 0)
+        meeting.wait()
+    xt.store_tile(acc, xt.init_tile(C, (xt.group_id(0) * 64, 0), (64, 64), wg_map=map_c))
+
+
+def test_a_split_barrier_in_a_product() -> None:
+    require_ocloc()
+    bf16 = xt.Spec((None, None), "bf16")
+    low = together.lower(bf16, bf16, MATRIX, target="pvc")
+    asm = str(low.isa())
+    assert (asm.count("signal barrier"), asm.count("sync.bar"), asm.count("fence.")) == (1, 1, 0)
+    assert low.report().loop["dpas"] == 8
+    rng = np.random.default_rng(8)
+    a, b = integers(rng, xt.bf16, 70, 72), integers(rng, xt.bf16, 72, 64)
+    for where, target in (("numpy", "pvc"), ("numpy:xegpu", "bmg"), ("opencl:cpu", "pvc")):
+        c = np.full((70, 64), 7, np.float32)
+        Place(where, target).of(together)[2](a, b, c)
+        np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
 @pytest.mark.parametrize(("kernel", "target", "count"), [(handed_on, "pvc", 2), (handed_on, "bmg", 2),
                                                          (pairs, "dg2", 1)], ids=lambda x: getattr(x, "name", x))
 def test_what_all_come_by_is_a_split_barrier(kernel: Any, target: str, count: int) -> None:
@@ -138,9 +176,9 @@ def test_two_open_barriers_are_named() -> None:
 
 
 @xt.kernel(subgroups=(3, 1))
-def stuck(A, *, count=2):
-    """Three subgroups at a barrier of two."""
-    barrier = xt.nbarrier(0, count)
+def stuck(A):
+    """Three subgroups, two and one of which have a barrier of two."""
+    barrier = xt.nbarrier(xt.subgroup_id() // 2, 2)
     barrier.arrive()
     barrier.wait()
     xt.store_tile(xt.zeros((8, 16), xt.f32), xt.init_tile(A, (0, 0), (8, 16)))
@@ -155,7 +193,7 @@ def test_numpy_sees_that_no_one_goes_on(where: str) -> None:
 def _wrong(name: str) -> Any:
     @xt.kernel(subgroups=(2, 1))
     def kernel(A):
-        barrier = xt.nbarrier(31 if name == "id" else 0, {"many": 3, "none": 0, "float": 1.5}.get(name, 2))
+        barrier = xt.nbarrier(31 if name == "id" else 0, {"many": 3, "few": 1, "none": 0, "float": 1.5}.get(name, 2))
         if name == "other":
             xt.nbarrier(0, 1).arrive()
         if name != "unarrived":
@@ -185,6 +223,7 @@ def _wrong(name: str) -> Any:
     ("twice", "arrives here a second time", r"call .wait\(\)"),
     ("branch", "a branch leaves this barrier otherwise", "into the same body"),
     ("loop", "the body of a loop leaves this barrier otherwise", "into the same body"),
+    ("few", "all 2 subgroups of the work-group come by this barrier, and it has 1 participants", "give 2 participants"),
     ("left", "nothing waits behind this arrival", r"call .wait\(\)"),
 ])
 def test_wrong_uses(name: str, message: str, hint: str) -> None:

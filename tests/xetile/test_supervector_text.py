@@ -412,7 +412,9 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
                            "does not say its sizes", "static shape"),
     "a scalar load": ("%w = load %S[%i, %i] : memref<4x8xf32>", "it takes a memref of a vector",
                       "vector_transfer_read"),
-    "sizes of a contraction": (CONTRACT, "has 16 elements in one operand and 8 in another", "same size"),
+    "sizes of a contraction": (CONTRACT,
+                               "iterator d2 has 16 elements in one vector and 8 in another: lhs 8x16, rhs 8x16",
+                               "same size"),
     "iterators": (CONTRACT.replace('"parallel", "reduction"', '"reduction", "reduction"').replace("8x16", "16x16")
                   .replace("%v, %v", "%x, %x"), "must be the reductions",
                   "product of matrices"),
@@ -422,6 +424,7 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
                 'vector<8x16xf32> into vector<8xf32>', "it is no product of two matrices", "tile_reduce"),
     "another kind": (CONTRACT.replace("iterator_types", "kind = #vector.kind<mul>, iterator_types"), "it combines "
                      "by mul", "leave kind out"),
+    "a loop that stands still": ("for %j = 0 to 4 step 0 { }", "the step of a loop is 0", "positive"),
     "a view that is left": ("%s = memref.subview %A[%i, 0] [4, 8] [1, 1] : memref<?x?xf32> to memref<4x8xf32>\n"
                             "  %w = vector.transfer_read %s[%i, %i], %p : memref<4x8xf32>, vector<4x8xf32>",
                             "may leave the view", "promise in_bounds"),
@@ -468,3 +471,29 @@ func.func @kernel(%A: memref<?x?x?xf32>, %C: memref<?x?xf32>, %g: index) {
     xt.parse(text)["kernel"].on("numpy:xegpu")[1,](a, out, 1)
     np.testing.assert_array_equal(out[:, :8], slice_of(a, (1, 10, 4), (16, 8), (2, 1), 5))
     assert (out[:, 8] == 7).all()
+
+
+BESIDE_LLVM = """
+gpu.module @m {
+  gpu.func @kernel(%A: memref<64x64xf32>, %C: memref<64x64xf32>, %p: f32) kernel {
+    %c2 = arith.constant 2 : index
+    %c60 = arith.constant 60 : index
+    %d = xegpu.create_nd_tdesc %A : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+    %v = vector.transfer_read %A[%c2, %c60], %p {permutation_map = affine_map<(d0, d1) -> (d1, d0)>}
+       : memref<64x64xf32>, vector<8x16xf32>
+    %w = xegpu.load_nd %d[0, 0] : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
+    %x = arith.addf %v, %w : vector<8x16xf32>
+    %e = xegpu.create_nd_tdesc %C : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+    xegpu.store_nd %x, %e[0, 0] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
+    gpu.return
+  }
+}"""
+
+
+@pytest.mark.parametrize("place", HERE, ids=str)
+def test_beside_the_xegpu_of_llvm(place: Place) -> None:
+    a, out = numbers(np.random.default_rng(7), 64, 64), np.full((64, 64), 7, np.float32)
+    expected = out.copy()
+    expected[:8, :16] = a[:8, :16] + slice_of(a, (2, 60), (8, 16), (1, 0), 9)
+    place.of(xt.parse(BESIDE_LLVM)["kernel"])[1,](a, out, np.float32(9))
+    np.testing.assert_array_equal(out, expected)

@@ -7,6 +7,7 @@ when its descriptor, or it itself, carries an ``sg_map``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IndexType, IntegerAttr, MemRefType, UnitAttr, VectorType, i64
@@ -31,6 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.dialect.attributes import ACCESS, DescriptorType, SgMapAttr, TensorDesc, TensorDescType
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load
+from xegpu.dialect.vectors import vector as vector
 from xegpu.dtypes import of_mlir
 from xegpu.layouts import LaneMap
 from xegpu.memrefs import array_at, is_address, is_shared, verify_described, verify_line
@@ -39,9 +41,9 @@ DESC = base(TensorDescType)
 VECTOR = base(VectorType)
 
 
-def vector(shape: Sequence[int], element_type: Attribute) -> VectorType[Attribute]:
-    """The vector type of a shape and an element type."""
-    return VectorType(element_type, shape)
+@lru_cache(maxsize=256)
+def _lane_map(lanes: LaneMap) -> SgMapAttr:
+    return SgMapAttr(lanes)
 
 
 def desc_of(value: SSAValue) -> TensorDesc:
@@ -297,7 +299,7 @@ class ProductOp(IRDLOperation):
     def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute | None = None,
                  maps: tuple[LaneMap, LaneMap, LaneMap] | None = None) -> None:
         assert result is not None or acc is not None
-        attributes = [None, None, None] if maps is None else [SgMapAttr(lanes) for lanes in maps]
+        attributes = [None, None, None] if maps is None else [_lane_map(lanes) for lanes in maps]
         super().__init__(
             operands=[a, b, [acc] if acc is not None else []],
             result_types=[result if result is not None else acc.type],  # type: ignore[union-attr]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i64
@@ -36,6 +37,16 @@ def values_of(attribute: IntegersAttr) -> tuple[int, ...]:
     return tuple(value.value.data for value in attribute)
 
 
+def vector(shape: Sequence[int], element_type: Attribute) -> VectorType[Attribute]:
+    """The vector type of a shape and an element type: always the same object, since to make one takes long."""
+    return _vector(tuple(shape), element_type)
+
+
+@lru_cache(maxsize=4096)
+def _vector(shape: tuple[int, ...], element_type: Attribute) -> VectorType[Attribute]:
+    return VectorType(element_type, shape)
+
+
 @irdl_op_definition
 class ExtractStridedSliceOp(IRDLOperation):
     """``vector.extract_strided_slice``: a contiguous part of a vector, of the same rank."""
@@ -53,7 +64,7 @@ class ExtractStridedSliceOp(IRDLOperation):
     def __init__(self, source: SSAValue, offsets: Sequence[int], sizes: Sequence[int]) -> None:
         element: Attribute = source.type.element_type  # type: ignore[attr-defined]
         super().__init__(
-            operands=[source], result_types=[VectorType(element, sizes)],
+            operands=[source], result_types=[vector(sizes, element)],
             properties={"offsets": integers(offsets), "sizes": integers(sizes), "strides": integers([1] * len(sizes))},
         )
 
@@ -78,7 +89,7 @@ class ShapeCastOp(IRDLOperation):
 
     def __init__(self, source: SSAValue, shape: Sequence[int]) -> None:
         element: Attribute = source.type.element_type  # type: ignore[attr-defined]
-        super().__init__(operands=[source], result_types=[VectorType(element, shape)])
+        super().__init__(operands=[source], result_types=[vector(shape, element)])
 
     def verify_(self) -> None:
         source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]

@@ -39,6 +39,7 @@ from xegpu.dialect.ops import (
     UpdateNdOffsetOp,
     desc_of,
     shape_of,
+    vector,
 )
 from xegpu.dialect.positions import IotaOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
@@ -164,7 +165,7 @@ class _Distributor(Rebuilder):
     def fragment(self, shape: Shape, lanes: LaneMap, element: Attribute) -> VectorType[Attribute]:
         """The vector type of a lane's share of a block."""
         try:
-            return VectorType(element, lanes.fragment(shape))
+            return vector(lanes.fragment(shape), element)
         except XeError as error:
             raise error.at(self.where()) from None
 
@@ -194,7 +195,12 @@ class _Distributor(Rebuilder):
         parts = [self.get(operand) for operand in operation.operands]
         forms = [part.form for part in parts if isinstance(part.form, Distributed)]
         moving = [part.form for part in parts if isinstance(part.form, Distributed) and not _is_splat(part.values[0])]
-        if len({form.lanes for form in moving or forms}) > 1:
+        if any(each.packed for each in forms):
+            self.fail(f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
+                      "load the block without packed to compute with it; dpas packs what it needs")
+        if any(each.lanes.per_lane > 1 for each in moving):  # as operands of dpas lie; nothing else computes with words
+            form = self.form(form.shape, self.plain(form.shape))
+        elif len({form.lanes for form in moving or forms}) > 1:
             form = self.form(form.shape, self.common_map(moving))
         elif moving:
             form = moving[0]

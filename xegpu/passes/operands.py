@@ -41,6 +41,14 @@ def uses_of_value(value: SSAValue) -> set[str]:
 
 def sides(webs: Webs, desc: SSAValue) -> set[str]:
     """What is loaded or stored through a descriptor's web is for."""
+    key = "sides", webs.root(desc)
+    if key not in webs.noted:
+        webs.noted[key] = _sides(webs, desc)
+    found: set[str] = webs.noted[key]
+    return found
+
+
+def _sides(webs: Webs, desc: SSAValue) -> set[str]:
     found: set[str] = set()
     for use in webs.uses(desc):
         if isinstance(use.operation, LoadNdOp):

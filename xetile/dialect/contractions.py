@@ -14,10 +14,12 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from xetile.dialect.elements import verify_product_types
+from xetile.dialect.ops import text
 from xetile.dialect.permutations import Permutation
 
 MATMUL: tuple[Permutation, Permutation, Permutation] = ((0, 2), (2, 1), (0, 1))
 """The maps of a product of matrices: of A, B and the result."""
+_NAMES = ("lhs", "rhs", "result")
 ITERATORS = ("parallel", "parallel", "reduction")
 
 
@@ -34,7 +36,7 @@ def check_contraction(types: Sequence[Attribute], axes: Sequence[Permutation], i
         raise VerifyException(f"it has {len(axes)} indexing maps\ngive three: of the two operands and of the result")
     if wrong := [kind for kind in iterators if kind not in ("parallel", "reduction")]:
         raise VerifyException(f"there is no iterator type {wrong[0]}\nwrite parallel or reduction")
-    for name, map_, shape in zip(("lhs", "rhs", "result"), axes, shapes, strict=True):
+    for name, map_, shape in zip(_NAMES, axes, shapes, strict=True):
         _check_map(name, map_, shape, len(iterators))
     _check_sizes(axes, shapes)
     _check_form(axes, iterators)
@@ -55,8 +57,9 @@ def _check_sizes(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -
     for map_, shape in zip(axes, shapes, strict=True):
         for axis, size in zip(map_, shape, strict=True):
             if sizes.setdefault(axis, size) != size:
-                raise VerifyException(f"d{axis} has {sizes[axis]} elements in one operand and {size} in another\n"
-                                      "what runs along the same iterator has the same size")
+                named = ", ".join(f"{name} {text(shape)}" for name, shape in zip(_NAMES, shapes, strict=True))
+                raise VerifyException(f"iterator d{axis} has {sizes[axis]} elements in one vector and {size} in "
+                                      f"another: {named}\nwhat runs along the same iterator has the same size")
 
 
 def _check_form(axes: Sequence[Permutation], iterators: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary, WeakSet, ref
+
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Block, Operation, SSAValue
@@ -9,6 +11,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.distribution import WgMap
 
+_without: WeakSet[SSAValue] = WeakSet()
+"""Vectors that were found to have no map: else a long chain of operations would be searched for every one of them."""
+_without_yet: WeakKeyDictionary[SSAValue, ref[Block]] = WeakKeyDictionary()
+"""The same as long as a body is not yet that of a loop: what the loop carries into it may have a map."""
 _COLLAPSING = "xetile.tile_reduce"
 _TURNING = "xetile.tile_transpose"
 
@@ -19,15 +25,19 @@ def map_of(value: SSAValue) -> WgMap | None:
     Operations that carry no map hand on that of their vectors; what a loop carries has that of its first value.
     """
     seen: set[SSAValue] = set()
-    pending = [value]
+    pending, unfinished = [value], None
     while pending:
         current = pending.pop()
-        if current in seen or not isinstance(current.type, VectorType):
+        if current in seen or not isinstance(current.type, VectorType) or current in _without:
+            continue
+        if (block := _unfinished(current)) is not None:
+            unfinished = block
             continue
         seen.add(current)
         owner = current.owner
         if isinstance(owner, Block):
             pending += _first_value(current, owner)
+            unfinished = owner if owner.parent_op() is None else unfinished
             continue
         if isinstance(owner, (scf.ForOp, scf.IfOp)):
             pending += _carried_out(current, owner)
@@ -37,7 +47,23 @@ def map_of(value: SSAValue) -> WgMap | None:
         if owner.name in (_COLLAPSING, _TURNING):
             return _derived(owner)
         pending += owner.operands
+    if unfinished is None:
+        _without.update(seen)
+    else:
+        _without_yet.update(dict.fromkeys(seen, ref(unfinished)))
     return None
+
+
+def _unfinished(value: SSAValue) -> Block | None:
+    """The body of a loop that is still being recorded, if that is why the value is known to have no map yet."""
+    block = found() if (found := _without_yet.get(value)) else None
+    return block if block is not None and block.parent_op() is None else None
+
+
+def forget() -> None:
+    """To be called when an operation is given a map after it was asked for one."""
+    _without.clear()
+    _without_yet.clear()
 
 
 def _said(operation: Operation) -> WgMap | None:

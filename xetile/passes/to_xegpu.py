@@ -136,7 +136,7 @@ def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
     for load in loads:
         load.name_hint = operation.result.name_hint or operation.tile.name_hint
     if tile.encoding.array_length > 1:
-        part = VectorType(tile.element_type, blocks)
+        part = xegpu.vector(blocks, tile.element_type)
         loads = [build.emit(ExtractOp(load, [position], part)) for load in loads
                  for position in range(tile.encoding.array_length)]
     if operation.padding is not None:
@@ -210,7 +210,7 @@ def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) 
         return build.emit(ExtractStridedSliceOp(whole, (inner_row, inner_column), block))
     type_ = source.values[0].type
     assert isinstance(type_, VectorType)
-    result: SSAValue = build.emit(ub.PoisonOp(VectorType(type_.element_type, block)))
+    result: SSAValue = build.emit(ub.PoisonOp(xegpu.vector(block, type_.element_type)))
     step = gcd(height, block[0]), gcd(width, block[1])
     for r in range(0, block[0], step[0]):
         for c in range(0, block[1], step[1]):
@@ -224,7 +224,7 @@ def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
     if len(shape) != 4:
         build.copy(operation)
         return
-    part = VectorType(operation.vector.type.element_type, shape[2:])
+    part = xegpu.vector(shape[2:], operation.vector.type.element_type)
     value = build.emit(BroadcastOp(build.one(operation.source), part))
     form = Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
     build.set(operation.vector, (value,) * (shape[0] * shape[1]), form)
@@ -234,7 +234,7 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
     """A block each; blocks that differ along the other axis only are one and the same."""
     rows, columns, *block = ops.shape_of(operation.result)
     axis, start = operation.axis.value.data, None if operation.start is None else build.one(operation.start)
-    part = VectorType(operation.result.type.element_type, block)  # type: ignore[attr-defined]
+    part = xegpu.vector(block, operation.result.type.element_type)  # type: ignore[attr-defined]
 
     def at(*position: int) -> SSAValue:
         offset = build.constant(position[axis] * block[axis])
@@ -254,7 +254,7 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
     result: list[SSAValue | None] = [None] * (rows * columns)
     if operation.acc is not None:
         result = list(build.get(operation.acc).values)
-    part = VectorType(operation.result.type.element_type, block)  # type: ignore[attr-defined]
+    part = xegpu.vector(block, operation.result.type.element_type)  # type: ignore[attr-defined]
     for k in range(depth):
         for j in range(columns):
             for i in range(rows):

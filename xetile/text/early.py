@@ -17,6 +17,7 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType, i64
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.constants import number
 from xegpu.memrefs import SHARED
 from xetile.text.attributes import fail
 
@@ -46,7 +47,11 @@ def _for(parser: Any, name: str) -> Operation:
     first = _bound(parser)
     parser.parse_keyword("to")
     last = _bound(parser)
-    step = _bound(parser) if parser.parse_optional_keyword("step") else parser.constant(1)
+    at, step = parser._current_token.span, parser.constant(1)
+    if parser.parse_optional_keyword("step"):
+        at, step = parser._current_token.span, _bound(parser)
+    if (size := number(step)) is not None and size <= 0:
+        fail(parser, f"the step of a loop is {size}, and it counts up", "write a positive step", at)
     before, parser._pending = parser._pending, []  # constants of the bounds stay in front of the loop
     body = parser.parse_region((variable.resolve(IndexType()),))
     parser._pending = before

@@ -37,7 +37,7 @@ from xegpu.rewriting import number
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType, WgMapAttr
-from xetile.dialect.maps import map_of
+from xetile.dialect.maps import forget, map_of
 from xetile.dialect.supervector import ContractOp
 from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap
@@ -268,11 +268,13 @@ class _Maps:
             known = self._known.get(self._webs.root(operation.vector))
             if known is not None:
                 operation.attributes["wg_map"] = WgMapAttr(known[0])
+                forget()
 
     @staticmethod
     def _give(operation: Operation, map_: WgMap | None) -> None:
         if map_ is not None:
             operation.properties["wg_map"] = WgMapAttr(map_)
+            forget()
 
 
 def _said(operation: Operation) -> WgMap | None:

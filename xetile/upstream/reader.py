@@ -16,7 +16,8 @@ from xegpu.rewriting import verify
 from xegpu.upstream.blocks import Blocks, needs_blocks
 from xegpu.upstream.dialect import context
 from xegpu.upstream.importing import LANES
-from xetile.pipeline import STAGE
+from xetile.passes.supervector import is_supervector
+from xetile.pipeline import FIRST, STAGE
 from xetile.text.kernels import SUBGROUPS
 from xetile.text.reader import FOREIGN_READERS, Reader
 from xetile.upstream.tiles import Tiles
@@ -64,7 +65,8 @@ def converted(function: func.FuncOp) -> ModuleOp:
     if blocks:
         new.attributes[WRITTEN_FOR] = IntegerAttr(LANES, i64)
     verify(new)
-    return ModuleOp([new], {STAGE: StringAttr("xegpu-blocks" if blocks else "xetile")})
+    tiles = FIRST if is_supervector(new) else "xetile"
+    return ModuleOp([new], {STAGE: StringAttr("xegpu-blocks" if blocks else tiles)})
 
 
 def _threads(function: func.FuncOp) -> int | None:
