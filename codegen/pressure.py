@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from math import prod
 
-from xdsl.dialects import func, ub
+from xdsl.dialects import func, scf, ub
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from xegpu.dialect.ops import DpasOp, MadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.dtypes import of_mlir
 
@@ -24,6 +25,14 @@ _BYTE = 32
 def live_bytes(function: func.FuncOp) -> int:
     """The most bytes of fragments that a lane keeps alive at one point of a distributed kernel."""
     return _peak(function.body.block)
+
+
+def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
+    """The most bytes of fragments that a loop with products carries from step to step, and that loop."""
+    loops = [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
+             and any(isinstance(operation, (DpasOp, MadOp)) for operation in loop.walk())]
+    sizes = [(sum(_bytes(value) for value in loop.iter_args), loop) for loop in loops]
+    return max(sizes, key=lambda entry: entry[0], default=(0, None))
 
 
 def _peak(block: Block) -> int:

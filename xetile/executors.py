@@ -178,6 +178,8 @@ class DeviceExecutor:
             raise TargetError(f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",
                               'run it on "numpy" or on a GPU, or let all subgroups come by the barrier')
+        if not on_cpu:
+            lowered.check_registers()
         source, options, name = self.program_of(lowered)
         with naming_the_other(road, emitted.name):
             return build_kernel(self.queue, source, options, name)

@@ -19,7 +19,7 @@ from codegen.pressure import live_bytes
 from xegpu.errors import Location, TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.targets import Target
-from xetile import dumps
+from xetile import budget, dumps
 from xetile.passes.orders import check_orders
 from xetile.pipeline import FIRST, Options, stage_of, stages
 from xetile.remedies import Origin, Remedy, find_remedy
@@ -188,9 +188,24 @@ class Lowered:
 
         Raises:
             ToolError: ocloc is missing (the message says how to get it), or it refused the text.
-            TargetError: the target has no machine code of its own.
+            TargetError: the target has no machine code of its own, or its registers cannot hold the kernel.
         """
+        self.check_registers()
         return self._binary.data
+
+    def check_registers(self) -> None:
+        """Raise if the accumulators alone take the registers of a thread; the message says which constant to lower.
+
+        What is refused surely spills. What is not may: only :meth:`report` knows.
+
+        Raises:
+            TargetError: nothing is left for the operands.
+        """
+        budget.check(self.modules, self.target, self._origin, self.location)
+
+    def accumulator_registers(self) -> float:
+        """Registers a thread that what a loop with products carries from step to step takes."""
+        return budget.accumulator_registers(self.modules, self.target)
 
     def show(self) -> View:
         """A page with every stage beside the source, what each pass changed, the machine code, and pictures of maps.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
@@ -19,6 +19,9 @@ class Variant(Protocol):
 
     def live_bytes(self) -> int:
         """Bytes of fragments that a lane keeps alive at once, as estimated before anything is built."""
+
+    def accumulator_registers(self) -> float:
+        """Registers a thread that what a loop with products carries from step to step takes."""
 
     def in_memory(self) -> int:
         """Bytes that live in memory for lack of registers, as the built kernel says."""
@@ -73,6 +76,21 @@ def find_remedy(origin: Origin, live: int) -> Remedy:
             return Remedy(change, tuple(tried))
         tried.append((change, left))
     return Remedy(None, tuple(tried))
+
+
+def first_change(origin: Origin, fits: Callable[[Variant], bool]) -> Mapping[str, int] | None:
+    """The first change of constants, halved once or twice, the largest first, with which a kernel fits.
+
+    Args:
+        origin: the kernel.
+        fits: whether a kernel does, to be told without a compiler.
+
+    Returns:
+        the new values; None if nothing helps.
+    """
+    ordered = sorted(origin.constants.items(), key=lambda entry: -entry[1] if type(entry[1]) is int else 0)
+    changes = _variants(replace(origin, constants=dict(ordered)))
+    return next((change for change, variant in changes if fits(variant)), None)
 
 
 def _variants(origin: Origin) -> Iterator[tuple[Mapping[str, int], Variant]]:
