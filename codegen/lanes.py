@@ -322,7 +322,8 @@ def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     block = _block_of(emitter, ops.desc_of(operation.desc))
     fragment = truth.to_memory(emitter, emitter.fragment(operation.value))
     if fragment.per_lane != 1:
-        raise TargetError("a packed fragment cannot be stored element by element")
+        raise TargetError("a block cannot be stored through a descriptor that others are loaded through in words",
+                          "make a descriptor of its own for what is stored")
     for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):
         emitter.function(_store_function(piece, fragment))
         emitter.line(f"{piece.function('store')}({_arguments(emitter, operation.desc, *piece.at)}, {name});")

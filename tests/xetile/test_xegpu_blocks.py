@@ -283,3 +283,39 @@ def test_what_is_refused(rule: str) -> None:
     assert hint in str(caught.value)
     assert caught.value.location is not None
     assert caught.value.location.line == 2
+
+
+TWO_USES = f"""
+func.func @uses(%A: memref<64x64xf16>, %C: memref<8x16xf32>) {{
+{HEAD}  %d = XeGPU.create_nd_tdesc %A, %c16, %c0 : memref<64x64xf16>, index, index into tensor_desc<16x16xf16>
+  %e = XeGPU.create_nd_tdesc %A, %c0, %c0 : memref<64x64xf16>, index, index into tensor_desc<8x16xf16>
+  %c = XeGPU.create_nd_tdesc %C, %c0, %c0 : memref<8x16xf32>, index, index into tensor_desc<8x16xf32>
+  %a = XeGPU.load_nd %e : tensor_desc<8x16xf16> into vector<8x16xf16>
+  %b = XeGPU.load_nd %d {{packed}} : tensor_desc<16x16xf16> into vector<8x16x2xf16>
+  %p = XeGPU.load_nd %d : tensor_desc<16x16xf16> into vector<16x16xf16>
+  %q = arith.addf %p, %p : vector<16x16xf16>
+  %r = XeGPU.dpas %a, %b : vector<8x16xf16>, vector<8x16x2xf16> into vector<8x16xf32>
+  %s = XeGPU.dpas %a, %q, %r : vector<8x16xf16>, vector<16x16xf16>, vector<8x16xf32> into vector<8x16xf32>
+  XeGPU.store_nd %s, %c : vector<8x16xf32>, tensor_desc<8x16xf32>
+  func.return
+}}
+"""
+
+
+def test_one_descriptor_loads_in_words_and_plain() -> None:
+    a = np.random.default_rng(11).integers(-4, 5, (64, 64)).astype(np.float16)
+    expected = 3 * (a[:8, :16].astype(np.float32) @ a[16:32, :16].astype(np.float32))
+    for place in PLACES:
+        if place.target != "dg2":
+            c = np.full((8, 16), 7, np.float32)
+            place.of(xt.parse(TWO_USES)["uses"])[1,](a, c)
+            np.testing.assert_array_equal(c, expected, str(place))
+
+
+def test_vnni_form_is_for_dpas_alone() -> None:
+    text = TWO_USES.replace("%r = XeGPU.dpas %a, %b", "%w = arith.addf %b, %b : vector<8x16x2xf16>\n"
+                                                      "  %r = XeGPU.dpas %a, %w")
+    specs = [xt.Spec((64, 64), "f16"), xt.Spec((8, 16), "f32")]
+    with pytest.raises(xt.ShapeError, match=r"for dpas alone, and this is arith\.addf") as caught:
+        xt.parse(text)["uses"].lower(*specs).opencl.strip()
+    assert "dpas packs what it needs" in str(caught.value)

@@ -195,7 +195,12 @@ class _Distributor(Rebuilder):
         parts = [self.get(operand) for operand in operation.operands]
         forms = [part.form for part in parts if isinstance(part.form, Distributed)]
         moving = [part.form for part in parts if isinstance(part.form, Distributed) and not _is_splat(part.values[0])]
-        if len({form.lanes for form in moving or forms}) > 1:
+        if any(each.packed for each in forms):
+            self.fail(f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
+                      "load the block without packed to compute with it; dpas packs what it needs")
+        if any(each.lanes.per_lane > 1 for each in moving):  # as operands of dpas lie; nothing else computes with words
+            form = self.form(form.shape, self.plain(form.shape))
+        elif len({form.lanes for form in moving or forms}) > 1:
             form = self.form(form.shape, self.common_map(moving))
         elif moving:
             form = moving[0]

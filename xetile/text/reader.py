@@ -252,6 +252,7 @@ class Reader(Parser):
             return TdescAttr((("scattered", True),))
         if not opened and not alias and "." not in name:
             defined = [known[1:] for known in self.attribute_aliases if known.startswith("#")]
+            defined += SCATTERED[:1] if self.on_descriptor else ()
             fail(self, f"#{name} is not defined", guess(name, defined) if defined else f"write #{name} = ... above")
         if self._foreign and "." in name and self.ctx.get_optional_attr(name) is None:
             body = f"<{_LINE_BREAK.sub(' ', self._parse_dialect_symbol_body())}>" if opened else ""
