@@ -14,7 +14,7 @@ from benchmarks.kernels import work_group_gemm
 from benchmarks.rows import Progress, Row
 from benchmarks.timing import interleaved, ratios
 
-_TILE: dict[str, Any] = {"BM": 64, "BN": 256, "BK": 32, "sg": (8, 4)}
+_TILE: dict[str, Any] = {"BM": 256, "BN": 256, "BK": 32, "sg": (8, 4)}
 
 
 def measure(quick: bool, progress: Progress) -> list[Row]:

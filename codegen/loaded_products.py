@@ -7,11 +7,12 @@
       a0 = A0[k]; c0 = fma(a0, b0, c0); c1 = fma(a0, b1, c1); ...
     }
 
-A subgroup's lanes are the elements of a vector register, along N. The rows of B are copied next to each other first:
-in the array they may compete for the same lines of the cache. A's numbers are the same for all lanes, so that one
-instruction spreads each of them. What the next step along K needs of B is fetched meanwhile, a line at a time: its
-rows are pages apart, which no processor foresees. As many accumulators as stay in registers go through all of K at a
-time; a variable each, since a vector of several would be taken apart and put together at each step.
+A subgroup's lanes are the elements of a vector register, along N. B is copied where its elements are widened or stand
+apart, and at edges; what the next step along K copies is fetched meanwhile, a line at a time, since its rows are
+pages apart, which no processor foresees. Else the rows of B are read where they are, without the first loop: they
+come from the second cache fast enough. A's numbers are the same for all lanes, so that one instruction spreads each
+of them. As many accumulators as stay in registers go through all of K at a time; a variable each, since a vector of
+several would be taken apart and put together at each step.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from codegen.fragments import Descriptor, Fragment
 from codegen.products import narrowed, widened
 from xegpu.dialect import ops
 from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dtypes import DType, bf16, f16
+from xegpu.dtypes import DType, bf16, f16, f32
 
 _ACCUMULATORS = 24
 """Vectors of sums that are kept in registers at a time, of the 32 that there are."""
@@ -66,13 +67,15 @@ class _Part:
         rows: rows of A.
         vectors: vectors of columns of B.
         fetched: the lines of B's rows, 64 bytes each, that are fetched for the next step meanwhile.
-        copied: whether B was copied, or is read where it is because no other rows of A need it.
+        copied: whether B was copied, or is read where it is.
+        edge: whether B is known to hang over an edge. That is rare: one text has to do for all rows of A.
     """
 
     rows: range
     vectors: range
     fetched: range = range(0)
     copied: bool = True
+    edge: bool = False
 
 
 class _Product:
@@ -135,25 +138,34 @@ def _text(product: _Product, sums: list[str]) -> Iterator[str]:
     parts = [_Part(range(row, row + rows), range(first, first + width))
              for first, width in _even(product.across, _WIDEST)
              for row, rows in _even(product.m, _ACCUMULATORS // width)]
-    once = len(parts[0].rows) == product.m
-    yield from _sums(product, sums, parts, copied=False) if once else _copied(product, checked=False)
-    yield "    } else {"
-    yield from _copied(product, checked=True)
-    if once:
-        yield from _sums(product, sums, parts, copied=True)
-    yield "    }"
-    if not once:
-        yield from _sums(product, sums, parts, copied=True)
+    if b.step == "1" and (product.types[1] is f32 or len(parts[0].rows) == product.m):
+        yield from _in_place(product, sums, parts)
+    else:
+        yield from _from_copies(product, sums, parts)
     yield "  }"
     yield "}"
 
 
-def _sums(product: _Product, sums: list[str], parts: list[_Part], *, copied: bool) -> Iterator[str]:
-    """Lines that add up all parts; each fetches its share of the lines that the next step along K reads of B."""
+def _in_place(product: _Product, sums: list[str], parts: list[_Part]) -> Iterator[str]:
+    """The two branches where B is read where it is: it needs no other type, or no other rows of A need it."""
+    for part in parts:
+        yield from _rows(product, sums, replace(part, copied=False))
+    yield "    } else {"
+    yield from _copied(product, checked=True)
+    for part in parts:
+        yield from _rows(product, sums, replace(part, edge=True))
+    yield "    }"
+
+
+def _from_copies(product: _Product, sums: list[str], parts: list[_Part]) -> Iterator[str]:
+    """The two branches that copy B, and the sums; each part fetches some of the lines that the next step copies."""
+    yield from _copied(product, checked=False)
+    yield "    } else {"
+    yield from _copied(product, checked=True)
+    yield "    }"
     lines = -(-product.n * product.types[1].bytes // _LINE) if product.b.step == "1" else 0
     for position, part in enumerate(parts):
-        fetched = range(position, lines, len(parts))
-        yield from _rows(product, sums, replace(part, fetched=fetched, copied=copied))
+        yield from _rows(product, sums, replace(part, fetched=range(position, lines, len(parts))))
 
 
 def _even(total: int, most: int) -> list[tuple[int, int]]:
@@ -192,11 +204,14 @@ def _rows(product: _Product, sums: list[str], part: _Part) -> Iterator[str]:
         totals = {place: f"t_{name}" for place, name in names.items()}
         yield f"      {product.total} " + ", ".join(
             f"{totals[place]} = {_opened(product, name)}" for place, name in names.items()) + ";"
-    yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
-    yield from _steps(product, names if direct else totals, part, checked=False)
-    yield "      } else {"
-    yield from _steps(product, names if direct else totals, part, checked=True)
-    yield "      }"
+    if part.edge:
+        yield from _steps(product, names if direct else totals, part, checked=True)
+    else:
+        yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
+        yield from _steps(product, names if direct else totals, part, checked=False)
+        yield "      } else {"
+        yield from _steps(product, names if direct else totals, part, checked=True)
+        yield "      }"
     if not direct:
         yield from (f"      {name} {_closed(product, totals[place])};" for place, name in names.items())
     yield "    }"

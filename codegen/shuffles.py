@@ -33,7 +33,8 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
     result = emitter.fresh(operation.result)
     row, column = layouts.positions(shape, target)
     bits = _UNSIGNED[register_bits(fragment.dtype)]
-    elements = _elements(fragment, "ulong" if bits == "ulong" else "uint", bits)
+    wide = "ulong" if bits == "ulong" else "uint"
+    elements = _elements(fragment, wide, bits)
     lane = emitter.name("lane_id")
     emitter.line(f"const uint {lane} = get_sub_group_local_id();")
     made = []
@@ -42,7 +43,7 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
         for e in range(target.per_lane):
             r, c = row[:, unit, e], column[:, unit, e]
             holder, index = layouts.holder(shape, source, r, c)
-            parts.append(_fetched(elements, [int(h) for h in holder], [int(i) for i in index], lane))
+            parts.append(_fetched(elements, [int(h) for h in holder], [int(i) for i in index], lane, wide))
         made.append(_joined(parts, fragment.dtype, result))
     width = result.width
     groups = [made[i:i + width] for i in range(0, len(made), width)]
@@ -73,15 +74,19 @@ def _elements(fragment: Fragment, wide: str, bits: str) -> list[str]:
             for word in fragment.words() for e in range(fragment.per_lane)]
 
 
-def _fetched(elements: list[str], holder: list[int], index: list[int], lane: str) -> str:
-    """The bits of one element for every lane: from lane ``holder``, element ``index``."""
+def _fetched(elements: list[str], holder: list[int], index: list[int], lane: str, wide: str) -> str:
+    """The bits of one element for every lane: from lane ``holder``, element ``index``.
+
+    All lanes take part in every shuffle: ``select`` evaluates what it is given, while the branches of ``?:`` may be
+    taken by some lanes each.
+    """
     from_lane = index_table(holder, lane)
     fetched = {i: f"intel_sub_group_shuffle({elements[i]}, {from_lane})" for i in sorted(set(index))}
     first, *others = fetched.items()
     expression = first[1]
     for i, value in others:
         lanes_of_i = sum(1 << position for position, at in enumerate(index) if at == i)
-        expression = f"((({lanes_of_i:#x}u >> {lane}) & 1u) ? {value} : {expression})"
+        expression = f"select({expression}, {value}, ({wide})(({lanes_of_i:#x}u >> {lane}) & 1u))"
     return expression
 
 

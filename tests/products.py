@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from conftest import require_device
+from conftest import THOROUGH, require_device
 
 import xetile as xt
 from xegpu import dtypes
@@ -117,6 +117,20 @@ def gemm_shared(A, B, C, *, BM, BN, BK, sg, data_a, data_b, data_c, acc=xt.f32):
         a = xt.update_tile_offset(a, 0, BK)
         b = xt.update_tile_offset(b, BK, 0)
     xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
+
+
+def chosen(rows: Sequence[Any], columns: Sequence[Any], fits: Callable[[Any, Any], bool]) -> list[tuple[Any, Any]]:
+    """Pairs for cases that take seconds each: every row with one column, in turn, and the first row with all of them.
+
+    Every pair that fits with HYPOTHESIS_PROFILE=thorough.
+    """
+    if THOROUGH:
+        return [(row, column) for row in rows for column in columns if fits(row, column)]
+    pairs = [(rows[0], column) for column in columns if fits(rows[0], column)]
+    for turn, row in enumerate(rows[1:]):
+        fitting = [column for column in columns if fits(row, column)]
+        pairs += [(row, fitting[turn % len(fitting)])] if fitting else []
+    return pairs
 
 
 def integers(rng: np.random.Generator, dtype: Any, *shape: int, most: int = 5) -> Array:

@@ -15,6 +15,8 @@ import xetile as xt
 from xegpu import dtypes
 from xegpu.dtypes import DType
 
+pytestmark = pytest.mark.unoptimised
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.stem.removeprefix("coverage-"): path.read_text()
          for path in sorted((ROOT / "docs").glob("coverage-*.md"))}

@@ -65,8 +65,7 @@ class Table:
     @staticmethod
     def side_by_side(title: str, columns: Sequence[str], tables: Sequence[Table]) -> Table:
         """Several tables of one column as one, by their labels; of two, the last column says how they differ."""
-        labels = list(dict.fromkeys(row.label for table in tables for row in table.rows))
-        rows = tuple(_joined(label, tables) for label in labels)
+        rows = tuple(_joined(label, tables) for label in _labels(tables))
         heads = tuple(columns)
         if len(tables) == 2:
             rows = tuple(Row(row.label, (*row.cells(), row.difference())) if row.values else row for row in rows)
@@ -109,6 +108,18 @@ class Table:
             shown.add_row(Text(row.label, "" if row.values else "bold"), *row.cells(), end_section=False)
         return Group(*(Text(f"! {text}", "bold red") for text in self.warnings), shown,
                      *(Text(f"* {text}", "dim") for text in self.notes))
+
+
+def _labels(tables: Sequence[Table]) -> list[str]:
+    """The labels of all tables; one that the first lacks stands behind the one that comes before it elsewhere."""
+    labels: list[str] = []
+    for table in tables:
+        at = 0
+        for row in table.rows:
+            if row.label not in labels:
+                labels.insert(at, row.label)
+            at = labels.index(row.label) + 1
+    return labels
 
 
 def _joined(label: str, tables: Sequence[Table]) -> Row:

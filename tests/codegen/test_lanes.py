@@ -9,6 +9,8 @@ from conftest import require_device
 import xetile as xt
 from xegpu import dtypes
 
+pytestmark = pytest.mark.unoptimised
+
 M, N, K = 70, 83, 100
 RNG = np.random.default_rng(2)
 

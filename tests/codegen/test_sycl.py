@@ -14,7 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import require_ocloc, require_sycl_compiler, unavailable
-from products import DEVICE, TYPES, Bordered, Place, Types, gemm, gemm_shared, integers, operands, product, run_gemm
+from products import (
+    DEVICE,
+    TYPES,
+    Bordered,
+    Place,
+    Types,
+    chosen,
+    gemm,
+    gemm_shared,
+    integers,
+    operands,
+    product,
+    run_gemm,
+)
 from test_opencl import arithmetic, conversions, half_product, rounded_product
 from test_opencl import integers as integer_operators
 
@@ -137,8 +150,7 @@ def test_names_that_mean_something_in_cplusplus(by_sycl: None) -> None:
 
 # Machine code
 
-MACHINE = [(types, target) for types in TYPES for target in ("pvc", "bmg", "dg2")
-           if types.on(Place("opencl:cpu", target))]
+MACHINE = chosen(TYPES, ("pvc", "bmg", "dg2"), lambda types, target: types.on(Place("opencl:cpu", target)))
 
 
 @pytest.mark.parametrize(("types", "target"), MACHINE, ids=str)

@@ -12,6 +12,8 @@ from products import LANES, NUMPY, PLACES, Array, Place, integers, product
 import xetile as xt
 from xegpu import dtypes
 
+pytestmark = pytest.mark.unoptimised
+
 
 @xt.kernel
 def gemm_at(a_at, b_at, c_at, m_size, n_size, k_size, *, BM=16, BN=32, BK=32, by_columns=False):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import require_ocloc
-from products import DEVICE, NUMPY, Array, Bordered, Place, viewed, wide
+from products import DEVICE, NUMPY, Array, Bordered, Place, chosen, viewed, wide
 
 import xetile as xt
 from xegpu import dtypes
@@ -151,7 +151,7 @@ SPILLS = pytest.mark.xfail(strict=True, reason="dg2 spills 1.3 to 3 KB here")
 
 @pytest.mark.parametrize(("dtype", "target"), [
     pytest.param(dtype, target, marks=[SPILLS] if target == "dg2" and dtype.bits == 64 else [])
-    for dtype in TYPES for target in ("pvc", "bmg", "dg2") if dtype not in find_target(target).lacks])
+    for dtype, target in chosen(TYPES, ("pvc", "bmg", "dg2"), lambda *pair: pair[0] not in find_target(pair[1]).lacks)])
 def test_machine_code_without_spills(dtype: DType, target: str) -> None:
     require_ocloc()
     matrix = xt.Spec((None, None), dtype)

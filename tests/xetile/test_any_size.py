@@ -95,7 +95,6 @@ def memory(rng: np.random.Generator, dtype: Any, view: Callable[[Array], Array])
     return view(integers(rng, dtype, 64, 80))
 
 
-@pytest.mark.optimised  # lanes run side by side, as a GPU's do
 @pytest.mark.parametrize("place", VIEWED_AT, ids=str)
 def test_operands_may_lie_anyhow_in_memory(place: Place) -> None:
     rng = np.random.default_rng(5)

@@ -96,7 +96,6 @@ LAYOUTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.optimised  # lanes exchange values in the branches of a condition
 @pytest.mark.parametrize("place", [NUMPY, *LANES, *DEVICE], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_matrices_may_lie_in_any_way(layout: str, place: Place) -> None:

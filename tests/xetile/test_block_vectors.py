@@ -114,7 +114,6 @@ def turned_product(A, B, C, *, M=8, N=16, K=32):
     xt.store_tile(product, xt.init_tile(C, (0, 0), (M, N)))
 
 
-@pytest.mark.optimised  # lanes exchange values in the branches of a condition
 @pytest.mark.parametrize(("name", "place"), [
     (name, place) for name in ("bf16", "f16", "i8", "f32", "tf32") for place in PLACES
     if (name, place.target) != ("tf32", "dg2")  # whose matrix engine does not take it

@@ -12,6 +12,8 @@ import xetile as xt
 from xegpu import dtypes
 from xegpu.dtypes import DType
 
+pytestmark = pytest.mark.unoptimised
+
 PLACES = [NUMPY, *LANES, *DEVICE]
 NAMES = ["bf16", "f16", "tf32", "f32", "i8", "u8"]
 BUILT = {("bf16", target) for target in ("pvc", "dg2", "cpu")} | {("i8", "pvc"), ("i8", "dg2"), ("tf32", "pvc")}

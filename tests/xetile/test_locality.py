@@ -9,6 +9,8 @@ from products import PLACES, Place, integers
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 
 @xt.kernel
 def copied(A, C, *, locality=3):

@@ -11,6 +11,8 @@ from conftest import require_device, require_ocloc
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 PLACES = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"),
           ("opencl:cpu", "cpu")]
 TYPES = [(np.float32, 1.5), (np.float32, float("-inf")), (np.float16, -3), (ml_dtypes.bfloat16, 0.1), (np.int32, -7),

@@ -13,6 +13,8 @@ import pytest
 import xetile as xt
 from xetile.lowered import Lowered
 
+pytestmark = pytest.mark.unoptimised
+
 STAGES = ("xetile", "subgroup", "row-major", "blocked", "xegpu-blocks", "xegpu-packed", "xegpu-lanes",
           "xegpu-scheduled", "xegpu-counted", "xegpu")
 TARGETS = ("pvc", "dg2", "cpu")

@@ -131,12 +131,14 @@ def test_two_kernels_side_by_side() -> None:
 
 def test_tables() -> None:
     one = Table("one <1>", (Row("bytes", (1024,), unit=" B"), Row("share", (0.5,), ".1%"), Row("name", ("x",))))
-    two = Table("two", (Row("bytes", (512,), unit=" B"), Row("share", (0.5,), ".1%")), warnings=("hot",))
+    two = Table("two", (Row("bytes", (512,), unit=" B"), Row("more", (1,)), Row("share", (0.5,), ".1%")),
+                warnings=("hot",))
     both = Table.side_by_side("both", ["1", "2"], [one, two])
     assert str(both) == ("both\n"
                          "  ! 2: hot\n"
                          "         1        2      difference\n"
                          "  bytes  1,024 B  512 B  -512 B (-50%)\n"
+                         "  more   -        1\n"
                          "  share  50.0%    50.0%\n"
                          "  name   x        -")
     assert "one &lt;1&gt;" in one._repr_html_()

@@ -14,6 +14,8 @@ import xetile as xt
 from codegen.offline import compile_device, disassemble
 from xegpu import dtypes
 
+pytestmark = pytest.mark.unoptimised
+
 SOME = [NUMPY, Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), Place("opencl:cpu", "pvc"),
         Place("opencl:cpu", "dg2"), Place("opencl:cpu", "cpu")]
 TYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int8, np.uint8, np.int16, np.uint16, np.int32,

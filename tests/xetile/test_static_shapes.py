@@ -11,6 +11,8 @@ from products import PLACES, Place, integers, product
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 ROWS = "memref<64x128xbf16>"
 COLUMNS = "memref<128x96xbf16, affine_map<(d0, d1) -> (d1, d0)>>"
 STRIDED = "memref<128x96xbf16, strided<[1, 128]>>"

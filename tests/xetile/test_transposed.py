@@ -11,6 +11,8 @@ from conftest import require_device, require_ocloc
 import xetile as xt
 from xegpu import dtypes
 
+pytestmark = pytest.mark.unoptimised
+
 RNG = np.random.default_rng(11)
 PLACES = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("opencl:cpu", "pvc"), ("opencl:cpu", "dg2"),
           ("opencl:cpu", "cpu")]

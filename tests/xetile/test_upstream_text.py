@@ -14,6 +14,8 @@ from products import Place
 
 import xetile as xt
 
+pytestmark = pytest.mark.unoptimised
+
 Array = np.ndarray[Any, Any]
 PLACES = [Place("numpy", "pvc"), Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), Place("numpy:xegpu", "cpu"),
           Place("opencl:cpu", "pvc"), Place("opencl:cpu", "dg2"), Place("opencl:cpu", "cpu")]

@@ -31,9 +31,9 @@ from xetile.dialect.loaded_products import LoadMmaOp
 
 _FACTORS = (8, 4, 2)
 _DEEPEST = 128
-"""Steps stay within what sums of 8-bit integers are exact for as floats."""
+"""Longer ones gain nothing, and sums of 8-bit integers as floats must stay exact."""
 _PANEL = 4096
-"""Numbers of B that are copied at a time: half of what the fastest cache holds."""
+"""Numbers of B that are copied at a time, where they have to be widened: half of what the fastest cache holds."""
 _ALONE = (LoadMmaOp, ops.UpdateTileOffsetOp, ops.PrefetchTileOp, arith.ConstantOp, scf.YieldOp)
 
 
@@ -86,8 +86,9 @@ def _factor(loop: scf.ForOp, webs: Webs) -> int:
         return 1
     if not all(_goes_to_the_end(loop, product, step) for product in products):
         return 1
-    columns = max(ops.tile_of(product.b).shape[1] for product in products)
-    return next((f for f in _FACTORS if step * f <= _DEEPEST and step * f * columns <= _PANEL), 1)
+    tiles = [ops.tile_of(product.b) for product in products]
+    copied = max((tile.shape[1] for tile in tiles if tile.dtype is not f32), default=0)
+    return next((f for f in _FACTORS if step * f <= _DEEPEST and step * f * copied <= _PANEL), 1)
 
 
 def _is_alone(loop: scf.ForOp, position: int, webs: Webs) -> bool:
