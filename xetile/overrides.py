@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,13 @@ STAGES = ("xetile", *(name for name, _ in PASSES), OPENCL)
 
 parse_stage: Callable[[str, str], tuple[Mapping[str, Any], str]] = NotImplemented  # type: ignore[assignment]
 """Reads the kernels of a text, and which stage it is; :mod:`xetile.parsing` sets it."""
+
+
+def stage_reader() -> Callable[[str, str], tuple[Mapping[str, Any], str]]:
+    """What reads the kernels of a text; it is loaded when a text is first read."""
+    if parse_stage is NotImplemented:
+        import_module("xetile.parsing")
+    return parse_stage
 
 
 def check_stage(stage: Any) -> str:
