@@ -8,6 +8,7 @@ from __future__ import annotations
 import xetile as xt
 from benchmarks.generated_code import gemm, report_of
 from benchmarks.rows import Progress, Row
+from codegen.offline import has_ocloc
 from xetile.report import Report
 
 _HAND = {("pvc", "bf16"): "213 / 0.601", ("bmg", "bf16"): "161 / 0.795",
@@ -27,7 +28,10 @@ def transposed(target: str, side: str) -> Report:
 
 def measure(quick: bool, progress: Progress) -> list[Row]:
     """Instructions a step where B, and unless ``quick`` where A, is transposed, beside the plain product."""
-    rows = []
+    rows: list[Row] = []
+    if not has_ocloc():
+        progress("machine code: ocloc is not installed")
+        return rows
     for target in _TARGETS:
         plain = _a_step(report_of(target, "bf16"))
         for side in "B" if quick else "BA":

@@ -219,7 +219,7 @@ class BaseKernel:
             self._places.clear()
 
     def _stage_of(self, text: str, stage: str, path: str) -> BaseKernel:
-        kernels, said = overrides.stage_reader()(text, path)
+        kernels, said = overrides.parse_stage(text, path)
         if said != stage:
             raise TextError(f"{path} holds the stage {said}, and not {stage}", f"write kernel.override({said!r}, ...)")
         if self.name not in kernels:
