@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.rows import Row
 
-MEASURES = ("numpy_execution", "device", "compile_time", "launches", "generated_code")
+MEASURES = ("numpy_execution", "device", "compile_time", "launches", "generated_code", "machine_code")
 _NEEDS = 'the benchmarks print with rich and draw with matplotlib: pip install "xetile[bench]"'
 
 

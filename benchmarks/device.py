@@ -26,8 +26,17 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
     for size in (1024,) if quick else (512, 1024, 2048):
         for dtype in (np.float32, ml_dtypes.bfloat16):
             progress(f"CPU device, {size}, {np.dtype(dtype).name}")
-            rows += _of_size(size, np.dtype(dtype), 3 if quick else 7)
-    return rows
+            rows += _of_size(size, np.dtype(dtype), 5 if quick else 7)
+    return rows if quick else [*rows, *_in_depth(progress)]
+
+
+def _in_depth(progress: Progress) -> list[Row]:
+    """Other types, a fused epilogue, and sizes that fit no tile (``benchmarks/cpu.py``)."""
+    from benchmarks.cpu import measure_cpu
+
+    progress("CPU device: types, an epilogue, odd sizes")
+    return [Row("CPU device, in depth", figure.name, figure.rate, "GFLOP/s", ratio, other)
+            for figure in measure_cpu() for other, ratio in figure.ratios.items()]
 
 
 def _of_size(size: int, dtype: np.dtype[Any], rounds: int) -> list[Row]:

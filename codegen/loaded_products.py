@@ -68,14 +68,12 @@ class _Part:
         vectors: vectors of columns of B.
         fetched: the lines of B's rows, 64 bytes each, that are fetched for the next step meanwhile.
         copied: whether B was copied, or is read where it is.
-        edge: whether B is known to hang over an edge. That is rare: one text has to do for all rows of A.
     """
 
     rows: range
     vectors: range
     fetched: range = range(0)
     copied: bool = True
-    edge: bool = False
 
 
 class _Product:
@@ -153,7 +151,7 @@ def _in_place(product: _Product, sums: list[str], parts: list[_Part]) -> Iterato
     yield "    } else {"
     yield from _copied(product, checked=True)
     for part in parts:
-        yield from _rows(product, sums, replace(part, edge=True))
+        yield from _rows(product, sums, part)
     yield "    }"
 
 
@@ -204,14 +202,11 @@ def _rows(product: _Product, sums: list[str], part: _Part) -> Iterator[str]:
         totals = {place: f"t_{name}" for place, name in names.items()}
         yield f"      {product.total} " + ", ".join(
             f"{totals[place]} = {_opened(product, name)}" for place, name in names.items()) + ";"
-    if part.edge:
-        yield from _steps(product, names if direct else totals, part, checked=True)
-    else:
-        yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
-        yield from _steps(product, names if direct else totals, part, checked=False)
-        yield "      } else {"
-        yield from _steps(product, names if direct else totals, part, checked=True)
-        yield "      }"
+    yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
+    yield from _steps(product, names if direct else totals, part, checked=False)
+    yield "      } else {"
+    yield from _steps(product, names if direct else totals, part, checked=True)
+    yield "      }"
     if not direct:
         yield from (f"      {name} {_closed(product, totals[place])};" for place, name in names.items())
     yield "    }"

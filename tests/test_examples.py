@@ -247,11 +247,9 @@ def test_the_machine_code_of_worked_programs(run: Any, worked: Any, name: str, t
     require_ocloc()
     out = run(worked(name), "--show", "report", "--target", target)
     slm, products = MADE[name]
-    assert re.search(r"spilled, private +0, \d+ bytes", out)
-    assert slm is None or f"shared local memory  {slm} bytes" in out
-    loop = re.search(r"(?:hot loop|in all) +\d+ instructions: (.*)", out)
-    assert loop is not None
-    counted = {kind: int(count) for count, kind in re.findall(r"(\d+) (\w+)", loop[1])}
+    assert re.search(r"^  spilled +0 bytes$", out, re.MULTILINE)
+    assert slm is None or re.search(rf"shared local memory +{slm:,} bytes", out)
+    counted = {kind: int(count) for kind, count in re.findall(r"^    (\w+) +(\d+)$", out, re.MULTILINE)}
     assert counted.get("dpas", 0) >= products
     assert products == 0 or counted.get("load_block2d", 0) >= 2
     assert ("slm" in counted) == (name == "gemm_slm")

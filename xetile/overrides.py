@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from xegpu.errors import ArgumentError
-from xetile.pipeline import PASSES
+from xetile.pipeline import PASSES, stage_of
 
 OPENCL = "opencl"
 STAGES = ("xetile", *(name for name, _ in PASSES), OPENCL)
 """What can be overridden: the stages of the pipeline, and the emitted text."""
 
-parse_stage: Callable[[str, str], tuple[Mapping[str, Any], str]] = NotImplemented  # type: ignore[assignment]
-"""Reads the kernels of a text, and which stage it is; :mod:`xetile.parsing` sets it."""
+
+def parse_stage(text: str, name: str) -> tuple[Mapping[str, Any], str]:
+    """The kernels of a text by name, and which stage it is. The readers of text are imported when they are needed.
+
+    Raises:
+        TextError: the text does not parse.
+    """
+    kernels: Mapping[str, Any] = import_module("xetile.parsing").parse(text, name)
+    return kernels, {stage_of(kernel.module) for kernel in kernels.values()}.pop()
 
 
 def check_stage(stage: Any) -> str:

@@ -21,7 +21,6 @@ from xegpu.memrefs import static_form
 from xegpu.plain import plain
 from xegpu.slm import verify_memory
 from xegpu.targets import TARGETS, Target, find_target
-from xetile import overrides
 from xetile.arguments import Argument
 from xetile.executors import MEANINGS
 from xetile.kernel import BaseKernel
@@ -80,6 +79,11 @@ class ParsedKernel(BaseKernel):
 
     def __str__(self) -> str:
         return printed(self._module)
+
+    @property
+    def module(self) -> ModuleOp:
+        """What was read, at its stage."""
+        return self._module
 
     @property
     def argument_types(self) -> tuple[Attribute, ...]:
@@ -248,15 +252,6 @@ def parse(text: str, name: str = "<text>") -> Module:
         _settle(whole)
         text = printed(whole)
     return Module(_kernels(_apart(whole)), text)
-
-
-def _parsed_stage(text: str, name: str) -> tuple[Mapping[str, BaseKernel], str]:
-    kernels = parse(text, name)
-    stages = {stage_of(kernel._module) for kernel in kernels.values()}
-    return kernels, stages.pop()
-
-
-overrides.parse_stage = _parsed_stage
 
 
 def _settle(module: ModuleOp) -> None:

@@ -169,8 +169,13 @@ def test_machine_code_is_that_of_the_opencl_road(types: Types, target: str) -> N
         assert mixes[0].categories[category] == mixes[1].categories[category], category
     assert ("dpas" in mixes[0].categories) == (types.a is not dtypes.f32)
     assert ("load_block2d" in mixes[0].categories) == (target != "dg2")
-    if target != "dg2":
-        assert abs(mixes[0].total - mixes[1].total) <= mixes[1].total // 50
+    if target == "dg2":
+        return
+    loops = [read_mix(facts.asm).loop for facts in (kernel, other)]
+    assert abs(loops[0].total - loops[1].total) <= loops[1].total // 50
+    # between the two loops of an unrolled product, halves of registers may be packed and unpacked
+    between = 128 if target == "bmg" and types.acc is dtypes.f16 else 0
+    assert abs(mixes[0].total - mixes[1].total) <= mixes[1].total // 50 + between
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg", "dg2"])

@@ -167,6 +167,38 @@ def test_one_reader_of_a_tile_that_is_no_product_keeps_all_loads() -> None:
     assert _operations(twice) == (0, 1, 3)
 
 
+@xt.kernel
+def gated(X, W, V, C, *, also=False):
+    """(X @ W) * (X @ V): one load of X serves two products; what is ``also`` stored of it keeps all loads."""
+    x, w, v = xt.init_tile(X, (0, 0), (16, 16)), xt.init_tile(W, (0, 0), (16, 32)), xt.init_tile(V, (0, 0), (16, 32))
+    left = right = xt.zeros((16, 32), xt.f32)
+    for _ in xt.range(0, X.shape[1], 16):
+        a = xt.load_tile(x)
+        left = xt.tile_mma(a, xt.load_tile(w), left)
+        right = xt.tile_mma(a, xt.load_tile(v), right)
+        if also:
+            right = xt.tile_mma(a * 2, xt.load_tile(v), right)
+        x, w, v = xt.update_tile_offset(x, 0, 16), xt.update_tile_offset(w, 16, 0), xt.update_tile_offset(v, 16, 0)
+    xt.store_tile(left * right, xt.init_tile(C, (0, 0), (16, 32)))
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("also", [False, True])
+def test_one_load_for_two_products(also: bool, where: str) -> None:
+    if where != "numpy:xegpu":
+        require_device()
+    text = gated.lower(*[MATRIX] * 4, target="cpu", also=also).stages["deeper-products"]
+    assert text.count("xetile.load_mma") == (0 if also else 2)
+    assert text.count("xetile.load_tile") == (4 if also else 0)
+    rng = np.random.default_rng(8)
+    x, w, v = (rng.integers(-3, 4, size).astype(np.float32) for size in ((16, 150), (150, 30), (150, 30)))
+    c = np.full((17, 31), 7, np.float32)
+    expected = c.copy()
+    expected[:16, :30] = (x @ w) * (3 if also else 1) * (x @ v)
+    gated.on(where, target="cpu")[1,](x, w, v, c[:16, :30], also=also)
+    np.testing.assert_array_equal(c, expected)
+
+
 def test_the_stages_read_back() -> None:
     """Each is the same text again, and leads to the same kernel."""
     lowered = product.lower(MATRIX, MATRIX, MATRIX, 0, target="cpu")

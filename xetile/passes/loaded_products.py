@@ -1,4 +1,4 @@
-"""Products of what is loaded for them alone, to products that read memory themselves, on processors without lanes.
+"""Products of what is loaded for products alone, to products that read memory themselves, on processors without lanes.
 
     %a = load_tile %ta : tile<32x32xbf16> -> vector<32x32xbf16>
     %b = load_tile %tb : tile<32x64xbf16> -> vector<32x64xbf16>
@@ -37,7 +37,7 @@ class LoadedProducts:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with ``load_mma`` where both operands are loaded for one product alone."""
+        """The module with ``load_mma`` where both operands are loaded for products alone."""
         return rewrite(module, lambda function: _Fuser(function).function(function))
 
 
@@ -56,15 +56,17 @@ class _Fuser(Rebuilder):
         while True:  # a tile that one product cannot read by itself is loaded for all others, too
             loads = {load for product in products for load in (product.a.owner, product.b.owner)
                      if isinstance(load, ops.LoadTileOp)}
-            kept = [p for p in products if self._only_for(p.a, loads) and self._only_for(p.b, loads)]
+            kept = [p for p in products if all(self._only_for(value, loads, products) for value in (p.a, p.b))]
             if len(kept) == len(products):
                 break
             products = kept
         self.products, self.loads = set(products), loads
 
-    def _only_for(self, value: SSAValue, loads: set[ops.LoadTileOp]) -> bool:
+    def _only_for(self, value: SSAValue, loads: set[ops.LoadTileOp], products: list[ops.TileMmaOp]) -> bool:
         """Whether all that is read through the tile of a loaded value is read by products."""
         assert isinstance(value.owner, ops.LoadTileOp)
+        if any(use.operation not in products for use in value.uses):
+            return False
         uses = [use.operation for use in self.tiles.uses(value.owner.tile)]
         return all(isinstance(use, (ops.PrefetchTileOp, ops.UpdateTileOffsetOp)) or use in loads for use in uses)
 
@@ -75,9 +77,9 @@ def _reads_both(product: ops.TileMmaOp) -> bool:
 
 
 def _is_loaded_for(value: SSAValue, product: ops.TileMmaOp) -> bool:
-    """Whether a value is loaded from global memory in the block of its only product, and might be loaded there."""
+    """Whether a value is loaded from global memory in the block of a product, and might be loaded there."""
     load = value.owner
-    if not isinstance(load, ops.LoadTileOp) or load.padding is not None or not value.has_one_use():
+    if not isinstance(load, ops.LoadTileOp) or load.padding is not None:
         return False
     if load.parent is not product.parent or any(is_shared(array.type) for array in arrays_of(load.tile)):
         return False
