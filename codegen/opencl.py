@@ -21,6 +21,7 @@ from codegen import (
     branches,
     cache_hints,
     comparisons,
+    diagnostics,
     elementwise,
     hints,
     lanes,
@@ -69,6 +70,8 @@ class Source:
         arguments: for each argument of the kernel its dimensions, None for a number: an array passes its pointer,
             then its sizes, then its strides, as 32-bit integers.
         apart: whether subgroups wait for each other in places where not all of a work-group come by.
+        assertions: the kernel's own, which it reports in a buffer that it gets behind its arguments.
+        prints: whether the kernel prints.
     """
 
     name: str
@@ -78,6 +81,13 @@ class Source:
     lanes: int
     arguments: tuple[int | None, ...]
     apart: bool = False
+    assertions: tuple[diagnostics.Assertion, ...] = ()
+    prints: bool = False
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a launch waits for the kernel, for what it says of itself."""
+        return self.prints or bool(self.assertions)
 
     @property
     def local_size(self) -> int:
@@ -102,7 +112,8 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     emitter = Emitter(RULES, target, subgroup)
     emitter.split_barriers = barriers.of_all(function, subgroups, target)
     name = emitter.name(function.sym_name.data)
-    parameters = _parameters(emitter, function)
+    reported = diagnostics.parameter(emitter, function)
+    parameters = [*_parameters(emitter, function), *reported]
     for operation in function.body.block.ops:
         if not isinstance(operation, func.ReturnOp):
             emitter.emit(operation)
@@ -116,7 +127,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)
     return Source(name, text, _options(function, target, subgroup, subgroups), subgroups, subgroup, ranks,
-                  bool(barriers.apart(function)))
+                  bool(barriers.apart(function)), emitter.assertions, diagnostics.prints(function))
 
 
 def _pragmas(text: str) -> list[str]:
@@ -401,7 +412,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
-    **hints.RULES, **positions.RULES, **scattered.RULES,
+    **hints.RULES, **diagnostics.RULES, **positions.RULES, **scattered.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
     **loaded_products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,

@@ -119,7 +119,7 @@ def _described(parameters: str, source: Source, function: func.FuncOp, taken: se
         const = "" if rank is None or position in written else "const "
         described.append(_parameter(next(texts), const + _host_type(of_mlir(type_)), taken))
         described += [_parameter(next(texts), "int", taken) for _ in range(2 * (rank or 0))]
-    return described
+    return [*described, *(_parameter(text, "std::int32_t", taken) for text in texts)]
 
 
 def _parameter(text: str, host: str, taken: set[str]) -> _Parameter:

@@ -201,5 +201,9 @@ class ToolError(XeError, RuntimeError):
         self.log = log
 
 
+class CheckError(XeError, AssertionError):
+    """What a kernel did while it ran: an assertion of its author that does not hold, or a finding of a check."""
+
+
 class TextError(XeError, ValueError):
     """MLIR text that does not parse or does not verify."""

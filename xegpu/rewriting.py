@@ -155,8 +155,9 @@ class Rebuilder:
         for position, part in enumerate(widest.values):
             chosen = [p.values[position] if len(p.values) > 1 else p.values[0] for p in operands]
             types = [self.part_type(result.type, part.type) for result in operation.results]
-            results.append(self._like(operation, chosen, types).results[0])
-        self.set(operation.results[0], tuple(results), widest.form)
+            results.append(self._like(operation, chosen, types).results)
+        for number_, result in enumerate(operation.results):
+            self.set(result, tuple(made[number_] for made in results), widest.form)
 
     @staticmethod
     def part_type(whole: Attribute, like: Attribute) -> Attribute:

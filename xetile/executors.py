@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from codegen import apart
 from codegen.devices import Queue, best_device, device_target, find_queue, needs_spirv
+from codegen.diagnostics import watched
 from codegen.interpreter import Meaning, Window
 from codegen.launcher import launch
 from codegen.log import LOGGER
@@ -147,7 +148,7 @@ class DeviceExecutor:
 
     def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
         kernel = self._kernel(lowered)
-        if 0 in grid or any(argument.kind == "numpy" for argument in arguments):
+        if 0 in grid or lowered.emitted.is_watched or any(argument.kind == "numpy" for argument in arguments):
             return None
         passed = [_passed(argument) for argument in arguments]
         template = [value for values in passed for value in values]
@@ -159,7 +160,15 @@ class DeviceExecutor:
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         kernel = self._kernel(lowered)
         packed = [value for argument in arguments for value in _passed(argument)]
-        launch(self.queue, kernel, packed, grid[::-1], lowered.emitted.local_size)
+        emitted = lowered.emitted
+
+        def start(more: Sequence[Any]) -> Any:
+            return launch(self.queue, kernel, [*packed, *more], grid[::-1], emitted.local_size)
+
+        if emitted.is_watched:
+            watched(self.queue, emitted.assertions, start)
+        else:
+            start([])
 
     def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
         for position in written:

@@ -63,6 +63,8 @@ XETILE_CONVERSIONS(3)
 XETILE_CONVERSIONS(4)
 XETILE_CONVERSIONS(8)
 XETILE_CONVERSIONS(16)
+template <class... Values>
+XETILE_EXTERN int __spirv_ocl_printf(const __attribute__((opencl_constant)) char *format, Values... values);
 extern "C" XETILE_EXTERN XETILE_LOCAL unsigned char *__sycl_allocateLocalMemory(unsigned long, unsigned long);
 
 namespace xetile::opencl {
@@ -277,6 +279,13 @@ template <class P, class V> inline V atomic_cmpxchg(P *at, V expected, V value) 
 template <class P, class V> inline V atom_cmpxchg(P *at, V expected, V value) {
   return atomic_cmpxchg(at, expected, value);
 }
+
+// A format lies in constant memory. Without the ellipsis of C floats are not widened to what some devices have not.
+#define printf(format, ...)                                                            \
+  do {                                                                                 \
+    static const __attribute__((opencl_constant)) char text_of_printf[] = format;      \
+    __spirv_ocl_printf(text_of_printf, ##__VA_ARGS__);                                 \
+  } while (0)
 
 // SPIR-V's predicated loads and stores, which SYCL's compiler does not pass on, as branches.
 template <class T>

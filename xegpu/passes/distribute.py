@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu import layouts
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import (
@@ -46,7 +47,7 @@ from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, S
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.layouts import LaneMap
-from xegpu.passes import distribute_blocks, scattered
+from xegpu.passes import distribute_blocks, lines, scattered
 from xegpu.passes.engine import check_product
 from xegpu.passes.operands import descriptor_webs, sides
 from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
@@ -91,6 +92,7 @@ class Distribute:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         if "xegpu.subgroup_size" in function.attributes:
             return _Distributor(self.target, Webs(function, lambda _: ())).copied(function)
+        function = lines.cut(function, self.target.subgroup)
         new = _Distributor(self.target, descriptor_webs(function)).function(function)
         new.attributes["xegpu.subgroup_size"] = IntegerAttr(self.target.subgroup, i64)
         return new
@@ -104,7 +106,7 @@ class _Distributor(Rebuilder):
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
                           DpasOp: _product, MadOp: _product, PackOp: _pack, PadOp: _pad, BroadcastOp: _spread,
                           ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, LoadMadOp: _load_mad,
-                          **distribute_blocks.RULES, **scattered.RULES})
+                          PrintOp: _diagnostic, AssertOp: _diagnostic, **distribute_blocks.RULES, **scattered.RULES})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:
@@ -438,3 +440,15 @@ def _load_mad(build: _Distributor, operation: LoadMadOp) -> None:
     build.emit(made)
     for before, after in zip(operation.results, made.results, strict=True):
         build.set(before, after, form)
+
+
+def _diagnostic(build: _Distributor, operation: DiagnosticOp) -> None:
+    """Vectors one element a lane; where the lanes repeat what they hold, the first ones speak."""
+    form = next((f for value in operation.values if isinstance(f := build.get(value).form, Distributed)), None)
+    if form is None:
+        build.copy(operation)
+        return
+    lanes = build.plain(form.shape)
+    parts = [build.get(value) for value in operation.values]
+    values = [build.converted(part, lanes) if isinstance(part.form, Distributed) else part.values[0] for part in parts]
+    build.emit(type(operation)(operation.message.data, values, lanes.lanes))

@@ -45,11 +45,13 @@ class Dealer(Rebuilder):
         target: how much shared local memory there is.
         tiles: tiles, each with those it is moved and carried into.
         taken: bytes of shared local memory that are taken already.
+        layout: rows and columns of subgroups in the first of the kernel's maps, None where it has none.
     """
 
-    def __init__(self, rules: dict[type[Operation], Rule], target: Target, tiles: Webs, taken: int) -> None:
+    def __init__(self, rules: dict[type[Operation], Rule], target: Target, tiles: Webs, taken: int,
+                 layout: Pair | None) -> None:
         super().__init__(rules)
-        self.target, self.tiles, self.taken = target, tiles, taken
+        self.target, self.tiles, self.taken, self.layout = target, tiles, taken, layout
         self._buffers: dict[tuple[Pair, Attribute], SSAValue] = {}
 
     def free(self, shape: Pair, element: Attribute) -> bool:

@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.dialect.comparisons import CmpIOp
+from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ShapeError, TargetError
@@ -34,7 +36,7 @@ from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import Pair, WgMap
 from xetile.passes import exchange, scattered
-from xetile.passes.dealing import Dealt, offset
+from xetile.passes.dealing import Dealt, coordinate, offset
 from xetile.passes.exchange import SLM, Dealer, serves
 from xetile.passes.flat_vectors import flattened
 
@@ -55,7 +57,8 @@ class WorkgroupToSubgroup:
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         first = self._first_map(function)
-        new = Dealer(RULES, self.target, Webs(function, _tile_links), slm_bytes(function)).function(function)
+        layout = None if first is None else first[0].sg_layout
+        new = Dealer(RULES, self.target, Webs(function, _tile_links), slm_bytes(function), layout).function(function)
         if first is not None:
             new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
         self._check_count(new, function if first is None else first[1])
@@ -243,7 +246,22 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     build.set(operation.result, tuple(value for value in accumulators if value is not None), form)
 
 
+def _diagnostic(build: Dealer, operation: DiagnosticOp) -> None:
+    """Each block once, by one of the subgroups that hold it; what is no vector by the first subgroup."""
+    form = next((build.get(value).form for value in operation.values if build.get(value).form is not None), None)
+    layout = form.wg_map.sg_layout if form is not None else build.layout
+    if layout is None:
+        build.copy(operation)
+        return
+    owners = (1, 1) if form is None else (form.owners(0), form.owners(1))
+    conditions = [build.emit(CmpIOp(coordinate(build, layout, axis), build.constant(owners[axis]), "ult"))
+                  for axis in (0, 1) if owners[axis] < layout[axis]]
+    build.only_if(conditions, lambda: build.each_part(operation))
+
+
 RULES: dict[type[Operation], Rule] = {
+    PrintOp: _diagnostic,
+    AssertOp: _diagnostic,
     ops.InitTileOp: _init,
     ops.LoadTileOp: _load,
     ops.StoreTileOp: _store,
