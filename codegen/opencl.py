@@ -40,7 +40,7 @@ from codegen.batches import matrix
 from codegen.emitter import CALL, FETCH, FILL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from codegen.pressure import live_bytes
-from xegpu import barriers
+from xegpu import barriers, register_mode
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
@@ -164,8 +164,9 @@ def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: in
     small, large = target.registers
     if not large:
         return ""
+    said = register_mode.said(function)
     needed = registers_needed(function) * subgroup / target.register_bytes
-    if needed <= small * _SMALL_BUDGET:
+    if said == small or (said is None and needed <= small * _SMALL_BUDGET):
         return ""
     if subgroups > target.subgroups[1]:
         raise TargetError(
