@@ -111,6 +111,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     subgroups = sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
     emitter = Emitter(RULES, target, subgroup)
     emitter.split_barriers = barriers.of_all(function, subgroups, target)
+    emitter.handed_barriers = barriers.handed(function)
     name = emitter.name(function.sym_name.data)
     reported = diagnostics.parameter(emitter, function)
     parameters = [*_parameters(emitter, function), *reported]
