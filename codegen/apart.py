@@ -9,6 +9,7 @@ none will ever go on, and that is an error.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -21,9 +22,9 @@ from xdsl.ir import Operation
 
 from codegen import interpreter
 from codegen.interpreter import Machine, Meaning, Meanings
-from xegpu.barriers import in_step, init_of
+from xegpu.barriers import handed, in_step, init_of
 from xegpu.control_flow import place
-from xegpu.dialect.synchronisation import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.dialect.synchronisation import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
 from xegpu.errors import ShapeError, TraceError
 
 _WHOLE = "all"
@@ -50,9 +51,9 @@ class _Cancelled(BaseException):
 
 @dataclass
 class _Barrier:
-    """Arrivals of the round that is open, and how many rounds are over."""
+    """Who has come in the round that is open: all alike, or producers and consumers; and how many rounds are over."""
 
-    arrived: int = 0
+    arrived: Counter[type[Operation]] = field(default_factory=Counter)
     rounds: int = 0
 
 
@@ -82,6 +83,7 @@ class _Crew:
 
     def __post_init__(self) -> None:
         self.barriers: dict[Any, _Barrier] = {}
+        self.handed = handed(self.function)
         self.shared: dict[Operation, Any] = {}
         self.back = threading.Semaphore(0)
         self.error: BaseException | None = None
@@ -141,9 +143,8 @@ class _Crew:
             **self.meanings,
             memref.AllocOp: self._allocate,
             InitNbarrierOp: lambda machine, operation, operands: int(operands[0]),
-            NbarrierArriveOp: lambda machine, operation, operands:
-                self._count(member, operation, operands[0], init_of(operation).participants),
-            NbarrierWaitOp: lambda machine, operation, operands: self._wait(member, operation, operands[0]),
+            NbarrierArriveOp: lambda machine, operation, operands: self._arrive(member, operation, operands[0]),
+            NbarrierWaitOp: lambda machine, operation, operands: self._wait_named(member, operation, operands[0]),
             gpu.BarrierOp: lambda machine, operation, operands: self._meet(member, operation),
         }
         machine = Machine(meanings, self.group, self.grid, (1, 1), self.lanes, origin=member.position,
@@ -157,15 +158,34 @@ class _Crew:
             self.shared[operation] = self.meanings[memref.AllocOp](machine, operation, operands)
         return self.shared[operation]
 
-    def _count(self, member: _Subgroup, operation: Operation, barrier: Any, participants: int) -> None:
+    def _arrive(self, member: _Subgroup, operation: NbarrierArriveOp, barrier: Any) -> None:
+        self._count(member, operation, barrier, self._awaited(operation))
+
+    def _wait_named(self, member: _Subgroup, operation: NbarrierWaitOp, barrier: Any) -> None:
+        """A wait; a consumer, which does not arrive, is counted here."""
+        if operation.nbarrier in self.handed:
+            self._count(member, operation, barrier, self._awaited(operation))
+        self._wait(member, operation, barrier)
+
+    def _awaited(self, operation: NbarrierOp) -> Counter[type[Operation]]:
+        """Who must come for a round to be over."""
+        producers, consumers = self.handed.get(operation.nbarrier, (init_of(operation).participants, 0))
+        return Counter({NbarrierArriveOp: producers, NbarrierWaitOp: consumers})
+
+    def _count(self, member: _Subgroup, operation: Operation, barrier: Any, awaited: Counter[type[Operation]]) -> None:
         state = self.barriers.setdefault(barrier, _Barrier())
         if member.tickets.get(barrier, -1) == state.rounds:
-            raise ShapeError(f"a subgroup arrives twice in one round of barrier {barrier}, which has {participants} "
-                             "participants", "wait between two arrivals", place(operation))
+            raise ShapeError(f"a subgroup arrives twice in one round of barrier {barrier}, which has "
+                             f"{awaited.total()} participants", "wait between two arrivals, at this barrier or, as a "
+                             "producer, at one where its consumers say that they are ready", place(operation))
+        if state.arrived[type(operation)] == awaited[type(operation)]:
+            raise ShapeError(f"more subgroups than {awaited[type(operation)]} take this part in one round of barrier "
+                             f"{barrier}, which has {awaited.total()} participants", "give the number of those that "
+                             "arrive and, with producers, of those that wait", place(operation))
         member.tickets[barrier] = state.rounds
-        state.arrived += 1
-        if state.arrived == participants:
-            state.arrived, state.rounds = 0, state.rounds + 1
+        state.arrived[type(operation)] += 1
+        if state.arrived == awaited:
+            state.arrived, state.rounds = Counter(), state.rounds + 1
 
     def _wait(self, member: _Subgroup, operation: Operation, barrier: Any) -> None:
         state, ticket = self.barriers[barrier], member.tickets[barrier]
@@ -177,5 +197,5 @@ class _Crew:
         member.may_go = lambda: True
 
     def _meet(self, member: _Subgroup, operation: Operation) -> None:
-        self._count(member, operation, _WHOLE, len(self.members))
+        self._count(member, operation, _WHOLE, Counter({type(operation): len(self.members)}))
         self._wait(member, operation, _WHOLE)

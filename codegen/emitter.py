@@ -84,6 +84,7 @@ class Emitter:
         self.functions: dict[str, str] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False
+        self.handed_barriers: Mapping[SSAValue, tuple[int, int]] = {}
         self.assertions: tuple[Any, ...] = ()
         self.depth = 1
         self.loops: list[Loop] = []

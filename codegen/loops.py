@@ -16,11 +16,11 @@ from xdsl.traits import Pure
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
 from codegen.inside import Inside
-from codegen.unrolling import ROLLED, steps_of, trips_of
+from codegen.unrolling import ROLLED, period_of, steps_of, trips_of
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dtypes import of_mlir
-from xegpu.loop_options import UNROLL
+from xegpu.loop_options import OPTIONS
 from xegpu.origins import makings
 
 _AS_IT_IS = "__attribute__((opencl_unroll_hint(1)))"
@@ -43,7 +43,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         variables += changing
     counter = emitter.name(loop.body.block.args[0].name_hint or "k")
     text = _Text(loop, counter, step, 1, held, variables, outside)
-    steps, trips, asked = steps_of(loop, emitter.target), trips_of(loop), UNROLL in loop.attributes
+    steps, trips, asked = steps_of(loop, emitter.target), trips_of(loop), not loop.attributes.keys().isdisjoint(OPTIONS)
     far = f"{counter} += {_times(steps, step)}"
     if _peels(loop) and _peeled(emitter, replace(text, steps=steps), start, stop, far):
         _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
@@ -147,12 +147,17 @@ def _steps(emitter: Emitter, text: _Text, head: str) -> None:
     emitter.line(f"for ({head}) {{")
     emitter.depth += 1
     counter, *arguments = text.loop.body.block.args
-    held = text.held
+    held, period = text.held, period_of(text.loop, emitter.target)
     for position in range(text.steps):
         _count(emitter, counter, text, position)
         for argument, value in zip(arguments, held, strict=True):
             value.become(emitter, argument)
+        meets = period and text.steps % period == 0 and position % period == 0
+        if meets:
+            emitter.line("intel_work_group_barrier_arrive(0);")
         held = _body(emitter, text.loop, held)
+        if meets:
+            emitter.line("intel_work_group_barrier_wait(0);")
     rebind(emitter, text.variables, [part for value in held for part in value.parts],
            [type_ for value in text.held for type_ in value.types])
     emitter.depth -= 1

@@ -40,7 +40,7 @@ from codegen.batches import matrix
 from codegen.emitter import CALL, FETCH, FILL, Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor, vector_type, width_of
 from codegen.pressure import live_bytes
-from xegpu import barriers
+from xegpu import barriers, register_mode
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
@@ -111,6 +111,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     subgroups = sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
     emitter = Emitter(RULES, target, subgroup)
     emitter.split_barriers = barriers.of_all(function, subgroups, target)
+    emitter.handed_barriers = barriers.handed(function)
     name = emitter.name(function.sym_name.data)
     reported = diagnostics.parameter(emitter, function)
     parameters = [*_parameters(emitter, function), *reported]
@@ -163,8 +164,9 @@ def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: in
     small, large = target.registers
     if not large:
         return ""
+    said = register_mode.said(function)
     needed = registers_needed(function) * subgroup / target.register_bytes
-    if needed <= small * _SMALL_BUDGET:
+    if said == small or (said is None and needed <= small * _SMALL_BUDGET):
         return ""
     if subgroups > target.subgroups[1]:
         raise TargetError(

@@ -56,11 +56,23 @@ def _init(emitter: Emitter, operation: InitNbarrierOp) -> None:
     emitter.needs_named_barriers = True
     id_, count = operation.id, operation.participants
     # The barrier of the whole work-group has the id 0.
+    if operation.result in emitter.handed_barriers:
+        emitter.values[operation.result] = _sides(emitter, operation)
+        return
     if id_ is not None:
         emitter.values[operation.result] = (f"{SIGNAL}({id_ + 1}, {count})", f"{WAIT}({id_ + 1})")
         return
     at = f"(ushort)({emitter.values[operation.nbarrier_id]} + 1)"
     emitter.values[operation.result] = (f"{SIGNAL}_AT({at}, {count})", f"{WAIT}_AT({at})")
+
+
+def _sides(emitter: Emitter, operation: InitNbarrierOp) -> tuple[str, str]:
+    """What a producer signals, and what a consumer signals and waits for: the hardware tells those who wait only."""
+    producers, consumers = emitter.handed_barriers[operation.result]
+    at, suffix = (operation.id + 1, "") if operation.id is not None else (
+        f"(ushort)({emitter.values[operation.nbarrier_id]} + 1)", "_AT")
+    signals = [f"{SIGNAL}_SIDE{suffix}({at}, {side}, {producers}, {consumers})" for side in (1, 2)]
+    return signals[0], f"{signals[1]}; {WAIT}{suffix}({at})"
 
 
 def _arrive(emitter: Emitter, operation: NbarrierArriveOp) -> None:
@@ -90,16 +102,20 @@ def _flags(operation: Operation) -> str:
 
 SIGNAL, WAIT = "NBARRIER_SIGNAL", "NBARRIER_WAIT"
 _AT = "%0(0,0)<0;1,0>"
+_SIDES = '" #side ":uw " #p ":uw " #c ":uw'
 MACROS = f"""#ifndef {SIGNAL}
 #define {SIGNAL}(id, count) __asm__ volatile("nbarrier.signal " #id ":uw " #count ":uw" : : : "memory")
 #define {WAIT}(id) __asm__ volatile("nbarrier.wait " #id ":uw" : : : "memory")
+#define {SIGNAL}_SIDE(id, side, p, c) __asm__ volatile("nbarrier.signal " #id ":uw {_SIDES}" : : : "memory")
+#define {SIGNAL}_SIDE_AT(id, side, p, c) __asm__ volatile("nbarrier.signal {_AT} {_SIDES}" : : "rw.u"(id) : "memory")
 #define {SIGNAL}_AT(id, count) __asm__ volatile("nbarrier.signal {_AT} " #count ":uw" : : "rw.u"(id) : "memory")
 #define {WAIT}_AT(id) __asm__ volatile("nbarrier.wait {_AT}" : : "rw.u"(id) : "memory")
 #endif
 
 """
 """Named barriers on Intel's GPUs, in their compiler's virtual assembly (vISA). An id that is known when the kernel is
-compiled stands in the instruction; for one that is not the compiler reserves all 32 barriers."""
+compiled stands in the instruction; for one that is not the compiler reserves all 32 barriers. Of a barrier with sides,
+1 is a producer and 2 a consumer; one that all signal without a side wakes all, who must all wait."""
 
 
 def handed_over(function: func.FuncOp) -> list[str]:

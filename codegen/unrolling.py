@@ -18,6 +18,8 @@ such messages, gains nothing and would build for minutes: the first loop of thes
 
 from __future__ import annotations
 
+from math import lcm
+
 from xdsl.dialects import arith, scf
 from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import IntegerAttr
@@ -25,7 +27,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xegpu.constants import number
 from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
-from xegpu.loop_options import UNROLL
+from xegpu.loop_options import BARRIER, UNROLL
 from xegpu.targets import Target
 
 ROLLED = "XETILE_ROLLED"
@@ -45,7 +47,18 @@ def steps_of(loop: scf.ForOp, target: Target) -> int:
     """How many steps of a loop become one; no more than it has."""
     said, trips = loop.attributes.get(UNROLL), trips_of(loop)
     steps = said.value.data if isinstance(said, IntegerAttr) else _steps(loop, target)
+    if period := period_of(loop, target):
+        steps = lcm(steps, period)
     return steps if trips is None else max(1, min(steps, trips))
+
+
+def period_of(loop: scf.ForOp, target: Target) -> int:
+    """Steps from one barrier of a loop to the next, 0 where there are none.
+
+    Without 2D block IO a loop is written twice, and subgroups leave the first one at different times.
+    """
+    said = loop.attributes.get(BARRIER)
+    return said.value.data if isinstance(said, IntegerAttr) and target.block_io else 0
 
 
 def trips_of(loop: scf.ForOp) -> int | None:

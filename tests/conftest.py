@@ -44,7 +44,7 @@ settings.load_profile(PROFILE)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """For tests marked ``unoptimised`` the CPU device's compiler leaves out what takes four fifths of its time."""
     marked = item.get_closest_marker("unoptimised") and not item.get_closest_marker("optimised")
-    quick = marked and not THOROUGH and not os.environ.get("XETILE_SPIRV")
+    quick = marked and not THOROUGH
     os.environ["XETILE_BUILD_OPTIONS"] = "-cl-opt-disable" if quick else ""
 
 

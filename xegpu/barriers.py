@@ -2,6 +2,8 @@
 
 Every subgroup that arrives at a barrier also waits there, before it arrives again: arrivals and waits alternate on
 every way through a kernel. Then a barrier is free again when all have passed it, on every device.
+
+Or some subgroups only arrive, the producers, and the others only wait: :func:`handed`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.gpu import BarrierOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.control_flow import enclosing, per_subgroup, place
 from xegpu.dialect.synchronisation import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierOp
@@ -45,9 +47,10 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
     """
     inits = [operation for operation in function.walk() if isinstance(operation, InitNbarrierOp)]
     most = next((op.count for op in function.walk() if isinstance(op, AllocNbarrierOp)), None)
-    seen: dict[object, int] = {}
+    seen: dict[object, InitNbarrierOp] = {}
     for init in inits:
-        count, first = init.participants, seen.setdefault(_key(init), init.participants)
+        count, other = init.participants, seen.setdefault(_key(init), init)
+        first = other.participants
         if count > subgroups:
             raise ShapeError(f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
                              f"give at most {subgroups}" if subgroups > 1 else "say how many subgroups a work-group "
@@ -55,11 +58,70 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
         if count != first:
             raise ShapeError(f"barrier {init.id} has {count} participants here and {first} above",
                              "give one number, or another id", place(init))
+        if init.said_producers != other.said_producers:
+            raise ShapeError(f"barrier {init.id} has other producers here than above", "give one number, or another id",
+                             place(init))
         if most is not None and init.id is not None and init.id >= most:
             raise ShapeError(f"barrier {init.id} of {most} that are allocated", f"allocate {init.id + 1}", place(init))
     if inits:
-        _Walk(kind).function(function)
+        walked(function, kind)
         _check_all_come_by(function, subgroups)
+        _check_producers(function)
+
+
+def _check_producers(function: func.FuncOp) -> None:
+    """Producers and consumers are different subgroups, and there are both."""
+    elsewhere = apart(function)
+    for init in (init for init in _inits(function) if init.said_producers is not None):
+        steps = [use.operation for use in init.result.uses]
+        together = next((step for step in steps if step not in elsewhere), None)
+        if together is not None:
+            raise ShapeError("all subgroups of the work-group come by this barrier, which has producers and consumers",
+                             "put what producers and consumers do under conditions on subgroup_id", place(together))
+        if len({type(use.operation) for init_ in _inits(function) if _key(init_) == _key(init)
+                for use in init_.result.uses}) != 2:
+            raise ShapeError("this barrier has producers and consumers, and only one side uses it",
+                             "let the producers arrive, and the consumers wait", place(init))
+
+
+def handed(function: func.FuncOp) -> dict[SSAValue, tuple[int, int]]:
+    """The barriers at which some subgroups only arrive and others only wait: how many of each.
+
+    The author gives the number of producers. Of two participants without it, one is a producer if no branch of a
+    condition on the subgroup has both arrivals and waits.
+    """
+    inits = _inits(function)
+    if not inits:
+        return {}
+    differing = per_subgroup(function)
+    found: dict[SSAValue, tuple[int, int]] = {}
+    for init in inits:
+        steps = [use.operation for other in inits if _key(other) == _key(init) for use in other.result.uses]
+        if init.said_producers is not None:
+            found[init.result] = (init.said_producers, init.participants - init.said_producers)
+        elif init.participants == 2 and _are_sides(steps, differing):
+            found[init.result] = (1, 1)
+    return found
+
+
+def _are_sides(steps: Sequence[Operation], differing: set[SSAValue]) -> bool:
+    kinds: dict[Block | None, set[type[Operation]]] = {}
+    for step in steps:
+        kinds.setdefault(_side(step, differing), set()).add(type(step))
+    both = len({type(step) for step in steps}) == 2
+    return both and None not in kinds and all(len(kind) == 1 for kind in kinds.values())
+
+
+def _side(step: Operation, differing: set[SSAValue]) -> Block | None:
+    """The body, of the outermost condition that differs between subgroups, in which an operation stands."""
+    side, inner = None, step
+    while (around := enclosing(inner, differing)) is not None:
+        block = step.parent
+        while block is not None and block.parent_op() is not around:
+            above = block.parent_op()
+            block = above.parent if above is not None else None
+        side, inner = block, around
+    return side
 
 
 def _check_all_come_by(function: func.FuncOp, subgroups: int) -> None:
@@ -81,17 +143,20 @@ class _Walk:
 
     Attributes:
         kind: the error to raise.
+        handed: barriers with producers and consumers, where arrivals and waits do not alternate.
         crowded: barriers that are open while another one, or ``gpu.barrier``, is used.
     """
 
     kind: type[XeError]
+    handed: Mapping[SSAValue, tuple[int, int]]
     crowded: set[object] = field(default_factory=set)
 
     def function(self, function: func.FuncOp) -> None:
         left = self._block(function.body.block, {})
         if left:
             self._fail(next(iter(left.values())), "nothing waits behind this arrival",
-                       "call .wait() on the barrier before the kernel ends")
+                       "call .wait() on the barrier before the kernel ends, or give the number of producers, where "
+                       "some subgroups only arrive and others only wait")
 
     def _block(self, block: Block, state: Mapping[object, NbarrierOp]) -> dict[object, NbarrierOp]:
         """What is open behind a block."""
@@ -107,7 +172,9 @@ class _Walk:
 
     def _step(self, operation: NbarrierOp, now: dict[object, NbarrierOp]) -> None:
         key = _key(init_of(operation))
-        if isinstance(operation, NbarrierArriveOp):
+        if operation.nbarrier in self.handed:
+            self.crowded |= {key, *now}
+        elif isinstance(operation, NbarrierArriveOp):
             if key in now:
                 self._fail(operation, "a subgroup arrives here a second time, and has not waited since the first",
                            "call .wait() on the barrier between two arrivals")
@@ -115,7 +182,8 @@ class _Walk:
             now[key] = operation
         elif now.pop(key, None) is None:
             self._fail(operation, "a subgroup waits here, and has not arrived at this barrier",
-                       "every subgroup that waits is one of those waited for: call .arrive() before it")
+                       "every subgroup that waits is one of those waited for: call .arrive() before it, or give the "
+                       "number of producers, where some subgroups only arrive and others only wait")
 
     def _inside(self, operation: scf.ForOp | scf.IfOp, now: dict[object, NbarrierOp]) -> dict[object, NbarrierOp]:
         ends = [self._block(region.block, now) for region in operation.regions if region.blocks]
@@ -127,11 +195,19 @@ class _Walk:
                 what = "the body of a loop" if isinstance(operation, scf.ForOp) else "a branch"
                 self._fail(one[key], f"{what} leaves this barrier otherwise than it finds it, or than the other branch "
                            "does: on some ways a subgroup has arrived and not waited",
-                           "put arrival and wait into the same body")
+                           "put arrival and wait into the same body, or give the number of producers, where some "
+                           "subgroups only arrive and others only wait")
         return ends[0]
 
     def _fail(self, operation: NbarrierOp, message: str, hint: str) -> None:
         raise self.kind(message, hint, place(operation))
+
+
+def walked(function: func.FuncOp, kind: type[XeError]) -> _Walk:
+    """What a walk through a kernel found."""
+    walk = _Walk(kind, handed(function))
+    walk.function(function)
+    return walk
 
 
 def apart(function: func.FuncOp) -> list[NbarrierOp]:
@@ -147,10 +223,10 @@ def of_all(function: func.FuncOp, subgroups: int, target: Target) -> set[SSAValu
     All subgroups take part, all come by, and nothing else waits between an arrival and its wait: the hardware has one
     barrier of the whole work-group. On a target without named barriers that is every one (:func:`check_target`).
     """
-    inits, walk = _inits(function), _Walk(TraceError)
+    inits = _inits(function)
     if not inits:
         return set()
-    walk.function(function)
+    walk = walked(function, TraceError)
     strays = {_key(init_of(step)) for step in apart(function)} | walk.crowded
     return {init.result for init in inits if not target.named_barriers
             or (init.participants == subgroups and _key(init) not in strays)}
@@ -183,8 +259,7 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     if strays := apart(function):
         raise TargetError(f"{target.name} has no named barriers, and not all subgroups of a work-group come by this "
                           "one", advice, place(strays[0]))
-    walk = _Walk(TraceError)
-    walk.function(function)
+    walk = walked(function, TraceError)
     crowded = next((init for init in inits if _key(init) in walk.crowded), None)
     if crowded is not None:
         raise TargetError(f"{target.name} has one barrier, and between an arrival at this one and its wait there is "

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.errors import Location, TraceError, XeError
+from xegpu.loop_options import BARRIER
 
 _PER_SUBGROUP = ("gpu.subgroup_id", "gpu.thread_id", "gpu.lane_id")
 
@@ -89,12 +90,21 @@ def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) ->
             raise kind(f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
                        "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
                        "kernel without a wg_map", place(operation))
-        around = enclosing(operation, differing) if isinstance(operation, BarrierOp) else None
+        around = _around_a_barrier(operation, differing)
         if around is not None:
             raise kind(f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
                        "all subgroups of a work-group meet is never passed",
                        "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",
                        place(operation))
+
+
+def _around_a_barrier(operation: Operation, differing: set[SSAValue]) -> Operation | None:
+    """What keeps some subgroups from a barrier, or from the barriers that are asked for in a loop's steps."""
+    if isinstance(operation, BarrierOp):
+        return enclosing(operation, differing)
+    if BARRIER not in operation.attributes:
+        return None
+    return operation if _differs(operation, differing) else enclosing(operation, differing)
 
 
 def enclosing(operation: Operation, differing: set[SSAValue]) -> Operation | None:

@@ -2,3 +2,8 @@
 
 UNROLL = "xegpu.unroll"
 """How many steps become one in the text of a kernel: a positive integer."""
+
+BARRIER = "xegpu.barrier"
+"""The subgroups of a work-group wait for each other in every so many steps, so that they stay together."""
+
+OPTIONS = frozenset((UNROLL, BARRIER))

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.func import FuncOp
 
 from codegen.pressure import accumulated
+from xegpu import register_mode
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
 from xegpu.errors import Location, TargetError
@@ -42,7 +43,8 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     Raises:
         TargetError: they leave none.
     """
-    most, taken = max(target.registers), accumulator_registers(modules, target)
+    asked = next((register_mode.said(op) for op in modules["xegpu"].walk() if isinstance(op, FuncOp)), None)
+    most, taken = asked or max(target.registers), accumulator_registers(modules, target)
     if not most or taken <= most * _FOR_ACCUMULATORS:
         return
 

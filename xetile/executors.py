@@ -205,7 +205,8 @@ class DeviceExecutor:
         return text, self._options(emitted.options, road), emitted.name
 
     def _options(self, options: str, road: str) -> str:
-        return f"{self._needed(options, road)} {added_options()}".strip()
+        added = "" if road else added_options()  # the CPU's compiler makes wrong code of SPIR-V without its optimiser
+        return f"{self._needed(options, road)} {added}".strip()
 
     def _needed(self, options: str, road: str) -> str:
         if needs_spirv(self.queue):

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 from xegpu import block_io
 from xegpu.dtypes import DType
 from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Location, ShapeError, TextError
+from xegpu.register_mode import REGISTERS
 from xegpu.targets import Target, find_target
 from xetile import overrides
 from xetile.arguments import Argument, AtTheCall
@@ -438,17 +439,18 @@ class Kernel(BaseKernel):
             compile-time constants.
         grid: ``grid(*arguments, **constants)`` gives the grid where the caller does not.
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
+        registers: registers of a thread, 128 or 256; None to have it chosen.
     """
 
     def __init__(self, function: Callable[..., None], grid: Callable[..., Any] | None = None,
-                 subgroups: tuple[int, int] = (1, 1)) -> None:
+                 subgroups: tuple[int, int] = (1, 1), registers: int | None = None) -> None:
         super().__init__()
         if not inspect.isfunction(function):
             raise ArgumentError(f"@xt.kernel makes a kernel of a function, not of {function!r}",
                                 "write @xt.kernel above a def statement, and its options by name: @xt.kernel(grid=...)")
         self.function, self.grid_function = function, grid
         self.name = function.__name__
-        self.subgroups = _check_subgroups(subgroups)
+        self.subgroups, self.registers = _check_subgroups(subgroups), _check_registers(registers)
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
         self.parameters = self._positional()
         self._modules: dict[Any, ModuleOp] = {}
@@ -508,6 +510,8 @@ class Kernel(BaseKernel):
         key = (*(a.key for a in arguments), self.constants_key(constants), shape)
         if key not in self._modules:
             attributes: dict[str, Attribute] = {"xegpu.subgroups": ArrayAttr([IntegerAttr(n, i64) for n in shape])}
+            if self.registers is not None:
+                attributes[REGISTERS] = IntegerAttr(self.registers, i64)
             self._modules[key] = trace(self.function, self.name, _makers(arguments), constants, attributes, shape)
         return self._modules[key]
 
@@ -528,6 +532,13 @@ def _check_subgroups(subgroups: Any) -> tuple[int, int]:
     return subgroups[0], subgroups[1]
 
 
+def _check_registers(registers: Any) -> int | None:
+    if registers not in (None, 128, 256):
+        raise ShapeError(f"registers={registers!r} is no register mode",
+                         "a thread has 128 registers, or 256: registers=256; leave it out to have it chosen")
+    return registers  # type: ignore[no-any-return]
+
+
 def _symbol(name: str, dtype: DType, rank: int | None, tracer: Tracer) -> Value:
     if rank is None:
         return Scalar(tracer.scalar_argument(name, dtype))
@@ -535,7 +546,7 @@ def _symbol(name: str, dtype: DType, rank: int | None, tracer: Tracer) -> Value:
 
 
 def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., Any] | None = None,
-           subgroups: tuple[int, int] = (1, 1)) -> Any:
+           subgroups: tuple[int, int] = (1, 1), registers: int | None = None) -> Any:
     """Make a kernel of a function: ``@xt.kernel``, ``@xt.kernel(grid=f)``, ``@xt.kernel(subgroups=(8, 4))``.
 
     Args:
@@ -543,9 +554,11 @@ def kernel(function: Callable[..., None] | None = None, *, grid: Callable[..., A
             compile-time constants.
         grid: ``grid(*arguments, **constants)`` gives the grid of a launch that names none.
         subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
+        registers: registers of a thread on a GPU, 128 or 256: with 256 half as many threads run at a time. By default
+            128 where the kernel fits, by an estimate; the report says whether anything spills.
     """
     def make(function: Callable[..., None]) -> Kernel:
         with AtTheCall():
-            return Kernel(function, grid, subgroups)
+            return Kernel(function, grid, subgroups, registers)
 
     return make if function is None else make(function)

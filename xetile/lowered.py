@@ -6,7 +6,9 @@ would take half as long again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -73,8 +75,9 @@ class Lowered:
         """Every stage as IR, in order."""
         made: dict[str, ModuleOp] = {}
         try:
-            for name, module in stages(self.module, Options(self.target, self.access)):
-                made[name] = module
+            with collection_waits():
+                for name, module in stages(self.module, Options(self.target, self.access)):
+                    made[name] = module
         except XeError as error:
             if dumps.is_on():
                 dumps.write(self.name, self.target, made, None)
@@ -258,6 +261,18 @@ class Lowered:
     def _remedy(self) -> Remedy:
         assert self._origin is not None
         return find_remedy(self._origin, self.live_bytes())
+
+
+@contextmanager
+def collection_waits() -> Iterator[None]:
+    """Python's garbage collector waits: it would go through all operations of all stages, again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def upstream_text(lowered: Lowered, level: str) -> str:

@@ -49,7 +49,8 @@ def fence(scope: str = "workgroup", memory: str = "slm") -> None:
 class Nbarrier:
     """A named barrier, which some subgroups of a work-group share; :func:`nbarrier` makes it.
 
-    Every subgroup that takes part arrives and, later, waits; between the two it does what needs no one else.
+    Every subgroup that takes part arrives and, later, waits; between the two it does what needs no one else. Where it
+    has producers, these only arrive, and the others only wait.
     """
 
     def __init__(self, ssa: SSAValue) -> None:
@@ -73,7 +74,7 @@ class Nbarrier:
         current("nbarrier.wait").emit(NbarrierWaitOp(self._ssa))
 
 
-def nbarrier(id: int | Scalar, participants: int) -> Nbarrier:
+def nbarrier(id: int | Scalar, participants: int, *, producers: int | None = None) -> Nbarrier:
     """The named barrier ``id`` of the work-group (``init_nbarrier``).
 
     Subgroups that give the same id share one barrier. With all subgroups of the work-group it is a split barrier, which
@@ -82,10 +83,14 @@ def nbarrier(id: int | Scalar, participants: int) -> Nbarrier:
     Args:
         id: 0 to 30, or a run-time number, such as one computed from :func:`subgroup_id`.
         participants: how many subgroups arrive there, and wait for each other.
+        producers: how many of them only arrive, while the others, the consumers, only wait. Producers and consumers
+            stand under conditions on :func:`subgroup_id`. Of two participants that are under such conditions, one that
+            only arrives and one that only waits, it need not be said.
 
     Raises:
         ElementTypeError: the id or the number of participants is no integer, or the latter is known at run time only.
-        ShapeError: there is no such id; more participants than subgroups; another number for the same id.
+        ShapeError: there is no such id; more participants than subgroups; another number for the same id; no producer,
+            or no consumer.
         TargetError: the target has no named barriers, and not all subgroups come by. This is raised when the kernel is
             lowered for the target.
     """
@@ -97,7 +102,12 @@ def nbarrier(id: int | Scalar, participants: int) -> Nbarrier:
     if type(id_) is not int and not (isinstance(id_, Scalar) and id_.dtype is dtypes.index):
         raise ElementTypeError(f"the id of a barrier is {_text(id_)}", "give an integer from 0 to 30, or a run-time "
                                "index such as xt.subgroup_id() // 2", tracer.location())
-    return Nbarrier(tracer.emit(InitNbarrierOp(*(scalar(number, dtypes.index) for number in (id_, count)))))
+    arriving = plain(producers)
+    if arriving is not None and type(arriving) is not int:
+        raise ElementTypeError(f"the number of producers is {_text(arriving)}", "give a compile-time integer: how many "
+                               "subgroups only arrive", tracer.location())
+    numbers = scalar(id_, dtypes.index), scalar(count, dtypes.index)
+    return Nbarrier(tracer.emit(InitNbarrierOp(*numbers, arriving)))
 
 
 def _text(value: Any) -> str:

@@ -75,6 +75,41 @@ def pairs(A, C):
     xt.store_tile(tile, xt.init_tile(C, (top + mine * 8, 0), (8, 16)))
 
 
+@xt.kernel(subgroups=(2, 1))
+def one_way(A, C, n):
+    """The ring, where who has filled a slot only arrives and who needs it only waits; the other way it is emptied."""
+    mine, top = xt.subgroup_id(), xt.group_id(0) * n * 8
+    memory = xt.alloc_slm((8, 16), xt.f32)
+    full, empty, slot = xt.nbarrier(0, 2), xt.nbarrier(1, 2), xt.init_tile(memory, (0, 0), (8, 16))
+    with xt.when(mine == 0):
+        for k in xt.range(n):
+            xt.store_tile(xt.load_tile(xt.init_tile(A, (top + k * 8, 0), (8, 16))), slot)
+            full.arrive()
+            empty.wait()
+    with xt.otherwise():
+        for k in xt.range(n):
+            full.wait()
+            tile = xt.load_tile(slot)
+            empty.arrive()
+            xt.store_tile(tile * 2 + 1, xt.init_tile(C, (top + k * 8, 0), (8, 16)))
+
+
+@xt.kernel(subgroups=(4, 1))
+def collected(A, C, *, producers=3, rounds=1, takes=3):
+    """Subgroups 0 to 2 hand a tile each to subgroup 3."""
+    mine = xt.subgroup_id()
+    memory, done = xt.alloc_slm((24, 16), xt.f32), xt.nbarrier(5, 4, producers=producers)
+    with xt.when(mine < takes):
+        tile = xt.load_tile(xt.init_tile(A, (mine * 8, 0), (8, 16)))
+        xt.store_tile(tile, xt.init_tile(memory, (mine * 8, 0), (8, 16)))
+        for _ in range(rounds):
+            done.arrive()
+    with xt.otherwise():
+        done.wait()
+        parts = [xt.load_tile(xt.init_tile(memory, (8 * i, 0), (8, 16))) for i in range(3)]
+        xt.store_tile(parts[0] - parts[1] * 2 + parts[2] * 3, xt.init_tile(C, (0, 0), (8, 16)))
+
+
 def check(kernel: Any, *numbers: int) -> None:
     a = integers(np.random.default_rng(3), xt.f32, 96, 16)
     c = np.full((98, 16), 7, np.float32)
@@ -97,6 +132,36 @@ def test_a_ring_between_two_subgroups(place: Place) -> None:
             check(place.of(ring)[2], 3)
     else:
         check(place.of(ring)[2], 3)
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu"])
+def test_producers_that_only_arrive_and_consumers_that_only_wait(where: str) -> None:
+    check(one_way.on(where, target="pvc")[3], 4)
+    a, c = integers(np.random.default_rng(3), xt.f32, 24, 16), np.full((10, 16), 7, np.float32)
+    collected.on(where, target="pvc")[1](a, c[1:-1])
+    np.testing.assert_array_equal(c[1:-1], a[:8] - a[8:16] * 2 + a[16:] * 3)
+    np.testing.assert_array_equal(c[[0, -1]], np.full((2, 16), 7, np.float32))
+    for wrong, message in (({"rounds": 2}, "arrives twice in one round of barrier 5"),
+                           ({"takes": 2}, "more subgroups than 1 take this part|wait at barriers for arrivals that do"),
+                           ({"producers": 2}, "more subgroups than 2 take this part")):
+        with pytest.raises(xt.XeError, match=message):
+            collected.on(where, target="pvc")[1](a, c[1:-1], **wrong)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_sides_in_machine_code(target: str) -> None:
+    """A signal's payload: consumers and producers (8 bits each), side, id. Consumers signal, too, and then wait."""
+    require_ocloc()
+    low = collected.lower(MATRIX, MATRIX, target=target)
+    for name, text in low.stages.items():
+        assert str(xt.parse(text)) == text, name
+    asm = str(low.isa())
+    written = re.findall(r"mov \(1\|M0\)\s+r\d+\.2<1>:(?:f|ud)\s+([^\s:r]+):", asm)  # as a float, or its bits
+    payloads = [int(text, 16) if "x" in text else int(np.float32(text).view(np.uint32)) for text in written]
+    assert sorted(payloads) == [1 << 24 | 3 << 16 | side << 14 | 6 for side in (1, 2)]
+    assert (asm.count("signal barrier"), re.findall(r"sync\.bar\s+(\w+)", asm)) == (2, ["0x6"])
+    with pytest.raises(xt.XeError, match="dg2 has no named barriers"):
+        str(collected.lower(MATRIX, MATRIX, target="dg2").xegpu)
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
@@ -193,7 +258,13 @@ def test_numpy_sees_that_no_one_goes_on(where: str) -> None:
 def _wrong(name: str) -> Any:
     @xt.kernel(subgroups=(2, 1))
     def kernel(A):
-        barrier = xt.nbarrier(31 if name == "id" else 0, {"many": 3, "few": 1, "none": 0, "float": 1.5}.get(name, 2))
+        producers = {"all produce": 2, "half": 0.5, "not apart": 1, "one side": 1}.get(name)
+        barrier = xt.nbarrier(31 if name == "id" else 0, {"many": 3, "few": 1, "none": 0, "float": 1.5}.get(name, 2),
+                              producers=producers)
+        if name == "one side":
+            with xt.when(xt.subgroup_id() == 0):
+                barrier.arrive()
+            return
         if name == "other":
             xt.nbarrier(0, 1).arrive()
         if name != "unarrived":
@@ -224,6 +295,10 @@ def _wrong(name: str) -> Any:
     ("branch", "a branch leaves this barrier otherwise", "into the same body"),
     ("loop", "the body of a loop leaves this barrier otherwise", "into the same body"),
     ("few", "all 2 subgroups of the work-group come by this barrier, and it has 1 participants", "give 2 participants"),
+    ("all produce", "2 of 2 subgroups produce", "at least one only waits"),
+    ("half", "the number of producers is 0.5", "compile-time integer"),
+    ("not apart", "all subgroups of the work-group come by this barrier", "under conditions on subgroup_id"),
+    ("one side", "only one side uses it", "the consumers wait"),
     ("left", "nothing waits behind this arrival", r"call .wait\(\)"),
 ])
 def test_wrong_uses(name: str, message: str, hint: str) -> None:
@@ -267,6 +342,9 @@ def test_the_seeds_text() -> None:
 @pytest.mark.parametrize(("old", "new", "message"), [
     ("alloc_nbarrier %two", "alloc_nbarrier %one", "barrier 1 of 1 that are allocated"),
     ("%one, %two : i8", "%one, %top : i8", "used with type i8"),
+    ("%one, %two :", "%one, %two {producers = 1} :", "all subgroups of the work-group come by this barrier"),
+    ("%one, %two :", "%one, %two {producers = 3} :", "3 of 2 subgroups produce"),
+    ("%one, %two :", "%one, %two {producers = 1.0} :", "the number of producers is 1.0"),
     ("i8 into nbarrier", "i8 -> index", "write !xegpu.nbarrier"),
     ("%one = arith.constant 1", "%one = arith.constant 40", "there is no named barrier 40"),
     ("arrive %barrier", "wait %barrier", "has not arrived"),

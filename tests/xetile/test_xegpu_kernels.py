@@ -146,7 +146,7 @@ func.func @scattered(%mem_addr: uint64, %C: memref<64x16xui16>, %S: memref<16xi3
 """
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place.target != "dg2"], ids=str)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 def test_single_elements(place: Place) -> None:
     a = np.random.default_rng(7).integers(0, 999, (4, 16, 8)).astype(np.uint16)
     kept, address = memory(a)
@@ -172,6 +172,55 @@ def test_single_elements_are_messages(target: str) -> None:
     assert "store.slm" in asm
     assert "load.slm" in asm
     assert "atomic_iadd.ugm" in asm or "atomic_iinc.ugm" in asm
+
+
+LONG = """
+func.func @long(%A: memref<256xf32>, %S: memref<32xi32>) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %iota = xegpu.iota %c0 {axis = 1 : i64} : vector<1x32xindex>
+  %lanes = vector.shape_cast %iota : vector<1x32xindex> into vector<32xindex>
+  %two = arith.constant dense<2> : vector<32xindex>
+  %five = arith.constant dense<5> : vector<32xindex>
+  %pairs = arith.muli %lanes, %two : vector<32xindex>
+  %rest = arith.remsi %lanes, %five : vector<32xindex>
+  %mask = arith.cmpi ne, %rest, %two : vector<32xindex>
+  %far = vector.broadcast %c64 : index to vector<32xindex>
+  %a = XeGPU.create_tdesc %A, %pairs : memref<256xf32>, vector<32xindex> into tensor_desc<32x2xf32, #scattered>
+  %zero = arith.constant dense<0.0> : vector<2x32xf32>
+  %r:2 = scf.for %k = %c0 to %c128 step %c64 iter_args(%at = %a, %sum = %zero)
+      -> (tensor_desc<32x2xf32, #scattered>, vector<2x32xf32>) {
+    XeGPU.prefetch %at : tensor_desc<32x2xf32, #scattered>
+    %v = XeGPU.load_gather %at, %mask {transpose = [1,0]} :
+      tensor_desc<32x2xf32, #scattered>, vector<32xi1> -> vector<2x32xf32>
+    %more = arith.addf %sum, %v : vector<2x32xf32>
+    %next = XeGpu.update_offsets %at, %far : tensor_desc<32x2xf32, #scattered>, vector<32xindex>,
+      into tensor_desc<32x2xf32, #scattered>
+    scf.yield %next, %more : tensor_desc<32x2xf32, #scattered>, vector<2x32xf32>
+  }
+  %d = XeGpu.update_offsets %r#0, %far : tensor_desc<32x2xf32, #scattered>, vector<32xindex>,
+      into tensor_desc<32x2xf32, #scattered>
+  XeGPU.store_scatter %r#1, %d, %mask: vector<2x32xf32>, vector<32xi1>, tensor_desc<32x2xf32, #scattered>
+  %s = XeGPU.create_tdesc %S, %lanes : memref<32xi32>, vector<32xindex> into tensor_desc<32xint32, #scattered>
+  %number = arith.index_cast %lanes : vector<32xindex> to vector<32xi32>
+  %old = XeGPU.atomic_rmw "addi" %number, %s, %mask:
+          vector<32xint32>, tensor_desc<32xint32, #scattered>, vector<32xi1> to vector<32xint32>
+  func.return
+}
+"""
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_more_elements_than_lanes(place: Place) -> None:
+    """32 elements on every target: two registers of 16 lanes, or four of 8."""
+    a, s = small(9, (256,), np.float32), np.full(32, 7, np.int32)
+    expected, active = a.copy(), np.arange(32) % 5 != 2
+    sums = (a[:64] + a[64:128]).reshape(32, 2)
+    expected[192:].reshape(32, 2)[active] = sums[active]
+    place.of(xt.parse(LONG)["long"])[1,](a, s)
+    np.testing.assert_array_equal(a, expected)
+    np.testing.assert_array_equal(s, 7 + np.where(active, np.arange(32), 0))
 
 
 GEMM = """

@@ -14,6 +14,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -102,16 +103,22 @@ class AllocNbarrierOp(IRDLOperation):
 
 @irdl_op_definition
 class InitNbarrierOp(IRDLOperation):
-    """The named barrier ``nbarrier_id``, which ``participant_thread_num`` subgroups of the work-group share."""
+    """The named barrier ``nbarrier_id``, which ``participant_thread_num`` subgroups of the work-group share.
+
+    ``producers`` of them only arrive there, and the others only wait. It goes beyond the seed, which leaves open who
+    does which; without it each arrives and waits, or there is one of each.
+    """
 
     name = "xegpu.init_nbarrier"
     nbarrier_id = operand_def(_NUMBER)
     participant_thread_num = operand_def(_NUMBER)
+    producers = opt_prop_def(IntegerAttr[I64])
     result = result_def(NBARRIER)
     traits = traits_def(Pure())
 
-    def __init__(self, id_: SSAValue, participants: SSAValue) -> None:
-        super().__init__(operands=[id_, participants], result_types=[NbarrierType()])
+    def __init__(self, id_: SSAValue, participants: SSAValue, producers: int | None = None) -> None:
+        super().__init__(operands=[id_, participants], result_types=[NbarrierType()],
+                         properties={"producers": None if producers is None else IntegerAttr(producers, i64)})
 
     @property
     def id(self) -> int | None:
@@ -125,9 +132,15 @@ class InitNbarrierOp(IRDLOperation):
         assert count is not None, "verified"
         return count
 
+    @property
+    def said_producers(self) -> int | None:
+        """How many of them only arrive, None if that is not said."""
+        return None if self.producers is None else self.producers.value.data
+
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_op_attributes({**self.attributes, **self.properties})
         printer.print_string(" : ")
         printer.print_list([operand.type for operand in self.operands], printer.print_attribute)
         printer.print_string(" -> ")
@@ -138,6 +151,9 @@ class InitNbarrierOp(IRDLOperation):
         operands = [parser.parse_unresolved_operand()]
         parser.parse_punctuation(",")
         operands.append(parser.parse_unresolved_operand())
+        producers = parser.parse_optional_attr_dict().get("producers")
+        if producers is not None and not isinstance(producers, IntegerAttr):
+            parser.raise_error(f"the number of producers is {producers}\nwrite an integer, such as producers = 1")
         parser.parse_punctuation(":")
         types = [parser.parse_type()]
         parser.parse_punctuation(",")
@@ -147,7 +163,8 @@ class InitNbarrierOp(IRDLOperation):
         else:
             parser.parse_punctuation("->")
             _parse_nbarrier(parser)
-        return cls(*(parser.resolve_operand(*pair) for pair in zip(operands, types, strict=True)))
+        id_, count = (parser.resolve_operand(*pair) for pair in zip(operands, types, strict=True))
+        return cls(id_, count, None if producers is None else producers.value.data)
 
     def verify_(self) -> None:
         if self.id is not None and not 0 <= self.id < IDS:
@@ -159,6 +176,9 @@ class InitNbarrierOp(IRDLOperation):
         if count < 1:
             raise VerifyException(f"a barrier of {count} subgroups\ngive the number of subgroups that wait for each "
                                   "other there")
+        if self.said_producers is not None and not 0 < self.said_producers < count:
+            raise VerifyException(f"{self.said_producers} of {count} subgroups produce\nat least one only "
+                                  "arrives, and at least one only waits")
 
 
 def _parse_nbarrier(parser: Parser) -> None:

@@ -47,7 +47,7 @@ from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, S
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.layouts import LaneMap
-from xegpu.passes import distribute_blocks, scattered
+from xegpu.passes import distribute_blocks, lines, scattered
 from xegpu.passes.engine import check_product
 from xegpu.passes.operands import descriptor_webs, sides
 from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
@@ -92,6 +92,7 @@ class Distribute:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         if "xegpu.subgroup_size" in function.attributes:
             return _Distributor(self.target, Webs(function, lambda _: ())).copied(function)
+        function = lines.cut(function, self.target.subgroup)
         new = _Distributor(self.target, descriptor_webs(function)).function(function)
         new.attributes["xegpu.subgroup_size"] = IntegerAttr(self.target.subgroup, i64)
         return new

@@ -126,7 +126,7 @@ def _fence(build: Export, operation: synchronisation.FenceOp) -> None:
 def _nbarrier(build: Export, operation: synchronisation.InitNbarrierOp) -> None:
     """LLVM counts barriers and participants in bytes."""
     id_, count = (_byte(build, value) for value in operation.operands)
-    build.set(operation.result, build.emit(synchronisation.InitNbarrierOp(id_, count)))
+    build.set(operation.result, build.emit(synchronisation.InitNbarrierOp(id_, count, operation.said_producers)))
 
 
 def _byte(build: Export, value: SSAValue) -> SSAValue:

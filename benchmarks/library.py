@@ -1,0 +1,72 @@
+"""``xt.matmul`` on shapes that language models use, beside NumPy, dpnp and torch where they are installed.
+
+Each product is activations (M, K) times weights (K, N), float32, as NumPy and dpnp multiply it. M is the number of
+tokens: 1 and 8 when a model answers, 128 and 512 when it reads. K and N are those of published models' layers.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.device import _others
+from benchmarks.rows import Progress, Row
+from benchmarks.timing import interleaved, ratios
+
+LAYERS = {
+    "GPT-2 small, qkv": (768, 2304), "GPT-2 small, output": (768, 768), "GPT-2 small, up": (768, 3072),
+    "GPT-2 small, down": (3072, 768), "Llama 3 8B, qkv": (4096, 6144), "Llama 3 8B, output": (4096, 4096),
+    "Llama 3 8B, up": (4096, 14336), "Llama 3 8B, down": (14336, 4096), "Qwen 2.5 0.5B, up": (896, 4864),
+    "Phi 3 mini, qkv": (3072, 9216),
+}
+"""K and N."""
+TOKENS = (1, 8, 128, 512)
+_QUICK = (("GPT-2 small, qkv", 1), ("GPT-2 small, up", 128))
+
+
+def shapes() -> list[tuple[str, int]]:
+    """The 40 products: a layer and a number of tokens each."""
+    return [(layer, tokens) for layer in LAYERS for tokens in TOKENS]
+
+
+def measure(quick: bool, progress: Progress) -> list[Row]:
+    """A row for each shape and each other library; none where dpnp, whose arrays are used, is missing."""
+    if importlib.util.find_spec("dpnp") is None:
+        progress("ready kernels: dpnp is not installed")
+        return []
+    rows = []
+    for layer, tokens in _QUICK if quick else shapes():
+        progress(f"xt.matmul, {layer}, {tokens} tokens")
+        rows += _of_shape(layer, tokens, 3)
+    return rows
+
+
+def _of_shape(layer: str, tokens: int, rounds: int) -> list[Row]:
+    import dpnp
+
+    import xetile as xt
+
+    depth, columns = LAYERS[layer]
+    rng = np.random.default_rng(tokens)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((tokens, depth), (depth, columns)))
+    x, w = (dpnp.asarray(array, device="opencl:cpu") for array in (a, b))
+    result: dict[str, Any] = {}
+
+    def run() -> None:
+        result["c"] = xt.matmul(x, w, out=result.get("c"))
+        result["c"].sycl_queue.wait()
+
+    runs = {"ours": run, "NumPy": lambda: np.matmul(a, b), **_others(a, b)}
+    times = interleaved(runs, rounds)
+    np.testing.assert_array_equal(dpnp.asnumpy(result["c"]), a @ b)
+    rate = 2 * tokens * depth * columns / median(times["ours"]) / 1e9
+    name = f"{layer}, {tokens} token{'s' if tokens > 1 else ''}"
+    rows = []
+    for other in runs:
+        if other != "ours":
+            ratio, spread = ratios(times, "ours", other)
+            rows.append(Row("xt.matmul", name, rate, "GFLOP/s", ratio, f"{other}'s matmul", spread=spread))
+    return rows
