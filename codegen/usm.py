@@ -166,7 +166,7 @@ def copy_out(source: UsmArray, target: np.ndarray) -> None:
         raise DeviceError(f"shape {source.shape}, strides {source.strides} do not fit {target.shape} on the host")
     if not target.flags.writeable:
         raise DeviceError("a read-only NumPy array cannot receive results", "give a writable copy: array.copy()")
-    low, high = _bounds(target)
+    low, high = bounds(target)
     if low == high:
         return
     gapless = target.flags.c_contiguous or target.flags.f_contiguous
@@ -185,7 +185,7 @@ def _element_strides(array: np.ndarray) -> tuple[int, ...]:
     return tuple(stride // array.itemsize for stride in array.strides)
 
 
-def _bounds(array: np.ndarray) -> tuple[int, int]:
+def bounds(array: np.ndarray) -> tuple[int, int]:
     """The addresses of an array's first byte and of the one after its last; equal if it is empty."""
     low = high = array.ctypes.data
     if array.size == 0:
@@ -198,7 +198,7 @@ def _bounds(array: np.ndarray) -> tuple[int, int]:
 
 def _merged(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[int]]]:
     """Spans of host memory, (first byte, byte after the last, which arrays): arrays that overlap share one."""
-    order = sorted((*_bounds(array), index) for index, array in enumerate(arrays))
+    order = sorted((*bounds(array), index) for index, array in enumerate(arrays))
     spans: list[tuple[int, int, list[int]]] = []
     for low, high, index in order:
         if spans and low < spans[-1][1]:

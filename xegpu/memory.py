@@ -153,7 +153,7 @@ def write(array: Block, row: Offset, column: Offset, value: Block, active: Block
         array: two dimensions behind those that ``lead`` indexes, any strides; changed in place.
         row, column: integers, or integer arrays with the batch axes of ``value``.
         value: batch axes, then rows and columns.
-        active: for each instance, whether it writes; None for all.
+        active: for each instance, or for each element of ``value``, whether it writes; None for all.
         lead: an index for each dimension in front of the last two, each like ``row``.
     """
     batch = value.ndim - 2
@@ -165,7 +165,7 @@ def write(array: Block, row: Offset, column: Offset, value: Block, active: Block
             slab = array[tuple(slice(along.start, end) for along, end in zip(lattice, ends, strict=True))]
             _windows(slab, lattice, shape, batch)[...] = value
             return
-    mask = None if active is None else active[..., None, None]
+    mask = active[..., None, None] if active is not None and active.ndim == batch else active
     *indices, rows, columns = _indices((*lead, row, column), shape, batch)
     scatter(array, rows, columns, value, mask, indices)
 

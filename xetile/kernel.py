@@ -21,6 +21,8 @@ from xegpu.register_mode import REGISTERS
 from xegpu.targets import Target, find_target
 from xetile import overrides
 from xetile.arguments import Argument, AtTheCall
+from xetile.checking.executor import CheckedExecutor
+from xetile.checking.findings import chosen
 from xetile.executors import Executor, executor_for
 from xetile.launches import Launches, Prepared, key_of
 from xetile.lowered import Lowered
@@ -94,7 +96,7 @@ class BaseKernel:
         self._place(None, None, None)(*args, **constants)
 
     def on(self, where: Any, *, target: str | Target | None = None, subgroups: tuple[int, int] | None = None,
-           only: tuple[int, ...] | int | None = None) -> Placed | Program:
+           only: tuple[int, ...] | int | None = None, check: Any = False) -> Placed | Program:
         """The kernel, to be launched at ``where``.
 
         Args:
@@ -103,13 +105,21 @@ class BaseKernel:
             target: the device that code is generated for, by default the one it runs on.
             subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
             only: with ``"numpy:program"``, the work-groups that run: the first one, two or three of their indices.
+            check: with ``"numpy"``, True or the names of the checks that watch the launch: ``"bounds"``, ``"races"``,
+                ``"shared"``, ``"overlap"``; a finding is a :class:`CheckError`.
 
         Raises:
             TargetError: there is no such target.
-            ArgumentError: ``only`` without ``"numpy:program"``.
+            ArgumentError: ``only`` without ``"numpy:program"``, ``check`` without ``"numpy"``, or no such check.
             DeviceError: ``"numpy:program"`` of a kernel that was parsed from text.
         """
         with AtTheCall():
+            if check and where != "numpy":
+                raise ArgumentError(f"check={check!r} goes with \"numpy\" alone, and this runs on {where!r}",
+                                    'write .on("numpy", check=True), or drop it')
+            if check:
+                checked = CheckedExecutor(self._target(target) or find_target("pvc"), chosen(check))
+                return Placed(self, checked, self._target(target), subgroups)
             if where == "numpy:program":
                 return self.program(only, subgroups)
             if only is not None:
@@ -300,7 +310,8 @@ class Placed:
     def __init__(self, kernel: BaseKernel, where: Any, target: Target | None,
                  subgroups: tuple[int, int] | None) -> None:
         self._kernel, self._target, self._subgroups = kernel, target, subgroups
-        self._executor: Executor | None = None if where is None else executor_for(where, target)
+        self._executor: Executor | None = None if where is None else \
+            where if isinstance(where, CheckedExecutor) else executor_for(where, target)
         self._launches = Launches()
 
     @property

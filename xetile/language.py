@@ -6,13 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    UnrealizedConversionCastOp,
+    VectorType,
+)
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
+from xegpu.errors import ArgumentError, ElementTypeError, RankError, ShapeError, XeError
 from xegpu.positions import check_type
 from xetile.addresses import memory_of
 from xetile.arguments import AtTheCall, TypedView, check_view
@@ -20,6 +27,7 @@ from xetile.blocks import check_blocks
 from xetile.caches import said
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.ops import (
+    OOB,
     InitTileOp,
     LoadTileOp,
     PrefetchTileOp,
@@ -144,21 +152,38 @@ def _order(order: Any) -> tuple[int, int]:
     return order[0], order[1]
 
 
-def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str | None = None) -> Vector:
+def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str | None = None,
+              oob: str = "padding") -> Vector:
     """The elements of a tile; those outside the array are ``padding`` (``load_tile``).
 
     Args:
         tile: the tile.
         padding: a Python number, rounded to the element type. Zero costs nothing: the hardware pads with it.
         l1, l3: hints for the caches: ``"cached"``, ``"uncached"``, ``"streaming"`` or ``"read_invalidate"``.
+        oob: ``"error"`` says that the whole tile lies inside the array. ``.on("numpy", check=True)`` checks it;
+            elsewhere it changes nothing.
 
     Raises:
         ElementTypeError: ``tile`` is no tile, its element type does not hold ``padding``, or there is no such hint.
         TargetError: the target has no such combination. This is raised when the kernel is lowered for it.
     """
     _need(tile, Tile, "load_tile")
-    made = LoadTileOp(tile.ssa, _padding(padding, tile.dtype))
+    made = _promised(LoadTileOp(tile.ssa, _padding(padding, tile.dtype)), oob, "padding")
     return Vector(current().emit(said(made, "load", l1, l3)), tile.wg_map)
+
+
+def _promised(made: Any, oob: str, plainly: str) -> Any:
+    """An operation on a tile, with the promise that the tile lies inside its array if it was given.
+
+    Raises:
+        ArgumentError: another word than ``"error"`` and what happens otherwise.
+    """
+    if oob not in ("error", plainly):
+        raise ArgumentError(f"there is no oob={oob!r}", f'use oob="error" or oob="{plainly}", which is what happens '
+                            "otherwise", current().location())
+    if oob == "error":
+        made.attributes[OOB] = StringAttr(oob)
+    return made
 
 
 def _padding(padding: Any, dtype: DType) -> Attribute | None:
@@ -183,13 +208,14 @@ def _holds(dtype: DType, number: int) -> bool:
     return low <= number <= high
 
 
-def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | None = None) -> None:
+def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | None = None, oob: str = "drop") -> None:
     """Write a vector to a tile; what falls outside the array is dropped (``store_tile``).
 
     Args:
         value: the vector.
         tile: where it goes.
         l1, l3: hints for the caches: ``"uncached"``, ``"write_through"``, ``"write_back"`` or ``"streaming"``.
+        oob: ``"error"`` says that the whole tile lies inside the array, as for :func:`load_tile`.
 
     Raises:
         TargetError: the target has no such combination of hints. This is raised when the kernel is lowered for it.
@@ -206,7 +232,7 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
     if value.wg_map != tile.wg_map:
         raise ShapeError(f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
                          "give both the same wg_map", current().location())
-    current().emit(said(StoreTileOp(value.ssa, tile.ssa), "store", l1, l3))
+    current().emit(said(_promised(StoreTileOp(value.ssa, tile.ssa), oob, "drop"), "store", l1, l3))
 
 
 def _fitting_tile(value: Vector, tile: Tile) -> str:

@@ -51,7 +51,8 @@ def test_one_run_on_the_authors_arrays_and_times_are_kept(arrays: tuple[Any, ...
     require_device()
     c = arrays[2]
     wanted = expected(*arrays)
-    result = xt.tune(accumulate, arrays, SPACE, where="opencl:cpu", budget="200ms", processes=2)
+    result = xt.tune(accumulate, arrays, SPACE, where="opencl:cpu", target="pvc", budget="200ms",
+                     processes=2)
     np.testing.assert_array_equal(c, wanted)
     assert len(result.outcomes) == 6
     assert {outcome.how for outcome in result.outcomes if outcome.seconds} == {"timed"}
@@ -61,7 +62,7 @@ def test_one_run_on_the_authors_arrays_and_times_are_kept(arrays: tuple[Any, ...
     assert times == sorted(times)
 
     more = xt.tune(accumulate, arrays, [*result_configurations(result), {"BM": 32, "BK": 32}], where="opencl:cpu",
-                   budget="100ms", final=False)
+                   target="pvc", budget="100ms", final=False)
     np.testing.assert_array_equal(c, wanted)
     hows = {outcome.configuration["BM"]: outcome.how for outcome in more.outcomes}
     assert hows == {8: "kept", 16: "kept", 24: "kept", 32: "timed"}

@@ -45,6 +45,9 @@ TILE = base(TileType)
 VECTOR = base(VectorType)
 
 
+OOB = "xetile.oob"
+"""An attribute of loads and stores: ``"error"`` where the tile lies inside its array, as the author says."""
+
 IN_BOUNDS = "in_bounds"
 """The attribute of an ``init_tile`` whose tile is promised to stay inside its array: nothing is compared then."""
 

@@ -1,0 +1,169 @@
+"""``.on("numpy", check=True)``: every fault is found, with its place, and clean kernels pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xetile as xt
+
+RANDOM = np.random.default_rng(3)
+MAP = xt.wg_map((2, 2), (8, 8))
+ROWS = xt.wg_map((4, 1), (4, 16))
+
+
+def whole(*shape: int) -> Any:
+    return RANDOM.integers(-4, 5, shape).astype(np.float32)
+
+
+def finding(kernel: Any, grid: Any, *args: Any, check: Any = True, **constants: Any) -> str:
+    with pytest.raises(xt.CheckError) as raised:
+        kernel.on("numpy", check=check)[grid](*args, **constants)
+    assert "help: " in str(raised.value)
+    assert f"in {kernel.name}" in str(raised.value) or f"def {kernel.name}" in str(raised.value)
+    return str(raised.value)
+
+
+@xt.kernel
+def all_write_one(A, C):
+    x = xt.load_tile(xt.init_tile(A, (xt.group_id(0) * 8, 0), (8, 16)))
+    xt.store_tile(x, xt.init_tile(C, (0, 0), (8, 16)))
+
+
+@xt.kernel
+def overlapping_rows(A, C):
+    with xt.when(xt.group_id(0) < 5):
+        for k in xt.range(0, 32, 16):
+            x = xt.load_tile(xt.init_tile(A, (xt.group_id(0) * 8, k), (8, 16)))
+            xt.store_tile(x, xt.init_tile(C, (xt.group_id(0) * 7, k), (8, 16)))
+
+
+def test_two_work_groups_write_one_element() -> None:
+    a, c = whole(32, 16), np.zeros((32, 16), np.float32)
+    said = finding(all_write_one, 4, a, c)
+    assert "writes C[0, 0], which work-group (3, 0, 0) has written in the same launch" in said
+    assert "xt.store_tile(x, xt.init_tile(C, (0, 0), (8, 16)))" in said
+    said = finding(overlapping_rows, 3, whole(64, 32), np.zeros((64, 32), np.float32))
+    assert "work-group (0, 0, 0) writes C[7, 0], which work-group (1, 0, 0) has written" in said
+    assert "in the loop, k = 0" in said
+
+
+@xt.kernel
+def shifted(A, n):
+    row = xt.group_id(0) * 8
+    for k in xt.range(0, 32, 16):
+        x = xt.load_tile(xt.init_tile(A, (row + n, k), (8, 16)))
+        xt.store_tile(x + 1.0, xt.init_tile(A, (row, k), (8, 16)))
+
+
+@pytest.mark.parametrize("grid", [4, 2000])  # at once, and in several runs of the interpreter
+def test_what_another_work_group_writes_is_read(grid: int) -> None:
+    a = whole(8 * grid + 8, 32)
+    before = a.copy()
+    shifted.on("numpy", check=True)[grid](a, 0)  # in place is clean
+    np.testing.assert_array_equal(a[:8 * grid], before[:8 * grid] + 1)
+    said = finding(shifted, grid, a, 1)
+    assert "A[8, 0], which work-group (" in said or "A[7, 0], which work-group (" in said
+    assert "in the same launch (in the loop, k = 0)" in said
+
+
+@xt.kernel
+def scattered(A, C, step):
+    at, all_of_them = xt.iota((8, 16), 0, xt.index) * 16 + xt.iota((8, 16), 1, xt.index), xt.full((8, 16), True, xt.i1)
+    x = xt.load_gather(xt.init_tile(A, at), all_of_them)
+    xt.store_scatter(x, xt.init_tile(C, at + xt.group_id(0) * step), all_of_them)
+
+
+def test_single_elements() -> None:
+    a, c = whole(8, 16), np.zeros((32, 16), np.float32)
+    scattered.on("numpy", check=True)[4](a, c, 128)
+    np.testing.assert_array_equal(c, np.tile(a, (4, 1)))
+    assert "work-group (0, 0, 0) writes element 127 of C, which work-group (1, 0, 0) has written" in \
+        finding(scattered, 2, a, c, 127)
+
+
+@xt.kernel
+def edges(A, C, *, load, store):
+    row = xt.group_id(0) * 8
+    x = xt.load_tile(xt.init_tile(A, (row, 0), (8, 16)), oob=load)
+    xt.store_tile(x, xt.init_tile(C, (row, 0), (8, 16)), oob=store)
+
+
+def test_outside_an_array() -> None:
+    a, c = whole(12, 16), np.zeros((16, 10), np.float32)
+    run = edges.on("numpy", check=True)
+    run[2](a, c, load="padding", store="drop")  # what the language says happens there
+    np.testing.assert_array_equal(c[:12], a[:, :10])
+    assert "work-group (1, 0, 0) reads A[12, 0], outside its 12x16 elements" in \
+        finding(edges, 2, a, c, load="error", store="drop")
+    assert "work-group (0, 0, 0) writes C[0, 10], outside its 16x10 elements" in \
+        finding(edges, 2, a, c, load="padding", store="error")
+    assert "reads A[12, 0], outside" in finding(edges, 2, a, c, load="padding", store="drop", check="bounds")
+    edges.on("numpy")[2](a, c, load="error", store="error")  # unwatched it changes nothing
+
+
+def test_overlapping_arguments() -> None:
+    whole_array = whole(40, 16)
+    said = finding(edges, 2, whole_array[:16], whole_array[15:31], load="padding", store="drop")
+    assert "edges writes C, which overlaps A" in said
+    edges.on("numpy", check=True)[2](whole_array[:16], whole_array[16:32], load="padding", store="drop")
+    edges.on("numpy", check={"races", "bounds"})[2](whole_array[:16], whole_array[:16], load="padding", store="drop")
+
+
+@xt.kernel(subgroups=(4, 1))
+def exchanged(A, C, *, before=True, after=True):
+    slm, me = xt.alloc_slm((16, 16), xt.f32), xt.subgroup_id()
+    for k in xt.range(0, 32, 16):
+        x = xt.load_tile(xt.init_tile(A, (xt.group_id(0) * 16 + me * 4, k), (4, 16)))
+        xt.store_tile(x, xt.init_tile(slm, (me * 4, 0), (4, 16)))
+        if before:
+            xt.barrier()
+        y = xt.load_tile(xt.init_tile(slm, ((3 - me) * 4, 0), (4, 16)))
+        xt.store_tile(y, xt.init_tile(C, (xt.group_id(0) * 16 + me * 4, k), (4, 16)))
+        if after:
+            xt.barrier()
+
+
+@xt.kernel
+def dealt(A, C, *, barrier=True, first=True):
+    slm = xt.alloc_slm((16, 16), xt.f32)
+    if first:
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (16, 16), wg_map=MAP)),
+                      xt.init_tile(slm, (0, 0), (16, 16), wg_map=MAP))
+    if barrier:
+        xt.barrier()
+    x = xt.load_tile(xt.init_tile(slm, (0, 0), (16, 16), wg_map=ROWS))
+    xt.store_tile(x, xt.init_tile(C, (0, 0), (16, 16), wg_map=ROWS))
+
+
+def test_shared_local_memory() -> None:
+    a, c = whole(32, 32), np.zeros((32, 32), np.float32)
+    exchanged.on("numpy", check=True)[2](a, c)
+    np.testing.assert_array_equal(c, a.reshape(2, 4, 4, 32)[:, ::-1].reshape(32, 32))
+    said = finding(exchanged, 2, a, c, before=False)
+    assert "subgroup 0 of work-group (0, 0, 0) reads shared local memory[12, 0], which subgroup 3 has written since " \
+        "the last barrier (in the loop, k = 0)" in said
+    said = finding(exchanged, 2, a, c, after=False)
+    assert "subgroup 0 of work-group (0, 0, 0) writes shared local memory[0, 0], which subgroup 3 has read since the " \
+        "last barrier (in the loop, k = 16)" in said
+    b, d = whole(16, 16), np.zeros((16, 16), np.float32)
+    dealt.on("numpy", check=True)[1](b, d)
+    np.testing.assert_array_equal(d, b)
+    assert "reads shared local memory[0, 8], which another subgroup has written since the last barrier" in \
+        finding(dealt, 1, b, d, barrier=False)
+    assert "reads shared local memory[0, 0], which nothing has written yet" in finding(dealt, 1, b, d, first=False)
+
+
+def test_mistakes() -> None:
+    with pytest.raises(xt.ArgumentError, match='goes with "numpy" alone'):
+        edges.on("numpy:xegpu", check=True)
+    with pytest.raises(xt.ArgumentError, match="there is no check 'everything'"):
+        edges.on("numpy", check="everything")
+    with pytest.raises(xt.ArgumentError, match="there is no oob='clamp'"):
+        edges.on("numpy")[1](whole(8, 16), whole(8, 16), load="clamp", store="drop")
+    spec = xt.Spec((None, None), xt.f32)
+    late = xt.parse(edges.lower(spec, spec, load="padding", store="drop").stages["xegpu"])["edges"]
+    with pytest.raises(xt.DeviceError, match="is at the stage xegpu"):
+        late.on("numpy", check=True)[1](whole(8, 16), whole(8, 16))

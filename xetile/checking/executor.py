@@ -1,0 +1,118 @@
+"""NumPy with checks: the recorded program, whose operations' meanings look at what they do as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.gpu import BarrierOp
+from xdsl.dialects.memref import AllocOp
+from xdsl.ir import Operation
+
+from codegen import apart
+from codegen.interpreter import Machine, Meaning
+from xegpu.barriers import in_step
+from xegpu.errors import CheckError, DeviceError
+from xegpu.origins import arrays_of
+from xegpu.targets import Target
+from xetile.arguments import Argument
+from xetile.checking.accesses import Accesses
+from xetile.dialect.ops import LoadTileOp, StoreTileOp
+from xetile.dialect.scattered import LoadGatherOp, StoreScatterOp
+from xetile.executors import MEANINGS, Grid, NumPyExecutor
+from xetile.lowered import Lowered, only_function
+from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
+from xetile.pipeline import FIRST, stage_of
+
+_READS = (LoadTileOp, LoadGatherOp)
+_WRITES = (StoreTileOp, StoreScatterOp)
+Before = Callable[[Machine, Any, Sequence[Any]], None]
+
+
+class CheckedExecutor(NumPyExecutor):
+    """The recorded XeTile program, watched.
+
+    Args:
+        target: the device that the kernel is recorded for.
+        names: the checks.
+    """
+
+    def __init__(self, target: Target, names: frozenset[str]) -> None:
+        super().__init__(target)
+        self._names = names
+
+    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+        """Run the kernel.
+
+        Raises:
+            CheckError: a finding.
+            DeviceError: the kernel was parsed from a stage behind ``xetile``.
+        """
+        function = _recorded(lowered)
+        if "overlap" in self._names:
+            _check_overlap(lowered, arguments)
+        subgroups = subgroups_of(function)
+        accesses = Accesses(self._names, is_dealt(function), in_step(function, prod(subgroups)), grid)
+        values = [argument.numpy() for argument in arguments]
+        accesses.shadows.arguments(_used(function, values))
+        apart.run(function, values, grid, subgroups, {**MEANINGS, **watching(accesses)}, None)
+
+
+def _recorded(lowered: Lowered) -> func.FuncOp:
+    stage = stage_of(lowered.module)
+    if stage == "xetile":
+        return lowered.function
+    if stage != FIRST:
+        raise DeviceError(f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
+                          "start from the kernel, or from its stage xetile")
+    return only_function(lowered.modules["xetile"])
+
+
+def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, bool, bool]]:
+    """The array arguments, each with whether the kernel reads it and whether it writes it; atomics do neither."""
+    reads, writes = (set().union(*(arrays_of(operation.tile) for operation in function.walk()
+                                   if isinstance(operation, kinds))) for kinds in (_READS, _WRITES))
+    return [(value, argument in reads, argument in writes)
+            for argument, value in zip(function.body.block.args, values, strict=True)
+            if isinstance(value, np.ndarray) and (argument in reads or argument in writes)]
+
+
+def _check_overlap(lowered: Lowered, arguments: Sequence[Argument]) -> None:
+    arrays = [argument for argument in arguments if argument.kind == "numpy"]
+    for position in lowered.written:
+        written = arguments[position]
+        for other in arrays:
+            if other is not written and np.may_share_memory(written.source, other.source) and \
+                    np.shares_memory(written.source, other.source):
+                raise CheckError(f"{lowered.name} writes {written.name}, which overlaps {other.name}",
+                                 f"pass a copy, such as {other.name}.copy(); or make both one argument of the kernel, "
+                                 "which then knows what it writes", lowered.location)
+
+
+def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
+    """The meanings of operations that reach memory, with what looks at them first."""
+    before: dict[type[Operation], Before] = {LoadTileOp: accesses.load, StoreTileOp: accesses.store,
+                                             LoadGatherOp: accesses.gather, StoreScatterOp: accesses.scatter}
+    found: dict[type[Operation], Meaning] = {kind: _first(look, MEANINGS[kind]) for kind, look in before.items()}
+
+    def barrier(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        accesses.epoch += 1
+        return MEANINGS[BarrierOp](machine, operation, operands)
+
+    def allocate(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        array = MEANINGS[AllocOp](machine, operation, operands)
+        accesses.shadows.shared(array)
+        return array
+
+    return {**found, BarrierOp: barrier, AllocOp: allocate}
+
+
+def _first(look: Before, meaning: Meaning) -> Meaning:
+    def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        look(machine, operation, operands)
+        return meaning(machine, operation, operands)
+
+    return watched

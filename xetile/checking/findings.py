@@ -1,0 +1,95 @@
+"""The names of the checks, and what a finding says: array, element, instance, loop iteration and the author's line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+
+from codegen.interpreter import BATCH, Machine
+from xegpu.control_flow import place
+from xegpu.errors import ArgumentError, CheckError
+from xegpu.memrefs import is_shared
+from xegpu.origins import array_of
+
+NAMES = {
+    "bounds": "loads and stores outside an array",
+    "races": "instances that write one element, or read what another one writes",
+    "shared": "shared local memory that is read before it is written, or without a barrier between",
+    "overlap": "an array that is written and overlaps another argument",
+}
+"""The checks, with what each finds. ``check=True`` is all of them but ``bounds``, which then minds ``oob="error"``."""
+
+
+def chosen(check: Any) -> frozenset[str]:
+    """The checks that ``check=`` names.
+
+    Raises:
+        ArgumentError: there is none of a name.
+    """
+    if check is True:
+        return frozenset(NAMES) - {"bounds"}
+    names = (check,) if isinstance(check, str) else check
+    try:
+        found = frozenset(names or ())
+    except TypeError:
+        found = frozenset([check])
+    unknown = sorted(map(str, found - set(NAMES)))
+    if unknown:
+        raise ArgumentError(f"there is no check {unknown[0]!r}", f"use check=True, or a set of {', '.join(NAMES)}")
+    return found
+
+
+def failed(machine: Machine, operation: Operation, message: str, hint: str,
+           at: tuple[int, ...] | None = None) -> CheckError:
+    """The error for a finding.
+
+    Args:
+        machine: what runs the instances.
+        operation: where it was found.
+        message: what is wrong.
+        hint: what would work.
+        at: where the instance stands on the batch axes, for the loops' iterations; None for none in particular.
+    """
+    return CheckError(f"{message}{iteration(machine, operation, at)}", hint, place(operation))
+
+
+def iteration(machine: Machine, operation: Operation, at: tuple[int, ...] | None) -> str:
+    """The variables of the loops around an operation."""
+    said = []
+    above = operation.parent_op()
+    while above is not None:
+        if isinstance(above, scf.ForOp):
+            variable = above.body.block.args[0]
+            said.append(f"{variable.name_hint or 'the loop variable'} = {number(machine.values[variable], at)}")
+        above = above.parent_op()
+    return f" (in the loop, {', '.join(reversed(said))})" if said else ""
+
+
+def number(value: Any, at: tuple[int, ...] | None) -> int:
+    """A run-time number for one instance."""
+    array = np.asarray(value)
+    if not array.ndim:
+        return int(array)
+    index = tuple(min(i, size - 1) for i, size in zip((at or (0,) * BATCH)[:BATCH], array.shape[:BATCH], strict=True))
+    return int(array[index].reshape(-1)[0])
+
+
+def instance(machine: Machine, at: tuple[int, ...]) -> str:
+    """The work-group, and the subgroup where there are several, at a place on the batch axes."""
+    group = [first + min(i, count - 1) for i, (first, count) in zip(at, machine.groups, strict=False)]
+    several = (machine.layout or machine.subgroups) != (1, 1)
+    return _named(tuple(group), number(machine.subgroup, at) if several else None)
+
+
+def _named(group: tuple[int, ...], subgroup: int | None) -> str:
+    where = ", ".join(map(str, group))
+    return f"work-group ({where})" if subgroup is None else f"subgroup {subgroup} of work-group ({where})"
+
+
+def array_name(value: SSAValue) -> str:
+    """The author's name for the array that a tile stands on."""
+    array = array_of(value)
+    return "shared local memory" if is_shared(array.type) else array.name_hint or "an array"
