@@ -21,15 +21,28 @@ _COMBINED = {"addf": "a + b", "addi": "a + b", "mulf": "a * b", "muli": "a * b",
              "maximumf": "(a > b || isnan(a)) ? a : b", "minimumf": "(a < b || isnan(a)) ? a : b"}
 _LONG = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n" \
         "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+_LOCAL = (("global ", "local "), ("_global_atomic_", "_local_atomic_"),
+          ("memory_scope_device", "memory_scope_work_group"))
+"""What differs in shared local memory: the pointers, the device's macros, and who sees an update."""
 _ORDER = "memory_order_relaxed, memory_scope_device"
 
 
-def update_function(emitter: Emitter, kind: str, dtype: DType) -> str:
-    """The name of the function that updates one element and gives its old value; it is written once."""
-    name = f"atomic_{kind}_{dtype}"
+def update_function(emitter: Emitter, kind: str, dtype: DType, space: str = "global") -> str:
+    """The name of the function that updates one element and gives its old value; it is written once.
+
+    Args:
+        emitter: takes the function.
+        kind: how the element and a value are combined.
+        dtype: of both.
+        space: the element's address space, ``"global"`` or ``"local"``.
+    """
+    name = f"atomic_{kind}_{dtype}" + ("" if space == "global" else f"_{space}")
     pragma = _LONG if dtype.bits == 64 else ""
     head = f"{CALL} static {dtype.opencl} {name}(global {dtype.opencl} *at, {dtype.opencl} value)\n"
-    emitter.functions[name] = f"{pragma}{head}{{\n{_body(kind, dtype)}}}\n"
+    text = f"{head}{{\n{_body(kind, dtype)}}}\n"
+    for old, new in _LOCAL if space == "local" else ():
+        text = text.replace(old, new)
+    emitter.functions[name] = pragma + text
     return name
 
 

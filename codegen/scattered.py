@@ -111,8 +111,9 @@ def _prefetch(emitter: Emitter, operation: ops.PrefetchOp) -> None:
 
 def _atomic(emitter: Emitter, operation: ops.AtomicRMWOp) -> None:
     dtype = desc_of(operation.desc).dtype
-    function = update_function(emitter, operation.kind.data, dtype)
-    (place,) = _places(emitter.values[operation.desc], 1)
+    where: Scattered = emitter.values[operation.desc]
+    function = update_function(emitter, operation.kind.data, dtype, where.space)
+    (place,) = _places(where, 1)
     call = f"{function}({place}, {_word(emitter, operation.value)})"
     active, lanes = _active(emitter, operation.mask), desc_of(operation.desc).shape[0]
     result = emitter.fresh(operation.result)

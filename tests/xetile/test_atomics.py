@@ -329,3 +329,55 @@ def test_lanes_that_hold_copies_take_no_part(place: Place, rows: int) -> None:
     c = np.zeros((rows, 1), np.float32)
     place.of(row_sums)[4](a, c, M=rows, N=32)
     np.testing.assert_array_equal(c[:, 0], a.reshape(4, rows, 32).sum(axis=(0, 2)))
+
+
+IN_SHARED_MEMORY = """
+func.func @shared(%A: memref<16xT>, %C: memref<18xT>) {
+  %c0 = arith.constant 0 : index
+  %iota = xegpu.iota %c0 {axis = 1 : i64} : vector<1x16xindex>
+  %lanes = vector.shape_cast %iota : vector<1x16xindex> into vector<16xindex>
+  %one = arith.constant dense<1> : vector<16xindex>
+  %two = arith.constant dense<2> : vector<16xindex>
+  %nine = arith.constant dense<9> : vector<16xindex>
+  %half = arith.divsi %lanes, %two : vector<16xindex>
+  %next = arith.addi %lanes, %one : vector<16xindex>
+  %all = arith.constant dense<true> : vector<16xi1>
+  %some = arith.cmpi ne, %lanes, %nine : vector<16xindex>
+  #slm = !xegpu.tdesc_attr<memory_scope=slm, scattered=true>
+  %slm = memref.alloc() : memref<16xT, slm>
+  %a = XeGPU.create_tdesc %A, %lanes : memref<16xT>, vector<16xindex> into tensor_desc<16xT, #scattered>
+  %c = XeGPU.create_tdesc %C, %next : memref<18xT>, vector<16xindex> into tensor_desc<16xT, #scattered>
+  %each = XeGPU.create_tdesc %slm, %lanes : memref<16xT, slm>, vector<16xindex> into tensor_desc<16xT, #slm>
+  %pairs = XeGPU.create_tdesc %slm, %half : memref<16xT, slm>, vector<16xindex> into tensor_desc<16xT, #slm>
+  %v = XeGPU.load_gather %a, %all : tensor_desc<16xT, #scattered>, vector<16xi1> -> vector<16xT>
+  XeGPU.store_scatter %v, %each, %all : vector<16xT>, vector<16xi1>, tensor_desc<16xT, #slm>
+  gpu.barrier
+  %o = XeGPU.atomic_rmw "addf" %v, %pairs, %some : vector<16xT>, tensor_desc<16xT, #slm>, vector<16xi1> to vector<16xT>
+  gpu.barrier
+  %w = XeGPU.load_gather %each, %all : tensor_desc<16xT, #slm>, vector<16xi1> -> vector<16xT>
+  XeGPU.store_scatter %w, %c, %all : vector<16xT>, vector<16xi1>, tensor_desc<16xT, #scattered>
+  func.return
+}
+"""
+
+
+def _shared(dtype: DType):
+    return xt.parse(IN_SHARED_MEMORY.replace("xT", f"x{dtype}"))["shared"]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("dtype", [xt.f32, xt.bf16], ids=str)
+def test_shared_local_memory(dtype, place):
+    """Pairs of lanes add to one element, but for lane 9."""
+    a, c = integers(np.random.default_rng(4), dtype, 1, 16)[0], np.full(18, 7, dtype.numpy)
+    added = np.where(np.arange(16) == 9, 0, a.astype(int)).reshape(8, 2).sum(1)
+    place.of(_shared(dtype))[1,](a, c)
+    assert (c.astype(int) == [7, *(a[:8].astype(int) + added), *a[8:].astype(int), 7]).all()
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg", "dg2"])
+def test_shared_local_memory_in_machine_code(target):
+    require_ocloc()
+    asm = str(_shared(xt.bf16).lower(xt.Spec((16,), "bf16"), xt.Spec((18,), "bf16"), target=target).isa())
+    assert "atomic_icas.slm.d32" in asm
+    assert "atomic_icas.ugm" not in asm

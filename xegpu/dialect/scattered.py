@@ -281,9 +281,6 @@ class AtomicRMWOp(IRDLOperation):
 
     def verify_(self) -> None:
         desc = desc_of(self.desc)
-        if scatter_of(desc).memory_scope != "global":
-            raise VerifyException("atomic updates of shared local memory are not implemented yet\n"
-                                  "update an array in global memory")
         if scatter_of(desc).chunk_size > 1:
             raise VerifyException("atomic updates take one element a lane\nuse chunk_size = 1")
         check_kind(self.kind.data, desc.dtype)
