@@ -140,8 +140,8 @@ class Numbers:
         element = "" if window is None else \
             f"[{number(window.row, at) + int(place[-2])}, {number(window.column, at) + int(place[-1])}]"
         what = "none" if nan else "finite"
-        return failed(machine, birth.operation, f"{instance(machine, at)} makes {made} here, of numbers that are {what}, "
-                      f"and stores what follows from it to {array_name(operation.tile)}{element}",
+        return failed(machine, birth.operation, f"{instance(machine, at)} makes {made} here, of numbers that are "
+                      f"{what}, and stores what follows from it to {array_name(operation.tile)}{element}",
                       "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
                       "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops)
 
