@@ -28,10 +28,12 @@ class Progression:
     axes: tuple[tuple[int, int, int], ...] = ()
 
     def end(self, size: int) -> int:
+        """Where the last block of a size ends."""
         return self.start + sum(step * (count - 1) for _, step, count in self.axes) + size
 
     @property
     def count(self) -> int:
+        """How many offsets there are."""
         return prod(count for _, _, count in self.axes)
 
 
