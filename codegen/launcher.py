@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Any, TypeAlias
 
 from codegen.build_log import build_log
 from codegen.devices import Queue, import_dpctl, needs_spirv
+from codegen.refusals import refusal
 from codegen.spirv import is_spirv
 from codegen.usm import UsmArray
 from xegpu.errors import DeviceError, ToolError
@@ -50,15 +50,8 @@ def build_program(queue: Queue, source: str | bytes, options: str = "") -> Progr
         return create(queue, source, options)
     except programs.SyclProgramCompilationError as error:
         log = "" if needs_spirv(queue) else build_log(queue, source, options)
-        where = queue.sycl_device.name.strip()
-        raise ToolError(f"{where} refused the program: {first_error(log)}", log=log) from error
-
-
-def first_error(log: str) -> str:
-    """The line of a compiler's log that says what is wrong: the first with "error" in it, else the first at all."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    errors = (line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE))
-    return next(errors, lines[0] if lines else "its compiler printed nothing")
+        text = source if isinstance(source, str) else ""
+        raise refusal(f"{queue.sycl_device.name.strip()} refused the program", log, text) from error
 
 
 def find_kernel(program: Program, name: str) -> Kernel:

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from codegen import disk_cache
+from codegen.refusals import refusal
 from xegpu.errors import TargetError, ToolError
 from xegpu.targets import TARGETS
 
@@ -218,14 +219,14 @@ def _run(command: list[str], folder: Path, failure: str) -> str:
         raise ToolError(f"{failure}: {error}", _HINT) from error
     log = (done.stdout + done.stderr).decode(errors="replace").replace("\0", "")
     if done.returncode != 0:
-        raise ToolError(f"{failure}: {_first_error(log)}", log=log)
+        raise refusal(failure, log, _source_in(folder))
     return log
 
 
-def _first_error(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    errors = (line for line in lines if re.search(r"\berror:", line))
-    return next(errors, lines[0] if lines else "it printed nothing")
+def _source_in(folder: Path) -> str:
+    """The OpenCL C that a program was given."""
+    found = next(folder.glob("*.cl"), None)
+    return "" if found is None else found.read_text()
 
 
 def _only_file(folder: Path, suffix: str, log: str) -> bytes:

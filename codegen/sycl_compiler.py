@@ -14,6 +14,7 @@ from pathlib import Path
 
 from codegen import disk_cache, sycl_jit
 from codegen.prelude import emulated_builtins
+from codegen.refusals import refusal
 from codegen.spirv import entry_points, imports, is_spirv
 from xegpu.errors import ToolError
 
@@ -97,7 +98,7 @@ def _compiled(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         if done.returncode == 0:
             return output.read_bytes()
     if done.returncode == sycl_jit.REFUSED:
-        raise ToolError(f"the SYCL compiler failed: {_first_error(log)}", log=log)
+        raise refusal("the SYCL compiler failed", log, text)
     if done.returncode == sycl_jit.CHANGED:
         raise _changed(log)
     raise ToolError(f"the SYCL compiler ended with code {done.returncode}: {_last_words(log)}", log=log)
@@ -116,10 +117,6 @@ def _changed(what: str) -> ToolError:
     return ToolError(f"the private interface of {_LIBRARY} has changed: {what}",
                      f"xetile was written for {_PACKAGE} 2026.1; install that one")
 
-
-def _first_error(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return next((line for line in lines if re.search(r"\berror:", line)), lines[0] if lines else "it printed nothing")
 
 
 def _last_words(log: str) -> str:

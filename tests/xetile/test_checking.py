@@ -167,3 +167,59 @@ def test_mistakes() -> None:
     late = xt.parse(edges.lower(spec, spec, load="padding", store="drop").stages["xegpu"])["edges"]
     with pytest.raises(xt.DeviceError, match="is at the stage xegpu"):
         late.on("numpy", check=True)[1](whole(8, 16), whole(8, 16))
+
+
+@xt.kernel
+def calculates(A, B, C, n, *, mask=False, edge=0):
+    row = xt.group_id(0) * 8
+    x = xt.load_tile(xt.init_tile(A, (row, 0), (8, 16)))
+    total = xt.zeros((8, 16), xt.f32)
+    for k in xt.range(0, n, 16):
+        y = xt.load_tile(xt.init_tile(B, (row, k), (8, 16)))
+        total = total + x / y
+        total = xt.where(y == 0.0, 0.0, total) if mask else total
+    z = xt.tile_reduce("maximumf", total, 1) + total
+    xt.store_tile(z.to(xt.f16), xt.init_tile(C, (row, edge), (8, 16)))
+
+
+@xt.kernel
+def products(A, B, C, *, K=32):
+    acc = xt.zeros((8, 16), xt.f32)
+    for k in xt.range(0, A.shape[1], K):
+        a = xt.load_tile(xt.init_tile(A, (xt.group_id(0) * 8, k), (8, K)))
+        b = xt.load_tile(xt.init_tile(B, (k, 0), (K, 16)))
+        acc = xt.tile_mma(a, b, acc)
+    xt.store_tile(acc * 0.5, xt.init_tile(C, (xt.group_id(0) * 8, 0), (8, 16)))
+
+
+def test_infinities_and_nans() -> None:
+    a, b, c = np.ones((16, 16), np.float32), np.ones((16, 32), np.float32), np.zeros((16, 16), np.float16)
+    run = calculates.on("numpy", check=True)
+    run[2](a, b, c, 32)
+    b[9, 20] = 0
+    run[2](a, b, c, 16)  # nobody divides by it
+    run[2](a, b, c, 32, mask=True)  # and nothing of it is left
+    said = finding(calculates, 2, a, b, c, 32)
+    assert "work-group (1, 0, 0) makes an infinity here, of numbers that are finite, and stores what follows from it " \
+        "to C[9, 0] (in the loop, k = 16)" in said
+    assert "total = total + x / y" in said
+    run[2](a, b, c, 32, edge=20)  # outside C
+    a[9, 4] = 0
+    assert "work-group (1, 0, 0) makes a NaN here, of numbers that are none" in finding(calculates, 2, a, b, c, 32)
+    a[...], b[...] = 40000, 1
+    assert "z.to(xt.f16)" in finding(calculates, 2, a, b, c, 16)
+    a[0, 0] = np.inf  # the author's own
+    a[:, 1:] = a[1:, 0] = 1
+    run[1](a, b, c, 16)
+
+
+def test_infinite_products() -> None:
+    a, b, c = whole(16, 64), whole(64, 16), np.zeros((16, 16), np.float32)
+    products.on("numpy", check=True)[2](a, b, c)
+    np.testing.assert_array_equal(c, a @ b / 2)
+    a[12, 40], b[40, 3] = 1e30, 1e30
+    said = finding(products, 2, a, b, c)
+    assert "work-group (1, 0, 0) makes an infinity here" in said
+    assert "stores what follows from it to C[12, 3]" in said
+    assert "acc = xt.tile_mma(a, b, acc)" in said
+    products.on("numpy", check={"races", "shared"})[2](a, b, c)

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import func
+from xdsl.dialects import arith, func, math
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation
 
 from codegen import apart
-from codegen.interpreter import Machine, Meaning
+from codegen.interpreter import Machine, Meaning, Meanings, TakesDelayed
+from codegen.meanings import BINARY, UNARY
 from xegpu.barriers import in_step
+from xegpu.dialect.conversions import CONVERSIONS
 from xegpu.errors import CheckError, DeviceError
 from xegpu.origins import arrays_of
 from xegpu.targets import Target
 from xetile.arguments import Argument
 from xetile.checking.accesses import Accesses
-from xetile.dialect.ops import LoadTileOp, StoreTileOp
+from xetile.checking.numbers import Numbers, Product
+from xetile.dialect.ops import LoadTileOp, StoreTileOp, TileMmaOp
 from xetile.dialect.scattered import LoadGatherOp, StoreScatterOp
+from xetile.dialect.vector_ops import TileReduceOp
 from xetile.executors import MEANINGS, Grid, NumPyExecutor
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
 from xetile.pipeline import FIRST, stage_of
 
+_CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
+                                           TileReduceOp)
 _READS = (LoadTileOp, LoadGatherOp)
 _WRITES = (StoreTileOp, StoreScatterOp)
 Before = Callable[[Machine, Any, Sequence[Any]], None]
@@ -58,7 +65,10 @@ class CheckedExecutor(NumPyExecutor):
         accesses = Accesses(self._names, is_dealt(function), in_step(function, prod(subgroups)), grid)
         values = [argument.numpy() for argument in arguments]
         accesses.shadows.arguments(_used(function, values))
-        apart.run(function, values, grid, subgroups, {**MEANINGS, **watching(accesses)}, None)
+        meanings = {**MEANINGS, **watching(accesses)}
+        if "numbers" in self._names:
+            meanings |= watching_numbers(Numbers(), meanings)
+        apart.run(function, values, grid, subgroups, meanings, None)
 
 
 def _recorded(lowered: Lowered) -> func.FuncOp:
@@ -108,6 +118,29 @@ def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
         return array
 
     return {**found, BarrierOp: barrier, AllocOp: allocate}
+
+
+def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation], Meaning]:
+    """The meanings of operations that calculate with floats, or store them, with what looks at their results."""
+    stores: dict[type[Operation], Before] = {StoreTileOp: numbers.store, StoreScatterOp: numbers.scatter}
+    return {**{kind: _then(numbers, plain[kind]) for kind in _CALCULATE},
+            **{kind: _first(look, plain[kind]) for kind, look in stores.items()},
+            TileMmaOp: TakesDelayed(partial(_multiplied, numbers, plain[TileMmaOp]))}
+
+
+def _then(numbers: Numbers, meaning: Meaning) -> Meaning:
+    def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        result = meaning(machine, operation, operands)
+        numbers.look(machine, operation, operands, result)
+        return result
+
+    return watched
+
+
+def _multiplied(numbers: Numbers, meaning: Meaning, machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    acc = operands[2] if len(operands) > 2 else None
+    inner = [operand.inner if isinstance(operand, Product) else operand for operand in operands]
+    return numbers.product(machine, operation, operands, meaning(machine, operation, inner), acc)
 
 
 def _first(look: Before, meaning: Meaning) -> Meaning:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ NAMES = {
     "bounds": "loads and stores outside an array",
     "races": "instances that write one element, or read what another one writes",
     "shared": "shared local memory that is read before it is written, or without a barrier between",
+    "numbers": "infinities and NaNs that an operation makes of numbers that were none, and that reach memory",
     "overlap": "an array that is written and overlaps another argument",
 }
 """The checks, with what each finds. ``check=True`` is all of them but ``bounds``, which then minds ``oob="error"``."""
@@ -42,8 +44,11 @@ def chosen(check: Any) -> frozenset[str]:
     return found
 
 
-def failed(machine: Machine, operation: Operation, message: str, hint: str,
-           at: tuple[int, ...] | None = None) -> CheckError:
+Loops = Sequence[tuple[str, Any]]
+
+
+def failed(machine: Machine, operation: Operation, message: str, hint: str, at: tuple[int, ...] | None = None,
+           around: Loops | None = None) -> CheckError:
     """The error for a finding.
 
     Args:
@@ -52,20 +57,24 @@ def failed(machine: Machine, operation: Operation, message: str, hint: str,
         message: what is wrong.
         hint: what would work.
         at: where the instance stands on the batch axes, for the loops' iterations; None for none in particular.
+        around: the loops around the operation, with their variables as they were; None for as they are.
     """
-    return CheckError(f"{message}{iteration(machine, operation, at)}", hint, place(operation))
+    said = [f"{name} = {number(value, at)}" for name, value in
+            (loops(machine, operation) if around is None else around)]
+    where = f" (in the loop, {', '.join(said)})" if said else ""
+    return CheckError(message + where, hint, place(operation))
 
 
-def iteration(machine: Machine, operation: Operation, at: tuple[int, ...] | None) -> str:
-    """The variables of the loops around an operation."""
-    said = []
+def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:
+    """The variables of the loops around an operation, the outermost first, and what they are now."""
+    found = []
     above = operation.parent_op()
     while above is not None:
         if isinstance(above, scf.ForOp):
             variable = above.body.block.args[0]
-            said.append(f"{variable.name_hint or 'the loop variable'} = {number(machine.values[variable], at)}")
+            found.append((variable.name_hint or "the loop variable", machine.values[variable]))
         above = above.parent_op()
-    return f" (in the loop, {', '.join(reversed(said))})" if said else ""
+    return found[::-1]
 
 
 def number(value: Any, at: tuple[int, ...] | None) -> int:
