@@ -94,6 +94,56 @@ def test_subgroup_form_verifies(name: str) -> None:
     assert "lane_layout" in text
 
 
+@xt.kernel
+def shifted(A, WHERE, C):
+    """A gather and a scatter, one further, of elements whose index is above 3."""
+    at = xt.load_tile(xt.init_tile(WHERE, (0, 0), (8, 16))).to(xt.index)
+    value = xt.load_gather(xt.init_tile(A, at), at > 3)
+    xt.store_tile(value, xt.init_tile(C, (0, 0), (8, 16)))
+    xt.store_scatter(value, xt.init_tile(A, at + 1), at > 3)
+
+
+CHUNKS = """
+func.func @chunks(%A: memref<128xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %iota = xegpu.iota %c1 {axis = 1 : i64} : vector<1x16xindex>
+  %lanes = vector.shape_cast %iota : vector<1x16xindex> into vector<16xindex>
+  %eight = arith.constant dense<8> : vector<16xindex>
+  %two = arith.constant dense<2> : vector<16xindex>
+  %some = arith.cmpi ne, %lanes, %eight : vector<16xindex>
+  %a = XeGPU.create_tdesc %A, %lanes : memref<128xf32>, vector<16xindex> into tensor_desc<16x2xf32, #scattered>
+  %r = scf.for %k = %c0 to %c4 step %c1 iter_args(%at = %a) -> (tensor_desc<16x2xf32, #scattered>) {
+    %v = XeGPU.load_gather %at, %some {L1_hint = cached, transpose=[1,0]} :
+      tensor_desc<16x2xf32, #scattered>, vector<16xi1> -> vector<2x16xf32>
+    %next = XeGpu.update_offsets %at, %two : tensor_desc<16x2xf32, #scattered>, vector<16xindex>,
+      into tensor_desc<16x2xf32, #scattered>
+    XeGPU.prefetch %next : tensor_desc<16x2xf32, #scattered>
+    XeGPU.store_scatter %v, %next, %some: vector<2x16xf32>, vector<16xi1>, tensor_desc<16x2xf32, #scattered>
+    scf.yield %next : tensor_desc<16x2xf32, #scattered>
+  }
+  func.return
+}
+"""
+
+
+def test_single_elements_verify() -> None:
+    line, table = xt.Spec((None,), "bf16"), xt.Spec((None, None), "bf16")
+    text = shifted.lower(line, xt.Spec((None, None), "i32"), table, target="pvc").xegpu_upstream
+    mlir_opt(text)
+    assert (text.count("xegpu.load %"), text.count("xegpu.store %")) == (8, 8)
+    text = xt.parse(CHUNKS)["chunks"].lower(xt.Spec((128,), "f32"), target="pvc").xegpu_upstream
+    made = mlir_opt(text)
+    assert "<{chunk_size = 2 : i64, l1_hint = #xegpu.cache_hint<cached>}>" in made
+    assert re.search(r"iter_args\(%\w+ = %\w+\) -> \(vector<16xindex>\)", made)
+    assert "arith.select" in made  # what is masked off is zero
+    assert "vector.step" in made
+    with pytest.raises(xt.TargetError, match="MLIR has no constants of u8"):
+        str(shifted.lower(xt.Spec((None,), "u8"), xt.Spec((None, None), "i32"), xt.Spec((None, None), "u8"),
+                          target="pvc").xegpu_upstream)
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_workgroup_form_verifies(name: str) -> None:
     text = KERNELS[name]("bmg").xegpu_upstream_workgroup

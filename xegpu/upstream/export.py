@@ -35,6 +35,7 @@ from xegpu.layouts import LaneMap, operand_b, plain
 from xegpu.passes.operands import descriptor_webs, sides
 from xegpu.rewriting import Rule
 from xegpu.targets import Target
+from xegpu.upstream import elements
 from xegpu.upstream import ops as upstream
 from xegpu.upstream.attributes import Layout, LayoutAttr
 from xegpu.upstream.exporting import Export, as_gpu_module, check_chip, desc_type
@@ -195,4 +196,5 @@ RULES: dict[type[Operation], Rule] = {
     synchronisation.FenceOp: _fence,
     **dict.fromkeys(synchronisation.NAMED, Export.copy),
     synchronisation.InitNbarrierOp: _nbarrier,
+    **elements.RULES,
 }
