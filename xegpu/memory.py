@@ -21,23 +21,25 @@ _SPARSE = 4
 
 
 @dataclass(frozen=True)
-class _Progression:
+class Progression:
     """Offsets that grow evenly along some batch axes: ``start + sum(step * i)``, for each axis its step and count."""
 
     start: int
     axes: tuple[tuple[int, int, int], ...] = ()
 
     def end(self, size: int) -> int:
+        """Where the last block of a size ends."""
         return self.start + sum(step * (count - 1) for _, step, count in self.axes) + size
 
     @property
     def count(self) -> int:
+        """How many offsets there are."""
         return prod(count for _, _, count in self.axes)
 
 
-def _progression(offset: Offset) -> _Progression | None:
+def _progression(offset: Offset) -> Progression | None:
     if not isinstance(offset, np.ndarray):
-        return _Progression(int(offset))
+        return Progression(int(offset))
     first = (0,) * offset.ndim
     start, axes, even = int(offset[first]), [], np.zeros((1,) * offset.ndim, np.int64)
     for axis, size in enumerate(offset.shape):
@@ -47,7 +49,7 @@ def _progression(offset: Offset) -> _Progression | None:
             even = even + (step * np.arange(size)).reshape([-1 if axis == a else 1 for a in range(offset.ndim)])
     if any(step <= 0 for _, step, _ in axes) or not (offset == start + even).all():
         return None
-    return _Progression(start, tuple(axes))
+    return Progression(start, tuple(axes))
 
 
 Lead = tuple[Offset, ...]
@@ -69,7 +71,7 @@ def read(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batc
     Returns:
         ``batch`` axes, each of size 1 where no offset varies along it, then ``shape``; it may be a view of ``array``.
     """
-    lattice, sizes = _lattice((*lead, row, column)), (*[1] * len(lead), *shape)
+    lattice, sizes = lattice_of((*lead, row, column)), (*[1] * len(lead), *shape)
     if lattice is None:
         return _gather(array, (*lead, row, column), shape, padding, batch)
     extents = [along.end(size) - along.start for along, size in zip(lattice, sizes, strict=True)]
@@ -83,7 +85,7 @@ def as_numbers(block: Block, dtype: DType) -> Block:
     return block.view(np.uint8) != 0 if dtype is i1 else block.astype(dtype.compute, copy=False)
 
 
-def _lattice(offsets: Sequence[Offset]) -> list[_Progression] | None:
+def lattice_of(offsets: Sequence[Offset]) -> list[Progression] | None:
     """The offsets as progressions along different batch axes, None where they are not."""
     found = [_progression(offset) for offset in offsets]
     lattice = [along for along in found if along is not None]
@@ -91,7 +93,7 @@ def _lattice(offsets: Sequence[Offset]) -> list[_Progression] | None:
     return lattice if len(lattice) == len(found) and len(set(axes)) == len(axes) else None
 
 
-def _windows(slab: Block, lattice: Sequence[_Progression], shape: tuple[int, int], batch: int) -> Block:
+def _windows(slab: Block, lattice: Sequence[Progression], shape: tuple[int, int], batch: int) -> Block:
     sizes, strides = [1] * batch, [0] * batch
     for along, stride in zip(lattice, slab.strides, strict=True):
         for axis, step, count in along.axes:
@@ -158,7 +160,7 @@ def write(array: Block, row: Offset, column: Offset, value: Block, active: Block
     """
     batch = value.ndim - 2
     shape = (value.shape[-2], value.shape[-1])
-    lattice, sizes = _lattice((*lead, row, column)), (*[1] * len(lead), *shape)
+    lattice, sizes = lattice_of((*lead, row, column)), (*[1] * len(lead), *shape)
     if lattice is not None and active is None and _covers(lattice, value.shape[:-2]) and array.size:
         ends = [along.end(size) for along, size in zip(lattice, sizes, strict=True)]
         if all(along.start >= 0 for along in lattice) and all(map(int.__le__, ends, array.shape)):
@@ -170,7 +172,7 @@ def write(array: Block, row: Offset, column: Offset, value: Block, active: Block
     scatter(array, rows, columns, value, mask, indices)
 
 
-def _covers(lattice: Sequence[_Progression], batch: tuple[int, ...]) -> bool:
+def _covers(lattice: Sequence[Progression], batch: tuple[int, ...]) -> bool:
     """Whether the instances of ``value`` are those of the lattice, none writing where another does."""
     sizes = [1] * len(batch)
     for along in lattice:

@@ -70,6 +70,25 @@ def test_what_another_work_group_writes_is_read(grid: int) -> None:
 
 
 @xt.kernel
+def stripes(C, *, step, width):
+    x = xt.full((8, 16), 1.0, xt.f32)
+    for k in xt.range(0, 64, 16):
+        xt.store_tile(x, xt.init_tile(C, (xt.group_id(1) * 8, xt.group_id(0) * step + k), (8, 16)))
+        y = xt.load_tile(xt.init_tile(C, (xt.group_id(1) * 8, xt.group_id(0) * step + k), (8, width)))
+        xt.store_tile(y + 1.0, xt.init_tile(C, (xt.group_id(1) * 8, xt.group_id(0) * step + k), (8, width)))
+
+
+def test_blocks_in_each_other_s_gaps() -> None:
+    c = np.zeros((24, 256), np.float32)
+    stripes.on("numpy", check=True)[4, 3](c, step=64, width=16)
+    np.testing.assert_array_equal(c, 2)
+    stripes.on("numpy", check=True)[4, 3](c, step=64, width=8)
+    assert "writes C[0, 48], which work-group (1, 0, 0)" in finding(stripes, (4, 3), c, step=48, width=16)
+    assert "reads C[0, 64], which work-group (1, 0, 0) has written in the same launch (in the loop, k = 48)" in \
+        finding(stripes, (4, 3), c, step=64, width=32)
+
+
+@xt.kernel
 def scattered(A, C, step):
     at, all_of_them = xt.iota((8, 16), 0, xt.index) * 16 + xt.iota((8, 16), 1, xt.index), xt.full((8, 16), True, xt.i1)
     x = xt.load_gather(xt.init_tile(A, at), all_of_them)

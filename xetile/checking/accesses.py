@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -18,6 +18,7 @@ from xegpu.origins import array_of
 from xegpu.scattered_memory import Elements
 from xegpu.scattered_reference import active_elements
 from xetile.checking.findings import array_name, failed, instance, number
+from xetile.checking.regions import Region, region_of
 from xetile.checking.shadows import MANY, MANY_GROUPS, OUTSIDE, Shadows, Span, code, conflicts, fields, merged, seen
 from xetile.dialect.attributes import TileParameters
 from xetile.dialect.ops import OOB, text, tile_of
@@ -81,8 +82,25 @@ class Accesses:
             active = machine.active if chosen is None else chosen
             memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
 
+        def record() -> None:
+            numbers = span.writer if writes else span.reader
+            assert numbers is not None
+            put(numbers, codes if writes else merged(look(numbers), codes))
+
+        region = self._region(machine, window, tile, writes=writes, record=record)
+        if span.takes(region, needs_writer=shared and not writes):
+            return
         self._judge(machine, operation, span, codes, look, put, writes=writes,
                     name=lambda at: f"{array_name(operation.tile)}{_element(machine, window, at, shared=shared)}")
+
+    def _region(self, machine: Machine, window: Window, tile: TileParameters, *, writes: bool,
+                record: Callable[[], None]) -> Region | None:
+        """What an operation reaches, if each instance, and each subgroup, surely has elements of its own."""
+        map_ = tile.encoding.wg_map
+        if machine.active is not None or (self.dealt and (_owners(map_, tile.shape) == MANY - 1).any()):
+            return None
+        return region_of(window.array, (*window.lead, window.row, window.column), tile.shape, machine.instances,
+                         ran=(machine.groups, machine.origin), map=map_, writes=writes, record=record)
 
     def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, *, writes: bool) -> None:
         array = window.array
@@ -104,6 +122,7 @@ class Accesses:
         span = self._tracked(operation, elements.array, writes=writes) if elements.bounded else None
         if span is None:
             return
+        span.takes(None, needs_writer=False)  # single elements are looked at one by one
         tile = tile_of(operation.tile)
         rank = len(tile.blocked_shape())
         mask = active_elements(machine, np.asarray(mask, bool), rank)

@@ -7,18 +7,21 @@ nobody. Where several subgroups, or several groups, have read an element, the fi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from codegen.usm import bounds
+from xetile.checking.regions import Region
 
 Array = np.ndarray[Any, Any]
 MANY = 0xFFF
 MANY_GROUPS = 0x3FFFFFFF
 OUTSIDE = -1
 _GROUP, _EPOCH = 32, 12
+_MOST = 512
+"""Regions that a span remembers."""
 
 
 def code(group: Any, epoch: int, subgroup: Any) -> Any:
@@ -66,7 +69,8 @@ class Span:
         low, high: its first byte, and the one after its last.
         unit: bytes of the smallest element.
         writer: who wrote each element last.
-        reader: who has read it; None where nothing writes the memory, or nothing reads it.
+        reader: who has read it; None where nothing reads the memory.
+        regions: what reached the memory so far and is not in ``writer`` and ``reader`` yet; None where all is.
     """
 
     low: int
@@ -74,6 +78,29 @@ class Span:
     unit: int
     writer: Array
     reader: Array | None
+    regions: list[Region] | None = field(default_factory=list)
+
+    def takes(self, region: Region | None, *, needs_writer: bool) -> bool:
+        """Whether no two instances meet in a region; if that is not sure, each element must be looked at from now on.
+
+        Args:
+            region: what an operation reaches, None if that is no region.
+            needs_writer: whether somebody must have written it.
+        """
+        if self.regions is None:
+            return False
+        if region is not None and self._fits(region, needs_writer=needs_writer):
+            self.regions = [o for o in self.regions if not (region.like(o) and o.writes == region.writes)] + [region]
+            return True
+        regions, self.regions = self.regions, None
+        for each in regions:
+            each.record()
+        return False
+
+    def _fits(self, region: Region, *, needs_writer: bool) -> bool:
+        others = self.regions or []
+        return len(others) < _MOST and all(region.like(other) or region.misses(other) for other in others) and \
+            (not needs_writer or any(region.like(other) and other.writes for other in others))
 
 
 class Shadows:
