@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from codegen.emitter import Emitter
 from codegen.fragments import Fragment, vector_type
-from xegpu.dtypes import DType, i1, i8
+from xegpu.dtypes import DType, i1, i8, index
 
 _SIGNED = {8: "char", 16: "short", 32: "int", 64: "long"}
 
@@ -62,5 +62,5 @@ def as_wide_as(truth: str, dtype: DType, width: int) -> str:
 
 
 def register_bits(dtype: DType) -> int:
-    """Bits of one element in a register."""
-    return 16 if dtype is i1 else dtype.bits
+    """Bits of one element in a register, where an index is an ``int``."""
+    return {i1: 16, index: 32}.get(dtype, dtype.bits)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, VectorType
@@ -25,6 +26,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
+from xegpu.dense import spelled
 from xegpu.dialect.attributes import TensorDescType
 from xegpu.dialect.ops import (
     CreateNdTdescOp,
@@ -245,9 +247,19 @@ def _constant(build: _Plain, operation: arith.ConstantOp) -> None:
         return
     elements = list(dense.get_attrs())
     if len(set(elements)) != 1:
-        build.fail("a vector constant whose elements differ is not read",
-                   "load the numbers from an array, or compute them from xegpu.iota")
+        _differing(build, operation, elements)
+        return
     build.fill(operation.result, build.emit(arith.ConstantOp(elements[0])))  # type: ignore[arg-type]
+
+
+def _differing(build: _Plain, operation: arith.ConstantOp, elements: list[Any]) -> None:
+    shape = shape_of(operation.result)
+    if build.of_lanes or len(shape) > 2:
+        build.fail("a vector constant whose elements differ is not read here",
+                   "load the numbers from an array; vectors of one and two dimensions that all lanes share may have "
+                   "such constants")
+    rows = shape[0] if len(shape) == 2 else 1
+    build.set(operation.result, spelled(build, (rows, shape[-1]), elements), None if len(shape) == 2 else ROW)
 
 
 def _allocate(build: _Plain, operation: AllocOp) -> None:

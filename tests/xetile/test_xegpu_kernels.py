@@ -223,6 +223,40 @@ def test_more_elements_than_lanes(place: Place) -> None:
     np.testing.assert_array_equal(s, 7 + np.where(active, np.arange(32), 0))
 
 
+CONSTANTS = """
+func.func @constants(%A: memref<64xf32>, %C: memref<64xf32>, %D: memref<4x16xi8>) {
+  %c0 = arith.constant 0 : index
+  %from = arith.constant dense<[60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0]> : vector<16xindex>
+  %to = arith.constant dense<[5, 3, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 61]> : vector<16xindex>
+  %mask = arith.constant dense<[1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1]> : vector<16xi1>
+  %f = arith.constant dense<[1.0, 2.0, 3.0, 4.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -9.0]>
+    : vector<16xf32>
+  %two = arith.constant dense<[[7, 7, 7, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],
+                              [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -2]]> : vector<2x16xi8>
+  %a = XeGPU.create_tdesc %A, %from : memref<64xf32>, vector<16xindex> into tensor_desc<16xf32, #scattered>
+  %c = XeGPU.create_tdesc %C, %to : memref<64xf32>, vector<16xindex> into tensor_desc<16xf32, #scattered>
+  %v = XeGPU.load_gather %a, %mask : tensor_desc<16xf32, #scattered>, vector<16xi1> -> vector<16xf32>
+  %w = arith.addf %v, %f : vector<16xf32>
+  XeGPU.store_scatter %w, %c, %mask : vector<16xf32>, vector<16xi1>, tensor_desc<16xf32, #scattered>
+  %d = XeGPU.create_nd_tdesc %D, %c0, %c0 : memref<4x16xi8>, index, index into tensor_desc<2x16xi8>
+  XeGPU.store_nd %two, %d : vector<2x16xi8>, tensor_desc<2x16xi8>
+  func.return
+}
+"""
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_constants_whose_elements_differ(place: Place) -> None:
+    a, c, d = small(10, (64,), np.float32), np.full(64, 7, np.float32), np.full((4, 16), 9, np.int8)
+    expected, mask = c.copy(), np.ones(16, bool)
+    mask[[3, 12, 13]] = False
+    added = np.array([1, 2, 3, 4.5, *[1] * 11, -9], np.float32)
+    expected[np.array([5, 3, *range(8, 57, 4), 61])[mask]] = (a[60::-4] + added)[mask]
+    place.of(xt.parse(CONSTANTS)["constants"])[1,](a, c, d)
+    np.testing.assert_array_equal(c, expected)
+    np.testing.assert_array_equal(d.reshape(-1), [*[7] * 4, *[1] * 27, -2, *[9] * 32])
+
+
 GEMM = """
 func.func @gemm(%A: memref<24x48xbf16>, %mem_addr: uint64, %C: memref<24x80xf32>) {
   %c0 = arith.constant 0 : index
