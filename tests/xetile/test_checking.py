@@ -223,12 +223,12 @@ def test_infinities_and_nans() -> None:
     run[2](a, b, c, 16)  # nobody divides by it
     run[2](a, b, c, 32, mask=True)  # and nothing of it is left
     said = finding(calculates, 2, a, b, c, 32)
-    assert "work-group (1, 0, 0) makes an infinity here, of numbers that are finite, and stores what follows from it " \
+    assert "work-group (1, 0, 0) makes an infinity of finite numbers here, and stores what follows from it " \
         "to C[9, 0] (in the loop, k = 16)" in said
     assert "total = total + x / y" in said
     run[2](a, b, c, 32, edge=20)  # outside C
     a[9, 4] = 0
-    assert "work-group (1, 0, 0) makes a NaN here, of numbers that are none" in finding(calculates, 2, a, b, c, 32)
+    assert "work-group (1, 0, 0) makes a NaN of numbers that are not here" in finding(calculates, 2, a, b, c, 32)
     a[...], b[...] = 40000, 1
     assert "z.to(xt.f16)" in finding(calculates, 2, a, b, c, 16)
     a[0, 0] = np.inf  # the author's own
@@ -242,7 +242,7 @@ def test_infinite_products() -> None:
     np.testing.assert_array_equal(c, a @ b / 2)
     a[12, 40], b[40, 3] = 1e30, 1e30
     said = finding(products, 2, a, b, c)
-    assert "work-group (1, 0, 0) makes an infinity here" in said
+    assert "work-group (1, 0, 0) makes an infinity of finite numbers here" in said
     assert "stores what follows from it to C[12, 3]" in said
     assert "acc = xt.tile_mma(a, b, acc)" in said
     products.on("numpy", check={"races", "shared"})[2](a, b, c)

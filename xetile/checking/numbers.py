@@ -128,20 +128,19 @@ class Numbers:
             for birth in self.births:
                 made = birth.nan | birth.infinite if nan else birth.infinite
                 if birth.ran == _ran(machine) and (both := made & instances).any():
-                    raise self._finding(machine, operation, birth, both, bad, window, nan=nan)
+                    raise self._finding(machine, operation, birth, both, bad, window)
 
     def _finding(self, machine: Machine, operation: Any, birth: _Birth, both: Array, bad: Array,
-                 window: Window | None, *, nan: bool) -> CheckError:
+                 window: Window | None) -> CheckError:
         at = tuple(int(i) for i in np.unravel_index(int(np.argmax(both)), both.shape))
-        made = "a NaN" if birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))] \
-            else "an infinity"
+        own = birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))]
+        made = "a NaN of numbers that are not" if own else "an infinity of finite numbers"
         mine = np.broadcast_to(bad, np.broadcast_shapes(bad.shape, (*both.shape, *[1] * (bad.ndim - BATCH))))[at]
         place = np.unravel_index(int(np.argmax(mine)), mine.shape)
         element = "" if window is None else \
             f"[{number(window.row, at) + int(place[-2])}, {number(window.column, at) + int(place[-1])}]"
-        what = "none" if nan else "finite"
-        return failed(machine, birth.operation, f"{instance(machine, at)} makes {made} here, of numbers that are "
-                      f"{what}, and stores what follows from it to {array_name(operation.tile)}{element}",
+        return failed(machine, birth.operation, f"{instance(machine, at)} makes {made} here, and stores what follows "
+                      f"from it to {array_name(operation.tile)}{element}",
                       "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
                       "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops)
 
