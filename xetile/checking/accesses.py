@@ -19,7 +19,19 @@ from xegpu.scattered_memory import Elements
 from xegpu.scattered_reference import active_elements
 from xetile.checking.findings import array_name, failed, instance, number
 from xetile.checking.regions import Region, region_of
-from xetile.checking.shadows import MANY, MANY_GROUPS, OUTSIDE, Shadows, Span, code, conflicts, fields, merged, seen
+from xetile.checking.shadows import (
+    MANY,
+    MANY_GROUPS,
+    OUTSIDE,
+    Shadows,
+    Span,
+    code,
+    conflicts,
+    fields,
+    meets,
+    merged,
+    seen,
+)
 from xetile.dialect.attributes import TileParameters
 from xetile.dialect.ops import OOB, text, tile_of
 from xetile.distribution import WgMap
@@ -74,12 +86,13 @@ class Accesses:
         offsets = (*window.lead, window.row, window.column)
         codes = self._codes(machine, offsets, tile, writes=writes)
         where, shared = (window.row, window.column), is_shared(array_of(operation.tile).type)
+        running = machine.active
 
         def look(numbers: Array) -> Array:
             return memory.read(seen(span, numbers, window.array), *where, tile.shape, BATCH, OUTSIDE, window.lead)
 
         def put(numbers: Array, value: Array, chosen: Array | None = None) -> None:
-            active = machine.active if chosen is None else chosen
+            active = running if chosen is None else chosen
             memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
 
         def record() -> None:
@@ -97,10 +110,11 @@ class Accesses:
                 record: Callable[[], None]) -> Region | None:
         """What an operation reaches, if each instance, and each subgroup, surely has elements of its own."""
         map_ = tile.encoding.wg_map
-        if machine.active is not None or (self.dealt and (_owners(map_, tile.shape) == MANY - 1).any()):
+        if self.dealt and (_owners(map_, tile.shape) == MANY - 1).any():
             return None
         return region_of(window.array, (*window.lead, window.row, window.column), tile.shape, machine.instances,
-                         ran=(machine.groups, machine.origin), map=map_, writes=writes, record=record)
+                         ran=(machine.groups, machine.origin), map=map_, writes=writes, whole=machine.active is None,
+                         record=record)
 
     def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, *, writes: bool) -> None:
         array = window.array
@@ -184,7 +198,7 @@ class Accesses:
                                                                             *[1] * (codes.ndim - BATCH))
 
         def check(before: Array, past: str) -> None:
-            bad = conflicts(before, codes, within=self.in_step) & active
+            bad = conflicts(before, codes, within=self.in_step, one_group=shared) & active
             if bad.any():
                 at = _first(bad)
                 raise self._race(machine, operation, at, int(np.broadcast_to(before, bad.shape)[at]), name(at), past,
@@ -204,7 +218,8 @@ class Accesses:
             check(np.where(last == codes, 0, last), "wrote")  # by this very operation
             return
         assert span.reader is not None
-        readers = merged(look(span.reader), codes)
+        before = look(span.reader)
+        readers = merged(before, codes) if not shared or meets(before, codes) else codes
         put(span.reader, readers)
         last = look(span.reader)
         others = (last != readers) & (last > 0) & active  # instances that read it by this very operation

@@ -27,6 +27,7 @@ class Region:
         ran: the instances.
         map: how a block is dealt to subgroups.
         writes: whether the operation writes.
+        whole: whether all instances take part.
         record: notes for each element who reached it.
     """
 
@@ -36,6 +37,7 @@ class Region:
     ran: Any
     map: Any
     writes: bool
+    whole: bool
     record: Callable[[], None]
 
     def like(self, other: Region) -> bool:

@@ -36,14 +36,22 @@ def fields(value: int) -> tuple[int, int]:
     return (value >> _GROUP) - 1, -1 if subgroup == MANY else subgroup - 1
 
 
-def conflicts(before: Array, now: Array, *, within: bool) -> Array:
+def meets(before: Array, now: Array) -> bool:
+    """Whether anybody of the same work-group was there since the last barrier."""
+    return bool((before >> _EPOCH == now >> _EPOCH).any())
+
+
+def conflicts(before: Array, now: Array, *, within: bool, one_group: bool) -> Array:
     """Where two accesses are those of different instances with nothing between them that orders them.
 
     Args:
         before: who was there; zero for nobody, ``OUTSIDE`` for no element.
         now: who comes.
         within: whether subgroups of one work-group count: not where each waits at barriers of its own.
+        one_group: whether only one work-group reaches the memory.
     """
+    if one_group and not meets(before, now):
+        return np.zeros((1,) * before.ndim, bool)
     there = before > 0
     groups: Array = there & (before >> _GROUP != now >> _GROUP)
     if not within:
@@ -90,7 +98,8 @@ class Span:
         if self.regions is None:
             return False
         if region is not None and self._fits(region, needs_writer=needs_writer):
-            self.regions = [o for o in self.regions if not (region.like(o) and o.writes == region.writes)] + [region]
+            kept = [o for o in self.regions if not (region.whole and region.like(o) and o.writes == region.writes)]
+            self.regions = [*kept, region]
             return True
         regions, self.regions = self.regions, None
         for each in regions:
@@ -100,7 +109,7 @@ class Span:
     def _fits(self, region: Region, *, needs_writer: bool) -> bool:
         others = self.regions or []
         return len(others) < _MOST and all(region.like(other) or region.misses(other) for other in others) and \
-            (not needs_writer or any(region.like(other) and other.writes for other in others))
+            (not needs_writer or any(region.like(other) and other.writes and other.whole for other in others))
 
 
 class Shadows:
