@@ -321,3 +321,14 @@ def test_gemm_is_machine_code(target: str) -> None:
     assert found["dpas"] >= 1
     assert target == "dg2" or (found["load_block2d"] >= 2 and found["store_block2d"] == 1)
     assert (report.spill_size, report.private_size) == (0, 0)
+
+
+@pytest.mark.parametrize(("old", "new", "hint"), [
+    ("vector<8x16x2xbf16>\n", "vector<16x16xbf16>\n", "write vector<8x16x2xbf16>"),
+    ("index, index into tensor_desc<8x16xbf16>", "index, index into tensor_desc<8x16xf16>", "describe bf16, or view"),
+])
+def test_hints_say_what_to_write(old: str, new: str, hint: str) -> None:
+    assert old in GEMM
+    with pytest.raises(xt.XeError) as caught:
+        xt.parse(GEMM.replace(old, new, 1))
+    assert hint in str(caught.value)
