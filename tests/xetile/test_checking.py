@@ -132,12 +132,15 @@ def test_overlapping_arguments() -> None:
 
 
 @xt.kernel(subgroups=(4, 1))
-def exchanged(A, C, *, before=True, after=True):
-    slm, me = xt.alloc_slm((16, 16), xt.f32), xt.subgroup_id()
+def exchanged(A, C, *, before=True, after=True, named=False):
+    slm, me, split = xt.alloc_slm((16, 16), xt.f32), xt.subgroup_id(), xt.nbarrier(0, 4)
     for k in xt.range(0, 32, 16):
         x = xt.load_tile(xt.init_tile(A, (xt.group_id(0) * 16 + me * 4, k), (4, 16)))
         xt.store_tile(x, xt.init_tile(slm, (me * 4, 0), (4, 16)))
-        if before:
+        if named:
+            split.arrive()
+            split.wait()
+        elif before:
             xt.barrier()
         y = xt.load_tile(xt.init_tile(slm, ((3 - me) * 4, 0), (4, 16)))
         xt.store_tile(y, xt.init_tile(C, (xt.group_id(0) * 16 + me * 4, k), (4, 16)))
@@ -161,6 +164,7 @@ def test_shared_local_memory() -> None:
     a, c = whole(32, 32), np.zeros((32, 32), np.float32)
     exchanged.on("numpy", check=True)[2](a, c)
     np.testing.assert_array_equal(c, a.reshape(2, 4, 4, 32)[:, ::-1].reshape(32, 32))
+    exchanged.on("numpy", check=True)[2](a, c, named=True)
     said = finding(exchanged, 2, a, c, before=False)
     assert "subgroup 0 of work-group (0, 0, 0) reads shared local memory[12, 0], which subgroup 3 has written since " \
         "the last barrier (in the loop, k = 0)" in said

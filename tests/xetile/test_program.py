@@ -163,3 +163,19 @@ def test_mistakes() -> None:
     with pytest.raises(xt.TraceError, match="has no value while the kernel is recorded"):
         branches.on("numpy")[3](a, c, 3, log=Log())
     assert math.isfinite(a.sum())
+
+
+@xt.kernel
+def shares(A, C, *, wg_map=None):
+    x = xt.load_tile(xt.init_tile(A, (0, 0), (16, 32), wg_map=wg_map))
+    turned = xt.tile_transpose(x) if wg_map is None else x
+    xt.store_tile(turned / xt.tile_reduce("add", turned, 1), xt.init_tile(C, (0, 0), turned.shape, wg_map=wg_map))
+
+
+@pytest.mark.parametrize("wg_map", [None, xt.wg_map((2, 1), (8, 32))])
+def test_what_was_reduced_is_spread_again(wg_map: Any) -> None:
+    a = RANDOM.integers(1, 5, (16, 32)).astype(np.float32)
+    c = np.zeros((32, 16) if wg_map is None else (16, 32), np.float32)
+    shares.on("numpy:program")[1](a, c, wg_map=wg_map)
+    expected = a.T if wg_map is None else a
+    np.testing.assert_array_equal(c, expected / expected.sum(1, keepdims=True))

@@ -18,6 +18,7 @@ from codegen.interpreter import Machine, Meaning, Meanings, TakesDelayed
 from codegen.meanings import BINARY, UNARY
 from xegpu.barriers import in_step
 from xegpu.dialect.conversions import CONVERSIONS
+from xegpu.dialect.synchronisation import NbarrierWaitOp
 from xegpu.errors import CheckError, DeviceError
 from xegpu.origins import arrays_of
 from xegpu.targets import Target
@@ -110,14 +111,14 @@ def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
 
     def barrier(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
         accesses.epoch += 1
-        return MEANINGS[BarrierOp](machine, operation, operands)
+        return MEANINGS[type(operation)](machine, operation, operands)
 
     def allocate(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
         array = MEANINGS[AllocOp](machine, operation, operands)
         accesses.shadows.shared(array)
         return array
 
-    return {**found, BarrierOp: barrier, AllocOp: allocate}
+    return {**found, BarrierOp: barrier, NbarrierWaitOp: barrier, AllocOp: allocate}
 
 
 def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation], Meaning]:

@@ -75,6 +75,8 @@ def _said(operation: Operation) -> WgMap | None:
 
 
 def _derived(operation: Operation) -> WgMap | None:
+    if not operation.operands:  # a kernel that runs itself lets go of what a value was made of
+        return None
     source = map_of(operation.operands[0])
     if source is None or operation.name == _TURNING:
         return source and source.transposed()
