@@ -321,3 +321,21 @@ def test_gemm_is_machine_code(target: str) -> None:
     assert found["dpas"] >= 1
     assert target == "dg2" or (found["load_block2d"] >= 2 and found["store_block2d"] == 1)
     assert (report.spill_size, report.private_size) == (0, 0)
+
+
+@pytest.mark.parametrize(("described", "loaded", "hint"), [
+    ("16x16xbf16", "{packed} : tensor_desc<16x16xbf16> into vector<16x16xbf16>", "write vector<8x16x2xbf16>"),
+    ("16x16xf16", ": tensor_desc<16x16xf16> into vector<16x16xf16>", "describe bf16, or view the array as f16"),
+])
+def test_hints_say_what_to_write(described: str, loaded: str, hint: str) -> None:
+    text = f"""
+func.func @wrong(%A: memref<64x64xbf16>) {{
+  %c0 = arith.constant 0 : index
+  %a = XeGPU.create_nd_tdesc %A, %c0, %c0 : memref<64x64xbf16>, index, index into tensor_desc<{described}>
+  %v = XeGPU.load_nd %a {loaded}
+  func.return
+}}
+"""
+    with pytest.raises(xt.XeError) as caught:
+        xt.parse(text)
+    assert hint in str(caught.value)

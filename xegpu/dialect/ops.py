@@ -164,7 +164,8 @@ class CreateNdTdescOp(IRDLOperation):
     def _verify_element(self, source: Attribute) -> None:
         desc = desc_of(self.result)
         if isinstance(source, MemRefType) and source.element_type != desc.element_type:
-            raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {source}")
+            raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {source}\n"
+                                  f"describe {source.element_type}, or view the array as {desc.element_type}")
 
 
 @irdl_op_definition
@@ -235,11 +236,13 @@ class LoadNdOp(HintedOp):
         if self.transposes and desc.block.array_length > 1:
             raise VerifyException("a transposed load takes one block")
         if packed and desc.dtype.bits >= 32:
-            raise VerifyException(f"{desc.element_type} fills a 32-bit word, so it cannot be packed")
+            raise VerifyException(f"{desc.element_type} fills a 32-bit word, so it cannot be packed\n"
+                                  "leave packed out")
         check_load(desc, packed, bool(self.transposes))
         expected = loaded_shape(desc, packed, self.transposes)
         if shape_of(self.result) != expected:
-            raise VerifyException(f"this load gives {expected}, not {shape_of(self.result)}")
+            raise VerifyException(f"this load gives {expected}, not {shape_of(self.result)}\n"
+                                  f"write {vector(expected, desc.element_type)}")
 
 
 @irdl_op_definition

@@ -152,7 +152,8 @@ class CreateTdescOp(IRDLOperation):
             raise VerifyException(f"a descriptor of {scatter_of(desc).memory_scope} memory on {source}\n{hint}")
         check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
         if isinstance(source, MemRefType) and source.element_type != desc.element_type:
-            raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {source}")
+            raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {source}\n"
+                                  f"describe {source.element_type}, or view the array as {desc.element_type}")
         if isinstance(source, IntegerType) and source.width.data != 64:
             raise VerifyException(f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
 
@@ -214,7 +215,8 @@ class LoadGatherOp(HintedOp):
         chunk = scatter_of(desc).chunk_size
         axes = None if self.transpose is None else [axis.value.data for axis in self.transpose]
         if axes != ([1, 0] if chunk > 1 else None):
-            raise VerifyException("transpose = [1, 0] goes with chunk_size above 1, and with no other")
+            raise VerifyException("transpose = [1, 0] goes with chunk_size above 1, and with no other\n"
+                                  + ("write transpose = [1, 0]" if chunk > 1 else "leave transpose out"))
         check_vector("mask", self.mask, lanes_shape(desc), i1)
         check_vector("result", self.result, values_shape(desc), desc.element_type)
 
