@@ -14,8 +14,8 @@ written for. Layouts of lanes are our passes' to find.
 
 from __future__ import annotations
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
@@ -23,18 +23,21 @@ from xegpu.dialect import block_ops, ops
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, TransposeOp
 from xegpu.rewriting import Rule
+from xegpu.upstream import gathered
 from xegpu.upstream import ops as upstream
 from xegpu.upstream.attributes import LayoutAttr, SliceAttr
+from xegpu.upstream.importing import RULES as COMMON
 from xegpu.upstream.importing import Described, Import
+from xegpu.upstream.scattered import ElementsOp
 from xegpu.upstream.vectors import InsertStridedSliceOp, MultiReductionOp
 
 _REDUCED = "what a reduction left"
 _TURNED = "transposed by its load"
-_SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp)
+_SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp, ElementsOp)
 
 
 def needs_blocks(function: func.FuncOp) -> bool:
-    """Whether a kernel cuts blocks into slices."""
+    """Whether a kernel cuts blocks into slices, or reaches single elements."""
     return any(isinstance(operation, _SLICES) for operation in function.walk())
 
 
@@ -147,7 +150,17 @@ def _repeat(build: Blocks, operation: BroadcastOp) -> None:
     build.set(operation.vector, made)
 
 
+def _constant(build: Blocks, operation: arith.ConstantOp) -> None:
+    """Constants whose elements differ stay: :mod:`xegpu.plain` computes them."""
+    dense = operation.value
+    if isinstance(dense, DenseIntOrFPElementsAttr) and len(set(dense.get_attrs())) > 1:
+        build.copy(operation)
+    else:
+        COMMON[arith.ConstantOp](build, operation)
+
+
 RULES: dict[type[Operation], Rule] = {
+    arith.ConstantOp: _constant,
     upstream.LoadNdOp: _load,
     upstream.StoreNdOp: _store,
     upstream.PrefetchNdOp: _prefetch,
@@ -157,4 +170,5 @@ RULES: dict[type[Operation], Rule] = {
     ShapeCastOp: _cast,
     TransposeOp: _turn,
     BroadcastOp: _repeat,
+    **gathered.RULES,
 }

@@ -11,17 +11,17 @@ from xegpu.dialect.conversions import Arith
 from xegpu.dialect.hints import CacheHintAttr
 from xegpu.dialect.kernels import Gpu
 from xegpu.dialect.synchronisation import NAMED, NbarrierType
-from xegpu.upstream import attributes, ops, vectors
+from xegpu.upstream import attributes, ops, scattered, vectors
 
 UpstreamXeGPU = Dialect(
     "xegpu",
-    [*ops.OPERATIONS, vectors.FenceOp, *NAMED],
+    [*ops.OPERATIONS, *scattered.OPERATIONS, vectors.FenceOp, *NAMED],
     [attributes.LayoutAttr, attributes.SliceAttr, CacheHintAttr, attributes.BlockAttr, attributes.DescType,
      NbarrierType],
 )
 
 
-_OWN = (vectors.MultiReductionOp, vectors.InsertStridedSliceOp)
+_OWN = (vectors.MultiReductionOp, vectors.InsertStridedSliceOp, scattered.StepOp)
 _NAMES = {operation.name for operation in _OWN}
 UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operations if operation.name not in _NAMES),
                                     *_OWN], list(Vector.attributes))

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, base, irdl_op_definition, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.dialect.hints import HintedOp
 from xegpu.dialect.vectors import vector
-from xegpu.upstream.indices import print_properties
+from xegpu.upstream.indices import parse_properties, print_properties
 
 VECTOR = base(VectorType)
 BASE = base(MemRefType) | base(IntegerType)
@@ -51,6 +52,29 @@ class ElementsOp(HintedOp):
         printer.print_list([operand.type for operand in operands], printer.print_attribute)
 
 
+def _parse(parser: Parser, before: int, behind: int) -> tuple[list[SSAValue], dict[str, Attribute]]:
+    """``%v, %A[%o], %m <{...}> : types``: all operands in their order in the text, and the properties."""
+    names = []
+    for _ in range(before):
+        names.append(parser.parse_unresolved_operand())
+        parser.parse_punctuation(",")
+    names.append(parser.parse_unresolved_operand())
+    parser.parse_punctuation("[")
+    names.append(parser.parse_unresolved_operand())
+    parser.parse_punctuation("]")
+    for _ in range(behind):
+        parser.parse_punctuation(",")
+        names.append(parser.parse_unresolved_operand())
+    properties = parse_properties(parser)
+    parser.parse_punctuation(":")
+    operands: list[SSAValue] = []
+    for number, name in enumerate(names):
+        if number:
+            parser.parse_punctuation(",")
+        operands.append(parser.resolve_operand(name, parser.parse_type()))
+    return operands, properties
+
+
 def _chunked(chunk: int) -> IntegerAttr[IntegerType] | None:
     return IntegerAttr(chunk, i64) if chunk > 1 else None
 
@@ -67,6 +91,12 @@ class LoadOp(ElementsOp):
     def __init__(self, source: SSAValue, offsets: SSAValue, mask: SSAValue, result: VectorType, chunk: int) -> None:  # type: ignore[type-arg]
         super().__init__(operands=[mask, source, offsets], result_types=[result],
                          properties={"chunk_size": _chunked(chunk)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadOp:
+        (source, offsets, mask), properties = _parse(parser, 0, 1)
+        parser.parse_punctuation("->")
+        return cls.build(operands=[mask, source, offsets], result_types=[parser.parse_type()], properties=properties)
 
     def print(self, printer: Printer) -> None:
         self._print(printer, (), (self.mask,))
@@ -87,6 +117,11 @@ class StoreOp(ElementsOp):
     def __init__(self, value: SSAValue, source: SSAValue, offsets: SSAValue, mask: SSAValue, chunk: int) -> None:
         super().__init__(operands=[mask, value, source, offsets], properties={"chunk_size": _chunked(chunk)})
 
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreOp:
+        (value, source, offsets, mask), properties = _parse(parser, 1, 1)
+        return cls.build(operands=[mask, value, source, offsets], properties=properties)
+
     def print(self, printer: Printer) -> None:
         self._print(printer, (self.value,), (self.mask,))
 
@@ -103,6 +138,11 @@ class PrefetchOp(ElementsOp):
         """``bytes_``: the bytes of an element, which LLVM wants to hear where the base is an address."""
         align = IntegerAttr(bytes_, i64) if isinstance(source.type, IntegerType) else None
         super().__init__(operands=[source, offsets], properties={"offset_align_byte": align})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PrefetchOp:
+        operands, properties = _parse(parser, 0, 0)
+        return cls.build(operands=operands, properties=properties)
 
     def print(self, printer: Printer) -> None:
         self._print(printer, (), ())

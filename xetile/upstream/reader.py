@@ -12,6 +12,7 @@ from math import prod
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
 
+from xegpu.plain import plain
 from xegpu.rewriting import verify
 from xegpu.upstream.blocks import Blocks, needs_blocks
 from xegpu.upstream.dialect import context
@@ -25,6 +26,7 @@ from xetile.upstream.tiles import Tiles
 _COMMENT = re.compile(r"//[^\n]*")
 _SIGNS = re.compile(r"#xegpu\.(layout|slice)\b|xegpu\.(load_nd|prefetch_nd)\s+%[\w$.#-]+\s*\["
                     r"|xegpu\.store_nd\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
+                    r"|xegpu\.(load|prefetch)\s+%[\w$.#-]+\s*\[|xegpu\.store\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
                     r"|xegpu\.create_nd_tdesc\s+%[\w$.#-]+\s*(:|\[|,\s*shape\b)")
 _THREADS = ("known_block_size", "gpu.known_block_size")
 WRITTEN_FOR = "xegpu.written_for"
@@ -56,7 +58,7 @@ def converted(function: func.FuncOp) -> ModuleOp:
     """
     threads = _threads(function)
     blocks = needs_blocks(function)
-    new = (Blocks(threads) if blocks else Tiles(function, threads)).function(function)
+    new = plain(Blocks(threads).function(function)) if blocks else Tiles(function, threads).function(function)
     for name in _MADE:
         new.attributes.pop(name, None)
     count = 1 if threads is None else max(threads // LANES, 1)
