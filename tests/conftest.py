@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 # In an editable installation tests/xetile, which pytest makes visible, would pass for the package of that name.
-sys.path.append(str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # before others' packages called benchmarks
 # The products here are small. On few cores, with several test processes, BLAS threads only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What an earlier version of the code had compiled must not stand for what this one makes.
