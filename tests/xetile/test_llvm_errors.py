@@ -153,7 +153,7 @@ REFUSED = {  # the class of error: a wrong line, what is said, what is advised
     "no such scope": ("xegpu.fence memory_kind = global, fence_scope = tile", "is not tile", "workgroup or"),
     "no such kind of memory": ("xegpu.fence memory_kind = local, fence_scope = gpu", "not local", "global or slm"),
     "a fence without a scope": ("xegpu.fence memory_kind = global", "Expected 'fence_scope'", "fence_scope = "),
-    "no such operation": (f"xegpu.load_block %t[0, 0] : {T}", "no operation xegpu.load_block", "did you mean xegpu.load"),
+    "no such operation": (f"xegpu.load_block %t[0, 0] : {T}", "no operation xegpu.load_block", "xegpu.load"),
 }
 ONLY_HERE = {  # LLVM says nothing against these, and drops what it cannot do; XeGPU.md forbids them
     "no such attribute": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.cache_hint<cached>"),
