@@ -23,7 +23,7 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
         progress("CPU device: dpnp is not installed")
         return []
     rows = []
-    for size in (1024,) if quick else (512, 1024, 2048):
+    for size in (2048,) if quick else (512, 1024, 2048):
         for dtype in (np.float32, ml_dtypes.bfloat16):
             progress(f"CPU device, {size}, {np.dtype(dtype).name}")
             rows += _of_size(size, np.dtype(dtype), 5 if quick else 7)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -16,13 +17,18 @@ from benchmarks.kernels import empty
 from benchmarks.rows import Progress, Row
 
 _LIMITS = {"launch": 10.0, "prepared": 3.0}
+_USUAL = 5.0
+"""Microseconds of dpctl's ``submit_async`` on the machine for which the limits were set: 4 to 6."""
 _IMPORT = "import time; t = time.process_time(); import xetile, sys; took = time.process_time() - t; " \
     "assert 'dpctl' not in sys.modules; print(took)"
 
 
 def measure(quick: bool, progress: Progress) -> list[Row]:
     """Rows of launches, where dpnp is installed for their arrays, and of the import."""
-    return _launches(7 if quick else 21, progress) + _import(3 if quick else 9, progress)
+    rows = _launches(7 if quick else 21, progress) + _import(3 if quick else 9, progress)
+    own = [row.value for row in rows if row.name.endswith("dpctl's submit_async")]
+    slower = max(own, default=_USUAL) / _USUAL
+    return [replace(row, slower=max(slower, 1.0)) for row in rows]
 
 
 def _import(rounds: int, progress: Progress) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,3 +57,9 @@ def test_points_of_a_series_are_those_that_differ_in_size(tmp_path: Path) -> Non
     assert plots._series(rows) == {"CPU device: float32": {512: 51.2, 1024: 102.4}}
 
     assert plots._lines(tmp_path / "rate.png", rows, "size", "GFLOP/s").stat().st_size > 1000
+
+
+def test_a_slow_host_is_allowed_for() -> None:
+    row = Row("Launch", "x", 27, "us", 10 / 27, "10 us", "launch")
+    assert row.verdict == "failed"
+    assert replace(row, slower=24 / 5).verdict == "missed"
