@@ -1,4 +1,4 @@
-"""Examples of the documents on XeGPU, for the tests that read them."""
+"""Examples of the documents on XeTile and XeGPU, for the tests that read them."""
 
 from __future__ import annotations
 

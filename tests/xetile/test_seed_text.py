@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from conftest import require_device, require_ocloc
+from written_examples import Example
 
 import xetile as xt
-
-PAIRS = ("tile_offset", "base_shape", "base_strides")
-
-
-@dataclass(frozen=True)
-class Example:
-    """Lines of the seed, what they use, and what of them is a slip of the pen.
-
-    Attributes:
-        lines: as the seed prints them.
-        arguments: parameters of the function around them.
-        slips: what the seed has, what it must be, and what the error says of it.
-    """
-
-    lines: str
-    arguments: str = ""
-    slips: tuple[tuple[str, str, str], ...] = ()
-
-    def text(self, mended: bool = True) -> str:
-        lines = self.lines
-        for old, new, _ in self.slips if mended else ():
-            assert old in lines
-            lines = lines.replace(old, new)
-        pairs = [f"  %{name}:2 = builtin.unrealized_conversion_cast %i, %j : index, index to index, index\n"
-                 for name in PAIRS if f"%{name}:2" in lines]
-        arguments = ", ".join(["%i: index, %j: index", *([self.arguments] if self.arguments else [])])
-        return f"func.func @example({arguments}) {{\n{''.join(pairs)}{lines}\n  func.return\n}}\n"
-
 
 MEMORY = "%base_memref: memref<128x128xbf16>"
 INNER = "  #tile_attr = #xetile.tile_attr<inner_blocks=[16,16]>\n"

@@ -10,7 +10,7 @@ import numpy as np
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, ElementTypeError, ShapeError
+from xegpu.errors import ArgumentError, ShapeError
 from xegpu.targets import Target, find_target
 from xetile.arguments import AtTheCall
 from xetile.library.activations import Activation, find_activation
@@ -190,7 +190,6 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     last = (c if bias is None else bias).argument, epilogue.alpha, epilogue.beta
     grid = (*tiling.groups(rows, columns), batch)
     if tiling.parts == 1:
-        _check_grid(grid)
         placed[grid](a.argument, b.argument, c.argument, *last, **tiling.constants, as_type=engine,
                      ahead=tiling.ahead, **ending)
         return
@@ -202,8 +201,3 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     small = Tiling(32, 64, (4, 2), 1)
     ends[(*small.groups(rows, columns), batch)](work.argument, c.argument, *last, BM=small.rows, BN=small.columns,
                                                sg=small.layout, parts=tiling.parts, **ending)
-
-
-def _check_grid(grid: tuple[int, int, int]) -> None:
-    if grid[2] > 2**31 - 1:
-        raise ElementTypeError(f"a batch of {grid[2]} products is more than one launch counts", "multiply it in parts")
