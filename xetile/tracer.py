@@ -121,13 +121,13 @@ class Tracer:
             ShapeError: another map, or the kernel's own option, says another number of subgroups.
         """
         if self._mapped not in (0, count):
-            raise ShapeError("XT0000", f"this wg_map has {count} subgroups, and one above has {self._mapped}",
+            raise ShapeError("XT1070", f"this wg_map has {count} subgroups, and one above has {self._mapped}",
                              "all maps of a kernel share out one work-group: make the product of every sg_layout "
                              f"{self._mapped}", self.location())
         self._mapped = count
         rows, columns = self.subgroups
         if self.subgroups != (1, 1) and rows * columns != count:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT1071",
                              f"this wg_map has {count} subgroups, and the kernel was given {rows} x {columns}",
                              "leave subgroups= to kernels without a wg_map", self.location())
         self._check_level()
@@ -143,7 +143,7 @@ class Tracer:
 
     def _check_level(self) -> None:
         if self._mapped and self._split and self.subgroups == (1, 1):
-            raise ShapeError("XT0000", "this kernel uses both wg_map and xt.subgroup_id(d)",
+            raise ShapeError("XT1072", "this kernel uses both wg_map and xt.subgroup_id(d)",
                              "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id(d), or "
                              "write a kernel without wg_map and give it subgroups, as in @xt.kernel(subgroups=(8, 4))",
                              self.location())
@@ -162,13 +162,13 @@ class Tracer:
         name = self._variable(value)
         where = f" at line {line}" if line else ""
         if isinstance(value.owner, Operation) and not isinstance(value.owner.parent_op(), scf.ForOp):
-            raise TraceError("XT0000", f"{name} was made under a condition{where} and is used where that need not hold",
+            raise TraceError("XT1082", f"{name} was made under a condition{where} and is used where that need not hold",
                              "give the variable a value of the same type before xt.when, or in xt.otherwise too: what "
                              "a body rebinds is then carried out of it", location)
         hint = "give the variable its first value before the loop: what the body rebinds is then carried out of it"
         if isinstance(value, BlockArgument):
             hint = "to keep its last value, write last = xt.scalar(0) before the loop and last = k in its body"
-        raise TraceError("XT0000",
+        raise TraceError("XT1081",
                          f"{name} was made inside a loop{where} and is used after it, but the loop does not carry it",
                          hint, location)
 
@@ -274,7 +274,7 @@ def current(what: str = "this") -> Tracer:
         TraceError: there is none: the call was made outside a kernel.
     """
     if not _recordings.stack:
-        raise TraceError("XT0000",
+        raise TraceError("XT1080",
             f"{what} works only inside a kernel",
             "call it in a function decorated with @xt.kernel, and launch that",
             Location.of_caller((_PACKAGE,)),

@@ -40,7 +40,7 @@ def chosen(check: Any) -> frozenset[str]:
         found = frozenset([check])
     unknown = sorted(map(str, found - set(NAMES)))
     if unknown:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT1053",
                             f"there is no check {unknown[0]!r}", f"use check=True, or a set of {', '.join(NAMES)}")
     return found
 
