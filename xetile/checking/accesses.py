@@ -108,7 +108,7 @@ class Accesses(Judge):
             at, shared = first(bad), is_shared(array_of(operation.tile).type)
             shape = array.shape[3:] if shared else array.shape
             element = f"{array_name(operation.tile)}{_element(window, at, shared=shared)}"
-            raise failed(machine, operation, f"{instance(machine, at)} {kind}s {element}, "
+            raise failed(machine, operation, "XT0000", f"{instance(machine, at)} {kind}s {element}, "
                          f"outside its {text(shape)} elements", "mend the offsets; or drop oob=\"error\" and the "
                          "check \"bounds\": reads outside give the padding, and writes there are dropped", at)
 
@@ -127,7 +127,7 @@ class Accesses(Judge):
         if missing.any() and (missing := missing if machine.active is None else
                               missing & machine.active[..., None, None]).any():
             at = first(missing)
-            raise failed(machine, operation, f"{instance(machine, at)} reads {array_name(operation.tile)}"
+            raise failed(machine, operation, "XT0000", f"{instance(machine, at)} reads {array_name(operation.tile)}"
                          f"{_element(window, at, shared=True)}, which nothing has written yet",
                          "write it before, and wait at an xt.barrier where another subgroup does", at)
 

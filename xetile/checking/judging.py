@@ -133,7 +133,7 @@ class Judge:
         does = f"{_VERBS[access.kind]} {access.name(at)}{atomically if access.kind == UPDATE else ''}"
         done = f"{_PARTICIPLES[past]}{atomically if past == UPDATE else ''}"
         order = "since the last barrier" if same_group else "in the same launch"
-        return failed(machine, operation, f"{instance(machine, place)} {does}, which {who} {done} {order}",
+        return failed(machine, operation, "XT0000", f"{instance(machine, place)} {does}, which {who} {done} {order}",
                       _hint(access.kind, past, same_group=same_group), place)
 
     def _other(self, machine: Machine, other: int, place: tuple[int, ...]) -> tuple[str, bool]:
