@@ -126,7 +126,8 @@ class Accesses:
             at, shared = _first(bad), is_shared(array_of(operation.tile).type)
             shape = array.shape[3:] if shared else array.shape
             element = f"{array_name(operation.tile)}{_element(machine, window, at, shared=shared)}"
-            raise failed(machine, operation, f"{instance(machine, at)} {'writes' if writes else 'reads'} {element}, "
+            raise failed(machine, operation, "XT0000",
+                         f"{instance(machine, at)} {'writes' if writes else 'reads'} {element}, "
                          f"outside its {text(shape)} elements", "mend the offsets; or drop oob=\"error\" and the "
                          "check \"bounds\": reads outside give the padding, and writes there are dropped", at)
 
@@ -207,7 +208,8 @@ class Accesses:
         written = look(span.writer)
         if shared and not writes and (missing := (written == 0) & active).any():
             at = _first(np.broadcast_to(missing, np.broadcast_shapes(missing.shape, codes.shape)))
-            raise failed(machine, operation, f"{instance(machine, at)} reads {name(at)}, which nothing has written yet",
+            raise failed(machine, operation, "XT0000",
+                         f"{instance(machine, at)} reads {name(at)}, which nothing has written yet",
                          "write it before, and wait at an xt.barrier where another subgroup does", at)
         check(written, "wrote")
         if writes:
@@ -244,7 +246,8 @@ class Accesses:
         hint = "put xt.barrier() between what one subgroup writes and another reads, and before it is written anew" \
             if same_group else ("let each work-group write elements of its own, or update them with "
                                 "xt.atomic_rmw_tile; nothing orders the work-groups of a launch")
-        return failed(machine, operation, f"{mine} {'writes' if writes else 'reads'} {name}, which {who} {participle} "
+        return failed(machine, operation, "XT0000",
+                      f"{mine} {'writes' if writes else 'reads'} {name}, which {who} {participle} "
                       f"{order}", hint, at)
 
 

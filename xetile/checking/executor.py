@@ -77,7 +77,7 @@ def _recorded(lowered: Lowered) -> func.FuncOp:
     if stage == "xetile":
         return lowered.function
     if stage != FIRST:
-        raise DeviceError(f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
+        raise DeviceError("XT0000", f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
                           "start from the kernel, or from its stage xetile")
     return only_function(lowered.modules["xetile"])
 
@@ -98,7 +98,7 @@ def _check_overlap(lowered: Lowered, arguments: Sequence[Argument]) -> None:
         for other in arrays:
             if other is not written and np.may_share_memory(written.source, other.source) and \
                     np.shares_memory(written.source, other.source):
-                raise CheckError(f"{lowered.name} writes {written.name}, which overlaps {other.name}",
+                raise CheckError("XT0000", f"{lowered.name} writes {written.name}, which overlaps {other.name}",
                                  f"pass a copy, such as {other.name}.copy(); or make both one argument of the kernel, "
                                  "which then knows what it writes", lowered.location)
 
