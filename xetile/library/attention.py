@@ -35,8 +35,9 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
                        chunk: int, resident: bool, parts: int, share: int, causal: bool) -> None:
     """One tile of BM queries of one head; ``share`` heads of Q read the same keys and values.
 
-    A subgroup has ``rows`` queries and one of ``parts`` parts of the columns of V. Heads are multiplied ``chunk`` columns
-    at a time: with ``resident`` all chunks of Q stay in registers, else a loop reads them again for each block of keys.
+    A subgroup has ``rows`` queries and one of ``parts`` parts of the columns of V. Heads are multiplied ``chunk``
+    columns at a time: with ``resident`` all chunks of Q stay in registers, else a loop reads them for each block of
+    keys.
     """
     m, head, batch = group_id(0) * BM, group_id(1), group_id(2)
     layout = (BM // rows, parts)  # each subgroup needs all of K
@@ -83,8 +84,8 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
 def chunks(size: int, chunk: int, parts: int = 1) -> list[tuple[int, int]]:
     """Where each chunk of a head starts, and its columns.
 
-    A chunk has ``chunk`` columns for each of the ``parts`` that subgroups take, or what is left, each part rounded up to
-    16.
+    A chunk has ``chunk`` columns for each of the ``parts`` that subgroups take, or what is left, each part rounded up
+    to 16.
     """
     step, unit = chunk * parts, 16 * parts
     return [(at, min(step, -(-(size - at) // unit) * unit)) for at in range(0, size, step)]
