@@ -57,9 +57,9 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
             for part, (at, width) in zip(q, widths, strict=True):
                 s = tile_mma(part, key_chunk(K, (batch, head // share, n, at), (BN, width), layout), s)
         else:
-            for at in device_range(0, D, chunk):
-                part = query_chunk(Q, (batch, head, m, at), (BM, chunk), layout)
-                s = tile_mma(part, key_chunk(K, (batch, head // share, n, at), (BN, chunk), layout), s)
+            for first in device_range(0, D, chunk):
+                part = query_chunk(Q, (batch, head, m, first), (BM, chunk), layout)
+                s = tile_mma(part, key_chunk(K, (batch, head // share, n, first), (BN, chunk), layout), s)
         s = s * (scale * math.log2(math.e))
         seen = column < (keys - n).to(dtypes.i32)
         if causal:
