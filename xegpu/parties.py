@@ -1,8 +1,8 @@
-"""The other parties to what a verifier finds: where the operands that do not fit were made."""
+"""The other parties to what a verifier or a pass finds: where the operands that do not fit were made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ShapedType
@@ -26,6 +26,17 @@ def parties(operation: Operation, error: Exception, arguments: Location | None =
     described = [(f"{_called(operation, value)} is {value.type}, {verb(value)} here", made_at(value, arguments))
                  for value in operation.operands if isinstance(value.type, ShapedType) or hasattr(value.type, "shape")]
     return elsewhere(_place(operation), described)
+
+
+def valued(at: Location | None, values: Mapping[str, SSAValue]) -> list[Note]:
+    """A note for each value that was made on another line than ``at``.
+
+    Args:
+        at: where the error is.
+        values: what takes part in it, by the names that the message gives them.
+    """
+    return elsewhere(at, [(f"{name} is {value.type}, {verb(value)} here", made_at(value))
+                          for name, value in values.items()])
 
 
 def elsewhere(at: Location | None, described: Iterable[tuple[str, Location | None]]) -> list[Note]:

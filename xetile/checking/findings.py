@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,12 @@ from xegpu.control_flow import place
 from xegpu.errors import ArgumentError, CheckError
 from xegpu.memrefs import is_shared
 from xegpu.origins import array_of
+from xegpu.parties import elsewhere
+from xegpu.places import Location
 
 NAMES = {
     "bounds": "loads and stores outside an array",
-    "races": "instances that write one element, or read what another one writes",
+    "races": "instances that write one element, read what another one writes, or do either where another one updates",
     "shared": "shared local memory that is read before it is written, or without a barrier between",
     "numbers": "infinities and NaNs that an operation makes of numbers that were none, and that reach memory",
     "overlap": "an array that is written and overlaps another argument",
@@ -49,7 +51,8 @@ Loops = Sequence[tuple[str, Any]]
 
 
 def failed(machine: Machine, operation: Operation, code: str, message: str, hint: str,
-           at: tuple[int, ...] | None = None, around: Loops | None = None) -> CheckError:
+           at: tuple[int, ...] | None = None, around: Loops | None = None,
+           others: Iterable[tuple[str, Location | None]] = ()) -> CheckError:
     """The error for a finding.
 
     Args:
@@ -60,11 +63,12 @@ def failed(machine: Machine, operation: Operation, code: str, message: str, hint
         hint: what would work.
         at: where the instance stands on the batch axes, for the loops' iterations; None for none in particular.
         around: the loops around the operation, with their variables as they were; None for as they are.
+        others: what else takes part in it, each with the author's line.
     """
     said = [f"{name} = {number(value, at)}" for name, value in
             (loops(machine, operation) if around is None else around)]
     where = f" (in the loop, {', '.join(said)})" if said else ""
-    return CheckError(code, message + where, hint, place(operation))
+    return CheckError(code, message + where, hint, place(operation), elsewhere(place(operation), others))
 
 
 def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:

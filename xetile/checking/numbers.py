@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from codegen.interpreter import BATCH, Delayed, Machine, Window, now
 from xegpu import memory
+from xegpu.control_flow import place as place_of
 from xegpu.errors import CheckError
 from xegpu.scattered_reference import active_elements
 from xetile.checking.findings import array_name, failed, instance, loops, number
@@ -143,7 +144,8 @@ class Numbers:
                       f"{instance(machine, at)} makes {made} here, and stores what follows "
                       f"from it to {array_name(operation.tile)}{element}",
                       "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
-                      "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops)
+                      "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops,
+                      [("it is stored here", place_of(operation))])
 
 
 def _ran(machine: Machine) -> Any:
