@@ -9,7 +9,7 @@ import numpy as np
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
-from xegpu.errors import DeviceError, ElementTypeError, ShapeError, XeError
+from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, XeError
 from xegpu.places import Location
 
 Sizes = tuple[int | None, ...]
@@ -42,7 +42,8 @@ class Spec:
             self.dtype = dtypes.whole(dtypes.of(dtype))
             self.strides = _row_major(self.shape) if strides is None else _sizes(strides, "strides")
             if len(self.strides) != len(self.shape):
-                raise ShapeError("XT1035", f"{len(self.strides)} strides for {len(self.shape)} dimensions",
+                raise ShapeError("XT1035", f"{len(self.strides)} stride{'' if len(self.strides) == 1 else 's'} for "
+                                 f"{len(self.shape)} dimension{'' if len(self.shape) == 1 else 's'}",
                                  f"give one a dimension, or none: row-major ones are {_row_major(self.shape)}")
 
     def __repr__(self) -> str:
@@ -144,6 +145,19 @@ class Argument:
             return not self.source.flags.writeable
         return bool(self.kind == "usm" and self.source.read_only)
 
+    def check_there(self) -> None:
+        """Raise if the array is described only.
+
+        Raises:
+            ArgumentError: it is a :class:`Spec`.
+        """
+        if self.kind == "spec":
+            shape = tuple(1 if size is None else size for size in self.shape)
+            kind = self.dtype.numpy.type
+            raise ArgumentError("XT1041", f"{self.name} is a Spec, which describes an array and holds no elements",
+                                f"compile with kernel.lower(...), or launch with an array, such as numpy.zeros({shape}, "
+                                f"{kind.__module__}.{kind.__name__})")
+
     @property
     def pointer(self) -> int | None:
         """Address of the first element on a device; None for an array that is not there, or not there yet."""
@@ -153,10 +167,9 @@ class Argument:
         """The NumPy array as the element type it is read as, or the number."""
         if self.kind == "number":
             return self.source
-        if self.kind != "numpy":
-            where = "described by a Spec only" if self.kind == "spec" else "in device memory"
-            raise DeviceError("XT1040", f"{self.name} is {where}, so NumPy cannot run on it",
-                              f"pass a NumPy array, such as dpnp.asnumpy({self.name}), or name a device in .on(...)")
+        if self.kind == "usm":
+            raise DeviceError("XT1040", f"{self.name} is in device memory, so NumPy cannot run on it",
+                              f"pass a NumPy array, such as dpnp.asnumpy({self.name}), or drop .on(...)")
         return self.source.view(self.dtype.numpy) if self.source.dtype != self.dtype.numpy else self.source
 
 
@@ -209,10 +222,18 @@ def _instead(name: str, value: Any) -> str:
            "it behind a bare *"
 
 
+def _converted(name: str, dtype: np.dtype[Any]) -> str:
+    if dtype.kind == "c":
+        return f"pass two arrays, {name}.real.copy() and {name}.imag.copy()"
+    if dtype.names:
+        return f"pass one of its fields, as in {name}[{dtype.names[0]!r}].copy()"
+    return f"convert it, as in {name}.astype(numpy.float32)"
+
+
 def _element_type(name: str, dtype: np.dtype[Any]) -> DType:
     try:
         found = dtypes.of(dtype)
     except ElementTypeError as error:
         raise ElementTypeError("XT1032", f"{name} holds {dtype}, which is not an element type",
-                               f"convert it, as in {name}.astype(numpy.float32); {error.hint}") from None
+                               f"{_converted(name, dtype)}; {error.hint}") from None
     return dtypes.whole(found)

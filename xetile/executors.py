@@ -141,7 +141,8 @@ class DeviceExecutor:
         stranger = next((a.name for a in arguments if a.kind == "usm" and a.source.queue != self.queue), None)
         if stranger is not None:
             raise DeviceError("XT1044", f"{stranger} is on another queue than the kernel runs on",
-                              "make all arrays on one queue, or drop .on(...)")
+                              "drop .on(...), and the kernel runs on the queue of its arrays; or move the array: "
+                              f"dpnp.asarray({stranger}, sycl_queue=queue)")
         host = [argument for argument in arguments if argument.kind == "numpy"]
         copies = iter(copy_in([argument.source for argument in host], self.queue))
         return tuple(replace(a, source=next(copies), kind="usm") if a.kind == "numpy" else a for a in arguments)
@@ -287,7 +288,7 @@ def executor_for(where: Any, target: Target | None) -> Executor:
     if where == "numpy:xegpu":
         return NumPyXeGPUExecutor(target or find_target("pvc"))
     if isinstance(where, str) and where.startswith("numpy"):
-        raise DeviceError("XT1052", f"there is no execution {where!r}", 'use "numpy" or "numpy:xegpu"')
+        raise DeviceError("XT1052", f"there is no execution {where!r}", 'use "numpy", "numpy:xegpu" or "numpy:program"')
     key = (where, target)
     if key not in _devices:
         _devices[key] = DeviceExecutor(where, target)

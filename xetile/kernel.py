@@ -16,7 +16,8 @@ from xdsl.ir import Attribute
 
 from xegpu import block_io
 from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, TextError
+from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Note, ShapeError, TextError
+from xegpu.origins import written_at
 from xegpu.places import Location
 from xegpu.register_mode import REGISTERS
 from xegpu.targets import Target, find_target
@@ -179,11 +180,16 @@ class BaseKernel:
         """
         if named := [name for name in self.parameters if name in (constants or ())]:
             raise ArgumentError("XT1010", f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
-                                self._calling())
+                                self._calling(), notes=self.defined())
         if len(args) != len(self.parameters):
             raise ArgumentError("XT1011", f"{self.name} takes {_counted(len(self.parameters), 'argument')} "
-                                f"({', '.join(self.parameters)}), and is called with {len(args)}", self._calling())
+                                f"({', '.join(self.parameters)}), and is called with {len(args)}", self._calling(),
+                                notes=self.defined())
         return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
+
+    def defined(self) -> list[Note]:
+        """Where the kernel is defined, as the other party to a call that does not fit it."""
+        return [Note(f"{self.name} is defined here", self.location())]
 
     def _calling(self) -> str:
         """How the kernel is called."""
@@ -272,7 +278,7 @@ class BaseKernel:
             if self.grid_function is None:
                 raise ShapeError("XT1020", f"{self.name} is launched without a grid",
                                  f"write {self.name}[M // BM, N // BN]({', '.join(self.parameters)}), or give the "
-                                 "kernel a grid of its own: @xt.kernel(grid=lambda ...)")
+                                 "kernel a grid of its own: @xt.kernel(grid=lambda ...)", notes=self.defined())
             grid = self.grid_function(*args, **self.all_constants(constants))
         counts = grid if isinstance(grid, (tuple, list)) else (grid,)
         if not 1 <= len(counts) <= 3 or not all(_is_count(count) for count in counts):
@@ -366,6 +372,8 @@ class Placed:
         """Arguments, where they run, what they are there, the code for them, and the grid."""
         kernel = self._kernel
         arguments = kernel.bind(args, constants)
+        for argument in arguments:
+            argument.check_there()
         counts = kernel.grid(grid, args, constants)
         executor = self._executor or _executor_of_arrays(arguments, self._target)
         placed = executor.place(arguments)
@@ -433,8 +441,10 @@ def _check_outputs(lowered: Lowered, arguments: Sequence[Argument], kernel: Base
     for position in lowered.written:
         if arguments[position].read_only:
             name = arguments[position].name
+            stored = written_at(lowered.function, position)
             raise ElementTypeError("XT1045", f"{kernel.name} writes {name}, and {name} is read-only",
-                                   f"pass an array that can be written, such as {name}.copy()")
+                                   f"pass an array that can be written, such as {name}.copy()",
+                                   notes=[Note(f"{name} is written here", stored)] if stored else [])
 
 
 class Kernel(BaseKernel):
@@ -452,8 +462,10 @@ class Kernel(BaseKernel):
                  subgroups: tuple[int, int] = (1, 1), registers: int | None = None) -> None:
         super().__init__()
         if not inspect.isfunction(function):
+            option = f"subgroups={function!r}" if isinstance(function, tuple) else "grid=..."
             raise ArgumentError("XT1001", f"@xt.kernel makes a kernel of a function, not of {function!r}",
-                                "write @xt.kernel above a def statement, and its options by name: @xt.kernel(grid=...)")
+                                "write @xt.kernel above a def statement, and its options by name: "
+                                f"@xt.kernel({option})")
         self.function, self.grid_function = function, grid
         self.name = function.__name__
         self.subgroups, self.registers = _check_subgroups(subgroups), _check_registers(registers)
@@ -506,11 +518,11 @@ class Kernel(BaseKernel):
             guess = f"did you mean {near[0]}? " if near else ""
             raise ArgumentError("XT1012",
                                 f"{self.name} has no constant {name}", f"{guess}its constants, the keyword-only "
-                                f"parameters, are {', '.join(self._constants) or 'none'}")
+                                f"parameters, are {', '.join(self._constants) or 'none'}", notes=self.defined())
         if missing - set(constants):
             name = sorted(missing - set(constants))[0]
             raise ArgumentError("XT1013", f"{self.name} needs a value for its constant {name}",
-                                f"pass {name}=... in the call, or give the parameter a default")
+                                f"pass {name}=... in the call, or give the parameter a default", notes=self.defined())
         return super().constants_key({**self._constants, **constants})
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
@@ -537,7 +549,8 @@ def _check_subgroups(subgroups: Any) -> tuple[int, int]:
     if not isinstance(subgroups, (tuple, list)) or len(subgroups) != 2 or \
             not all(type(count) is int and count > 0 for count in subgroups):
         raise ShapeError("XT1004", f"subgroups are two positive integers, not {subgroups!r}",
-                         "give rows and columns of subgroups, for example subgroups=(8, 4)")
+                         "give rows and columns of subgroups, for example subgroups="
+                         + (f"(1, {subgroups})" if type(subgroups) is int and subgroups > 0 else "(8, 4)"))
     return subgroups[0], subgroups[1]
 
 

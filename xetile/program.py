@@ -170,6 +170,8 @@ class Program:
         with AtTheCall():
             arguments = self.bind(args, constants)
             counts = self.grid_of(grid, args, constants)
+            for argument in arguments:
+                argument.check_there()
             values = [argument.numpy() for argument in arguments]
             with np.errstate(all="ignore"):
                 for group in self._groups(counts):
