@@ -45,12 +45,12 @@ def check_branches(operation: scf.IfOp) -> None:
     """Raise a VerifyException unless both branches yield what the operation has results for."""
     types = [result.type for result in operation.output]
     if types and not operation.false_region.blocks:
-        raise Invalid("XT0000", "it has results, and no else branch that yields them")
+        raise Invalid("XT1340", "it has results, and no else branch that yields them")
     for region in operation.regions:
         for block in region.blocks:
             yielded = [value.type for value in block.last_op.operands] if block.last_op is not None else []
             if yielded != types:
-                raise Invalid("XT0000", f"it gives ({_listed(types)}), and a branch yields ({_listed(yielded)})")
+                raise Invalid("XT1341", f"it gives ({_listed(types)}), and a branch yields ({_listed(yielded)})")
 
 
 def _listed(types: list[Attribute]) -> str:
@@ -88,13 +88,13 @@ def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) ->
     differing = per_subgroup(function)
     for operation in function.walk() if differing else ():
         if dealt and _differs(operation, differing):
-            raise kind("XT0000",
+            raise kind("XT1487",
                        f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
                        "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
                        "kernel without a wg_map", place(operation))
         around = _around_a_barrier(operation, differing)
         if around is not None:
-            raise kind("XT0000",
+            raise kind("XT1486",
                        f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
                        "all subgroups of a work-group meet is never passed",
                        "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",

@@ -108,7 +108,7 @@ class Value:
                         dtype)
 
     def _compared(self, other: object) -> NoReturn:
-        raise TraceError("XT0000", f"a {self.describe()} is no number, so Python cannot compare it",
+        raise TraceError("XT1308", f"a {self.describe()} is no number, so Python cannot compare it",
                          "compare vectors and run-time numbers: xt.load_tile(tile) gives a vector; whether it is the "
                          "same object is asked with `is`", current("a traced value").location())
 
@@ -127,12 +127,12 @@ class Value:
                           "(row, column), (rows, columns)))")[key]
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
-        raise TraceError("XT0000",
+        raise TraceError("XT1307",
                          f"the elements of a {self.describe()} cannot be set", "write whole tiles with xt.store_tile",
                          current("a traced value").location())
 
     def __matmul__(self, other: object) -> NoReturn:
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT1200",
                                f"a {self.describe()} has no operator @", "multiply vectors with xt.tile_mma(a, b, acc)",
                                current("arithmetic").location())
 
@@ -333,7 +333,7 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
     """
     if isinstance(value, Scalar):
         if value.dtype is not dtype:
-            raise ElementTypeError("XT0000", f"a {value.describe()} stands where a {dtype} is needed",
+            raise ElementTypeError("XT1203", f"a {value.describe()} stands where a {dtype} is needed",
                                    f"convert it with .to(xt.{dtype})", current().location())
         return value.ssa
     value = plain(value)
@@ -341,11 +341,11 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
         return current().constant(bool(value), dtype)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         what = f"a {value.describe()}" if isinstance(value, Value) else f"{type(value).__name__} {value!r}"
-        raise ElementTypeError("XT0000", f"{what} stands where a number of type {dtype} is needed",
+        raise ElementTypeError("XT1204", f"{what} stands where a number of type {dtype} is needed",
                                "give a Python number or a run-time one, such as xt.group_id(0) or array.shape[0]",
                                current().location())
     if isinstance(value, float) and not dtype.is_float:
-        raise ElementTypeError("XT0000", f"the number {value} stands where an integer ({dtype}) is needed",
+        raise ElementTypeError("XT1205", f"the number {value} stands where an integer ({dtype}) is needed",
                                f"use a whole number such as {int(value) if abs(value) < 2**31 else 0}, or convert what "
                                "it is combined with: .to(xt.f32)", current().location())
     return current().constant(value, dtype)
@@ -365,7 +365,7 @@ def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
     if isinstance(number, int) and not dtype.is_float and dtype.kind in "iu":
         low, high = limits(dtype)
         if not low <= number <= high:
-            raise ElementTypeError("XT0000", f"{number} does not fit {dtype}", f"{dtype} holds {low} to {high}",
+            raise ElementTypeError("XT1206", f"{number} does not fit {dtype}", f"{dtype} holds {low} to {high}",
                                    current().location())
         if dtype.kind == "u" and dtype is not dtypes.i1:
             return current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))  # type: ignore
