@@ -26,6 +26,7 @@ from xegpu.barriers import handed, in_step, init_of
 from xegpu.control_flow import place
 from xegpu.dialect.synchronisation import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
 from xegpu.errors import ShapeError, TraceError
+from xegpu.parties import elsewhere
 
 _WHOLE = "all"
 
@@ -112,7 +113,9 @@ class _Crew:
                              f"{len(waiting)} of {len(self.members)} subgroups wait at barriers for arrivals that do "
                              "not come; this is where the first of them waits",
                              "let as many subgroups arrive as the barrier has participants, in the same order "
-                             "everywhere", place(at))
+                             "everywhere", place(at), elsewhere(place(at), [
+                                 ("another one waits here", place(member.waits_at)) for member in waiting[1:]
+                                 if member.waits_at is not None]))
         return ready
 
     def _resume(self, member: _Subgroup) -> None:

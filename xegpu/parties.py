@@ -12,7 +12,6 @@ from xegpu.dialect.attributes import SourceLocation
 from xegpu.errors import Invalid, Note
 from xegpu.places import Location
 
-
 Starts = Mapping[SSAValue, SSAValue]
 """Of what loops carry that are still being recorded: the value before the loop."""
 
@@ -29,8 +28,10 @@ def parties(operation: Operation, error: Exception, arguments: Location | None =
     """
     if isinstance(error, Invalid) and error.alone:
         return []
+    shaped = [value for value in operation.operands
+              if isinstance(value.type, ShapedType) or hasattr(value.type, "shape")]
     described = [(f"{_called(operation, value)} is {value.type}, {verb(value, starts)} here",
-                  made_at(value, arguments, starts)) for value in operation.operands if isinstance(value.type, ShapedType) or hasattr(value.type, "shape")]
+                  made_at(value, arguments, starts)) for value in shaped]
     return elsewhere(_place(operation), described)
 
 

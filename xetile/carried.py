@@ -13,9 +13,10 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from xegpu.errors import TraceError
+from xegpu.errors import Note, TraceError
 from xegpu.places import Location
 from xetile.frames import Path, Scope
+from xetile.parties import told
 from xetile.tiles import Tile
 from xetile.tracer import Tracer
 from xetile.values import Arithmetic, Scalar, Value, Vector
@@ -103,13 +104,21 @@ class Body:
         if not isinstance(new, Value):
             raise TraceError("XT1310",
                              f"`{path}` is a {old.describe()} before {name} and {plainly(self.scope.get(path))} after "
-                             "its body", "give what the body makes another name", self._location)
+                             "its body", "give what the body makes another name", self._location,
+                             self._notes(path, old, new))
         self._tracer.check_visible(new.ssa, self._location)
         if not self._fits(path, new):
             was, now = described(old, new)
             raise TraceError("XT1311", f"`{path}` is a {was} before {name} and a {now} after its body",
-                             self._mend(path, old, new), self._location)
+                             self._mend(path, old, new), self._location, self._notes(path, old, new))
         return new.ssa
+
+    def _notes(self, path: Path, old: Value, new: Any) -> list[Note]:
+        """Where a variable's value of before the body was made, and that of after it."""
+        was, now = described(old, new) if isinstance(new, Value) else (old.describe(), "")
+        values = [(f"before {self._construct.name} `{path}` is a {was}", old.like(self.initial[id(old)])),
+                  *([(f"after its body it is a {now}", new)] if isinstance(new, Value) else [])]
+        return told(self._location, values)
 
     def bring_out(self, groups: list[list[Path]], results: list[SSAValue]) -> None:
         """Let every carried variable stand for the statement's result, and nothing else stand for it."""
@@ -174,7 +183,9 @@ class Body:
                 raise TraceError("XT1312",
                                  f"`{path}` is {plainly(old)} {self._construct.start} and {plainly(new)} after its "
                                  f"body, but the body is {self._construct.recorded}",
-                                 self._start_with(path, old, new), self._location)
+                                 self._start_with(path, old, new), self._location,
+                                 told(self._location, [(f"after the body `{path}` is {plainly(new)}", new)]
+                                      if isinstance(new, Value) else []))
 
     def _check_lengths(self) -> None:
         now = self._lengths()

@@ -11,6 +11,7 @@ from xegpu import dtypes
 from xegpu.dialect.diagnostics import AssertOp, PrintOp
 from xegpu.errors import ArgumentError, ElementTypeError, ShapeError
 from xetile.dialect.positions import IotaOp
+from xetile.parties import notes
 from xetile.tracer import Tracer, current
 from xetile.values import Arithmetic, Scalar, Value, Vector, plain
 
@@ -62,7 +63,7 @@ def device_assert(condition: Any, message: str = "the condition does not hold") 
         shown = _shown(tracer, "xt.device_assert", condition)
         tracer.emit(AssertOp(message, [shown.ssa, *_positions(tracer, [shown])]))
         return
-    raise ElementTypeError("XT1701", f"the condition of xt.device_assert is {_text(condition)}",
+    raise ElementTypeError("XT1701", f"the condition of xt.device_assert is {_text(condition)}, not a run-time i1",
                            "compare vectors or run-time numbers, as in x >= 0.0; what is known when the kernel is "
                            "compiled, Python's own assert checks", tracer.location())
 
@@ -75,7 +76,8 @@ def _shown(tracer: Tracer, what: str, value: Any) -> Arithmetic:
         return Scalar(tracer.constant(number if type(number) is float else int(number), dtype))
     if not isinstance(value, (Scalar, Vector)):
         raise ElementTypeError("XT1702", f"{what} cannot show {_text(value)}", "give vectors and run-time numbers: "
-                               "xt.load_tile(tile) gives a vector", tracer.location())
+                               "xt.load_tile(tile) gives a vector; what is known when the kernel is compiled goes into "
+                               "the text", tracer.location(), notes(tracer.location(), it=value))
     dtype = value.dtype
     if dtype is dtypes.index or (dtype.bits >= 32 and dtype is not dtypes.tf32):
         return value
@@ -89,8 +91,9 @@ def _positions(tracer: Tracer, shown: list[Arithmetic]) -> list[SSAValue]:
     if vector is None:
         return []
     if len(vector.shape) != 2:
-        raise ShapeError("XT1703", f"this is a {vector.describe()}, in blocks", "show it before it is packed, or after "
-                         "xt.tile_unpack", tracer.location())
+        raise ShapeError("XT1703", f"a {vector.describe()} is no matrix, whose elements have a row and a column",
+                         "show it before it is packed, or after xt.tile_unpack(v)", tracer.location(),
+                         notes(tracer.location(), it=vector))
     type_ = VectorType(dtypes.i32.mlir, vector.shape)
     return [tracer.emit(IotaOp(type_, axis, wg_map=vector.wg_map)) for axis in (0, 1)]
 

@@ -82,12 +82,12 @@ class range:
     def _count(self, name: str, value: Any) -> Attribute:
         """A number of steps that an option of the loop gives."""
         if isinstance(value, (bool, Value)) or not hasattr(value, "__index__"):
-            shown = "a run-time number" if isinstance(value, Value) else f"{value!r:.40}"
+            shown = f"a {value.describe()}" if isinstance(value, Value) else f"{value!r:.40}"
             raise ElementTypeError("XT1332", f"{name} of xt.range is {shown}, not an integer",
                                    f"give a compile-time number of steps, such as {name}=4", self._location)
         if not 1 <= int(value) <= _MOST_STEPS:
             raise ShapeError("XT1333", f"{name} of xt.range is {int(value)}, and must be between 1 and {_MOST_STEPS}",
-                             f"for example {name}=4", self._location)
+                             f"use {name}={min(max(int(value), 1), _MOST_STEPS)}", self._location)
         return IntegerAttr(int(value), i64)
 
     def __iter__(self) -> Iterator[Scalar]:

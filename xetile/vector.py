@@ -21,6 +21,7 @@ from xetile.dialect.permutations import Permutation, minor_identity
 from xetile.dialect.supervector import NAME, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
 from xetile.distribution import WgMap
 from xetile.language import _check_map, _need, _what, text_of
+from xetile.parties import notes
 from xetile.tiles import Array
 from xetile.tracer import Tracer, current
 from xetile.values import Scalar, Value, Vector, element_type, plain, scalar, scalar_of_element
@@ -69,7 +70,8 @@ class VectorArray:
         _need(value, Vector, "vector.type_cast(array).store", any_rank=True)
         if value.ssa.type != vector:
             raise ShapeError("XT1500", f"a {value.describe()} does not go into an array of {text(vector.get_shape())} "
-                             f"{vector.element_type}", "make the vector of its shape and type", tracer.location())
+                             f"{vector.element_type}", "make the vector of its shape and type", tracer.location(),
+                             notes(tracer.location(), **{"the vector": value}))
         tracer.emit(StoreOp.get(value.ssa, self._operation.result, [scalar(0)]))
 
 
@@ -136,7 +138,8 @@ def transfer_write(value: Vector, array: Array | View, indices: Any, *,
     if value.dtype is not source.dtype:
         raise ElementTypeError("XT1501",
                                f"a {value.describe()} does not go into {source.name}, which holds {source.dtype}",
-                               f"convert it with .to(xt.{source.dtype})", tracer.location())
+                               f"convert it with .to(xt.{source.dtype})", tracer.location(),
+                               notes(tracer.location(), **{"the vector": value}))
     tracer.emit(TransferWriteOp(value.ssa, source.ssa, [scalar(index) for index in places], axes, bool(in_bounds)))
 
 
@@ -160,7 +163,8 @@ def type_cast(array: Array, shape: Any = None) -> VectorArray:
     known = type_.get_shape()
     if shape is None and DYNAMIC_INDEX in known:
         raise ShapeError("XT1502", f"the sizes of {array.name} are known at run time only, and a vector's are not",
-                         "give them: xt.vector.type_cast(array, shape=(5, 4, 3))", tracer.location())
+                         f"give a size for each of its {array.rank} dimensions: xt.vector.type_cast({array.name}, "
+                         f"shape={tuple(range(array.rank + 2, 2, -1))})", tracer.location())
     sizes = known if shape is None else _sizes(shape)
     if len(sizes) != array.rank:
         raise RankError("XT1503",
@@ -277,7 +281,9 @@ def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: P
     for axis, (index, size) in enumerate(zip(_listed(indices), array.sizes, strict=True)):
         extent, first = sizes[axes.index(axis)] if axis in axes else 1, plain(index)
         if not isinstance(first, int) or first < 0 or first + extent > size:
-            raise ShapeError("XT1512", "this transfer may leave the view that it goes through, and not the array",
+            shown = str(first) if isinstance(first, int) else "an index of the run time"
+            raise ShapeError("XT1512", "this transfer may leave the view that it goes through, and not the array: of "
+                             f"{size} elements along dimension {axis} the vector takes {extent}, from {shown} on",
                              "make the view as large as the vector, or go to the array itself", current().location())
 
 
