@@ -296,4 +296,5 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     crowded = next((init for init in inits if _key(init) in walk.crowded), None)
     if crowded is not None:
         raise TargetError("XT1482", f"{target.name} has one barrier, and between an arrival at this one and its wait "
-                          "there is another", "wait before the next barrier; pvc and bmg have named ones", place(crowded))
+                          "there is another",
+                          "wait before the next barrier; pvc and bmg have named ones", place(crowded))
