@@ -108,7 +108,8 @@ class _Crew:
         if ready is None:
             at = waiting[0].waits_at
             assert at is not None
-            raise TraceError(f"{len(waiting)} of {len(self.members)} subgroups wait at barriers for arrivals that do "
+            raise TraceError("XT0000",
+                             f"{len(waiting)} of {len(self.members)} subgroups wait at barriers for arrivals that do "
                              "not come; this is where the first of them waits",
                              "let as many subgroups arrive as the barrier has participants, in the same order "
                              "everywhere", place(at))
@@ -175,11 +176,12 @@ class _Crew:
     def _count(self, member: _Subgroup, operation: Operation, barrier: Any, awaited: Counter[type[Operation]]) -> None:
         state = self.barriers.setdefault(barrier, _Barrier())
         if member.tickets.get(barrier, -1) == state.rounds:
-            raise ShapeError(f"a subgroup arrives twice in one round of barrier {barrier}, which has "
+            raise ShapeError("XT0000", f"a subgroup arrives twice in one round of barrier {barrier}, which has "
                              f"{awaited.total()} participants", "wait between two arrivals, at this barrier or, as a "
                              "producer, at one where its consumers say that they are ready", place(operation))
         if state.arrived[type(operation)] == awaited[type(operation)]:
-            raise ShapeError(f"more subgroups than {awaited[type(operation)]} take this part in one round of barrier "
+            raise ShapeError("XT0000",
+                             f"more subgroups than {awaited[type(operation)]} take this part in one round of barrier "
                              f"{barrier}, which has {awaited.total()} participants", "give the number of those that "
                              "arrive and, with producers, of those that wait", place(operation))
         member.tickets[barrier] = state.rounds

@@ -101,7 +101,7 @@ def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, 
         return of_mlir(type_), 1, [[f"({value})" for value in values]]
     fragments: list[Fragment] = values
     if any(fragment.per_lane != 1 for fragment in fragments):
-        raise XeError(f"{operation.name} on packed words is not supported")
+        raise XeError("XT0000", f"{operation.name} on packed words is not supported")
     groups = [list(names) for names in zip(*(fragment.names for fragment in fragments), strict=True)]
     return fragments[0].dtype, fragments[0].width, groups
 
@@ -219,7 +219,7 @@ def _bitcast(emitter: Emitter, operation: Any) -> None:
     result = operation.result.type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
     if i1 in (source, target):
-        raise XeError("i1 has no bits to reinterpret")
+        raise XeError("XT0000", "i1 has no bits to reinterpret")
     finish(emitter, operation, [f"as_{vector_type(target.opencl, width)}({group[0]})" for group in groups])
 
 

@@ -194,7 +194,7 @@ class Machine:
             return self._each_option(operation, operands)
         meaning = self.meanings.get(type(operation))
         if meaning is None:
-            raise XeError(f"NumPy has no meaning for {operation.name}")
+            raise XeError("XT0000", f"NumPy has no meaning for {operation.name}")
         if not isinstance(meaning, TakesDelayed):
             operands = [now(operand) for operand in operands]
         return meaning(self, operation, operands)

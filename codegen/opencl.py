@@ -169,7 +169,7 @@ def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: in
     if said == small or (said is None and needed <= small * _SMALL_BUDGET):
         return ""
     if subgroups > target.subgroups[1]:
-        raise TargetError(
+        raise TargetError("XT0000",
             f"a work-group of {subgroups} subgroups that need about {needed:.0f} registers each: with more than "
             f"{small} registers a thread, {target.name} has at most {target.subgroups[1]} subgroups",
             f"lower sg_layout to {target.subgroups[1]} subgroups, or make the subgroup's tile smaller")
@@ -404,7 +404,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
     bits = source.dtype.bits * source.width
     if bits < 32:
-        raise TargetError(f"a fragment of {source.units} {source.dtype} does not pack into 32-bit words")
+        raise TargetError("XT0000", f"a fragment of {source.units} {source.dtype} does not pack into 32-bit words")
     pieces = [f"as_{vector_type('uint', bits // 32)}({name})" for name in source.names]
     each = len(pieces) // len(result.names)
     groups = [pieces[i:i + each] for i in range(0, len(pieces), each)]

@@ -75,7 +75,7 @@ def emit(source: Source, function: func.FuncOp, prelude: str | None = None) -> s
     """
     match = _KERNEL.search(source.text)
     if match is None:
-        raise XeError("the kernel's text has no kernel that SYCL's form could be made of")
+        raise XeError("XT0000", "the kernel's text has no kernel that SYCL's form could be made of")
     name, parameters, body = match.groups()
     before, extern = _prototypes(source.text[:match.start()], emulated=prelude is not None)
     extern += declarations(source.text, source.lanes) + _features(source) if prelude is None else ""

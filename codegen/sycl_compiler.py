@@ -41,7 +41,7 @@ def find_sycl_compiler() -> Path:
         installed = []
     found = next((path for path in (*installed, Path(sys.prefix) / "lib" / _LIBRARY) if path.exists()), None)
     if found is None:
-        raise ToolError(f"the SYCL compiler {_LIBRARY} is not installed", _HINT)
+        raise ToolError("XT0000", f"the SYCL compiler {_LIBRARY} is not installed", _HINT)
     return found
 
 
@@ -77,7 +77,7 @@ def _checked(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         raise _changed(f"the SPIR-V has {len(kernels)} kernels instead of one")
     if strangers := [name for name in imports(data) if not _is_builtin(name)]:
         # Compilers of devices link such a call to nothing, and say nothing.
-        raise ToolError(f"the kernel calls {strangers[0]}, which exists nowhere")
+        raise ToolError("XT0000", f"the kernel calls {strangers[0]}, which exists nowhere")
     return data
 
 
@@ -93,7 +93,7 @@ def _compiled(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         try:
             done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ToolError(f"the SYCL compiler failed: {error}") from error
+            raise ToolError("XT0000", f"the SYCL compiler failed: {error}") from error
         log = (done.stdout + done.stderr).decode(errors="replace")
         if done.returncode == 0:
             return output.read_bytes()
@@ -101,7 +101,7 @@ def _compiled(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         raise refusal("the SYCL compiler failed", log, text)
     if done.returncode == sycl_jit.CHANGED:
         raise _changed(log)
-    raise ToolError(f"the SYCL compiler ended with code {done.returncode}: {_last_words(log)}", log=log)
+    raise ToolError("XT0000", f"the SYCL compiler ended with code {done.returncode}: {_last_words(log)}", log=log)
 
 
 def _is_builtin(name: str) -> bool:
@@ -114,7 +114,7 @@ def _is_builtin(name: str) -> bool:
 
 
 def _changed(what: str) -> ToolError:
-    return ToolError(f"the private interface of {_LIBRARY} has changed: {what}",
+    return ToolError("XT0000", f"the private interface of {_LIBRARY} has changed: {what}",
                      f"xetile was written for {_PACKAGE} 2026.1; install that one")
 
 

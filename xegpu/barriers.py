@@ -52,17 +52,20 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
         count, other = init.participants, seen.setdefault(_key(init), init)
         first = other.participants
         if count > subgroups:
-            raise ShapeError(f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
+            raise ShapeError("XT0000",
+                             f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
                              f"give at most {subgroups}" if subgroups > 1 else "say how many subgroups a work-group "
                              "has, as in @xt.kernel(subgroups=(2, 1))", place(init))
         if count != first:
-            raise ShapeError(f"barrier {init.id} has {count} participants here and {first} above",
+            raise ShapeError("XT0000", f"barrier {init.id} has {count} participants here and {first} above",
                              "give one number, or another id", place(init))
         if init.said_producers != other.said_producers:
-            raise ShapeError(f"barrier {init.id} has other producers here than above", "give one number, or another id",
+            raise ShapeError("XT0000",
+                             f"barrier {init.id} has other producers here than above", "give one number, or another id",
                              place(init))
         if most is not None and init.id is not None and init.id >= most:
-            raise ShapeError(f"barrier {init.id} of {most} that are allocated", f"allocate {init.id + 1}", place(init))
+            raise ShapeError("XT0000",
+                             f"barrier {init.id} of {most} that are allocated", f"allocate {init.id + 1}", place(init))
     if inits:
         walked(function, kind)
         _check_all_come_by(function, subgroups)
@@ -76,11 +79,12 @@ def _check_producers(function: func.FuncOp) -> None:
         steps = [use.operation for use in init.result.uses]
         together = next((step for step in steps if step not in elsewhere), None)
         if together is not None:
-            raise ShapeError("all subgroups of the work-group come by this barrier, which has producers and consumers",
+            raise ShapeError("XT0000",
+                             "all subgroups of the work-group come by this barrier, which has producers and consumers",
                              "put what producers and consumers do under conditions on subgroup_id", place(together))
         if len({type(use.operation) for init_ in _inits(function) if _key(init_) == _key(init)
                 for use in init_.result.uses}) != 2:
-            raise ShapeError("this barrier has producers and consumers, and only one side uses it",
+            raise ShapeError("XT0000", "this barrier has producers and consumers, and only one side uses it",
                              "let the producers arrive, and the consumers wait", place(init))
 
 
@@ -130,7 +134,7 @@ def _check_all_come_by(function: func.FuncOp, subgroups: int) -> None:
     for step in (op for op in function.walk() if isinstance(op, NbarrierOp)):
         init = init_of(step)
         if init.id is not None and step not in elsewhere and init.participants != subgroups:
-            raise ShapeError(f"all {subgroups} subgroups of the work-group come by this barrier, and it has "
+            raise ShapeError("XT0000", f"all {subgroups} subgroups of the work-group come by this barrier, and it has "
                              f"{init.participants} participants", f"give {subgroups} participants, an id that differs "
                              "between groups, such as xt.subgroup_id() // 2, or put it under a condition on "
                              "subgroup_id",
@@ -154,7 +158,7 @@ class _Walk:
     def function(self, function: func.FuncOp) -> None:
         left = self._block(function.body.block, {})
         if left:
-            self._fail(next(iter(left.values())), "nothing waits behind this arrival",
+            self._fail(next(iter(left.values())), "XT0000", "nothing waits behind this arrival",
                        "call .wait() on the barrier before the kernel ends, or give the number of producers, where "
                        "some subgroups only arrive and others only wait")
 
@@ -176,12 +180,13 @@ class _Walk:
             self.crowded |= {key, *now}
         elif isinstance(operation, NbarrierArriveOp):
             if key in now:
-                self._fail(operation, "a subgroup arrives here a second time, and has not waited since the first",
+                self._fail(operation, "XT0000",
+                           "a subgroup arrives here a second time, and has not waited since the first",
                            "call .wait() on the barrier between two arrivals")
             self.crowded |= {key, *now} if now else set()
             now[key] = operation
         elif now.pop(key, None) is None:
-            self._fail(operation, "a subgroup waits here, and has not arrived at this barrier",
+            self._fail(operation, "XT0000", "a subgroup waits here, and has not arrived at this barrier",
                        "every subgroup that waits is one of those waited for: call .arrive() before it, or give the "
                        "number of producers, where some subgroups only arrive and others only wait")
 
@@ -193,14 +198,15 @@ class _Walk:
             if stray := one.keys() - other.keys():
                 key = next(iter(stray))
                 what = "the body of a loop" if isinstance(operation, scf.ForOp) else "a branch"
-                self._fail(one[key], f"{what} leaves this barrier otherwise than it finds it, or than the other branch "
+                self._fail(one[key], "XT0000",
+                           f"{what} leaves this barrier otherwise than it finds it, or than the other branch "
                            "does: on some ways a subgroup has arrived and not waited",
                            "put arrival and wait into the same body, or give the number of producers, where some "
                            "subgroups only arrive and others only wait")
         return ends[0]
 
-    def _fail(self, operation: NbarrierOp, message: str, hint: str) -> None:
-        raise self.kind(message, hint, place(operation))
+    def _fail(self, operation: NbarrierOp, code: str, message: str, hint: str) -> None:
+        raise self.kind(code, message, hint, place(operation))
 
 
 def walked(function: func.FuncOp, kind: type[XeError]) -> _Walk:
@@ -257,10 +263,12 @@ def check_target(function: func.FuncOp, target: Target) -> None:
         return
     advice = "let all subgroups come by, for example with the barrier behind the condition; pvc and bmg have named ones"
     if strays := apart(function):
-        raise TargetError(f"{target.name} has no named barriers, and not all subgroups of a work-group come by this "
+        raise TargetError("XT0000",
+                          f"{target.name} has no named barriers, and not all subgroups of a work-group come by this "
                           "one", advice, place(strays[0]))
     walk = walked(function, TraceError)
     crowded = next((init for init in inits if _key(init) in walk.crowded), None)
     if crowded is not None:
-        raise TargetError(f"{target.name} has one barrier, and between an arrival at this one and its wait there is "
+        raise TargetError("XT0000",
+                          f"{target.name} has one barrier, and between an arrival at this one and its wait there is "
                           "another", "wait before the next barrier; pvc and bmg have named ones", place(crowded))

@@ -13,8 +13,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import SourceLocation
-from xegpu.errors import Location, TraceError, XeError
+from xegpu.errors import Invalid, TraceError, XeError
 from xegpu.loop_options import BARRIER
+from xegpu.places import Location
 
 _PER_SUBGROUP = ("gpu.subgroup_id", "gpu.thread_id", "gpu.lane_id")
 
@@ -35,7 +36,7 @@ def check(function: func.FuncOp, dealt: bool, kind: type[XeError] = TraceError) 
             try:
                 check_branches(operation)
             except VerifyException as error:
-                raise kind(f"scf.if: {error}", "end both branches with scf.yield of the same types",
+                raise kind("XT0000", f"scf.if: {error}", "end both branches with scf.yield of the same types",
                            place(operation)) from None
     _check_subgroups(function, dealt, kind)
 
@@ -44,12 +45,12 @@ def check_branches(operation: scf.IfOp) -> None:
     """Raise a VerifyException unless both branches yield what the operation has results for."""
     types = [result.type for result in operation.output]
     if types and not operation.false_region.blocks:
-        raise VerifyException("it has results, and no else branch that yields them")
+        raise Invalid("XT0000", "it has results, and no else branch that yields them")
     for region in operation.regions:
         for block in region.blocks:
             yielded = [value.type for value in block.last_op.operands] if block.last_op is not None else []
             if yielded != types:
-                raise VerifyException(f"it gives ({_listed(types)}), and a branch yields ({_listed(yielded)})")
+                raise Invalid("XT0000", f"it gives ({_listed(types)}), and a branch yields ({_listed(yielded)})")
 
 
 def _listed(types: list[Attribute]) -> str:
@@ -87,12 +88,14 @@ def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) ->
     differing = per_subgroup(function)
     for operation in function.walk() if differing else ():
         if dealt and _differs(operation, differing):
-            raise kind(f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
+            raise kind("XT0000",
+                       f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
                        "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
                        "kernel without a wg_map", place(operation))
         around = _around_a_barrier(operation, differing)
         if around is not None:
-            raise kind(f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
+            raise kind("XT0000",
+                       f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
                        "all subgroups of a work-group meet is never passed",
                        "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",
                        place(operation))

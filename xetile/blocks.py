@@ -24,7 +24,7 @@ def tile_pack(v: Vector, inner_blocks: Pair) -> Vector:
     """
     location = _need(v, "tile_pack")
     if len(v.shape) != 2:
-        raise ShapeError(f"tile_pack takes a vector of two dimensions, not a {v.describe()}",
+        raise ShapeError("XT0000", f"tile_pack takes a vector of two dimensions, not a {v.describe()}",
                          "unpack it first: xt.tile_unpack(v)", location)
     rows, columns = check_blocks(inner_blocks, (v.shape[0], v.shape[1]), v.describe(), v.wg_map)
     return Vector(current().emit(TilePackOp(v.ssa, (rows, columns))), v.wg_map)
@@ -39,7 +39,7 @@ def tile_unpack(v: Vector) -> Vector:
     """
     location = _need(v, "tile_unpack")
     if len(v.shape) != 4:
-        raise ShapeError(f"tile_unpack takes a vector of four dimensions, not a {v.describe()}",
+        raise ShapeError("XT0000", f"tile_unpack takes a vector of four dimensions, not a {v.describe()}",
                          "tile_pack and tiles with inner_blocks give such vectors", location)
     return Vector(current().emit(TileUnpackOp(v.ssa)), v.wg_map)
 
@@ -53,11 +53,12 @@ def check_blocks(blocks: Any, shape: Pair, what: str, wg_map: WgMap | None = Non
     location = current().location()
     sizes = [plain(size) for size in blocks] if isinstance(blocks, (tuple, list)) else []
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError("inner_blocks must be two positive integers, compile-time ones", "give rows and columns of a "
+        raise ShapeError("XT0000",
+                         "inner_blocks must be two positive integers, compile-time ones", "give rows and columns of a "
                          "block, for example (16, 16)", location)
     for name, covered in ((what, shape), (f"what a subgroup has of it by {wg_map}", wg_map and wg_map.sg_data)):
         if covered and (covered[0] % sizes[0] or covered[1] % sizes[1]):
-            raise ShapeError(f"blocks of {text(sizes)} do not divide {name}, {text(covered)}",
+            raise ShapeError("XT0000", f"blocks of {text(sizes)} do not divide {name}, {text(covered)}",
                              f"use rows that divide {covered[0]} and columns that divide {covered[1]}", location)
     return sizes[0], sizes[1]
 
@@ -66,6 +67,6 @@ def _need(v: Any, function: str) -> Any:
     location = current(f"xt.{function}").location()
     if not isinstance(v, Vector):
         what = f"a {v.describe()}" if isinstance(v, Value) else f"a {type(v).__name__}"
-        raise ElementTypeError(f"{function} takes a vector, not {what}",
+        raise ElementTypeError("XT0000", f"{function} takes a vector, not {what}",
                                "get one with xt.load_tile(tile) or xt.zeros(shape, dtype)", location)
     return location

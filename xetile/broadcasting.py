@@ -64,13 +64,13 @@ def broadcast(v: Vector, shape: tuple[int, int], wg_map: WgMap | None) -> Vector
     location = current().location()
     axes = [axis for axis, (old, new) in enumerate(zip(v.shape, shape, strict=True)) if old != new]
     if wide := [axis for axis in axes if v.shape[axis] != 1]:
-        raise ShapeError(f"a {v.describe()} is not broadcast to {text(shape)}: dimension {wide[0]} has "
+        raise ShapeError("XT0000", f"a {v.describe()} is not broadcast to {text(shape)}: dimension {wide[0]} has "
                          f"{v.shape[wide[0]]} elements", "only dimensions of size 1 are repeated", location)
     if axes and (v.wg_map is None) != (wg_map is None):
-        raise ShapeError(f"the vector is dealt out as {v.wg_map}, its broadcast as {wg_map}",
+        raise ShapeError("XT0000", f"the vector is dealt out as {v.wg_map}, its broadcast as {wg_map}",
                          "give both a wg_map, or neither: how a broadcast is dealt out is not derived", location)
     if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
-        raise ShapeError(f"a vector dealt out as {v.wg_map} is not broadcast to one dealt out as {wg_map}",
+        raise ShapeError("XT0000", f"a vector dealt out as {v.wg_map} is not broadcast to one dealt out as {wg_map}",
                          f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
                          location)
     return Vector(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map) if axes else v
@@ -79,11 +79,12 @@ def broadcast(v: Vector, shape: tuple[int, int], wg_map: WgMap | None) -> Vector
 def _check_alike(operator: str, left: Vector, right: Vector) -> None:
     location = current().location()
     if left.dtype is not right.dtype:
-        raise ElementTypeError(f"{left.describe()} {operator} {right.describe()}: the element types differ",
+        raise ElementTypeError("XT0000", f"{left.describe()} {operator} {right.describe()}: the element types differ",
                                f"convert one with .to(xt.{left.dtype}) or .to(xt.{right.dtype})", location)
     if left.shape != right.shape:
-        raise ShapeError(f"{left.describe()} {operator} {right.describe()}: the shapes differ",
+        raise ShapeError("XT0000", f"{left.describe()} {operator} {right.describe()}: the shapes differ",
                          f"make both {text(left.shape)} or both {text(right.shape)}", location)
     if left.wg_map != right.wg_map:
-        raise ShapeError(f"the sides of {operator} are dealt out differently: {left.wg_map} and {right.wg_map}",
+        raise ShapeError("XT0000",
+                         f"the sides of {operator} are dealt out differently: {left.wg_map} and {right.wg_map}",
                          "give both the same wg_map", location)

@@ -13,7 +13,8 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from xegpu.errors import Location, TraceError
+from xegpu.errors import TraceError
+from xegpu.places import Location
 from xetile.frames import Path, Scope
 from xetile.tiles import Tile
 from xetile.tracer import Tracer
@@ -100,12 +101,13 @@ class Body:
         path = paths[0]
         old, new, name = self.before[path], self.after.get(path), self._construct.name
         if not isinstance(new, Value):
-            raise TraceError(f"`{path}` is a {old.describe()} before {name} and {plainly(self.scope.get(path))} after "
+            raise TraceError("XT0000",
+                             f"`{path}` is a {old.describe()} before {name} and {plainly(self.scope.get(path))} after "
                              "its body", "give what the body makes another name", self._location)
         self._tracer.check_visible(new.ssa, self._location)
         if not self._fits(path, new):
             was, now = described(old, new)
-            raise TraceError(f"`{path}` is a {was} before {name} and a {now} after its body",
+            raise TraceError("XT0000", f"`{path}` is a {was} before {name} and a {now} after its body",
                              self._mend(path, old, new), self._location)
         return new.ssa
 
@@ -148,7 +150,7 @@ class Body:
             here = [p for p, old in self.before.items() if id(old) == identity and (p.depth == 0 or p in paths)]
             if any(self.after.get(path) is not self.after.get(paths[0]) for path in here):
                 name = self._construct.name
-                raise TraceError(
+                raise TraceError("XT0000",
                     f"{_listed(here)} are one and the same before {name}, and differ after its body",
                     f"make a copy before {name}, as in {here[-1].root} = list({here[-1].root})", self._location)
         return list(groups.values())
@@ -169,7 +171,8 @@ class Body:
             if new is old or (not isinstance(new, Value) and type(new) is type(old) and new == old):
                 continue
             if path not in apart and self.reads(path):
-                raise TraceError(f"`{path}` is {plainly(old)} {self._construct.start} and {plainly(new)} after its "
+                raise TraceError("XT0000",
+                                 f"`{path}` is {plainly(old)} {self._construct.start} and {plainly(new)} after its "
                                  f"body, but the body is {self._construct.recorded}",
                                  self._start_with(path, old, new), self._location)
 
@@ -178,7 +181,7 @@ class Body:
         name, start, recorded = self._construct.name, self._construct.start, self._construct.recorded
         for path, old in self._sizes.items():
             if now.get(path, old) != old and self.reads(path):
-                raise TraceError(
+                raise TraceError("XT0000",
                     f"`{path}` holds {old} items {start} and {now[path]} after its body, but the body is {recorded}",
                     f"let it keep its length: make all {max(old, now[path])} items before {name}, and replace them "
                     "inside", self._location)

@@ -16,7 +16,8 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Region, SSAValue
 
 from xegpu import dtypes
-from xegpu.errors import ElementTypeError, Location, TraceError, XeError
+from xegpu.errors import ElementTypeError, TraceError, XeError
+from xegpu.places import Location
 from xetile.carried import PLAIN, Body, Construct, described, plainly
 from xetile.frames import Path, Scope
 from xetile.skipping import BodySkip
@@ -56,7 +57,7 @@ class _Branch:
         frame = sys._getframe(1)
         statement = with_statement(frame)
         if statement is None or self._state != "new":
-            raise TraceError(f"{self.construct.name} stands somewhere else than in a with statement",
+            raise TraceError("XT0000", f"{self.construct.name} stands somewhere else than in a with statement",
                              f"write `with {self.construct.name}(...):` around what depends on the condition",
                              self._location)
         self._state = "open"
@@ -95,11 +96,12 @@ class _Branch:
 
     def __del__(self) -> None:
         if self._state == "new" and not self._tracer.broken:
-            self._tracer.broken = TraceError(f"{self.construct.name} is called outside a with statement, where it does "
+            self._tracer.broken = TraceError("XT0000",
+                                             f"{self.construct.name} is called outside a with statement, where it does "
                                              "nothing", f"write `with {self.construct.name}(...):`", self._location)
 
     def _left(self, how: str) -> TraceError:
-        return TraceError(f"the body of {self.construct.name} is left before its end, by {how}",
+        return TraceError("XT0000", f"the body of {self.construct.name} is left before its end, by {how}",
                           "let it run to its end: it is recorded whether the condition holds or not, so put what "
                           "depends on it into the body, and the rest behind it", self._location)
 
@@ -207,7 +209,7 @@ class otherwise(_Branch):
     def _followed(self) -> when:
         condition = self._tracer.condition
         if not isinstance(condition, when) or not _follows(condition, self.frame, self.statement, self._tracer):
-            raise TraceError("xt.otherwise does not follow an xt.when",
+            raise TraceError("XT0000", "xt.otherwise does not follow an xt.when",
                              "write `with xt.otherwise():` right behind the body of `with xt.when(...):`, in the same "
                              "function", self._location)
         return condition
@@ -245,7 +247,8 @@ class otherwise(_Branch):
         if not values and type(one) is type(other) and one == other:
             return False
         shown = [f"a {text}" for text in described(one, other)] if values else [plainly(one), plainly(other)]
-        raise TraceError(f"`{path}` is {shown[0]} after the body of xt.when and {shown[1]} after that of xt.otherwise",
+        raise TraceError("XT0000",
+                         f"`{path}` is {shown[0]} after the body of xt.when and {shown[1]} after that of xt.otherwise",
                          "let both bodies leave run-time values of one type (xt.scalar makes one of a Python number), "
                          "or give what they leave different names", self._location)
 
@@ -275,12 +278,13 @@ def _condition(condition: Any, location: Location) -> SSAValue:
     if isinstance(condition, Scalar) and condition.dtype is dtypes.i1:
         return condition.ssa
     if isinstance(condition, (bool, int, float, np.bool_, np.number)):
-        raise TraceError(f"the condition of xt.when is {condition!r}, which is known when the kernel is recorded",
+        raise TraceError("XT0000",
+                         f"the condition of xt.when is {condition!r}, which is known when the kernel is recorded",
                          "branch on it with a plain `if`", location)
     if isinstance(condition, Scalar):
-        raise ElementTypeError(f"the condition of xt.when is a {condition.describe()}",
+        raise ElementTypeError("XT0000", f"the condition of xt.when is a {condition.describe()}",
                                "compare it, as in xt.when(x != 0)", location)
     hint = "a condition is one for a whole subgroup; choose element by element with xt.where" \
         if isinstance(condition, Vector) else "compare run-time numbers, as in xt.when(xt.group_id(0) == 0)"
     what = condition.describe() if isinstance(condition, Value) else f"{type(condition).__name__} {condition!r}"
-    raise ElementTypeError(f"the condition of xt.when is a {what}", hint, location)
+    raise ElementTypeError("XT0000", f"the condition of xt.when is a {what}", hint, location)

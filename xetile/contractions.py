@@ -44,7 +44,7 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
     shape = _shape(maps, a, b)
     map_ = wg_map or (acc.wg_map if acc is not None else None)
     if map_ is None and (dealt := a.wg_map or b.wg_map) is not None:
-        raise ShapeError(f"an operand is dealt out as {dealt}, and nothing says how the result is",
+        raise ShapeError("XT0000", f"an operand is dealt out as {dealt}, and nothing says how the result is",
                          "give the contraction a wg_map", tracer.location())
     count = 1 + max(axis for map_of in maps for axis in map_of if axis is not None)
     operation = ContractOp(a.ssa, b.ssa, None if acc is None else acc.ssa, VectorType(dtype.mlir, shape),
@@ -55,11 +55,11 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
 def _maps(given: Any) -> list[Permutation]:
     listed = isinstance(given, (tuple, list)) and all(isinstance(axes, (tuple, list)) for axes in given)
     if not listed or not all(type(axis) is int and axis >= 0 for axes in given for axis in axes):
-        raise ElementTypeError(f"indexing_maps={text_of(given)} are no maps",
+        raise ElementTypeError("XT0000", f"indexing_maps={text_of(given)} are no maps",
                                "give the iterators of a, b and the result: ((0, 2), (2, 1), (0, 1))",
                                current().location())
     if len(given) != 3:
-        raise RankError(f"there are {len(given)} indexing maps", "give three: of a, b and the result",
+        raise RankError("XT0000", f"there are {len(given)} indexing maps", "give three: of a, b and the result",
                         current().location())
     return [tuple(axes) for axes in given]
 
@@ -67,7 +67,7 @@ def _maps(given: Any) -> list[Permutation]:
 def _check_ranks(maps: Sequence[Permutation], vectors: Sequence[Vector]) -> None:
     for axes, vector in zip(maps, vectors, strict=False):
         if len(axes) != len(vector.shape):
-            raise RankError(f"the indexing map {axes} has {len(axes)} entries, and the {vector.describe()} "
+            raise RankError("XT0000", f"the indexing map {axes} has {len(axes)} entries, and the {vector.describe()} "
                             f"{len(vector.shape)} dimensions", "give an iterator for each dimension",
                             current().location())
 
@@ -76,6 +76,7 @@ def _shape(maps: Sequence[Permutation], a: Vector, b: Vector) -> tuple[int, ...]
     """The result's shape, by the sizes that the operands give the iterators."""
     sizes = dict(zip((*maps[0], *maps[1]), (*a.shape, *b.shape), strict=True))
     if missing := [axis for axis in maps[2] if axis not in sizes]:
-        raise ShapeError(f"no operand runs along iterator {missing[0]} of the result", "the result's iterators are "
+        raise ShapeError("XT0000",
+                         f"no operand runs along iterator {missing[0]} of the result", "the result's iterators are "
                          "those of the operands, without the reductions", current().location())
     return tuple(sizes[axis] for axis in maps[2])

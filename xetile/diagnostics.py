@@ -34,7 +34,7 @@ def device_print(format: str, *values: Any) -> None:
     """
     tracer = current("xt.device_print")
     if type(format) is not str:
-        raise ArgumentError(f"xt.device_print takes a text first, not {_text(format)}",
+        raise ArgumentError("XT0000", f"xt.device_print takes a text first, not {_text(format)}",
                             'write xt.device_print("x = {}", x)', tracer.location())
     shown = [_shown(tracer, "xt.device_print", value) for value in values]
     tracer.emit(PrintOp(format, [*(value.ssa for value in shown), *_positions(tracer, shown)]))
@@ -56,13 +56,13 @@ def device_assert(condition: Any, message: str = "the condition does not hold") 
     """
     tracer = current("xt.device_assert")
     if type(message) is not str:
-        raise ArgumentError(f"xt.device_assert takes a text as its message, not {_text(message)}",
+        raise ArgumentError("XT0000", f"xt.device_assert takes a text as its message, not {_text(message)}",
                             'write xt.device_assert(x >= 0.0, "x is negative")', tracer.location())
     if isinstance(condition, Arithmetic) and condition.dtype is dtypes.i1:
         shown = _shown(tracer, "xt.device_assert", condition)
         tracer.emit(AssertOp(message, [shown.ssa, *_positions(tracer, [shown])]))
         return
-    raise ElementTypeError(f"the condition of xt.device_assert is {_text(condition)}",
+    raise ElementTypeError("XT0000", f"the condition of xt.device_assert is {_text(condition)}",
                            "compare vectors or run-time numbers, as in x >= 0.0; what is known when the kernel is "
                            "compiled, Python's own assert checks", tracer.location())
 
@@ -74,7 +74,7 @@ def _shown(tracer: Tracer, what: str, value: Any) -> Arithmetic:
         dtype = dtypes.f32 if type(number) is float else dtypes.i32 if abs(number) < 2**31 else dtypes.i64
         return Scalar(tracer.constant(number if type(number) is float else int(number), dtype))
     if not isinstance(value, (Scalar, Vector)):
-        raise ElementTypeError(f"{what} cannot show {_text(value)}", "give vectors and run-time numbers: "
+        raise ElementTypeError("XT0000", f"{what} cannot show {_text(value)}", "give vectors and run-time numbers: "
                                "xt.load_tile(tile) gives a vector", tracer.location())
     dtype = value.dtype
     if dtype is dtypes.index or (dtype.bits >= 32 and dtype is not dtypes.tf32):
@@ -89,7 +89,7 @@ def _positions(tracer: Tracer, shown: list[Arithmetic]) -> list[SSAValue]:
     if vector is None:
         return []
     if len(vector.shape) != 2:
-        raise ShapeError(f"this is a {vector.describe()}, in blocks", "show it before it is packed, or after "
+        raise ShapeError("XT0000", f"this is a {vector.describe()}, in blocks", "show it before it is packed, or after "
                          "xt.tile_unpack", tracer.location())
     type_ = VectorType(dtypes.i32.mlir, vector.shape)
     return [tracer.emit(IotaOp(type_, axis, wg_map=vector.wg_map)) for axis in (0, 1)]

@@ -26,7 +26,7 @@ def _apply(name: str, operation: type[Operation], v: Any) -> Any:
         what = v.describe() if isinstance(v, Value) else f"{type(v).__name__} {plain(v)!r}"
         hint = "convert it with .to(xt.f32)" if isinstance(v, Arithmetic) else \
             "give a float vector or a run-time float; for Python numbers use the math module"
-        raise ElementTypeError(f"xt.{name} takes floats, not a {what}", hint, tracer.location())
+        raise ElementTypeError("XT0000", f"xt.{name} takes floats, not a {what}", hint, tracer.location())
     result = tracer.emit(operation.create(operands=[v.ssa], result_types=[v.ssa.type]))
     return Vector(result, v.wg_map) if isinstance(v, Vector) else Scalar(result)
 
@@ -210,7 +210,8 @@ def _of_several(name: str, operation: type[Operation], *sides: Any) -> Any:
     tracer = current(f"xt.{name}")
     like, operands = matched(f"xt.{name}", *sides)
     if not like.dtype.is_float:
-        raise ElementTypeError(f"xt.{name} takes floats, not a {like.describe()}", "convert it with .to(xt.f32)",
+        raise ElementTypeError("XT0000",
+                               f"xt.{name} takes floats, not a {like.describe()}", "convert it with .to(xt.f32)",
                                tracer.location())
     return like.like(tracer.emit(operation.create(operands=operands, result_types=[like.ssa.type])))
 
@@ -228,12 +229,13 @@ def bitcast(v: Any, dtype: Any) -> Any:
     tracer = current("xt.bitcast")
     target = element_type(dtype)
     if not isinstance(v, Arithmetic):
-        raise ElementTypeError(f"xt.bitcast takes a vector or a run-time number, not a {type(v).__name__} {plain(v)!r}",
+        raise ElementTypeError("XT0000",
+                               f"xt.bitcast takes a vector or a run-time number, not a {type(v).__name__} {plain(v)!r}",
                                "convert Python numbers with NumPy: numpy.float32(v).view(numpy.int32)",
                                tracer.location())
     if v.dtype.bits != target.bits or {v.dtype, target} & {dtypes.i1, dtypes.index}:
         fitting = [str(t) for t in dtypes.ALL if t.bits == v.dtype.bits and t not in (dtypes.i1, dtypes.index)]
-        raise ElementTypeError(f"the bits of {v.dtype} cannot be read as {target}",
+        raise ElementTypeError("XT0000", f"the bits of {v.dtype} cannot be read as {target}",
                                f"bits are read between types of one size, here {', '.join(fitting)}; .to({target}) "
                                "converts values", tracer.location())
     if v.dtype is target:

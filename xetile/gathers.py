@@ -87,12 +87,13 @@ def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = 
     _need(value, Vector, "atomic_rmw_tile(kind, value, tile)")
     _need(tile, Tile, "atomic_rmw_tile(kind, value, tile)")
     if not isinstance(kind, str):
-        raise ElementTypeError(f"the kind of an atomic update is {_what(kind)}", 'give its name, such as "add"',
+        raise ElementTypeError("XT0000",
+                               f"the kind of an atomic update is {_what(kind)}", 'give its name, such as "add"',
                                current().location())
     name = full_name(kind, tile.dtype)
     message, hint = fault(name, tile.dtype)
     if message:
-        raise ElementTypeError(message, hint, current().location())
+        raise ElementTypeError("XT0000", message, hint, current().location())
     check_alike(tile, value, "vector")
     masked = None if mask is None else _mask(tile, mask, "atomic_rmw_tile")
     return Vector(current().emit(AtomicRMWTileOp(name, value.ssa, tile.ssa, masked)), tile.wg_map)
@@ -102,7 +103,7 @@ def _mask(tile: Tile, mask: Any, function: str) -> SSAValue:
     """A mask for a tile: the author's, or one of which nothing is off."""
     if mask is not None:
         if not isinstance(mask, Vector) or mask.dtype is not dtypes.i1:
-            raise ElementTypeError(f"the mask of {function} is {_what(mask)}",
+            raise ElementTypeError("XT0000", f"the mask of {function} is {_what(mask)}",
                                    "make a vector of i1: compare vectors, or load it from an array of bool",
                                    current().location())
         check_alike(tile, mask, "mask")

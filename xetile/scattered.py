@@ -26,13 +26,14 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
     location = current().location()
     rows, columns = offsets.shape
     if shape is not None and tuple(shape) != (rows, columns):
-        raise ShapeError(f"the index vector is {text(offsets.shape)}, and the shape given is {shape!r}",
+        raise ShapeError("XT0000", f"the index vector is {text(offsets.shape)}, and the shape given is {shape!r}",
                          "drop the shape: a scattered tile has that of its index vector", location)
     if tuple(order) != (1, 0):
-        raise ShapeError("a scattered tile has no order: each element has an offset of its own", "drop order=",
+        raise ShapeError("XT0000",
+                         "a scattered tile has no order: each element has an offset of its own", "drop order=",
                          location)
     if wg_map is not None and wg_map != offsets.wg_map:
-        raise ShapeError(f"the index vector is dealt out as {offsets.wg_map}, the tile as {wg_map}",
+        raise ShapeError("XT0000", f"the index vector is dealt out as {offsets.wg_map}, the tile as {wg_map}",
                          "drop wg_map=: a scattered tile has that of its index vector", location)
     encoding = TileEncoding(wg_map=offsets.wg_map, scatter=True)
     result = TileType(TileParameters((rows, columns), _element(base, dtype).mlir, encoding))
@@ -48,13 +49,15 @@ def _element(base: Array | Scalar, dtype: Any) -> DType:
         raise error.at(location) from None
     if isinstance(base, Scalar):
         if base.dtype not in (dtypes.i64, dtypes.u64):
-            raise ElementTypeError(f"a {base.describe()} is no address", "an address is an i64 or a u64", location)
+            raise ElementTypeError("XT0000",
+                                   f"a {base.describe()} is no address", "an address is an i64 or a u64", location)
         if given is None:
-            raise ElementTypeError("an address does not say what lies there", "give the element type: dtype=xt.f32",
+            raise ElementTypeError("XT0000",
+                                   "an address does not say what lies there", "give the element type: dtype=xt.f32",
                                    location)
         return given
     if given not in (None, base.dtype):
-        raise ElementTypeError(f"{base.name} holds {base.dtype}, and dtype={given} is given",
+        raise ElementTypeError("XT0000", f"{base.name} holds {base.dtype}, and dtype={given} is given",
                                f"drop dtype=, or view the array: xt.view({base.name}, xt.{given})", location)
     return base.dtype
 
@@ -74,11 +77,11 @@ def update_scattered(tile: Tile, offsets: Vector) -> Tile:
 def check_alike(tile: Tile, vector: Vector, name: str) -> None:
     """Raise unless a vector is dealt out to the subgroups as a tile is."""
     if vector.wg_map != tile.wg_map:
-        raise ShapeError(f"the {name} is dealt out as {vector.wg_map}, the tile as {tile.wg_map}",
+        raise ShapeError("XT0000", f"the {name} is dealt out as {vector.wg_map}, the tile as {tile.wg_map}",
                          "give both the same wg_map", current().location())
 
 
 def _check_indices(offsets: Vector) -> None:
     if offsets.dtype is not dtypes.index:
-        raise ElementTypeError(f"a {offsets.describe()} does not say where elements are",
+        raise ElementTypeError("XT0000", f"a {offsets.describe()} does not say where elements are",
                                "convert it with .to(xt.index)", current().location())

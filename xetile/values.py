@@ -65,7 +65,8 @@ class Value:
         """
         tracer = current("a traced value")
         if not tracer.runs:
-            raise TraceError(f"a {self.describe()} has no value while the kernel is recorded, so {what}", hint,
+            raise TraceError("XT0000",
+                             f"a {self.describe()} has no value while the kernel is recorded, so {what}", hint,
                              tracer.location())
         return tracer.held(self.ssa)
 
@@ -107,7 +108,7 @@ class Value:
                         dtype)
 
     def _compared(self, other: object) -> NoReturn:
-        raise TraceError(f"a {self.describe()} is no number, so Python cannot compare it",
+        raise TraceError("XT0000", f"a {self.describe()} is no number, so Python cannot compare it",
                          "compare vectors and run-time numbers: xt.load_tile(tile) gives a vector; whether it is the "
                          "same object is asked with `is`", current("a traced value").location())
 
@@ -126,11 +127,13 @@ class Value:
                           "(row, column), (rows, columns)))")[key]
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
-        raise TraceError(f"the elements of a {self.describe()} cannot be set", "write whole tiles with xt.store_tile",
+        raise TraceError("XT0000",
+                         f"the elements of a {self.describe()} cannot be set", "write whole tiles with xt.store_tile",
                          current("a traced value").location())
 
     def __matmul__(self, other: object) -> NoReturn:
-        raise ElementTypeError(f"a {self.describe()} has no operator @", "multiply vectors with xt.tile_mma(a, b, acc)",
+        raise ElementTypeError("XT0000",
+                               f"a {self.describe()} has no operator @", "multiply vectors with xt.tile_mma(a, b, acc)",
                                current("arithmetic").location())
 
     __rmatmul__ = __matmul__
@@ -330,7 +333,7 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
     """
     if isinstance(value, Scalar):
         if value.dtype is not dtype:
-            raise ElementTypeError(f"a {value.describe()} stands where a {dtype} is needed",
+            raise ElementTypeError("XT0000", f"a {value.describe()} stands where a {dtype} is needed",
                                    f"convert it with .to(xt.{dtype})", current().location())
         return value.ssa
     value = plain(value)
@@ -338,11 +341,11 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
         return current().constant(bool(value), dtype)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         what = f"a {value.describe()}" if isinstance(value, Value) else f"{type(value).__name__} {value!r}"
-        raise ElementTypeError(f"{what} stands where a number of type {dtype} is needed",
+        raise ElementTypeError("XT0000", f"{what} stands where a number of type {dtype} is needed",
                                "give a Python number or a run-time one, such as xt.group_id(0) or array.shape[0]",
                                current().location())
     if isinstance(value, float) and not dtype.is_float:
-        raise ElementTypeError(f"the number {value} stands where an integer ({dtype}) is needed",
+        raise ElementTypeError("XT0000", f"the number {value} stands where an integer ({dtype}) is needed",
                                f"use a whole number such as {int(value) if abs(value) < 2**31 else 0}, or convert what "
                                "it is combined with: .to(xt.f32)", current().location())
     return current().constant(value, dtype)
@@ -362,7 +365,7 @@ def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
     if isinstance(number, int) and not dtype.is_float and dtype.kind in "iu":
         low, high = limits(dtype)
         if not low <= number <= high:
-            raise ElementTypeError(f"{number} does not fit {dtype}", f"{dtype} holds {low} to {high}",
+            raise ElementTypeError("XT0000", f"{number} does not fit {dtype}", f"{dtype} holds {low} to {high}",
                                    current().location())
         if dtype.kind == "u" and dtype is not dtypes.i1:
             return current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))  # type: ignore

@@ -202,6 +202,13 @@ def test_attention(q: tuple[int, ...], k: tuple[int, ...], size: int, causal: bo
         assert np.abs(result - expected).max() <= 4 * float(np.finfo(dtype).eps) * np.abs(arrays[2]).max() + 1e-5
 
 
+def test_attention_where_subgroups_share_queries() -> None:
+    q, k, v = (normal(2, *shape, dtype=np.float16) for shape in ((50, 80), (20, 80), (20, 96)))
+    assert blocks_for(96, 50, xt.TARGETS["dg2"]).parts == 2
+    got = require_dpnp().asnumpy(xt.attention(*map(on_device, (q, k, v)), causal=True, target="dg2"))
+    assert np.abs(got - attention_in_f64(q, k, v, True)).max() <= 4 * float(np.finfo(np.float16).eps) * np.abs(v).max()
+
+
 BAD = [
     (lambda: xt.matmul(whole(3, 4), whole(5, 6)), "a has 4 columns and b 5 rows"),
     (lambda: xt.matmul(whole(2, 3, 4), whole(3, 4, 6)), "do not broadcast"),
@@ -240,11 +247,18 @@ def test_no_tiling_spills(target: str) -> None:
         assert (report.spill_size, report.private_size) == (0, 0)
         products = tiling.rows * tiling.columns // math.prod(tiling.layout) * 32 // (8 * 16 * 16)
         assert report.loop["dpas"] == products * report.unrolled
-    size = 128
-    blocks = blocks_for(size, 1000, xt.TARGETS[target])
-    spec = xt.Spec((None, None, None, size), xt.bf16)
-    low = attention_of_heads.lower(spec, spec, spec, spec, 1.0, target=target, D=size, DV=size, BM=blocks.queries,
-                                   BN=blocks.keys, rows=blocks.queries // blocks.subgroups, share=1, causal=True)
-    report = low.report()
+
+
+@pytest.mark.parametrize(("target", "size"), [
+    ("pvc", 128), ("bmg", 128), ("dg2", 64), ("dg2", 256), ("arl", 128)])
+def test_attention_does_not_spill(target: str, size: int) -> None:
+    require_ocloc()
+    spec, blocks = xt.Spec((None, None, None, size), xt.bf16), blocks_for(size, 1000, xt.TARGETS[target])
+    report = attention_of_heads.lower(spec, spec, spec, spec, 1.0, target=target, D=size, DV=size, share=1, causal=True,
+                                      **blocks.constants).report()
     assert (report.spill_size, report.private_size) == (0, 0)
-    assert report.loop["dpas"] > 0
+    lanes = xt.TARGETS[target].subgroup
+    values = blocks.rows // 8 * blocks.keys // 16 * size // blocks.parts // lanes
+    scores = blocks.rows // 8 * blocks.keys // lanes * (size if blocks.resident else blocks.chunk) // 16
+    assert report.loop["dpas"] > values
+    assert (report.loop["dpas"] - values) % scores == 0  # the compiler unrolls the loop over chunks

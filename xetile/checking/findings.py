@@ -17,7 +17,7 @@ from xegpu.origins import array_of
 
 NAMES = {
     "bounds": "loads and stores outside an array",
-    "races": "instances that write one element, or read what another one writes",
+    "races": "instances that write one element, read what another one writes, or do either where another one updates",
     "shared": "shared local memory that is read before it is written, or without a barrier between",
     "numbers": "infinities and NaNs that an operation makes of numbers that were none, and that reach memory",
     "overlap": "an array that is written and overlaps another argument",
@@ -40,20 +40,22 @@ def chosen(check: Any) -> frozenset[str]:
         found = frozenset([check])
     unknown = sorted(map(str, found - set(NAMES)))
     if unknown:
-        raise ArgumentError(f"there is no check {unknown[0]!r}", f"use check=True, or a set of {', '.join(NAMES)}")
+        raise ArgumentError("XT0000",
+                            f"there is no check {unknown[0]!r}", f"use check=True, or a set of {', '.join(NAMES)}")
     return found
 
 
 Loops = Sequence[tuple[str, Any]]
 
 
-def failed(machine: Machine, operation: Operation, message: str, hint: str, at: tuple[int, ...] | None = None,
-           around: Loops | None = None) -> CheckError:
+def failed(machine: Machine, operation: Operation, code: str, message: str, hint: str,
+           at: tuple[int, ...] | None = None, around: Loops | None = None) -> CheckError:
     """The error for a finding.
 
     Args:
         machine: what runs the instances.
         operation: where it was found.
+        code: the code of the finding.
         message: what is wrong.
         hint: what would work.
         at: where the instance stands on the batch axes, for the loops' iterations; None for none in particular.
@@ -62,7 +64,7 @@ def failed(machine: Machine, operation: Operation, message: str, hint: str, at: 
     said = [f"{name} = {number(value, at)}" for name, value in
             (loops(machine, operation) if around is None else around)]
     where = f" (in the loop, {', '.join(said)})" if said else ""
-    return CheckError(message + where, hint, place(operation))
+    return CheckError(code, message + where, hint, place(operation))
 
 
 def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:

@@ -139,7 +139,8 @@ class Numbers:
         place = np.unravel_index(int(np.argmax(mine)), mine.shape)
         element = "" if window is None else \
             f"[{number(window.row, at) + int(place[-2])}, {number(window.column, at) + int(place[-1])}]"
-        return failed(machine, birth.operation, f"{instance(machine, at)} makes {made} here, and stores what follows "
+        return failed(machine, birth.operation, "XT0000",
+                      f"{instance(machine, at)} makes {made} here, and stores what follows "
                       f"from it to {array_name(operation.tile)}{element}",
                       "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
                       "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops)

@@ -26,11 +26,11 @@ class Tuned:
     def __init__(self, kernel: BaseKernel, space: Space, key: Sequence[str] | None, budget: float | str,
                  by: str) -> None:
         if not isinstance(kernel, BaseKernel):
-            raise ArgumentError(f"@xt.autotune goes above a kernel, not above {kernel!r}",
+            raise ArgumentError("XT0000", f"@xt.autotune goes above a kernel, not above {kernel!r}",
                                 "write it above the line @xt.kernel")
         strange = next((name for name in key or () if name not in kernel.parameters), None)
         if strange is not None:
-            raise ArgumentError(f"the key names {strange}, which is no argument of {kernel.name}",
+            raise ArgumentError("XT0000", f"the key names {strange}, which is no argument of {kernel.name}",
                                 f"its arguments are {', '.join(kernel.parameters)}")
         names = list(getattr(kernel, "_constants", {}))
         self._space = configurations(space, names, kernel.name)
