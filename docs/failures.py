@@ -67,6 +67,7 @@ def plain(message: str, folder: Path) -> str:
     """A message without what differs between machines and runs."""
     message = message.replace(f"{folder}/", "")
     message = re.sub(r"(the devices here are ).*", r"\1opencl:cpu:0 (...)", message)
+    message = re.sub(r"\S*/(provoked\.py):\d+", r"\1", message)
     message = re.sub(r"(xetile-refused-)\w+", r"\1...", message)
     message = re.sub(r"/[\w/.-]*/(?=xetile-refused)", "/tmp/", message)
     for name in _devices():

@@ -155,8 +155,8 @@ class Argument:
             shape = tuple(1 if size is None else size for size in self.shape)
             kind = self.dtype.numpy.type
             raise ArgumentError("XT1041", f"{self.name} is a Spec, which describes an array and holds no elements",
-                                f"compile with kernel.lower(...), or launch with an array, such as numpy.zeros({shape}, "
-                                f"{kind.__module__}.{kind.__name__})")
+                                "compile with kernel.lower(...), or launch with an array, such as "
+                                f"numpy.zeros({shape}, {kind.__module__}.{kind.__name__})")
 
     @property
     def pointer(self) -> int | None:

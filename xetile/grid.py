@@ -64,7 +64,8 @@ def grouped_id(rows: int) -> tuple[Scalar, Scalar]:
                                "write m, n = xt.grouped_id(8), or pass a keyword-only parameter", where)
     if rows < 1:
         raise ShapeError("XT1063",
-                         f"xt.grouped_id takes at least one row, not {rows}", "use 4 to 8 for large matrices, 1 for the plain order", where)
+                         f"xt.grouped_id takes at least one row, not {rows}",
+                         "use 4 to 8 for large matrices, 1 for the plain order", where)
     down, across = num_groups(0), num_groups(1)
     linear = group_id(0) * across + group_id(1)
     first = linear // (across * int(rows)) * int(rows)

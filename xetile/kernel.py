@@ -228,8 +228,9 @@ class BaseKernel:
         with AtTheCall():
             overriding, opencl = None, None
             if stage is not None:
+                check_stage(stage)
                 text = text_of(path if path is not None else "")
-                if check_stage(stage) == OPENCL:
+                if stage == OPENCL:
                     opencl = text
                 else:
                     overriding = self._stage_of(text, stage, str(path))
@@ -243,13 +244,16 @@ class BaseKernel:
             raise TextError("XT1612",
                             f"{path} holds the stage {said}, and not {stage}", f"write kernel.override({said!r}, ...)")
         if self.name not in kernels:
-            raise TextError("XT1613",
-                            f"{path} holds {', '.join(kernels)}, and no {self.name}", "keep the kernel's name")
-        if len(kernels[self.name].parameters) != len(self.parameters):
-            raise TextError("XT1614",
-                            f"{self.name} takes {_counted(len(kernels[self.name].parameters), 'argument')} in {path}, "
-                            f"and {len(self.parameters)} in Python", "keep the kernel's arguments")
+            raise TextError("XT1613", f"{path} holds {', '.join(kernels)}, and no {self.name}",
+                            f"name the function in the file {self.name}: func.func @{self.name}(...)")
         found: BaseKernel = kernels[self.name]
+        if len(found.parameters) != len(self.parameters):
+            there = Note("in the file it stands here", found.location())
+            counted = _counted(len(found.parameters), "argument")
+            raise TextError("XT1614",
+                            f"{self.name} takes {counted} in {path}, and {len(self.parameters)} in Python",
+                            f"keep the arguments, {', '.join(self.parameters)}, or write the text anew from "
+                            f"{self.name}.lower(...).stages", notes=[*self.defined(), there])
         return found
 
     def _with(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],

@@ -40,6 +40,7 @@ from xetile.dialect.ops import (
 )
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
+from xetile.parties import notes
 from xetile.products import accumulator, check_maps, check_product, derived_map, product_shape
 from xetile.scattered import init_scattered, update_scattered
 from xetile.tiles import Array, Tile
@@ -127,23 +128,29 @@ def init_tile(
 
 
 def _refuse_for_scattered(**given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise ShapeError("XT1108",
-                             f"{name}= stands beside an index vector, whose elements each have an offset of their own",
-                             f"drop {name}=", current().location())
+    said = [name for name, value in given.items() if value is not None]
+    if said:
+        raise ShapeError("XT1108",
+                         f"{said[0]}= stands beside an index vector, whose elements each have an offset of their own",
+                         f"drop {' and '.join(f'{name}=' for name in said)}", current().location())
 
 
 def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
-    given, batch = text_of(offsets), rank - 2
+    given, batch, location = _offsets(offsets), rank - 2, current().location()
     if not batch:
         return RankError("XT1103", f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
-                         "first element, for example (xt.group_id(0) * 32, 0)", current().location())
+                         "first element, for example (xt.group_id(0) * 32, 0)", location)
     return RankError("XT1103", f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
                      f"dimensions, and the offsets are {given}",
                      f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
                      f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "
-                     f"{base.name}[{', '.join('0' * batch)}]", current().location())
+                     f"{base.name}[{', '.join('0' * batch)}]", location, notes(location, **{base.name: base}))
+
+
+def _offsets(offsets: Any) -> str:
+    if not isinstance(offsets, (tuple, list)):
+        return _what(offsets)
+    return f"{len(offsets)}" if any(isinstance(offset, Value) for offset in offsets) else text_of(offsets)
 
 
 def _order(order: Any) -> tuple[int, int]:
@@ -194,13 +201,14 @@ def _padding(padding: Any, dtype: DType) -> Attribute | None:
     if dtype is dtypes.i1 and isinstance(number, bool):
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise ElementTypeError("XT1124", f"padding is {_what(padding)}",
-                               "give a Python number, known when the kernel is compiled", current().location())
+        raise ElementTypeError("XT1124", f"padding is {_what(padding)}, and stands in the compiled kernel",
+                               "give a Python number, such as padding=0 or a keyword-only parameter; to choose by a "
+                               "run-time value use xt.where", current().location())
     held = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
     if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
         raise ElementTypeError("XT1125",
-                               f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds",
-                               current().location())
+                               f"padding {number} does not fit {dtype}",
+                               "give a whole number from {} to {}".format(*limits(dtype)), current().location())
     if held == 0:
         return None
     return FloatAttr(float(held), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
@@ -224,18 +232,29 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
         TargetError: the target has no such combination of hints. This is raised when the kernel is lowered for it.
         ShapeError: shape, element type or work-group map of the two differ.
     """
+    if isinstance(value, Tile) and isinstance(tile, Vector):
+        raise ElementTypeError("XT1120", "store_tile(value, tile) takes the value first, and is given the tile first",
+                               "exchange the two: xt.store_tile(value, tile)", current("xt.store_tile").location())
     _need(value, Vector, "store_tile(value, tile)")
     _need(tile, Tile, "store_tile(value, tile)")
+    _check_stored(value, tile)
+    current().emit(said(_promised(StoreTileOp(value.ssa, tile.ssa), oob, "drop"), "store", l1, l3))
+
+
+def _check_stored(value: Vector, tile: Tile) -> None:
+    location = current().location()
+    others = {"the value": value, "the tile": tile}
     if value.shape != tile.blocked_shape:
         raise ShapeError("XT1130", f"a {value.describe()} does not go into a {tile.describe()}",
-                         _fitting_tile(value, tile), current().location())
+                         _fitting_tile(value, tile), location, notes(location, **others))
     if value.dtype is not tile.dtype:
         raise ElementTypeError("XT1131", f"a {value.describe()} does not go into a {tile.describe()}",
-                               f"convert it with .to(xt.{tile.dtype})", current().location())
+                               f"convert it with .to(xt.{tile.dtype})", location, notes(location, **others))
     if value.wg_map != tile.wg_map:
-        raise ShapeError("XT1132", f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
-                         "give both the same wg_map", current().location())
-    current().emit(said(_promised(StoreTileOp(value.ssa, tile.ssa), oob, "drop"), "store", l1, l3))
+        hint = f"give both the same wg_map, or bring the vector over: xt.tile_conv_layout(v, {tile.wg_map})" \
+            if value.wg_map and tile.wg_map else "give both a wg_map, or neither"
+        raise ShapeError("XT1401", f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
+                         hint, location, notes(location, **others))
 
 
 def _fitting_tile(value: Vector, tile: Tile) -> str:
@@ -278,8 +297,8 @@ def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
         return update_scattered(tile, d0)
     if more:
         raise RankError("XT1129",
-                        f"update_tile_offset takes two offsets, not {2 + len(more)}", "a tile moves within its matrix; "
-                        "make one on another matrix with xt.init_tile", current().location())
+                        f"update_tile_offset takes two offsets, not {2 + len(more)}", "give rows and columns: a tile "
+                        "moves within its matrix; make one on another matrix with xt.init_tile", current().location())
     return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, [scalar(d0), scalar(d1)])))
 
 
@@ -323,8 +342,10 @@ def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
     """
     _need(v, Vector, "tile_transpose")
     if v.wg_map is None and wg_map is not None:
-        raise ShapeError("XT1154", f"the vector is dealt out as {v.wg_map}, its transpose as {wg_map}",
-                         "give both a wg_map, or neither", current().location())
+        location = current().location()
+        raise ShapeError("XT1416", f"tile_transpose gives a result dealt out as {wg_map}, and its {text(v.shape)} "
+                         "vector has no map", "give both a wg_map, or neither", location,
+                         notes(location, **{"the vector": v}))
     result = wg_map or (v.wg_map and v.wg_map.transposed())
     _check_map(result, (v.shape[1], v.shape[0]))
     return Vector(current().emit(TileTransposeOp(v.ssa, result)), result)
@@ -412,16 +433,18 @@ def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
     return Scalar(scalar_value(value, element_type(dtype)))
 
 
-def _shape(shape: Any, what: str) -> tuple[int, int]:
+def _shape(shape: Any, whose: str) -> tuple[int, int]:
     """Rows and columns, if ``shape`` is two positive compile-time integers."""
     location = current().location()
     sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
     if any(isinstance(size, Value) for size in sizes):
         raise ShapeError("XT1105",
-                         f"{what} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "
+                         f"{whose} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "
                          "make them keyword-only parameters, as in def kernel(A, *, BM=32)", location)
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError("XT1106", f"{what} must be two positive integers, not {text_of(shape)}",
+        whole = len(sizes) == 2 and all(type(size) in (int, float) and size == int(size) > 0 for size in sizes)
+        raise ShapeError("XT1106", f"{whose} must be two positive integers, not {text_of(shape)}",
+                         f"divide with //, which gives {tuple(map(int, sizes))}" if whole else
                          "give rows and columns, for example (32, 64)", location)
     return sizes[0], sizes[1]
 
@@ -430,7 +453,7 @@ def _check_map(wg_map: Any, shape: tuple[int, int]) -> None:
     if wg_map is None:
         return
     if not isinstance(wg_map, WgMap):
-        raise ElementTypeError("XT1150", f"wg_map is {_what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
+        raise ElementTypeError("XT1402", f"wg_map is {_what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
                                "sg_data=(32, 64))", current().location())
     _placed(lambda: wg_map.check(shape))
     current().use_map(wg_map.subgroups)
@@ -440,17 +463,27 @@ def _need(value: Any, kind: type[Value], function: str, *, any_rank: bool = Fals
     """Raise unless a value is what a function takes; vectors have two dimensions, or four in blocks, unless any do."""
     location = current(f"xt.{function}").location()
     if not isinstance(value, kind):
-        hint = {Tile: "make a tile with xt.init_tile(array, (row, column), (rows, columns))",
-                Vector: "get a vector with xt.load_tile(tile), xt.zeros(shape, dtype) or xt.full(shape, value, dtype)"}
-        raise ElementTypeError("XT1120",
-                               f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint[kind], location)
+        name = value.name if isinstance(value, Array) else "array"
+        made = f"xt.init_tile({name}, (row, column), (rows, columns))"
+        loaded = made if isinstance(value, Array) else "tile"
+        code, hint = ("XT1120", f"make a tile with {made}") if kind is Tile else \
+            ("XT1225", f"get a vector with xt.load_tile({loaded}), xt.zeros(shape, dtype) or "
+                       "xt.full(shape, value, dtype)")
+        raise ElementTypeError(code, f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint, location,
+                               notes(location, **({name: value} if isinstance(value, Array) else {"it": value})))
     if isinstance(value, Vector) and not any_rank and len(value.shape) not in (2, 4):
         raise RankError("XT1122", f"{function} takes a vector of two dimensions, not a {value.describe()}",
-                        "read it with two dimensions, or write it with xt.vector.transfer_write", location)
+                        "read it with two dimensions, or write it with xt.vector.transfer_write", location,
+                        notes(location, **{"the vector": value}))
 
 
 def _what(value: Any) -> str:
-    return f"a {value.describe()}" if isinstance(value, Value) else f"{type(value).__name__} {text_of(value)}"
+    """A text for an object of the author's that is not what it should be, for messages."""
+    if isinstance(value, Value):
+        return f"a {value.describe()}"
+    if isinstance(value, np.ndarray):
+        return f"a NumPy array of {text(value.shape)} {value.dtype}"
+    return f"{type(value).__name__} {text_of(value)}"
 
 
 def text_of(value: Any) -> str:

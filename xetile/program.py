@@ -180,8 +180,10 @@ class Program:
     def _groups(self, counts: Grid) -> Iterator[tuple[int, int, int]]:
         wanted = self.only or ()
         if any(not 0 <= place < count for place, count in zip(wanted, counts, strict=False)):
+            first, last = (0,) * len(wanted), tuple(count - 1 for count in counts[:len(wanted)])
             raise ShapeError("XT1603", f"only={wanted} names no group of a grid of {counts}",
-                             "give the indices of a group, from 0 up to the grid's counts minus one")
+                             f"give the indices of a group, from {_only(first)} to {_only(last)}"
+                             if all(counts) else "this grid has no groups: launch one that has")
         for z, y, x in product(*(range(count) for count in reversed(counts))):
             if (x, y, z)[:len(wanted)] == wanted:
                 yield x, y, z
@@ -273,6 +275,10 @@ def take_turns(bodies: Sequence[Callable[[Callable[[Location], None]], None]]) -
     finally:
         for turn in turns:
             turn.give_up()
+
+
+def _only(indices: tuple[int, ...]) -> str:
+    return str(indices[0] if len(indices) == 1 else indices)
 
 
 def check_only(only: Any) -> tuple[int, ...] | None:

@@ -8,6 +8,8 @@ from xdsl.ir import SSAValue
 
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError
+from xegpu.parties import elsewhere
+from xegpu.places import Location
 from xetile.dialect.attributes import TileEncoding
 from xetile.dialect.ops import text, tile_of
 from xetile.distribution import WgMap
@@ -115,6 +117,7 @@ def check_rank(array: Array, rank: int, what: str) -> None:
     """Raise unless ``array`` has ``rank`` dimensions or more."""
     if array.rank < rank:
         example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)"
+        location, parameters = current().location(), Location.of_definition(current().code)
         raise RankError("XT1102", f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
                         f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
-                        current().location())
+                        location, elsewhere(location, [(f"{array.name} is given here", parameters)]))

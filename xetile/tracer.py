@@ -135,8 +135,8 @@ class Tracer:
             raise ShapeError("XT1071",
                              f"this wg_map has {count} subgroups, and the kernel was given {rows} x {columns}",
                              f"drop subgroups=({rows}, {columns}) of the kernel, or make the product of sg_layout "
-                             f"{rows * columns}", self.location(),
-                             elsewhere(self.location(), [("the kernel is defined here", Location.of_definition(self.code))]))
+                             f"{rows * columns}", self.location(), elsewhere(self.location(), [
+                                 ("the kernel is defined here", Location.of_definition(self.code))]))
         self._check_level()
 
     def use_subgroup_axes(self) -> None:
