@@ -17,7 +17,8 @@ Pair = tuple[int, int]
 def _integer_pair(value: object, name: str) -> Pair:
     pair = tuple(value) if isinstance(value, (tuple, list)) else ()
     counts = [operator.index(v) for v in pair if isinstance(v, SupportsIndex) and _is_number(v)]
-    example = (1, value) if type(value) is int and value > 0 else (8, 4)
+    one = value if type(value) is int and value > 0 else 0
+    example = (8, 4) if not one else (1, one) if name == "sg_layout" else (one, one)
     if len(pair) != 2 or len(counts) != 2 or min(counts) <= 0:
         raise ShapeError("XT1151", f"{name} must be two positive integers, not {value!r}",
                          f"give rows and columns, for example {name}={example}")

@@ -149,7 +149,7 @@ def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
 
 def _offsets(offsets: Any) -> str:
     if not isinstance(offsets, (tuple, list)):
-        return _what(offsets)
+        return _what(offsets) if isinstance(offsets, Value) else text_of(offsets)
     return f"{len(offsets)}" if any(isinstance(offset, Value) for offset in offsets) else text_of(offsets)
 
 
