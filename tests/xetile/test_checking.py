@@ -246,3 +246,62 @@ def test_infinite_products() -> None:
     assert "stores what follows from it to C[12, 3]" in said
     assert "acc = xt.tile_mma(a, b, acc)" in said
     products.on("numpy", check={"races", "shared"})[2](a, b, c)
+
+
+@xt.kernel(subgroups=(2, 1))
+def counts(A, C, *, how, barrier=False):
+    group, at = xt.group_id(0), xt.iota((8, 16), 0, xt.index) * 16 + xt.iota((8, 16), 1, xt.index)
+    ones, everywhere = xt.full((8, 16), 1.0, xt.f32), xt.full((8, 16), True, xt.i1)
+    window, single = xt.init_tile(C, (0 if how != "own" else group * 8, 0), (8, 16)), xt.init_tile(C, at)
+    if how == "read before":
+        x = xt.load_tile(window)
+        xt.store_tile(x, xt.init_tile(A, (group * 16 + xt.subgroup_id() * 8, 0), (8, 16)))
+    xt.atomic_rmw_tile("addf", ones, window)
+    xt.atomic_rmw_tile("addf", ones, single if how != "own" else window, *[everywhere] * (how != "own"))
+    if barrier:
+        xt.barrier()
+    if how == "write":
+        with xt.when(group == 1):
+            xt.store_scatter(ones, single, at == 21)
+    if how in ("read", "own"):
+        x = xt.load_tile(window)
+        xt.store_tile(x, xt.init_tile(A, (group * 16 + xt.subgroup_id() * 8, 0), (8, 16)))
+
+
+def test_atomic_updates() -> None:
+    a, c = np.zeros((64, 16), np.float32), np.zeros((32, 16), np.float32)
+    run = counts.on("numpy", check=True)
+    run[4](a, c, how="alone")
+    np.testing.assert_array_equal(c, np.repeat([16.0, 0], (8, 24))[:, None] * np.ones(16))
+    run[4](a, c, how="own", barrier=True)  # each group its own, and its subgroups wait
+    assert "subgroup 0 of work-group (0, 0, 0) reads C[0, 0], which another subgroup has updated atomically since " \
+        "the last barrier" in finding(counts, 4, a, c, how="own")
+    assert "of work-group (1, 0, 0) writes element 21 of C, which other work-groups have updated atomically in the " \
+        "same launch" in finding(counts, 4, a, c, how="write", barrier=True)
+    assert "reads C[0, 0], which other work-groups have updated atomically" in \
+        finding(counts, 4, a, c, how="read", barrier=True)
+    said = finding(counts, 4, a, c, how="read before")
+    assert "updates C[0, 0] atomically, which other work-groups have read in the same launch" in said
+    assert "only atomic updates go together" in said
+    run[1](a, c, how="read", barrier=True)  # one work-group, whose subgroups wait
+    counts.on("numpy", check={"shared", "bounds"})[4](a, c, how="read")
+
+
+@xt.kernel(subgroups=(2, 2))
+def passed_on(A, C, n, *, barrier):
+    slm, me = xt.alloc_slm((3, 16, 32), xt.f32), xt.subgroup_id()
+    for k in xt.range(0, n):  # a ring: what is written now was read a step ago
+        x = xt.load_tile(xt.init_tile(A, (me * 4, k * 32), (4, 32)))
+        xt.store_tile(x, xt.init_tile(slm, (k % 3, me * 4, 0), (4, 32)))
+        if barrier:
+            xt.barrier()
+        y = xt.load_tile(xt.init_tile(slm, (k % 3, 0, me * 8), (16, 8)))
+        xt.store_tile(y, xt.init_tile(C, (0, k * 32 + me * 8), (16, 8)))
+
+
+def test_a_ring_of_buffers() -> None:
+    a, c = whole(16, 160), np.zeros((16, 160), np.float32)
+    passed_on.on("numpy", check=True)[1](a, c, 5, barrier=True)
+    np.testing.assert_array_equal(c, a)
+    assert "reads shared local memory[0, 4, 0], which subgroup 1 has written since the last barrier" in \
+        finding(passed_on, 1, a, c, 5, barrier=False)

@@ -125,10 +125,9 @@ def test_everything_at_once() -> None:
 
 
 def test_parts_of_k_are_added_up() -> None:
-    tiling = choose(4, 30, 8192, 1, xt.f32, xt.TARGETS["pvc"])
-    assert tiling.parts > 1
-    a, b, bias = whole(2, 4, 8192), whole(2, 8192, 30), whole(30)
-    for result in both(xt.matmul, a, b, bias=bias, activation="relu"):
+    assert choose(4, 30, 4096, 2, xt.f32, xt.TARGETS["pvc"], sharing=True).parts > 1
+    a, b, bias = whole(2, 4, 4096), whole(2, 4096, 30), whole(30)
+    for result in both(xt.matmul, a, b, bias=bias, activation="relu", target="pvc"):
         np.testing.assert_array_equal(result, np.maximum(a @ b + bias, 0))
 
 
@@ -179,7 +178,8 @@ def test_weights_of_four_bits(dtype: str, depth: int, group: int, zeros: Any) ->
     ("pvc", xt.f16, 128), ("bmg", xt.bf16, 128), ("pvc", xt.bf16, 32)])
 def test_weights_of_four_bits_are_masked_where_they_lie(target: str, dtype: Any, group: int) -> None:
     require_ocloc()
-    floats, words, tiling = xt.Spec((None, None), dtype), xt.Spec((None, None), xt.u32), int4.tilings(group, xt.TARGETS[target])[1]
+    floats, words = xt.Spec((None, None), dtype), xt.Spec((None, None), xt.u32)
+    tiling = int4.tilings(group, xt.TARGETS[target])[1]
     report = int4.int4_product.lower(floats, words, floats, floats, floats, floats, target=target, BM=tiling.rows,
                                      BN=tiling.columns, sg=tiling.layout, group=group, offset=True, biased=False,
                                      activation=None).report()

@@ -106,8 +106,9 @@ class _Distributor(Rebuilder):
         super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
                           DpasOp: _product, MadOp: _product, PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad,
-                          BroadcastOp: _spread, ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, LoadMadOp: _load_mad,
-                          PrintOp: _diagnostic, AssertOp: _diagnostic, **distribute_blocks.RULES, **scattered.RULES})
+                          BroadcastOp: _spread, ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota,
+                          LoadMadOp: _load_mad, PrintOp: _diagnostic, AssertOp: _diagnostic, **distribute_blocks.RULES,
+                          **scattered.RULES})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:

@@ -17,7 +17,7 @@ from xegpu.origins import array_of
 
 NAMES = {
     "bounds": "loads and stores outside an array",
-    "races": "instances that write one element, or read what another one writes",
+    "races": "instances that write one element, read what another one writes, or do either where another one updates",
     "shared": "shared local memory that is read before it is written, or without a barrier between",
     "numbers": "infinities and NaNs that an operation makes of numbers that were none, and that reach memory",
     "overlap": "an array that is written and overlaps another argument",
