@@ -124,10 +124,9 @@ def test_everything_at_once() -> None:
 
 
 def test_parts_of_k_are_added_up() -> None:
-    tiling = choose(4, 30, 8192, 1, xt.f32, xt.TARGETS["pvc"])
-    assert tiling.parts > 1
-    a, b, bias = whole(2, 4, 8192), whole(2, 8192, 30), whole(30)
-    for result in both(xt.matmul, a, b, bias=bias, activation="relu"):
+    assert choose(4, 30, 4096, 2, xt.f32, xt.TARGETS["pvc"], sharing=True).parts > 1
+    a, b, bias = whole(2, 4, 4096), whole(2, 4096, 30), whole(30)
+    for result in both(xt.matmul, a, b, bias=bias, activation="relu", target="pvc"):
         np.testing.assert_array_equal(result, np.maximum(a @ b + bias, 0))
 
 
