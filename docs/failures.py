@@ -46,14 +46,14 @@ def command(text: str, _argument: str, folder: Path) -> str:
     """A line for the command line, in the folder of the page's files."""
     words = shlex.split(text)
     assert words[0] == "xetile", text
-    with _inside(folder), contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
+    with inside(folder), contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
         assert main(words[1:]) == 1, f"{text}: it does not fail"
     return said.getvalue().rstrip("\n")
 
 
 def by_hand(_text: str, code: str, folder: Path) -> str:
     """What docs/provoked.py does for a code."""
-    with _inside(folder):
+    with inside(folder):
         return _message(provoked.BY_CODE[code])
 
 
@@ -67,6 +67,7 @@ def plain(message: str, folder: Path) -> str:
     message = re.sub(r"(the devices here are ).*", r"\1opencl:cpu:0 (...)", message)
     message = re.sub(r"(xetile-refused-)\w+", r"\1...", message)
     message = re.sub(r"/[\w/.-]*/(?=xetile-refused)", "/tmp/", message)
+    message = re.sub(r"\n  called from .*failures\.py:.*", "", message)
     for name in _devices():
         message = message.replace(name, "THE DEVICE")
     return message
@@ -86,7 +87,8 @@ def _message(act: Callable[[], object]) -> str:
 
 
 @contextlib.contextmanager
-def _inside(folder: Path) -> Iterator[None]:
+def inside(folder: Path) -> Iterator[None]:
+    """The current folder is another one."""
     before = Path.cwd()
     os.chdir(folder)
     try:

@@ -7,7 +7,15 @@ page has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import builtins
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+from xetile import roofline
+from xetile.commands.output import write_bytes
 
 BY_CODE: dict[str, Callable[[], object]] = {}
 
@@ -18,3 +26,35 @@ def provokes(code: str) -> Callable[[Callable[[], object]], Callable[[], object]
         BY_CODE[code] = act
         return act
     return put
+
+
+@contextlib.contextmanager
+def without_module(name: str) -> Iterator[None]:
+    """Imports of a package fail, as they do where it is not installed."""
+    real = builtins.__import__
+
+    def refuse(wanted: str, *rest: Any, **more: Any) -> Any:
+        if wanted.partition(".")[0] == name:
+            raise ImportError(f"No module named {name!r}")
+        return real(wanted, *rest, **more)
+
+    with mock.patch.object(builtins, "__import__", refuse):
+        yield
+
+
+@provokes("XT8003")
+def machine_code_on_a_terminal() -> object:
+    """Standard output is a terminal, as it is for somebody who forgets ``-o``."""
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with contextlib.redirect_stdout(Terminal()):
+        return write_bytes(b"\x7fELF", None)
+
+
+@provokes("XT7162")
+def no_matplotlib() -> object:
+    """matplotlib does not import."""
+    with without_module("matplotlib"):
+        return roofline.plot("roofline.png", [])
