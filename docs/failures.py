@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import os
 import re
 import shlex
@@ -29,8 +30,10 @@ def raises(text: str, _argument: str, folder: Path) -> str:
     """A program, as a file ``kernel.py`` of its own, with NumPy, ml_dtypes and xetile imported."""
     file = folder / "kernel.py"
     file.write_text(text + "\n", encoding="utf-8")
+    linecache.checkcache(str(file))  # a page may have several programs
     namespace = {"xt": xt, "np": np, "ml_dtypes": ml_dtypes, "__name__": "kernel"}
-    return _message(lambda: exec(compile(text, str(file), "exec"), namespace))
+    with inside(folder):
+        return _message(lambda: exec(compile(text, str(file), "exec"), namespace))
 
 
 def reads(text: str, target: str, _folder: Path) -> str:
@@ -67,7 +70,8 @@ def plain(message: str, folder: Path) -> str:
     message = re.sub(r"(the devices here are ).*", r"\1opencl:cpu:0 (...)", message)
     message = re.sub(r"(xetile-refused-)\w+", r"\1...", message)
     message = re.sub(r"/[\w/.-]*/(?=xetile-refused)", "/tmp/", message)
-    message = re.sub(r"\n  called from .*failures\.py:.*", "", message)
+    message = re.sub(r"\n  called from .*(failures|provoked)\.py:.*", "", message)
+    message = re.sub(r"\n  \S*provoked\.py:\d+.*\n.*\n *\^+", "", message)
     for name in _devices():
         message = message.replace(name, "THE DEVICE")
     return message

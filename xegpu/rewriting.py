@@ -24,6 +24,7 @@ from xegpu.dialect.attributes import SourceLocation
 from xegpu.dialect.ops import DpasOp, MadOp, StoreNdOp, UpdateNdOffsetOp, vector
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.errors import ShapeError, XeError, said
+from xegpu.parties import parties, valued
 from xegpu.places import Location
 
 _INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
@@ -312,9 +313,17 @@ class Rebuilder:
             known = self._known[-1][key] = make()
         return known
 
-    def fail(self, code: str, message: str, hint: str = "") -> NoReturn:
-        """Raise an error at the author's line of the operation that is being rewritten."""
-        raise ShapeError(code, message, hint, self.where())
+    def fail(self, code: str, message: str, hint: str = "", /, **others: SSAValue) -> NoReturn:
+        """Raise an error at the author's line of the operation that is being rewritten.
+
+        Args:
+            code: the code of the mistake.
+            message: what is wrong, in one line.
+            hint: what would work.
+            others: the other parties, values of the old function by the names that the message gives them; a note
+                tells where each of them was made.
+        """
+        raise ShapeError(code, message, hint, self.where(), valued(self.where(), others))
 
     def where(self) -> Location | None:
         """The author's line of the operation that is being rewritten."""
@@ -390,7 +399,8 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
         except VerifyException as error:
             place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
             code, message, hint = said(error)
-            raise ShapeError(code, f"{operation.name}: {message}", hint, place) from error
+            notes = parties(operation, error)
+            raise ShapeError(code, f"{operation.name}: {message}", hint, place, notes) from error
 
 
 def _is_like_another(operation: Operation, seen: set[Any]) -> bool:
