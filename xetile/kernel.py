@@ -107,7 +107,7 @@ class BaseKernel:
             subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
             only: with ``"numpy:program"``, the work-groups that run: the first one, two or three of their indices.
             check: with ``"numpy"``, True or the names of the checks that watch the launch: ``"bounds"``, ``"races"``,
-                ``"shared"``, ``"numbers"``, ``"overlap"``; a finding is a :class:`CheckError`.
+                ``"shared"``, ``"numbers"``, ``"integers"``, ``"overlap"``; a finding is a :class:`CheckError`.
 
         Raises:
             TargetError: there is no such target.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from xegpu import parties
@@ -17,7 +18,19 @@ def notes(at: Location, **values: Any) -> list[Note]:
         at: where the error is.
         values: what takes part in it, by the names that the message gives them.
     """
-    arguments = Location.of_definition(current().code)
+    return told(at, [(f"{name} is a {value.describe()}", value) for name, value in values.items()
+                     if hasattr(value, "ssa")])
+
+
+def told(at: Location, values: Iterable[tuple[str, Any]]) -> list[Note]:
+    """A note for each traced value that was made on another line than ``at``.
+
+    Args:
+        at: where the error is.
+        values: what is said of each value, and the value.
+    """
+    tracer = current()
+    arguments, starts = Location.of_definition(tracer.code), tracer.starts
     return parties.elsewhere(at, [
-        (f"{name} is a {value.describe()}, {parties.verb(value.ssa)} here", parties.made_at(value.ssa, arguments))
-        for name, value in values.items() if hasattr(value, "ssa")])
+        (f"{text}, {parties.verb(value.ssa, starts)} here", parties.made_at(value.ssa, arguments, starts))
+        for text, value in values])

@@ -70,6 +70,7 @@ class Tracer:
         self.stage = "xetile"  # what records operations above XeTile says so
         self.entry = Block()
         self.blocks = [self.entry]
+        self.starts: dict[SSAValue, SSAValue] = {}
         self.function = func.FuncOp(name, ([], []), Region(self.entry))
         self.broken: XeError | None = None
         self.condition: object = None  # the xt.when that was recorded last: xt.otherwise goes on from it
@@ -109,7 +110,7 @@ class Tracer:
         try:
             operation.verify_()
         except VerifyException as error:
-            others = parties(operation, error, Location.of_definition(self.code))
+            others = parties(operation, error, Location.of_definition(self.code), self.starts)
             raise ShapeError(*said(error), location, others) from None
         self.blocks[-1].add_op(operation)
         return operation.results[0] if len(operation.results) == 1 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -71,8 +71,10 @@ class Accesses(Judge):
         if shared and not self.in_step:
             return  # who waits for whom at named barriers is not followed
 
+        bare, epoch = replace(machine, values={}), self.epoch  # a region outlives its machine; its vectors must not
+
         def access() -> Access:
-            return self._tile_access(machine, operation, window, span, kind, shared=shared)
+            return self._tile_access(bare, operation, window, span, kind, epoch, shared=shared)
 
         owner = None if self.dealt and _is_held_by_several(tile) else \
             (machine.groups, machine.origin, tile.encoding.wg_map if self.dealt else None)
@@ -81,8 +83,8 @@ class Accesses(Judge):
         if not span.takes(region):
             self.judge(machine, operation, access())
 
-    def _tile_access(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str, *,
-                     shared: bool) -> Access:
+    def _tile_access(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str,
+                     epoch: int, *, shared: bool) -> Access:
         tile, running = tile_of(operation.tile), machine.active
         where, offsets = (window.row, window.column), (*window.lead, window.row, window.column)
 
@@ -94,7 +96,7 @@ class Accesses(Judge):
             memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
 
         still = _still(machine, offsets) if kind == READ else []
-        codes = self._codes(machine, still, tile)
+        codes = self._codes(machine, still, tile, epoch)
         several = bool(still) or (self.dealt and _is_held_by_several(tile))
         active = True if running is None else running[..., None, None]
         return Access(kind, span, shared, codes, several, self.form, look, put, active, lambda at: at,
@@ -144,7 +146,7 @@ class Accesses(Judge):
         tile = tile_of(operation.tile)
         rank = len(tile.blocked_shape())
         mask = active_elements(machine, np.asarray(mask, bool), rank)
-        codes = self._codes(machine, [], tile)
+        codes = self._codes(machine, [], tile, self.epoch)
         if rank == 4:
             codes = codes.max(axis=(-1, -2), keepdims=True)[..., None, None]
         offsets = np.asarray(elements.offsets, np.int64)
@@ -181,7 +183,7 @@ class Accesses(Judge):
         span = self.shadows.find(array, shared=shared)
         return None if span is None or kind not in span.numbers else span
 
-    def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters) -> Array:
+    def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters, epoch: int) -> Array:
         """The number of each instance, ``[batch axes, rows, columns]``.
 
         Along ``still`` axes all instances reach the same elements, and have one number together.
@@ -193,7 +195,7 @@ class Accesses(Judge):
             subgroup: Array | None = np.where(owners < 0, self.form.many - 1, owners)
         else:
             subgroup = None if any(axis > 2 for axis in still) else _behind(np.asarray(machine.subgroup))
-        codes = self.form.of(group, self.epoch, subgroup)
+        codes = self.form.of(group, epoch, subgroup)
         return np.broadcast_to(codes, (*_without(machine.instances, still), *tile.shape))
 
 

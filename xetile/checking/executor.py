@@ -24,6 +24,7 @@ from xegpu.origins import arrays_of
 from xegpu.targets import Target
 from xetile.arguments import Argument
 from xetile.checking.accesses import Accesses
+from xetile.checking.integers import Integers
 from xetile.checking.numbers import Numbers, Product
 from xetile.checking.shadows import READ, UPDATE, WRITE, Codes
 from xetile.dialect.ops import LoadTileOp, StoreTileOp, TileMmaOp
@@ -75,6 +76,8 @@ class CheckedExecutor(NumPyExecutor):
         meanings = {**MEANINGS, **watching(accesses)}
         if "numbers" in self._names:
             meanings |= watching_numbers(Numbers(), meanings)
+        if "integers" in self._names:
+            meanings |= watching_integers(Integers(), meanings, {type(operation) for operation in function.walk()})
         apart.run(function, values, grid, subgroups, meanings, None)
 
 
@@ -137,6 +140,15 @@ def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation],
     return {**{kind: _then(numbers, plain[kind]) for kind in _CALCULATE},
             **{kind: _first(look, plain[kind]) for kind, look in stores.items()},
             TileMmaOp: TakesDelayed(partial(_multiplied, numbers, plain[TileMmaOp]))}
+
+
+def watching_integers(integers: Integers, plain: Meanings,
+                      used: set[type[Operation]]) -> dict[type[Operation], Meaning]:
+    """The meanings of the operations of a kernel, with what follows integers that did not fit."""
+    before: dict[type[Operation], Before] = {
+        StoreTileOp: integers.store, **dict.fromkeys((StoreScatterOp, LoadGatherOp, AtomicRMWTileOp), integers.single)}
+    return {kind: _first(before[kind], plain[kind]) if kind in before else integers.watching(plain[kind])
+            for kind in used & plain.keys()}
 
 
 def _then(numbers: Numbers, meaning: Meaning) -> Meaning:
