@@ -144,7 +144,8 @@ def _turns(places: Array) -> Iterator[Array]:
     yield from np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
 
 
-def block_elements(array: Array | Surfaces, at: Sequence[Any], rows: Array, columns: Array, batch: int) -> tuple[Elements, Array]:
+def block_elements(array: Array | Surfaces, at: Sequence[Any], rows: Array, columns: Array,
+                   batch: int) -> tuple[Elements, Array]:
     """Elements of an array at a place plus ``rows`` and ``columns``, and which of them lie inside it.
 
     Args:
