@@ -24,7 +24,8 @@ from codegen.fragments import Fragment
 from codegen.interpreter import BATCH, Machine, Meanings
 from xegpu.control_flow import place
 from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp, printf_format
-from xegpu.errors import CheckError, Location
+from xegpu.errors import CheckError
+from xegpu.places import Location
 
 FLAGS = 8
 """32-bit words of the buffer: the assertion's number from 1, its group, its subgroup, row and column, one to spare."""
@@ -42,7 +43,8 @@ class Assertion:
         """The error for an instance, and an element."""
         element = f", element [{row}, {column}]" if self.of_elements else ""
         where = ", ".join(map(str, group))
-        return CheckError(f"assertion failed: {self.message}: work-group ({where}), subgroup {subgroup}{element}",
+        return CheckError("XT1710",
+                          f"assertion failed: {self.message}: work-group ({where}), subgroup {subgroup}{element}",
                           "look at the values there: xt.device_print, or .on(\"numpy:program\") and breakpoint()",
                           self.location)
 

@@ -1,4 +1,4 @@
-"""Runs the code of README.md and of the pages in this folder, and brings what they show of the program up to date.
+"""Runs the code of README.md, of the pages here and of the catalogue of errors; brings up to date what they show.
 
     python docs/update.py            # rewrite what has changed
     python docs/update.py --check    # say what would change
@@ -9,6 +9,11 @@ HTML comments on the lines before it:
 
     <!-- output -->            what the python block above printed
     <!-- raises -->            a python block that raises an XeError; it runs as a file of its own, kernel.py
+    <!-- reads: TARGET -->     MLIR that raises an XeError while it is read, or, if a target is named, emitted for it
+    <!-- command -->           a line for the command line, which ends in an error
+    <!-- provoked -->          an error of the catalogue that takes more than a few lines to make: provoked.py makes it
+    <!-- run -->               a python block that makes files for the commands below
+    <!-- file: NAME -->        a block that commands below find as a file of that name
     <!-- message -->           the message of the error above
     <!-- stage: NAME -->       a stage of the page's ``lowered``, shortened; ``opencl`` is the emitted text.
                                Words behind the name pick the lines that hold one of them
@@ -34,16 +39,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import xetile as xt
 from codegen.devices import find_queue
 from codegen.offline import find_ocloc
 from xegpu.dtypes import BY_NAME
+from xetile import catalogue
+
+sys.path.insert(0, str(Path(__file__).parent))
+from failures import FAILING, inside, plain
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+CATALOGUE = tuple(sorted((ROOT / "xetile" / "catalogue").glob("XT*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *CATALOGUE)
 _MARK = re.compile(r"<!-- (\w+)(?:: ([^>]*?))? -->\s*$")
 
 
@@ -90,6 +99,9 @@ def blocks_of(lines: list[str]) -> Iterator[Block]:
         line = lines[position]
         if mark := _MARK.match(line):
             marks[mark[1]] = mark[2] or ""
+            if "provoked" in marks:
+                yield Block(position + 2, "provoked", marks, [])
+                marks = {}
         elif line.startswith("```") or ("table" in marks and line.startswith("|")):
             fenced = line.startswith("```")
             start = position + fenced
@@ -106,22 +118,23 @@ def blocks_of(lines: list[str]) -> Iterator[Block]:
 def refresh(page: Path) -> Refreshed:
     """Run a page and give it with everything that the program prints as it prints it now."""
     lines = page.read_text(encoding="utf-8").splitlines()
-    run = _Run(page)
     new: list[str] = []
     copied = 0
-    for block in blocks_of(lines):
-        start = block.line - 1
-        new += lines[copied:start]
-        new += run.content(block)
-        copied = start + len(block.lines)
+    with tempfile.TemporaryDirectory() as folder:
+        run = _Run(page, Path(folder))
+        for block in blocks_of(lines):
+            start = block.line - 1
+            new += lines[copied:start]
+            new += run.content(block)
+            copied = start + len(block.lines)
     return Refreshed("\n".join(new + lines[copied:]) + "\n", run.left_out)
 
 
 class _Run:
     """One page, being run."""
 
-    def __init__(self, page: Path) -> None:
-        self.page, self.left_out = page, []
+    def __init__(self, page: Path, folder: Path) -> None:
+        self.page, self.folder, self.left_out = page, folder, []
         self.namespace: dict[str, Any] = {"__name__": page.stem}
         self.shown: list[str] | None = None
 
@@ -132,10 +145,20 @@ class _Run:
                 self.left_out.append(f"{self.page.name}:{block.line}: {reason}")
                 self.shown = None
                 return block.lines
-        if block.language == "python":
-            run = self._raised if "raises" in block.marks else self._printed
+        if "file" in block.marks:
+            (self.folder / block.marks["file"]).write_text(block.text + "\n", encoding="utf-8")
+            return block.lines
+        if "run" in block.marks:
+            with inside(self.folder):
+                self._printed(block)
+            return block.lines
+        if kind := next((kind for kind in FAILING if kind in block.marks), None):
             with without_ocloc() if "without" in block.marks else contextlib.nullcontext():
-                self.shown = run(block).splitlines()
+                self.shown = self._failed(kind, block).splitlines()
+            return block.lines
+        if block.language == "python":
+            with without_ocloc() if "without" in block.marks else contextlib.nullcontext():
+                self.shown = self._printed(block).splitlines()
             return block.lines
         if "output" in block.marks or "message" in block.marks:
             return block.lines if self.shown is None else self.shown
@@ -153,17 +176,15 @@ class _Run:
             exec(code, self.namespace)
         return out.getvalue().rstrip("\n")
 
-    def _raised(self, block: Block) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "kernel.py"
-            file.write_text(block.text + "\n", encoding="utf-8")
-            namespace = {"xt": xt, "np": np, "ml_dtypes": ml_dtypes, "__name__": "kernel"}
-            try:
-                exec(compile(block.text, str(file), "exec"), namespace)
-            except xt.XeError as error:
-                message = f"{type(error).__name__}: {error}".replace(folder + "/", "")
-                return re.sub(r"(the devices here are ).*", r"\1opencl:cpu:0 (...)", message)
-        raise AssertionError(f"{self.page.name}:{block.line}: this block raises no XeError")
+    def _failed(self, kind: str, block: Block) -> str:
+        argument = self.page.stem if kind == "provoked" else block.marks[kind]
+        try:
+            message = plain(FAILING[kind](block.text, argument, self.folder), self.folder)
+        except AssertionError as wrong:
+            raise AssertionError(f"{self.page.name}:{block.line}: {wrong}") from None
+        if self.page.parent.name == "catalogue" and f"[{self.page.stem}]" not in message.partition("\n")[0]:
+            raise AssertionError(f"{self.page.name}:{block.line}: this is another error: {message}")
+        return message
 
 
 @contextlib.contextmanager
@@ -306,7 +327,29 @@ def _run_one(types: list[Any], where: str, target: str, constants: dict[str, Any
     return "yes" if np.array_equal(c.astype(np.float64), expected) else "WRONG"
 
 
-TABLES: dict[str, Callable[[], list[str]]] = {"targets": targets, "runs": runs}
+def written_catalogue() -> dict[Path, str]:
+    """The pages of docs/errors, one for each area, made from the catalogue."""
+    written = {}
+    for digit, (name, title) in catalogue.AREAS.items():
+        own = [page for page in catalogue.pages() if page.area == digit]
+        parts = [f"# {title}\n", "Made from the pages in `xetile/catalogue` by `docs/update.py`.\n",
+                 *(f"## {page.code}: {page.title}\n\n{page.body}" for page in own)]
+        written[ROOT / "docs" / "errors" / f"{name}.md"] = "\n".join(parts)
+    return written
+
+
+def codes() -> list[str]:
+    """Every error, with a link to its page."""
+    return _table(["code", "error"], [[f"[{page.code}](errors/{catalogue.AREAS[page.area][0]}.md"
+                                       f"#{_anchor(f'{page.code}: {page.title}')})", page.title]
+                                      for page in catalogue.pages()])
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {"targets": targets, "runs": runs, "codes": codes}
 
 
 def difference(old: str, new: str, name: str) -> str:
@@ -330,6 +373,13 @@ def main() -> None:
         else:
             page.write_text(new.text, encoding="utf-8")
             print(f"updated {page.name}")
+    for page, text in written_catalogue().items() if not names else []:
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            stale = True
+            print(f"{'differs' if '--check' in sys.argv else 'updated'}: {page.name}")
+            if "--check" not in sys.argv:
+                page.parent.mkdir(exist_ok=True)
+                page.write_text(text, encoding="utf-8")
     if stale and "--check" in sys.argv:
         raise SystemExit(1)
 

@@ -1,144 +1,67 @@
-"""Errors that point at the author's source line.
+"""Errors with a stable code that point at the author's source line.
 
-Every failure that an author can cause is an :class:`XeError`. It carries a :class:`Location` (where, in the
-author's own file), one line that says what is wrong, and one that says what would work.
+Every failure that an author can cause is an :class:`XeError`. It carries a code (``XT2104``), whose page in
+``xetile/catalogue`` explains it, one line that says what is wrong, a :class:`~xegpu.places.Location` (where, in the
+author's own file), notes on the other parties (where the operand that does not fit was made), and one line that says
+what would work. What an operation's own verifier finds is an :class:`Invalid`, what a parser finds is a
+:func:`misread`; whoever knows the place makes an XeError of them.
 """
 
 from __future__ import annotations
 
-import linecache
 import re
-import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from typing import Any, NoReturn
 
-_DECORATORS = 100  # lines that decorators may take above a function
-_STATEMENT = re.compile(r"(?:if|elif|while|for\b.+?\bin)\s+(.+?)\s*:\s*(?:#.*)?$")
+from xdsl.utils.exceptions import ParseError, VerifyException
 
+from xegpu.places import Location
 
-@dataclass(frozen=True)
-class Position:
-    """A range of columns on one line of a file. Lines count from 1, columns from 0; ``end`` is exclusive."""
-
-    file: str
-    line: int
-    column: int = 0
-    end: int | None = None
-    function: str = ""
+UNDECLARED = "XT2001"
+"""The code of what xDSL finds by itself: an operation that is not as its declaration says."""
+UNREADABLE = "XT2002"
+"""The code of what xDSL's parser finds by itself: a text that is no MLIR."""
+BUG = "this is a mistake of xetile, and not yours: please report it with the kernel"
+"""The hint of an error that no author is known to be able to cause."""
+_CODE = re.compile(r"XT\d{4}")
 
 
 @dataclass(frozen=True)
-class Location:
-    """Where the author wrote something: a chain of (code, instruction), the innermost first.
+class Note:
+    """Another party to an error: what it is, and where it comes from."""
 
-    Columns are worked out only when the location is printed, so that keeping one for each operation is cheap.
-    """
-
-    chain: tuple[tuple[CodeType, int], ...] = ()
-    fixed: Position | None = None
-    source: str | None = None
-
-    @classmethod
-    def of_frame(cls, frame: FrameType | None, stop: CodeType | None = None) -> Location:
-        """The location of ``frame``, with its callers up to and including the frame that runs ``stop``."""
-        chain: list[tuple[CodeType, int]] = []
-        while frame is not None:
-            chain.append((frame.f_code, frame.f_lasti))
-            if stop is None or frame.f_code is stop:
-                break
-            frame = frame.f_back
-        return cls(tuple(chain))
-
-    @classmethod
-    def at(cls, file: str, line: int, column: int = 0, end: int | None = None, source: str | None = None) -> Location:
-        """A location in a text; ``source`` is the whole text if it is in no file."""
-        return cls((), Position(file, line, column, end), source)
-
-    @classmethod
-    def of_caller(cls, inside: tuple[str, ...]) -> Location:
-        """Where the code outside the packages ``inside`` called into them."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in inside:
-            frame = frame.f_back
-        return cls.of_frame(frame) if frame is None else cls(((frame.f_code, frame.f_lasti),))
-
-    @classmethod
-    def of_definition(cls, code: CodeType) -> Location:
-        """The name of a function where it is defined, below its decorators."""
-        for line in range(code.co_firstlineno, code.co_firstlineno + _DECORATORS):
-            text = linecache.getline(code.co_filename, line)
-            if found := re.match(rf"\s*(?:async\s+)?def\s+({re.escape(code.co_name)})\b", text):
-                start, end = (len(text[:found.start(1)].encode()), len(text[:found.end(1)].encode()))
-                return cls.at(code.co_filename, line, start, end)
-        return cls.at(code.co_filename, code.co_firstlineno)
-
-    @property
-    def positions(self) -> list[Position]:
-        """Every position of the chain, the innermost first."""
-        if self.fixed is not None:
-            return [self.fixed]
-        return [_position(code, instruction) for code, instruction in self.chain]
-
-    @property
-    def line(self) -> int:
-        """The line number of the innermost position, 0 if nothing is known."""
-        positions = self.positions
-        return positions[0].line if positions else 0
+    text: str
+    location: Location
 
     def render(self) -> str:
-        """The source line with a caret under the column range, then the lines that called it."""
-        positions = self.positions
-        if not positions:
-            return ""
-        lines = [*_excerpt(positions[0], self.source)]
-        for caller in positions[1:]:
-            lines.append(f"  called from {caller.file}:{caller.line}, in {caller.function}")
-        return "\n".join(lines)
-
-
-def _position(code: CodeType, instruction: int) -> Position:
-    name = code.co_name
-    positions = code.co_positions()
-    found = next((p for i, p in enumerate(positions) if i == max(instruction, 0) // 2), None)
-    if found is None or found[0] is None:
-        return Position(code.co_filename, code.co_firstlineno, function=name)
-    line, last, column, end = found
-    return Position(code.co_filename, line or 0, column or 0, end if last == line else None, name)
-
-
-def _excerpt(position: Position, source: str | None) -> list[str]:
-    head = f"  {position.file}:{position.line}" + (f", in {position.function}" if position.function else "")
-    if source is None:
-        text = linecache.getline(position.file, position.line).rstrip("\n")
-    else:
-        lines = source.splitlines()
-        text = lines[position.line - 1] if 0 < position.line <= len(lines) else ""
-    if not text.strip():
-        return [head]
-    column = len(text.encode()[: position.column].decode(errors="ignore"))
-    end = len(text) if position.end is None else len(text.encode()[: position.end].decode(errors="ignore"))
-    indent = len(text) - len(text.lstrip())
-    if position.end is None and (head_of := _STATEMENT.match(text, column)):
-        column, end = head_of.span(1)  # before Python 3.12 a branch or a loop counts as its whole statement
-    column = max(column, indent)
-    caret = " " * (column - indent) + "^" * max(end - column, 1)
-    return [head, f"    {text.strip()}", f"    {caret}"]
+        """The text, then the line as :meth:`Location.render` shows it."""
+        lines = self.location.render(callers=False).splitlines()
+        return "\n".join([f"  note: {self.text}", *(f"  {line}" for line in lines)])
 
 
 class XeError(Exception):
     """Something that the author can mend.
 
     Args:
+        code: the code of the mistake, as in ``"XT2104"``; its page is ``xetile/catalogue/XT2104.md``.
         message: what is wrong, in one line, with the shapes and types involved.
         hint: what would work.
         location: where the author wrote it; filled in later by :meth:`at` if it is not known here.
+        notes: the other parties to it.
+
+    Raises:
+        TypeError: ``code`` is no code.
     """
 
-    def __init__(self, message: str, hint: str = "", location: Location | None = None) -> None:
+    def __init__(self, code: str, message: str, hint: str = "", location: Location | None = None,
+                 notes: Iterable[Note] = ()) -> None:
         super().__init__(message)
+        self.code = checked(code)
         self.message = message
         self.hint = hint
         self.location = location
+        self.notes = list(notes)
         self._launched = False
 
     def at(self, location: Location | None) -> XeError:
@@ -157,9 +80,10 @@ class XeError(Exception):
         return self
 
     def __str__(self) -> str:
-        parts = [self.message]
+        parts = [f"[{self.code}] {self.message}"]
         if self.location is not None and (excerpt := self.location.render()):
             parts.append(excerpt)
+        parts += [note.render() for note in self.notes]
         if self.hint:
             parts.append(f"  help: {self.hint}")
         return "\n".join(parts)
@@ -196,8 +120,9 @@ class DeviceError(XeError, RuntimeError):
 class ToolError(XeError, RuntimeError):
     """A compiler that is missing, or that failed; ``log`` is what it printed."""
 
-    def __init__(self, message: str, hint: str = "", location: Location | None = None, log: str = "") -> None:
-        super().__init__(message, hint, location)
+    def __init__(self, code: str, message: str, hint: str = "", location: Location | None = None,
+                 log: str = "") -> None:
+        super().__init__(code, message, hint, location)
         self.log = log
 
 
@@ -207,3 +132,67 @@ class CheckError(XeError, AssertionError):
 
 class TextError(XeError, ValueError):
     """MLIR text that does not parse or does not verify."""
+
+
+class Invalid(VerifyException):
+    """What the verifier of an operation or attribute finds. It knows no place; :func:`said` takes it apart.
+
+    Args:
+        code: the code of the mistake.
+        text: what is wrong; behind a line break, what would work.
+        alone: whether nothing but the operation's own attributes is party to it; else notes tell where the operands
+            come from.
+    """
+
+    def __init__(self, code: str, text: str, alone: bool = False) -> None:
+        super().__init__(text)
+        self.code = checked(code)
+        self.alone = alone
+
+    @classmethod
+    def of(cls, error: XeError) -> Invalid:
+        """What another check says, as the finding of a verifier."""
+        return cls(error.code, f"{error.message}\n{error.hint}" if error.hint else error.message)
+
+
+def checked(code: str) -> str:
+    """``code``, if it is one.
+
+    Raises:
+        TypeError: it is none, which is a mistake of this package and not of an author.
+    """
+    if not _CODE.fullmatch(code):
+        raise TypeError(f"{code!r} is no error code")
+    return code
+
+
+def misread(parser: Any, code: str, text: str, at: Any = None, end: Any = None) -> NoReturn:
+    """Raise what a parser finds wrong.
+
+    Args:
+        parser: xDSL's parser, which stands at the mistake.
+        code: the code of the mistake.
+        text: what is wrong; behind a line break, what would work.
+        at: where, a span or a position of the parser's; by default where it stands.
+        end: the position behind it, if ``at`` is a position.
+
+    Raises:
+        ParseError: always.
+    """
+    try:
+        parser.raise_error(text, at, end)
+    except ParseError as error:
+        error.code = checked(code)  # type: ignore[attr-defined]
+        raise
+    raise AssertionError("a parser's raise_error raises")
+
+
+def said(error: Exception, otherwise: str = UNDECLARED) -> tuple[str, str, str]:
+    """The code of what a verifier or a parser found, what is wrong, and what would work.
+
+    Args:
+        error: a VerifyException or a ParseError.
+        otherwise: the code of an error that has none, as those of xDSL itself.
+    """
+    message, _, hint = str(getattr(error, "msg", error)).strip().partition("\n")
+    return getattr(error, "code", otherwise), message, hint

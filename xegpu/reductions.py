@@ -45,7 +45,8 @@ def kind_of(name: str, dtype: DType) -> str:
     kind = short.get(name, name)
     if kind not in known:
         names = (*known, *(alias for alias, full in short.items() if full in known))
-        raise ElementTypeError(f"{dtype} has no reduction {name!r}", f"use one of: {', '.join(names)}" if names else
+        raise ElementTypeError("XT0000",
+                               f"{dtype} has no reduction {name!r}", f"use one of: {', '.join(names)}" if names else
                                "convert the vector to another element type first")
     return kind
 

@@ -23,7 +23,9 @@ from xegpu.control_flow import check_branches
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dialect.ops import DpasOp, MadOp, StoreNdOp, UpdateNdOffsetOp, vector
 from xegpu.dialect.vectors import ExtractStridedSliceOp
-from xegpu.errors import Location, ShapeError, XeError
+from xegpu.errors import ShapeError, XeError, said
+from xegpu.parties import parties, valued
+from xegpu.places import Location
 
 _INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
@@ -82,7 +84,8 @@ class Rebuilder:
         What one branch yields must have the form of what the other does.
         """
         if parts.form != like.form:
-            self.fail(f"a loop or a condition has a value as {like.form} before and as {parts.form} after its body")
+            self.fail("XT0000",
+                      f"a loop or a condition has a value as {like.form} before and as {parts.form} after its body")
         return parts
 
     def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
@@ -150,7 +153,7 @@ class Rebuilder:
         operands = [self.get(operand) for operand in operation.operands]
         widest = max(operands, key=lambda parts: len(parts.values))
         if any(len(parts.values) not in (1, len(widest.values)) for parts in operands):
-            self.fail(f"the operands of {operation.name} are cut up differently")
+            self.fail("XT0000", f"the operands of {operation.name} are cut up differently")
         results = []
         for position, part in enumerate(widest.values):
             chosen = [p.values[position] if len(p.values) > 1 else p.values[0] for p in operands]
@@ -222,7 +225,8 @@ class Rebuilder:
         values, types = ([value for parts in group for value in parts.values] for group in (matched, like))
         for value, other in zip(values, types, strict=True):
             if value.type != other.type:
-                self.fail(f"a value is {other.type} before the body of a loop or condition and {value.type} after it",
+                self.fail("XT0000",
+                          f"a value is {other.type} before the body of a loop or condition and {value.type} after it",
                           "a tile may go to another array only where both are stored in the same order: pass a "
                           "contiguous copy of one")
         block.add_op(scf.YieldOp(*values))
@@ -309,9 +313,17 @@ class Rebuilder:
             known = self._known[-1][key] = make()
         return known
 
-    def fail(self, message: str, hint: str = "") -> NoReturn:
-        """Raise an error at the author's line of the operation that is being rewritten."""
-        raise ShapeError(message, hint, self.where())
+    def fail(self, code: str, message: str, hint: str = "", /, **others: SSAValue) -> NoReturn:
+        """Raise an error at the author's line of the operation that is being rewritten.
+
+        Args:
+            code: the code of the mistake.
+            message: what is wrong, in one line.
+            hint: what would work.
+            others: the other parties, values of the old function by the names that the message gives them; a note
+                tells where each of them was made.
+        """
+        raise ShapeError(code, message, hint, self.where(), valued(self.where(), others))
 
     def where(self) -> Location | None:
         """The author's line of the operation that is being rewritten."""
@@ -386,8 +398,9 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
                 check_branches(operation)
         except VerifyException as error:
             place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
-            message, _, hint = str(error).partition("\n")
-            raise ShapeError(f"{operation.name}: {message}", hint, place) from error
+            code, message, hint = said(error)
+            notes = parties(operation, error)
+            raise ShapeError(code, f"{operation.name}: {message}", hint, place, notes) from error
 
 
 def _is_like_another(operation: Operation, seen: set[Any]) -> bool:

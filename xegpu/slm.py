@@ -10,14 +10,13 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, NoneAttr, i64
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.descriptions import geometry
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, desc_of
 from xegpu.dialect.scattered import CreateTdescOp
 from xegpu.dtypes import of_mlir
-from xegpu.errors import ShapeError, TargetError
+from xegpu.errors import Invalid, ShapeError, TargetError
 from xegpu.memrefs import is_shared, static_form
 from xegpu.origins import array_of, makings
 from xegpu.panels import Panels
@@ -33,8 +32,8 @@ def verify_memory(operation: Operation) -> None:
     if isinstance(operation, func.FuncOp):
         for argument in operation.body.block.args if operation.body.blocks else ():
             if is_shared(argument.type):
-                raise VerifyException(f"an argument cannot lie in shared local memory, as {argument.type} does\n"
-                                      "allocate it in the kernel: memref.alloc() : memref<...>")
+                raise Invalid("XT0000", f"an argument cannot lie in shared local memory, as {argument.type} does\n"
+                              "allocate it in the kernel: memref.alloc() : memref<...>")
     if isinstance(operation, AllocOp):
         _verify_allocation(operation)
 
@@ -43,14 +42,14 @@ def _verify_allocation(operation: AllocOp) -> None:
     type_, above = operation.memref.type, operation.parent_op()
     assert isinstance(type_, MemRefType)
     if not is_shared(type_):
-        raise VerifyException(f"a kernel allocates shared local memory only, and {type_} is not\n"
-                              "give it the memory space 3, as in memref<256x32xbf16, 3>")
+        raise Invalid("XT0000", f"a kernel allocates shared local memory only, and {type_} is not\n"
+                      "give it the memory space 3, as in memref<256x32xbf16, 3>")
     if static_form(type_) is None or not isinstance(type_.layout, NoneAttr):
-        raise VerifyException(f"the shape of {type_} is not static and row-major\n"
-                              "shared local memory is allocated when the kernel is compiled")
+        raise Invalid("XT0000", f"the shape of {type_} is not static and row-major\n"
+                      "shared local memory is allocated when the kernel is compiled")
     if above is not None and above.name not in ("func.func", "gpu.func"):
-        raise VerifyException("shared local memory is allocated at the head of a kernel, not in a loop or a branch\n"
-                              "move it out: it is one array however often the loop runs")
+        raise Invalid("XT0000", "shared local memory is allocated at the head of a kernel, not in a loop or a branch\n"
+                      "move it out: it is one array however often the loop runs")
 
 
 def allocations(function: func.FuncOp) -> list[AllocOp]:
@@ -76,7 +75,8 @@ def check_bytes(function: func.FuncOp, target: Target) -> None:
         total += bytes_of(operation)
         if total > target.slm:
             place = operation.location
-            raise TargetError(f"this makes {total} bytes of shared local memory, and a work-group of {target.name} can "
+            raise TargetError("XT0000",
+                              f"this makes {total} bytes of shared local memory, and a work-group of {target.name} can "
                               f"count on {target.slm}", "make the arrays smaller: fewer stages, or smaller tiles",
                               place.data if isinstance(place, SourceLocation) else None)  # type: ignore[unreachable]
 
@@ -160,6 +160,7 @@ def check_webs(function: func.FuncOp, webs: Webs) -> None:
         others = _made_of(webs, operation.result)
         if len({other.type for other in others}) > 1 or (len(others) > 1 and geometry(operation) == "other"):
             place = operation.location
-            raise ShapeError("a tile is carried from one array in shared local memory to another of other shape",
+            raise ShapeError("XT0000",
+                             "a tile is carried from one array in shared local memory to another of other shape",
                              "make one array with a dimension more, and choose its matrix by an offset",
                              place.data if isinstance(place, SourceLocation) else None)  # type: ignore[unreachable]

@@ -54,7 +54,8 @@ def settle(function: func.FuncOp) -> None:
     if isinstance(said, IntegerAttr):
         size = said.value.data
         if wrong := next((pair for pair in mapped if size % pair[1].lanes), None):
-            _refuse(wrong[0], f"{spelled(wrong[1])} has {wrong[1].lanes} lanes, of which a subgroup of {size} is no "
+            _refuse(wrong[0], "XT0000",
+                    f"{spelled(wrong[1])} has {wrong[1].lanes} lanes, of which a subgroup of {size} is no "
                               "multiple", f"make wi_layout[0] x wi_layout[1] equal to {size}")
     else:
         size = _agreed(mapped)
@@ -63,9 +64,10 @@ def settle(function: func.FuncOp) -> None:
     _check_fragments(function)
 
 
-def _refuse(operation: Operation, message: str, hint: str) -> NoReturn:
+def _refuse(operation: Operation, code: str, message: str, hint: str) -> NoReturn:
     place = operation.location
-    raise TextError(f"{operation.name}: {message}", hint, place.data if isinstance(place, SourceLocation) else None)
+    raise TextError(code, f"{operation.name}: {message}", hint,
+                    place.data if isinstance(place, SourceLocation) else None)
 
 
 def _maps(operation: Operation) -> Iterator[LaneMap]:
@@ -81,11 +83,12 @@ def _agreed(mapped: list[tuple[Operation, LaneMap]]) -> int:
     """The lanes that all maps have."""
     (first, lanes), size = mapped[0], mapped[0][1].lanes
     if size not in ENGINES:
-        _refuse(first, f"{spelled(lanes)} has {size} lanes, as no target's subgroups",
+        _refuse(first, "XT0000", f"{spelled(lanes)} has {size} lanes, as no target's subgroups",
                 "make wi_layout[0] x wi_layout[1] 16, or 8 for dg2 and arl")
     for operation, other in mapped:
         if other.lanes != size:
-            _refuse(operation, f"{spelled(other)} has {other.lanes} lanes, and the first map of the kernel {size}",
+            _refuse(operation, "XT0000",
+                    f"{spelled(other)} has {other.lanes} lanes, and the first map of the kernel {size}",
                     f"make wi_layout[0] x wi_layout[1] equal to {size}, the lanes of a subgroup, everywhere")
     return size
 
@@ -93,12 +96,13 @@ def _agreed(mapped: list[tuple[Operation, LaneMap]]) -> int:
 def _check_all_have_maps(function: func.FuncOp, size: int) -> None:
     for operation in function.walk():
         if isinstance(operation, (CreateNdTdescOp, CreateTdescOp)) and desc_of(operation.result).sg_map is None:
-            _refuse(operation, "the descriptor has no sg_map, and others of this kernel have one",
+            _refuse(operation, "XT0000", "the descriptor has no sg_map, and others of this kernel have one",
                     f"add one of {size} lanes here: a kernel is written for lanes, or for whole subgroups")
         if isinstance(operation, DpasOp) and operation.maps is None:
             bits = of_mlir(operation.a.type.element_type).bits  # type: ignore[attr-defined]
             needed = zip(MAP_NAMES, needed_by_dpas(size, bits), strict=True)
-            _refuse(operation, "fragments of a lane are multiplied, and nothing says how they lie over the lanes",
+            _refuse(operation, "XT0000",
+                    "fragments of a lane are multiplied, and nothing says how they lie over the lanes",
                     f"add {', '.join(f'{name} = #xegpu.{spelled(lanes)}' for name, lanes in needed)}")
 
 
@@ -123,7 +127,7 @@ def _check_fragments(function: func.FuncOp) -> None:
 
 def _check_fragment(operation: Operation, lies: LaneMap | None, needed: LaneMap, says: str) -> None:
     if lies is not None and lies != needed:
-        _refuse(operation, f"this fragment lies in {spelled(lies)}, and {says} {spelled(needed)}",
+        _refuse(operation, "XT0000", f"this fragment lies in {spelled(lies)}, and {says} {spelled(needed)}",
                 "load it through a descriptor with that map, or put an xegpu.convert_layout between")
 
 

@@ -48,7 +48,7 @@ def memory_of(base: Any, shape: Any, strides: Any, dtype: Any) -> Memory:
     if isinstance(base, Scalar):
         return _at_address(base, shape, strides, dtype)
     what = f"a {base.describe()}" if isinstance(base, Value) else f"{type(base).__name__} {_short(base)}"
-    raise ElementTypeError(f"init_tile takes an array argument of the kernel, not {what}",
+    raise ElementTypeError("XT0000", f"init_tile takes an array argument of the kernel, not {what}",
                            "pass the array itself, or an address as a run-time argument: numpy.uint64(address)",
                            current().location())
 
@@ -61,7 +61,8 @@ def _short(value: Any) -> str:
 def _of_array(base: Array, shape: Any, strides: Any, dtype: Any) -> Memory:
     check_rank(base, 2, "init_tile")
     if dtype is not None:
-        raise ElementTypeError(f"init_tile takes a dtype with an address only, and {base.name} is an array of "
+        raise ElementTypeError("XT0000",
+                               f"init_tile takes a dtype with an address only, and {base.name} is an array of "
                                f"{base.dtype}", "drop it; to read the array as another type of the same size, use "
                                "xt.view(array, dtype)", current().location())
     if shape is None and strides is None:
@@ -84,7 +85,7 @@ def _dynamic(base: Array) -> SSAValue:
 def _at_address(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
     location = current().location()
     if base.dtype not in (dtypes.i64, dtypes.u64):
-        raise ElementTypeError(f"an address is a number of type i64 or u64, not a {base.describe()}",
+        raise ElementTypeError("XT0000", f"an address is a number of type i64 or u64, not a {base.describe()}",
                                "pass numpy.uint64(address) as a run-time argument", location)
     missing = [name for name, value in (("base_shape", shape), ("base_strides", strides), ("dtype", dtype))
                if value is None]
@@ -92,7 +93,8 @@ def _at_address(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
         example = {"base_shape": "base_shape=(rows, columns)", "base_strides": "base_strides=(pitch, 1), in elements",
                    "dtype": "dtype=xt.bf16"}
         error = ElementTypeError if missing == ["dtype"] else RankError
-        raise error(f"a tile at an address needs {' and '.join(missing)}: an address says nothing of what is there",
+        raise error("XT0000",
+                    f"a tile at an address needs {' and '.join(missing)}: an address says nothing of what is there",
                     f"add {', '.join(example[name] for name in missing)}", location)
     try:
         element = dtypes.of(dtype)
@@ -106,10 +108,11 @@ def _numbers(shape: Any, strides: Any, rank: int, why: str) -> tuple[list[SSAVal
     """Sizes and strides, Python integers or run-time indices, as SSA values."""
     for name, given, other in (("base_shape", shape, "base_strides"), ("base_strides", strides, "base_shape")):
         if given is None:
-            raise RankError(f"init_tile has {other} and no {name}", f"add {name}, {_counted(rank)}, in elements",
+            raise RankError("XT0000",
+                            f"init_tile has {other} and no {name}", f"add {name}, {_counted(rank)}, in elements",
                             current().location())
         if not isinstance(given, (tuple, list)) or len(given) != rank:
-            raise RankError(f"{name} is {_short(given)}, and {why}", f"give {_counted(rank)}, in elements",
+            raise RankError("XT0000", f"{name} is {_short(given)}, and {why}", f"give {_counted(rank)}, in elements",
                             current().location())
     return [scalar(size) for size in shape], [scalar(stride) for stride in strides]
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
-from xegpu.errors import DeviceError, ElementTypeError, Location, ShapeError, XeError
+from xegpu.errors import DeviceError, ElementTypeError, ShapeError, XeError
+from xegpu.places import Location
 
 Sizes = tuple[int | None, ...]
 _PACKAGES = ("xetile", "codegen", "xegpu")
@@ -41,7 +42,7 @@ class Spec:
             self.dtype = dtypes.whole(dtypes.of(dtype))
             self.strides = _row_major(self.shape) if strides is None else _sizes(strides, "strides")
             if len(self.strides) != len(self.shape):
-                raise ShapeError(f"{len(self.strides)} strides for {len(self.shape)} dimensions",
+                raise ShapeError("XT0000", f"{len(self.strides)} strides for {len(self.shape)} dimensions",
                                  f"give one a dimension, or none: row-major ones are {_row_major(self.shape)}")
 
     def __repr__(self) -> str:
@@ -50,7 +51,7 @@ class Spec:
 
 def _sizes(values: Any, name: str) -> Sizes:
     if not isinstance(values, (tuple, list)) or not all(value is None or _is_integer(value) for value in values):
-        raise ShapeError(f"the {name} of a Spec is a tuple of integers and None, not {values!r}",
+        raise ShapeError("XT0000", f"the {name} of a Spec is a tuple of integers and None, not {values!r}",
                          "for example xt.Spec((None, 1024), xt.bf16)")
     return tuple(None if value is None else int(value) for value in values)
 
@@ -86,7 +87,7 @@ def check_view(name: str, held: DType, wanted: DType) -> None:
     """
     if held.bits != wanted.bits:
         fitting = [str(dtype) for dtype in dtypes.ALL if dtype.bits == held.bits and dtype is not dtypes.index]
-        raise ElementTypeError(f"{name} holds {held} of {held.bits} bits, and {wanted} has {wanted.bits}",
+        raise ElementTypeError("XT0000", f"{name} holds {held} of {held.bits} bits, and {wanted} has {wanted.bits}",
                                f"view it as one of {', '.join(fitting)}; to convert values, load them and use .to(...)")
 
 
@@ -154,7 +155,7 @@ class Argument:
             return self.source
         if self.kind != "numpy":
             where = "described by a Spec only" if self.kind == "spec" else "in device memory"
-            raise DeviceError(f"{self.name} is {where}, so NumPy cannot run on it",
+            raise DeviceError("XT0000", f"{self.name} is {where}, so NumPy cannot run on it",
                               f"pass a NumPy array, such as dpnp.asnumpy({self.name}), or name a device in .on(...)")
         return self.source.view(self.dtype.numpy) if self.source.dtype != self.dtype.numpy else self.source
 
@@ -162,7 +163,8 @@ class Argument:
 def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:
     dtype = _element_type(name, array.dtype)
     if any(stride % max(array.itemsize, 1) for stride in array.strides):
-        raise ElementTypeError(f"{name} has strides of {array.strides} bytes, not whole elements of {array.itemsize}",
+        raise ElementTypeError("XT0000",
+                               f"{name} has strides of {array.strides} bytes, not whole elements of {array.itemsize}",
                                f"pass a copy: numpy.ascontiguousarray({name})")
     strides = tuple(stride // array.itemsize for stride in array.strides)
     return Argument(name, dtype, array.ndim, array.shape, strides, array, "numpy")
@@ -181,7 +183,8 @@ def _of_number(name: str, value: Any) -> Argument:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ElementTypeError(f"{name} is a {type(value).__name__}, which no kernel takes as a run-time argument",
+        raise ElementTypeError("XT0000",
+                               f"{name} is a {type(value).__name__}, which no kernel takes as a run-time argument",
                                _instead(name, value))
     if isinstance(value, int) and (wide is not None or not -(2**31) <= value < 2**31):
         return _of_wide(name, value, wide)
@@ -192,7 +195,7 @@ def _of_wide(name: str, value: int, dtype: DType | None) -> Argument:
     """A number of 64 bits, such as an address; the numbers that count elements have 32."""
     dtype = dtype or (dtypes.i64 if value < 2**63 else dtypes.u64)
     if not -(2**63) <= value < 2**64:
-        raise ElementTypeError(f"{name} = {value} does not fit 64 bits",
+        raise ElementTypeError("XT0000", f"{name} = {value} does not fit 64 bits",
                                f"pass a number from {-2**63} to {2**64 - 1}, or a float: float({name})")
     return Argument(name, dtype, None, (), (), dtype.numpy.type(value), "number")
 
@@ -210,6 +213,6 @@ def _element_type(name: str, dtype: np.dtype[Any]) -> DType:
     try:
         found = dtypes.of(dtype)
     except ElementTypeError as error:
-        raise ElementTypeError(f"{name} holds {dtype}, which is not an element type",
+        raise ElementTypeError("XT0000", f"{name} holds {dtype}, which is not an element type",
                                f"convert it, as in {name}.astype(numpy.float32); {error.hint}") from None
     return dtypes.whole(found)

@@ -13,7 +13,8 @@ from codegen.pressure import accumulated
 from xegpu import register_mode
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
-from xegpu.errors import Location, TargetError
+from xegpu.errors import TargetError
+from xegpu.places import Location
 from xegpu.targets import Target
 from xetile.remedies import Origin, Variant, first_change
 
@@ -56,7 +57,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
         f"let a subgroup accumulate less: {most * _FOR_ACCUMULATORS:.0f} registers at most"
     loop = _accumulated(modules)[1]
     place = None if loop is None else loop.location
-    raise TargetError(
+    raise TargetError("XT0000",
         f"{_described(modules, origin, change)} takes {taken:.0f} registers, and a thread of {target.name} has {most}: "
         "too few are left for the operands", hint, place.data if isinstance(place, SourceLocation) else location)
 

@@ -16,7 +16,8 @@ from xdsl.ir import Attribute
 
 from xegpu import block_io
 from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Location, ShapeError, TextError
+from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, TextError
+from xegpu.places import Location
 from xegpu.register_mode import REGISTERS
 from xegpu.targets import Target, find_target
 from xetile import overrides
@@ -106,7 +107,7 @@ class BaseKernel:
             subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
             only: with ``"numpy:program"``, the work-groups that run: the first one, two or three of their indices.
             check: with ``"numpy"``, True or the names of the checks that watch the launch: ``"bounds"``, ``"races"``,
-                ``"shared"``, ``"numbers"``, ``"overlap"``; a finding is a :class:`CheckError`.
+                ``"shared"``, ``"numbers"``, ``"integers"``, ``"overlap"``; a finding is a :class:`CheckError`.
 
         Raises:
             TargetError: there is no such target.
@@ -115,7 +116,7 @@ class BaseKernel:
         """
         with AtTheCall():
             if check and where != "numpy":
-                raise ArgumentError(f"check={check!r} goes with \"numpy\" alone, and this runs on {where!r}",
+                raise ArgumentError("XT0000", f"check={check!r} goes with \"numpy\" alone, and this runs on {where!r}",
                                     'write .on("numpy", check=True), or drop it')
             if check:
                 checked = CheckedExecutor(self._target(target) or find_target("pvc"), chosen(check))
@@ -123,7 +124,8 @@ class BaseKernel:
             if where == "numpy:program":
                 return self.program(only, subgroups)
             if only is not None:
-                raise ArgumentError(f"only={only!r} goes with \"numpy:program\" alone, and this runs on {where!r}",
+                raise ArgumentError("XT0000",
+                                    f"only={only!r} goes with \"numpy:program\" alone, and this runs on {where!r}",
                                     'write .on("numpy:program", only=...), or drop it')
             return self._place(where, target, subgroups)
 
@@ -145,7 +147,7 @@ class BaseKernel:
         Raises:
             DeviceError: it has none.
         """
-        raise DeviceError(f"{self.name} was parsed from text, so there is no Python function to run",
+        raise DeviceError("XT0000", f"{self.name} was parsed from text, so there is no Python function to run",
                           'use .on("numpy"), which runs its operations')
 
     def _target(self, given: str | Target | None) -> Target | None:
@@ -176,10 +178,10 @@ class BaseKernel:
             ElementTypeError: one is neither an array nor a number, or of a type that is no element type.
         """
         if named := [name for name in self.parameters if name in (constants or ())]:
-            raise ArgumentError(f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
+            raise ArgumentError("XT0000", f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
                                 self._calling())
         if len(args) != len(self.parameters):
-            raise ArgumentError(f"{self.name} takes {_counted(len(self.parameters), 'argument')} "
+            raise ArgumentError("XT0000", f"{self.name} takes {_counted(len(self.parameters), 'argument')} "
                                 f"({', '.join(self.parameters)}), and is called with {len(args)}", self._calling())
         return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
 
@@ -232,11 +234,14 @@ class BaseKernel:
     def _stage_of(self, text: str, stage: str, path: str) -> BaseKernel:
         kernels, said = overrides.parse_stage(text, path)
         if said != stage:
-            raise TextError(f"{path} holds the stage {said}, and not {stage}", f"write kernel.override({said!r}, ...)")
+            raise TextError("XT0000",
+                            f"{path} holds the stage {said}, and not {stage}", f"write kernel.override({said!r}, ...)")
         if self.name not in kernels:
-            raise TextError(f"{path} holds {', '.join(kernels)}, and no {self.name}", "keep the kernel's name")
+            raise TextError("XT0000",
+                            f"{path} holds {', '.join(kernels)}, and no {self.name}", "keep the kernel's name")
         if len(kernels[self.name].parameters) != len(self.parameters):
-            raise TextError(f"{self.name} takes {_counted(len(kernels[self.name].parameters), 'argument')} in {path}, "
+            raise TextError("XT0000",
+                            f"{self.name} takes {_counted(len(kernels[self.name].parameters), 'argument')} in {path}, "
                             f"and {len(self.parameters)} in Python", "keep the kernel's arguments")
         found: BaseKernel = kernels[self.name]
         return found
@@ -265,13 +270,13 @@ class BaseKernel:
         """
         if grid is None:
             if self.grid_function is None:
-                raise ShapeError(f"{self.name} is launched without a grid",
+                raise ShapeError("XT0000", f"{self.name} is launched without a grid",
                                  f"write {self.name}[M // BM, N // BN]({', '.join(self.parameters)}), or give the "
                                  "kernel a grid of its own: @xt.kernel(grid=lambda ...)")
             grid = self.grid_function(*args, **self.all_constants(constants))
         counts = grid if isinstance(grid, (tuple, list)) else (grid,)
         if not 1 <= len(counts) <= 3 or not all(_is_count(count) for count in counts):
-            raise ShapeError(f"a grid is one to three integers from 0 to {_MOST_GROUPS}, not {grid!r}",
+            raise ShapeError("XT0000", f"a grid is one to three integers from 0 to {_MOST_GROUPS}, not {grid!r}",
                              f"for example {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)")
         x, y, z = (*(int(count) for count in counts), 1, 1)[:3]
         return x, y, z
@@ -298,7 +303,7 @@ def _hashable(value: Any) -> Any:
     try:
         hash(value)
     except TypeError:
-        raise ElementTypeError(f"a {kind.__name__} cannot be a compile-time constant: it has no hash",
+        raise ElementTypeError("XT0000", f"a {kind.__name__} cannot be a compile-time constant: it has no hash",
                                "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; "
                                "of a class of your own make a @dataclass(frozen=True)") from None
     return kind, value
@@ -410,7 +415,8 @@ def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) ->
     kinds = {argument.kind for argument in arrays}
     if kinds == {"usm", "numpy"}:
         names = {kind: next(a.name for a in arrays if a.kind == kind) for kind in kinds}
-        raise DeviceError(f"{names['usm']} is on a device and {names['numpy']} is a NumPy array in host memory",
+        raise DeviceError("XT0000",
+                          f"{names['usm']} is on a device and {names['numpy']} is a NumPy array in host memory",
                           f"copy it to the device, as in dpnp.asarray({names['numpy']}), or have host arrays copied "
                           f"there and back: .on({names['usm']}.sycl_queue)")
     if kinds != {"usm"}:
@@ -418,7 +424,7 @@ def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) ->
     queues = [argument.source.queue for argument in arrays]
     other = next((a for a, queue in zip(arrays, queues, strict=True) if queue != queues[0]), None)
     if other is not None:
-        raise DeviceError(f"{arrays[0].name} and {other.name} are on different queues",
+        raise DeviceError("XT0000", f"{arrays[0].name} and {other.name} are on different queues",
                           f"make both on one queue: dpnp.asarray({other.name}, sycl_queue={arrays[0].name}.sycl_queue)")
     return executor_for(queues[0], target)
 
@@ -427,7 +433,7 @@ def _check_outputs(lowered: Lowered, arguments: Sequence[Argument], kernel: Base
     for position in lowered.written:
         if arguments[position].read_only:
             name = arguments[position].name
-            raise ElementTypeError(f"{kernel.name} writes {name}, and {name} is read-only",
+            raise ElementTypeError("XT0000", f"{kernel.name} writes {name}, and {name} is read-only",
                                    f"pass an array that can be written, such as {name}.copy()")
 
 
@@ -446,7 +452,7 @@ class Kernel(BaseKernel):
                  subgroups: tuple[int, int] = (1, 1), registers: int | None = None) -> None:
         super().__init__()
         if not inspect.isfunction(function):
-            raise ArgumentError(f"@xt.kernel makes a kernel of a function, not of {function!r}",
+            raise ArgumentError("XT0000", f"@xt.kernel makes a kernel of a function, not of {function!r}",
                                 "write @xt.kernel above a def statement, and its options by name: @xt.kernel(grid=...)")
         self.function, self.grid_function = function, grid
         self.name = function.__name__
@@ -479,11 +485,13 @@ class Kernel(BaseKernel):
         parameters = inspect.signature(self.function).parameters.values()
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise ArgumentError(f"the parameter {parameter} of {self.name} stands for any number of arguments",
+                raise ArgumentError("XT0000",
+                                    f"the parameter {parameter} of {self.name} stands for any number of arguments",
                                     "name every parameter; those behind a bare * are compile-time constants",
                                     self.location())
             if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
-                raise ArgumentError(f"the run-time argument {parameter.name} of {self.name} has a default value",
+                raise ArgumentError("XT0000",
+                                    f"the run-time argument {parameter.name} of {self.name} has a default value",
                                     "make it a compile-time constant by putting it behind a bare *, or drop the "
                                     "default",
                                     self.location())
@@ -496,11 +504,12 @@ class Kernel(BaseKernel):
             name = sorted(unknown)[0]
             near = difflib.get_close_matches(name, self._constants, 1)
             guess = f"did you mean {near[0]}? " if near else ""
-            raise ArgumentError(f"{self.name} has no constant {name}", f"{guess}its constants, the keyword-only "
+            raise ArgumentError("XT0000",
+                                f"{self.name} has no constant {name}", f"{guess}its constants, the keyword-only "
                                 f"parameters, are {', '.join(self._constants) or 'none'}")
         if missing - set(constants):
             name = sorted(missing - set(constants))[0]
-            raise ArgumentError(f"{self.name} needs a value for its constant {name}",
+            raise ArgumentError("XT0000", f"{self.name} needs a value for its constant {name}",
                                 f"pass {name}=... in the call, or give the parameter a default")
         return super().constants_key({**self._constants, **constants})
 
@@ -527,14 +536,14 @@ def _makers(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:
 def _check_subgroups(subgroups: Any) -> tuple[int, int]:
     if not isinstance(subgroups, (tuple, list)) or len(subgroups) != 2 or \
             not all(type(count) is int and count > 0 for count in subgroups):
-        raise ShapeError(f"subgroups are two positive integers, not {subgroups!r}",
+        raise ShapeError("XT0000", f"subgroups are two positive integers, not {subgroups!r}",
                          "give rows and columns of subgroups, for example subgroups=(8, 4)")
     return subgroups[0], subgroups[1]
 
 
 def _check_registers(registers: Any) -> int | None:
     if registers not in (None, 128, 256):
-        raise ShapeError(f"registers={registers!r} is no register mode",
+        raise ShapeError("XT0000", f"registers={registers!r} is no register mode",
                          "a thread has 128 registers, or 256: registers=256; leave it out to have it chosen")
     return registers  # type: ignore[no-any-return]
 

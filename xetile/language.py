@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     StringAttr,
+    UnitAttr,
     UnrealizedConversionCastOp,
     VectorType,
 )
@@ -20,6 +21,7 @@ from xdsl.ir import Attribute
 from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ArgumentError, ElementTypeError, RankError, ShapeError, XeError
+from xegpu.memrefs import ALIGNED
 from xegpu.positions import check_type
 from xetile.addresses import memory_of
 from xetile.arguments import AtTheCall, TypedView, check_view
@@ -83,6 +85,7 @@ def init_tile(
     base_shape: tuple[Any, ...] | None = None,
     base_strides: tuple[Any, ...] | None = None,
     dtype: Any = None,
+    aligned: bool = False,
 ) -> Tile:
     """A tile of ``shape`` at ``offsets`` of an array (``init_tile``); it covers the array's last two dimensions.
 
@@ -104,6 +107,9 @@ def init_tile(
         base_shape, base_strides: sizes and strides in elements, integers or run-time indices, that describe the memory
             from its first element on; an array has its own, and is then described anew.
         dtype: the type of the elements at an address.
+        aligned: promises of memory described so that 2D block messages may reach it: it starts at a multiple of 64
+            bytes, its rows (with ``base_strides=(1, pitch)`` its columns) have 64 bytes at least and a multiple of 4,
+            and the pitch is a multiple of 16 bytes. NumPy checks it, devices do not.
 
     Raises:
         RankError: the array has less than two dimensions, or not as many as there are offsets, sizes or strides.
@@ -112,7 +118,8 @@ def init_tile(
     """
     tracer = current("xt.init_tile")
     if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
-        _refuse_for_scattered(inner_blocks=inner_blocks, base_shape=base_shape, base_strides=base_strides)
+        _refuse_for_scattered(inner_blocks=inner_blocks, base_shape=base_shape, base_strides=base_strides,
+                              aligned=aligned or None)
         return init_scattered(base, offsets, shape, order, wg_map, dtype)
     memory = memory_of(base, base_shape, base_strides, dtype)
     rows, columns = _shape(shape, "a tile's shape")
@@ -123,22 +130,28 @@ def init_tile(
     parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding(_order(order), wg_map, blocks))
     operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], *memory.description(),
                            TileType(parameters))
+    if aligned and isinstance(base, Array) and base_shape is None:
+        raise ShapeError("XT0000", f"aligned= is said of {base.name}, an array, which each launch looks at itself",
+                         "drop it; it goes with an address, or with base_shape and base_strides", tracer.location())
+    if aligned:
+        operation.attributes[ALIGNED] = UnitAttr()
     return Tile(tracer.emit(operation))
 
 
 def _refuse_for_scattered(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
-            raise ShapeError(f"{name}= stands beside an index vector, whose elements each have an offset of their own",
+            raise ShapeError("XT0000",
+                             f"{name}= stands beside an index vector, whose elements each have an offset of their own",
                              f"drop {name}=", current().location())
 
 
 def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
     given, batch = text_of(offsets), rank - 2
     if not batch:
-        return RankError(f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
+        return RankError("XT0000", f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
                          "first element, for example (xt.group_id(0) * 32, 0)", current().location())
-    return RankError(f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
+    return RankError("XT0000", f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
                      f"dimensions, and the offsets are {given}",
                      f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
                      f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "
@@ -147,7 +160,7 @@ def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
 
 def _order(order: Any) -> tuple[int, int]:
     if order not in ((1, 0), (0, 1), [1, 0], [0, 1]):
-        raise ShapeError(f"order={text_of(order)} is no order of two dimensions",
+        raise ShapeError("XT0000", f"order={text_of(order)} is no order of two dimensions",
                          "use (1, 0) for rows that are contiguous, (0, 1) for columns", current().location())
     return order[0], order[1]
 
@@ -179,7 +192,8 @@ def _promised(made: Any, oob: str, plainly: str) -> Any:
         ArgumentError: another word than ``"error"`` and what happens otherwise.
     """
     if oob not in ("error", plainly):
-        raise ArgumentError(f"there is no oob={oob!r}", f'use oob="error" or oob="{plainly}", which is what happens '
+        raise ArgumentError("XT0000",
+                            f"there is no oob={oob!r}", f'use oob="error" or oob="{plainly}", which is what happens '
                             "otherwise", current().location())
     if oob == "error":
         made.attributes[OOB] = StringAttr(oob)
@@ -192,11 +206,12 @@ def _padding(padding: Any, dtype: DType) -> Attribute | None:
     if dtype is dtypes.i1 and isinstance(number, bool):
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise ElementTypeError(f"padding is {_what(padding)}",
+        raise ElementTypeError("XT0000", f"padding is {_what(padding)}",
                                "give a Python number, known when the kernel is compiled", current().location())
     held = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
     if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
-        raise ElementTypeError(f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds",
+        raise ElementTypeError("XT0000",
+                               f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds",
                                current().location())
     if held == 0:
         return None
@@ -224,13 +239,13 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
     _need(value, Vector, "store_tile(value, tile)")
     _need(tile, Tile, "store_tile(value, tile)")
     if value.shape != tile.blocked_shape:
-        raise ShapeError(f"a {value.describe()} does not go into a {tile.describe()}",
+        raise ShapeError("XT0000", f"a {value.describe()} does not go into a {tile.describe()}",
                          _fitting_tile(value, tile), current().location())
     if value.dtype is not tile.dtype:
-        raise ElementTypeError(f"a {value.describe()} does not go into a {tile.describe()}",
+        raise ElementTypeError("XT0000", f"a {value.describe()} does not go into a {tile.describe()}",
                                f"convert it with .to(xt.{tile.dtype})", current().location())
     if value.wg_map != tile.wg_map:
-        raise ShapeError(f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
+        raise ShapeError("XT0000", f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
                          "give both the same wg_map", current().location())
     current().emit(said(_promised(StoreTileOp(value.ssa, tile.ssa), oob, "drop"), "store", l1, l3))
 
@@ -257,7 +272,7 @@ def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: s
     """
     _need(tile, Tile, "prefetch_tile")
     if type(locality) is not int or locality not in range(4):
-        raise ShapeError(f"locality is 0, 1, 2 or 3, not {text_of(locality)}",
+        raise ShapeError("XT0000", f"locality is 0, 1, 2 or 3, not {text_of(locality)}",
                          "use 3 to keep the tile close, 2 for what is needed later", current().location())
     current().emit(said(PrefetchTileOp(tile.ssa, locality), "prefetch", l1, l3))
 
@@ -274,7 +289,8 @@ def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
     if isinstance(d0, Vector) and d1 is None:
         return update_scattered(tile, d0)
     if more:
-        raise RankError(f"update_tile_offset takes two offsets, not {2 + len(more)}", "a tile moves within its matrix; "
+        raise RankError("XT0000",
+                        f"update_tile_offset takes two offsets, not {2 + len(more)}", "a tile moves within its matrix; "
                         "make one on another matrix with xt.init_tile", current().location())
     return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, [scalar(d0), scalar(d1)])))
 
@@ -319,7 +335,7 @@ def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
     """
     _need(v, Vector, "tile_transpose")
     if v.wg_map is None and wg_map is not None:
-        raise ShapeError(f"the vector is dealt out as {v.wg_map}, its transpose as {wg_map}",
+        raise ShapeError("XT0000", f"the vector is dealt out as {v.wg_map}, its transpose as {wg_map}",
                          "give both a wg_map, or neither", current().location())
     result = wg_map or (v.wg_map and v.wg_map.transposed())
     _check_map(result, (v.shape[1], v.shape[0]))
@@ -373,7 +389,8 @@ def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: 
     shape, element = _shape(shape, "a vector's shape"), element_type(dtype)
     _check_map(wg_map, shape)
     if type(axis) is not int or axis not in (0, 1):
-        raise RankError(f"a vector has axes 0 and 1, not {text_of(axis)}", "write xt.iota(shape, 0) for rows, "
+        raise RankError("XT0000",
+                        f"a vector has axes 0 and 1, not {text_of(axis)}", "write xt.iota(shape, 0) for rows, "
                         "xt.iota(shape, 1) for columns", tracer.location())
     _placed(lambda: check_type(element.mlir, shape[axis]))
     return Vector(tracer.emit(IotaOp(VectorType(element.mlir, shape), axis, wg_map=wg_map)), wg_map)
@@ -412,10 +429,11 @@ def _shape(shape: Any, what: str) -> tuple[int, int]:
     location = current().location()
     sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
     if any(isinstance(size, Value) for size in sizes):
-        raise ShapeError(f"{what} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "
+        raise ShapeError("XT0000",
+                         f"{what} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "
                          "make them keyword-only parameters, as in def kernel(A, *, BM=32)", location)
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError(f"{what} must be two positive integers, not {text_of(shape)}",
+        raise ShapeError("XT0000", f"{what} must be two positive integers, not {text_of(shape)}",
                          "give rows and columns, for example (32, 64)", location)
     return sizes[0], sizes[1]
 
@@ -424,7 +442,7 @@ def _check_map(wg_map: Any, shape: tuple[int, int]) -> None:
     if wg_map is None:
         return
     if not isinstance(wg_map, WgMap):
-        raise ElementTypeError(f"wg_map is {_what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
+        raise ElementTypeError("XT0000", f"wg_map is {_what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
                                "sg_data=(32, 64))", current().location())
     _placed(lambda: wg_map.check(shape))
     current().use_map(wg_map.subgroups)
@@ -436,9 +454,10 @@ def _need(value: Any, kind: type[Value], function: str, *, any_rank: bool = Fals
     if not isinstance(value, kind):
         hint = {Tile: "make a tile with xt.init_tile(array, (row, column), (rows, columns))",
                 Vector: "get a vector with xt.load_tile(tile), xt.zeros(shape, dtype) or xt.full(shape, value, dtype)"}
-        raise ElementTypeError(f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint[kind], location)
+        raise ElementTypeError("XT0000",
+                               f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint[kind], location)
     if isinstance(value, Vector) and not any_rank and len(value.shape) not in (2, 4):
-        raise RankError(f"{function} takes a vector of two dimensions, not a {value.describe()}",
+        raise RankError("XT0000", f"{function} takes a vector of two dimensions, not a {value.describe()}",
                         "read it with two dimensions, or write it with xt.vector.transfer_write", location)
 
 

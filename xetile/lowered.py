@@ -18,8 +18,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from codegen import offline, opencl, roads, sycl
 from codegen.pressure import live_bytes
-from xegpu.errors import Location, TargetError, XeError
+from xegpu.errors import TargetError, XeError
 from xegpu.origins import written_arguments
+from xegpu.places import Location
 from xegpu.targets import Target
 from xetile import budget, dumps
 from xetile.passes.orders import check_orders
@@ -126,7 +127,8 @@ class Lowered:
         """
         try:
             if (module := self.modules.get("xegpu-packed")) is None:
-                raise TargetError(f"the text of {self.name} is past the stage xegpu-packed, from which the earlier "
+                raise TargetError("XT0000",
+                                  f"the text of {self.name} is past the stage xegpu-packed, from which the earlier "
                                   "generation's form is made", "start from an earlier stage of the kernel")
             from xetile.text.older import older_text
 
@@ -179,7 +181,7 @@ class Lowered:
     @cached_property
     def _binary(self) -> offline.DeviceBinary:
         if self.target.ocloc is None:
-            raise TargetError(f"there is no machine code for {self.target.name} to look at",
+            raise TargetError("XT0000", f"there is no machine code for {self.target.name} to look at",
                               "choose a GPU: target=\"pvc\"", self.location)
         try:
             return offline.compile_device(self.opencl, self.target.name, self.emitted.options)
@@ -281,7 +283,8 @@ def upstream_text(lowered: Lowered, level: str) -> str:
     try:
         module = lowered.modules.get(stage)
         if module is None:
-            raise TargetError(f"the text of {lowered.name} is past the stage {stage}, from which LLVM's form is made",
+            raise TargetError("XT0000",
+                              f"the text of {lowered.name} is past the stage {stage}, from which LLVM's form is made",
                               "start from an earlier stage of the kernel")
         return str(export(only_function(module), lowered.target, lowered.access))
     except XeError as error:

@@ -29,12 +29,13 @@ def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]
     for side in numbers:
         if not isinstance(side, (Arithmetic, int, float)):
             what = f"a {side.describe()}" if isinstance(side, Value) else f"a {type(side).__name__}"
-            raise ElementTypeError(f"{function} takes vectors and numbers, not {what}",
+            raise ElementTypeError("XT0000", f"{function} takes vectors and numbers, not {what}",
                                    "load a tile's elements with xt.load_tile, or use a Python number",
                                    current().location())
     like = next((side for kind in (Vector, Scalar) for side in numbers if isinstance(side, kind)), None)
     if like is None:
-        raise ElementTypeError(f"{function} of Python numbers", "calculate with Python, or make one of them a run-time "
+        raise ElementTypeError("XT0000",
+                               f"{function} of Python numbers", "calculate with Python, or make one of them a run-time "
                                "number: xt.scalar(number, xt.f32)", current().location())
     return like, [operand(function, side, like) for side in numbers]
 
@@ -50,7 +51,8 @@ def operand(function: str, side: Any, like: Vector | Scalar) -> SSAValue:
 def _check(function: str, like: Any, side: Vector) -> None:
     location = current().location()
     if side.dtype is not like.dtype:
-        raise ElementTypeError(f"{function} of a {like.describe()} and a {side.describe()}: the element types differ",
+        raise ElementTypeError("XT0000",
+                               f"{function} of a {like.describe()} and a {side.describe()}: the element types differ",
                                f"convert one with .to(xt.{like.dtype}) or .to(xt.{side.dtype})", location)
     check_shapes(function, like, side)
 
@@ -58,8 +60,9 @@ def _check(function: str, like: Any, side: Vector) -> None:
 def check_shapes(function: str, first: Vector, second: Vector) -> None:
     """Raise a ShapeError unless two vectors have one shape and one work-group map."""
     if first.shape != second.shape:
-        raise ShapeError(f"{function} of a {first.describe()} and a {second.describe()}: the shapes differ",
+        raise ShapeError("XT0000", f"{function} of a {first.describe()} and a {second.describe()}: the shapes differ",
                          f"make both {text(first.shape)} or both {text(second.shape)}", current().location())
     if first.wg_map != second.wg_map:
-        raise ShapeError(f"the operands of {function} are dealt out differently: {first.wg_map} and {second.wg_map}",
+        raise ShapeError("XT0000",
+                         f"the operands of {function} are dealt out differently: {first.wg_map} and {second.wg_map}",
                          "give both the same wg_map", current().location())

@@ -16,8 +16,20 @@ from xegpu import barriers, control_flow, work_items
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType, i64, of_mlir, u64
-from xegpu.errors import ArgumentError, ElementTypeError, Location, RankError, ShapeError, TargetError, TextError
+from xegpu.errors import (
+    UNREADABLE,
+    ArgumentError,
+    ElementTypeError,
+    RankError,
+    ShapeError,
+    TargetError,
+    TextError,
+    XeError,
+    said,
+)
 from xegpu.memrefs import static_form
+from xegpu.parties import parties
+from xegpu.places import Location
 from xegpu.plain import plain
 from xegpu.slm import verify_memory
 from xegpu.targets import TARGETS, Target, find_target
@@ -98,20 +110,22 @@ class ParsedKernel(BaseKernel):
         """Raise if the text was lowered for another target, or for arrays that are easier to reach."""
         if self.own_target is not None and self.own_target.name != target.name:
             made = self.own_target.name
-            raise TargetError(f"{self.name} is text that was lowered for {made}, not for {target.name}",
+            raise TargetError("XT0000", f"{self.name} is text that was lowered for {made}, not for {target.name}",
                               f"choose target={made!r}, or lower the kernel again, starting from its "
                               "first stage")
         lanes = self._function.attributes.get(WRITTEN_FOR)
         if isinstance(lanes, IntegerAttr) and lanes.value.data != target.subgroup:
             fitting = [name for name, other in TARGETS.items() if other.subgroup == lanes.value.data]
-            raise TargetError(f"{self.name} cuts its blocks up for subgroups of {lanes.value.data} lanes, and those of "
+            raise TargetError("XT0000",
+                              f"{self.name} cuts its blocks up for subgroups of {lanes.value.data} lanes, and those of "
                               f"{target.name} have {target.subgroup}", f"choose one of {', '.join(fitting)}")
         self._admit_lanes(target)
         needed = self._function.attributes.get("xegpu.access")
         ways = [way.data for way in needed] if isinstance(needed, ArrayAttr) else []
         for argument, way, need in zip(arguments, access, ways, strict=False):
             if argument.kind == "usm" and need and way not in SERVED_BY[need]:  # NumPy reaches any memory
-                raise ShapeError(f"{self.name} reaches {argument.name} {_REACHED[need]}, as its text was lowered, "
+                raise ShapeError("XT0000",
+                                 f"{self.name} reaches {argument.name} {_REACHED[need]}, as its text was lowered, "
                                  f"and this array can only be reached {_REACHED[way]}",
                                  f"pass a contiguous copy of {argument.name} on a 64-byte boundary, or lower the "
                                  "kernel for this array")
@@ -123,7 +137,8 @@ class ParsedKernel(BaseKernel):
             return
         fitting = ", ".join(name for name, other in TARGETS.items() if other.subgroup == size)
         rewritten = f"write its maps for {target.subgroup} lanes, as XeGPU.md's rules of sg_map have them"
-        raise TargetError(f"{self.name} is written for one of {size} lanes, and the subgroups of {target.name} have "
+        raise TargetError("XT0000",
+                          f"{self.name} is written for one of {size} lanes, and the subgroups of {target.name} have "
                           f"{target.subgroup}", f"choose one of {fitting}; or {rewritten}" if fitting else rewritten)
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
@@ -136,10 +151,10 @@ class ParsedKernel(BaseKernel):
             ShapeError: the kernel asks for the position of its subgroup, and nothing says how many there are.
         """
         if constants:
-            raise ArgumentError(f"{self.name} was parsed from text, and takes no constant {min(constants)}",
+            raise ArgumentError("XT0000", f"{self.name} was parsed from text, and takes no constant {min(constants)}",
                                 "constants are fixed in the text: change it there")
         if subgroups is not None and self._says_subgroups():
-            raise ArgumentError(f"{self.name} was parsed from text, which says how many subgroups it has",
+            raise ArgumentError("XT0000", f"{self.name} was parsed from text, which says how many subgroups it has",
                                 "change the function's attribute xegpu.subgroups, or drop subgroups=")
         for argument, parameter in zip(arguments, self._function.body.block.args, strict=True):
             _check(argument, parameter.type)
@@ -174,16 +189,16 @@ def _check(argument: Argument, type_: Any) -> None:
         rank = len(type_.get_shape())
         if argument.rank != rank:
             what = "a number" if argument.rank is None else f"an array of {argument.rank} dimensions"
-            raise RankError(f"{argument.name} is {what}, the kernel takes {type_}",
+            raise RankError("XT0000", f"{argument.name} is {what}, the kernel takes {type_}",
                             f"pass an array of {rank} dimensions")
         element = of_mlir(type_.element_type)
         if argument.dtype is not element:
-            raise ElementTypeError(f"{argument.name} holds {argument.dtype}, the kernel takes {type_}",
+            raise ElementTypeError("XT0000", f"{argument.name} holds {argument.dtype}, the kernel takes {type_}",
                                    f"pass an array of {element}, or view it: xt.view({argument.name}, xt.{element})")
         _check_layout(argument, type_)
     elif argument.rank is not None or argument.dtype is not of_mlir(type_):
         what = "an array" if argument.rank is not None else f"a number of type {argument.dtype}"
-        raise ElementTypeError(f"{argument.name} is {what}, the kernel takes a number of type {type_}",
+        raise ElementTypeError("XT0000", f"{argument.name} is {what}, the kernel takes a number of type {type_}",
                                _number_of(of_mlir(type_)))
 
 
@@ -202,7 +217,7 @@ def _check_layout(argument: Argument, type_: MemRefType) -> None:
         for axis, (mine, its) in enumerate(zip(has, wanted, strict=True)):
             free = its in (None, DYNAMIC_INDEX) or mine is None or (what == "stride" and shape[axis] == 1)
             if not free and mine != its:
-                raise ShapeError(f"{what} {axis} of {argument.name} is {mine}, and the kernel takes {type_}",
+                raise ShapeError("XT0000", f"{what} {axis} of {argument.name} is {mine}, and the kernel takes {type_}",
                                  f"pass an array of shape {shape} with strides {strides}, in elements" if static else
                                  f"pass an array with {its} elements along dimension {axis}")
 
@@ -229,7 +244,7 @@ def parse(text: str, name: str = "<text>") -> Module:
     _check_stage(module)
     found = functions(module, reader.host)
     if not found:
-        raise TextError("the text holds no function with a body",
+        raise TextError("XT0000", "the text holds no function with a body",
                         "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module", _place(module))
     if isinstance(reader, UpstreamReader):
         modules = [converted(function) for function in found]
@@ -275,7 +290,8 @@ def _kernels(functions: Iterable[tuple[func.FuncOp, Mapping[str, Attribute]]]) -
         if is_dealt(function) or SUBGROUPS in function.attributes:
             barriers.check(function, prod(subgroups_of(function)), TextError)
         if (kernel := ParsedKernel(function, attributes)).name in kernels:
-            raise TextError(f"two kernels have the name {kernel.name}", "give each a name of its own", _place(function))
+            raise TextError("XT0000",
+                            f"two kernels have the name {kernel.name}", "give each a name of its own", _place(function))
         kernels[kernel.name] = kernel
     return kernels
 
@@ -291,14 +307,14 @@ def _apart(module: ModuleOp) -> list[tuple[func.FuncOp, Mapping[str, Attribute]]
 def _check_known(operation: Operation) -> None:
     """Raise unless an operation has a meaning here; xDSL knows many more."""
     if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in MEANINGS:
-        raise TextError(f"{operation.name} cannot be a part of a kernel",
+        raise TextError("XT0000", f"{operation.name} cannot be a part of a kernel",
                         "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
                         _place(operation))
 
 
 def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
     if not isinstance(text, str):
-        raise ElementTypeError(f"xt.parse reads a str, not a {type(text).__name__}", "pass the text itself",
+        raise ElementTypeError("XT0000", f"xt.parse reads a str, not a {type(text).__name__}", "pass the text itself",
                                Location.of_caller(("xetile",)))
     reader: Reader | None = None
     try:
@@ -307,13 +323,16 @@ def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
     except TextError:
         raise
     except ParseError as error:
-        message, _, hint = (error.msg.strip() or "this does not parse").partition("\n")
-        message = f"something is missing {message}" if message.startswith("in ") else message
-        raise TextError(message, hint or cure_of(message), _range(text, name, *_span(text, error, reader))) from None
+        code, message, hint = said(error, UNREADABLE)
+        message = f"something is missing {message}" if message.startswith("in ") else message or "this does not parse"
+        place = _range(text, name, *_span(text, error, reader))
+        raise TextError(code, message, hint or cure_of(message), place) from None
     except Exception as error:  # attributes and types check their own text, each in its own way
         place = reader.here() if reader else _range(text, name, 0, 1)
         message, _, hint = str(getattr(error, "message", error)).partition("\n")
-        raise TextError(f"this does not make sense here: {message}", hint or cure_of(message), place) from error
+        code = error.code if isinstance(error, XeError) else UNREADABLE
+        message = f"this does not make sense here: {message}"
+        raise TextError(code, message, hint or cure_of(message), place) from error
     if not isinstance(module.location, SourceLocation):  # the module that the parser puts around functions
         module.location = SourceLocation(_range(text, name, 0, 1))  # type: ignore[assignment]
     return module, reader
@@ -338,15 +357,17 @@ def _verify(operation: Operation) -> None:
         operation.verify(verify_nested_ops=False)
         verify_memory(operation)
     except VerifyException as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        message, hint = lines[0] if lines else "it does not verify", lines[1] if len(lines) == 2 else ""
-        raise TextError(f"{operation.name}: {message}", hint or cure_of(message), _place(operation)) from None
+        code, message, hint = said(error)
+        hint = "" if "\n" in hint else hint or cure_of(message)  # more lines are xDSL's account of a type
+        raise TextError(code, f"{operation.name}: {message}", hint, _place(operation),
+                        parties(operation, error)) from None
 
 
 def _check_stage(module: ModuleOp) -> None:
     stage, target = module.attributes.get(STAGE), module.attributes.get(TARGET)
     known = (FIRST, *(name for name, _ in PASSES))
     if stage is not None and not (isinstance(stage, StringAttr) and stage.data in known):
-        raise TextError(f"there is no stage {stage}", f"{STAGE} is one of {', '.join(known)}", _place(module))
+        raise TextError("XT0000", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(known)}", _place(module))
     if target is not None and not (isinstance(target, StringAttr) and target.data in TARGETS):
-        raise TextError(f"there is no target {target}", f"{TARGET} is one of {', '.join(TARGETS)}", _place(module))
+        raise TextError("XT0000",
+                        f"there is no target {target}", f"{TARGET} is one of {', '.join(TARGETS)}", _place(module))

@@ -8,6 +8,7 @@ the next one.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.interpreter import BATCH, Machine, now
-from xegpu.errors import ArgumentError, ElementTypeError, Location, ShapeError, TraceError, XeError
+from xegpu.errors import ArgumentError, ElementTypeError, ShapeError, TraceError, XeError
+from xegpu.places import Location
 from xetile.arguments import Argument, AtTheCall
 from xetile.executors import MEANINGS, Grid
 from xetile.tracer import Tracer, recording
@@ -103,7 +105,8 @@ class Running(Tracer):
         except ValueError as error:
             if "read-only" not in str(error):
                 raise
-            raise ElementTypeError("this writes an array that is read-only", "pass an array that can be written, such "
+            raise ElementTypeError("XT0000",
+                                   "this writes an array that is read-only", "pass an array that can be written, such "
                                    "as its .copy()", location) from None
         results = [made] if len(operation.results) == 1 else made or []
         values.update(zip(operation.results, results, strict=False))
@@ -176,7 +179,7 @@ class Program:
     def _groups(self, counts: Grid) -> Iterator[tuple[int, int, int]]:
         wanted = self.only or ()
         if any(not 0 <= place < count for place, count in zip(wanted, counts, strict=False)):
-            raise ShapeError(f"only={wanted} names no group of a grid of {counts}",
+            raise ShapeError("XT0000", f"only={wanted} names no group of a grid of {counts}",
                              "give the indices of a group, from 0 up to the grid's counts minus one")
         for z, y, x in product(*(range(count) for count in reversed(counts))):
             if (x, y, z)[:len(wanted)] == wanted:
@@ -213,11 +216,14 @@ class _Turn:
         self.waits_at: Location | None = None
         self.error: BaseException | None = None
         self.over, self._given_up = False, False
+        self._trace = None if threading.gettrace() else sys.gettrace()  # a debugger that knows of this thread alone
         self._thread = threading.Thread(target=self._work, args=(body,), daemon=True)
         self._thread.start()
 
     def _work(self, body: Callable[[Callable[[Location], None]], None]) -> None:
         self._go.acquire()
+        if self._trace is not None:
+            sys.settrace(self._trace)
         try:
             if not self._given_up:
                 body(self._wait)
@@ -264,7 +270,7 @@ def take_turns(bodies: Sequence[Callable[[Callable[[Location], None]], None]]) -
             waiting = next((turn.waits_at for turn in turns if turn.waits_at is not None), None)
             if waiting is not None and any(turn.over for turn in turns):
                 count = sum(turn.over for turn in turns)
-                raise TraceError(f"{count} of {len(turns)} subgroups end while others wait at a barrier",
+                raise TraceError("XT0000", f"{count} of {len(turns)} subgroups end while others wait at a barrier",
                                  "let every subgroup meet every barrier of its work-group", waiting)
     finally:
         for turn in turns:
@@ -279,5 +285,5 @@ def check_only(only: Any) -> tuple[int, ...] | None:
     """
     indices = only if isinstance(only, tuple) else (only,)
     if only is not None and not (1 <= len(indices) <= 3 and all(type(index) is int for index in indices)):
-        raise ArgumentError(f"only={only!r} names no group", "give one to three integers, as in only=(3, 0)")
+        raise ArgumentError("XT0000", f"only={only!r} names no group", "give one to three integers, as in only=(3, 0)")
     return None if only is None else indices

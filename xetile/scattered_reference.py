@@ -41,12 +41,18 @@ def _positions(tile: TileParameters) -> tuple[Array, Array]:
     return rows.reshape(-1, 1, height, 1), columns.reshape(1, -1, 1, width)
 
 
+def updated(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Elements, Array]:
+    """The elements that an atomic update reaches, and which of them count."""
+    (_, place, *masks), tile = operands, tile_of(operation.tile)
+    if isinstance(place, Elements):
+        return place, np.asarray(masks[0] if masks else True)
+    return block_elements(place.array, (*place.lead, place.row, place.column), *_positions(tile), machine.batch)
+
+
 def _atomic(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
-    (value, place, *masks), tile = operands, tile_of(operation.tile)
-    elements, mask = (place, np.asarray(masks[0] if masks else True)) if isinstance(place, Elements) else \
-        block_elements(place.array, (*place.lead, place.row, place.column), *_positions(tile), machine.batch)
+    (elements, mask), tile = updated(machine, operation, operands), tile_of(operation.tile)
     rank = len(tile.blocked_shape())
-    return atomic(machine, operation.kind.data, elements, value, mask, tile.dtype, rank)
+    return atomic(machine, operation.kind.data, elements, operands[0], mask, tile.dtype, rank)
 
 
 MEANINGS: Meanings = {

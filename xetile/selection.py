@@ -49,7 +49,7 @@ def _check_condition(condition: Any) -> None:
         what = f"a {condition.describe()}" if isinstance(condition, Value) else f"a {type(condition).__name__}"
         hint = "compare vectors or run-time numbers; where the condition is known when the kernel is compiled, " \
                "Python itself chooses: `a if condition else b`"
-    raise ElementTypeError(f"the condition of xt.where is {what}", hint, current().location())
+    raise ElementTypeError("XT0000", f"the condition of xt.where is {what}", hint, current().location())
 
 
 def _first(condition: Arithmetic, a: Any, b: Any) -> Any:

@@ -75,7 +75,7 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
     except ElementTypeError as error:
         raise error.at(tracer.location()) from None
     if element.bits < 8 or element is dtypes.index:
-        raise ElementTypeError(f"shared local memory does not hold {element}", "use a type of 8 to 64 bits",
+        raise ElementTypeError("XT0000", f"shared local memory does not hold {element}", "use a type of 8 to 64 bits",
                                tracer.location())
     type_ = MemRefType(element.mlir, sizes, NoneAttr(), IntegerAttr(SHARED, i64))
     memory = tracer.emit_at_head(AllocOp([], [], type_))
@@ -86,9 +86,11 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
 def _sizes(shape: Any) -> tuple[int, ...]:
     sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
     if any(isinstance(size, Value) for size in sizes):
-        raise ShapeError("the shape of an array in shared local memory holds a run-time value", "it is allocated when "
+        raise ShapeError("XT0000",
+                         "the shape of an array in shared local memory holds a run-time value", "it is allocated when "
                          "the kernel is compiled: make its sizes keyword-only parameters", current().location())
     if len(sizes) < 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError(f"the shape of an array in shared local memory must be two or more positive integers, not "
+        raise ShapeError("XT0000",
+                         f"the shape of an array in shared local memory must be two or more positive integers, not "
                          f"{shape!r}", "give rows and columns, for example (256, 32)", current().location())
     return tuple(sizes)

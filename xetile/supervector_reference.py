@@ -69,7 +69,7 @@ def _check_promise(machine: Machine, operation: Any, inside: Array, rank: int) -
         return
     place = operation.location.data if isinstance(operation.location, SourceLocation) else None
     read = isinstance(operation, ops.TransferReadOp)
-    raise ShapeError(f"this {'read' if read else 'write'} promises to stay inside its array, and does not",
+    raise ShapeError("XT0000", f"this {'read' if read else 'write'} promises to stay inside its array, and does not",
                      "give it a padding" if read else "drop in_bounds, and what lies outside is not written", place)
 
 
@@ -157,7 +157,7 @@ def _cast(machine: Machine, operation: ops.TypeCastOp, operands: Sequence[Any]) 
     shape = operation.vector.get_shape()
     if array.shape[-len(shape):] != shape:
         place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
-        raise ShapeError(f"the array is {'x'.join(map(str, array.shape))}, and its one vector is said to be "
+        raise ShapeError("XT0000", f"the array is {'x'.join(map(str, array.shape))}, and its one vector is said to be "
                          f"{'x'.join(map(str, shape))}", "pass an array of that shape", place)
     return array
 

@@ -21,7 +21,7 @@ class Addressed(Value):
     __slots__ = ()
 
     def _calculated(self, *others: object) -> NoReturn:
-        raise ElementTypeError(f"a {self.describe()} takes no part in arithmetic",
+        raise ElementTypeError("XT0000", f"a {self.describe()} takes no part in arithmetic",
                                "calculate with vectors and run-time numbers: xt.load_tile(tile) gives a vector, "
                                "array.shape and array.strides give numbers", current("arithmetic").location())
 
@@ -115,6 +115,6 @@ def check_rank(array: Array, rank: int, what: str) -> None:
     """Raise unless ``array`` has ``rank`` dimensions or more."""
     if array.rank < rank:
         example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)"
-        raise RankError(f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
+        raise RankError("XT0000", f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
                         f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
                         current().location())

@@ -28,7 +28,9 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu import barriers, control_flow
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType
-from xegpu.errors import Location, ShapeError, TraceError, XeError
+from xegpu.errors import ShapeError, TraceError, XeError, said
+from xegpu.parties import parties
+from xegpu.places import Location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,6 +70,7 @@ class Tracer:
         self.stage = "xetile"  # what records operations above XeTile says so
         self.entry = Block()
         self.blocks = [self.entry]
+        self.starts: dict[SSAValue, SSAValue] = {}
         self.function = func.FuncOp(name, ([], []), Region(self.entry))
         self.broken: XeError | None = None
         self.condition: object = None  # the xt.when that was recorded last: xt.otherwise goes on from it
@@ -107,8 +110,8 @@ class Tracer:
         try:
             operation.verify_()
         except VerifyException as error:
-            message, _, hint = str(error).partition("\n")
-            raise ShapeError(message, hint, location) from None
+            others = parties(operation, error, Location.of_definition(self.code), self.starts)
+            raise ShapeError(*said(error), location, others) from None
         self.blocks[-1].add_op(operation)
         return operation.results[0] if len(operation.results) == 1 else None
 
@@ -119,13 +122,14 @@ class Tracer:
             ShapeError: another map, or the kernel's own option, says another number of subgroups.
         """
         if self._mapped not in (0, count):
-            raise ShapeError(f"this wg_map has {count} subgroups, and one above has {self._mapped}",
+            raise ShapeError("XT0000", f"this wg_map has {count} subgroups, and one above has {self._mapped}",
                              "all maps of a kernel share out one work-group: make the product of every sg_layout "
                              f"{self._mapped}", self.location())
         self._mapped = count
         rows, columns = self.subgroups
         if self.subgroups != (1, 1) and rows * columns != count:
-            raise ShapeError(f"this wg_map has {count} subgroups, and the kernel was given {rows} x {columns}",
+            raise ShapeError("XT0000",
+                             f"this wg_map has {count} subgroups, and the kernel was given {rows} x {columns}",
                              "leave subgroups= to kernels without a wg_map", self.location())
         self._check_level()
 
@@ -140,7 +144,7 @@ class Tracer:
 
     def _check_level(self) -> None:
         if self._mapped and self._split and self.subgroups == (1, 1):
-            raise ShapeError("this kernel uses both wg_map and xt.subgroup_id(d)",
+            raise ShapeError("XT0000", "this kernel uses both wg_map and xt.subgroup_id(d)",
                              "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id(d), or "
                              "write a kernel without wg_map and give it subgroups, as in @xt.kernel(subgroups=(8, 4))",
                              self.location())
@@ -159,13 +163,14 @@ class Tracer:
         name = self._variable(value)
         where = f" at line {line}" if line else ""
         if isinstance(value.owner, Operation) and not isinstance(value.owner.parent_op(), scf.ForOp):
-            raise TraceError(f"{name} was made under a condition{where} and is used where that need not hold",
+            raise TraceError("XT0000", f"{name} was made under a condition{where} and is used where that need not hold",
                              "give the variable a value of the same type before xt.when, or in xt.otherwise too: what "
                              "a body rebinds is then carried out of it", location)
         hint = "give the variable its first value before the loop: what the body rebinds is then carried out of it"
         if isinstance(value, BlockArgument):
             hint = "to keep its last value, write last = xt.scalar(0) before the loop and last = k in its body"
-        raise TraceError(f"{name} was made inside a loop{where} and is used after it, but the loop does not carry it",
+        raise TraceError("XT0000",
+                         f"{name} was made inside a loop{where} and is used after it, but the loop does not carry it",
                          hint, location)
 
     def _variable(self, value: SSAValue) -> str:
@@ -270,7 +275,7 @@ def current(what: str = "this") -> Tracer:
         TraceError: there is none: the call was made outside a kernel.
     """
     if not _recordings.stack:
-        raise TraceError(
+        raise TraceError("XT0000",
             f"{what} works only inside a kernel",
             "call it in a function decorated with @xt.kernel, and launch that",
             Location.of_caller((_PACKAGE,)),

@@ -372,7 +372,7 @@ def _kernels_with_traced_values() -> dict[str, tuple[Any, str, str, str]]:
         (rounded, "xt.zeros", "1.5 stands where an integer", r"\.to\(xt\.f32\)"),
         (too_large, "xt.zeros", "256 does not fit u8", "0 to 255"),
         (dimension, "xt.group_id(3)", "dimensions 0, 1 and 2, not 3", r"xt\.group_id\(0\)"),
-        (mixed, "xt.zeros", "run-time index stands where a f32", r"\.to\(xt\.f32\)"),
+        (mixed, "xt.zeros", "run-time index stands where a number of type f32", r"\.to\(xt\.f32\)"),
         (padded, "xt.load_tile", "padding is str 'edge'", "give a Python number"),
         (viewed, "xt.view", "A holds f32 of 32 bits, and bf16 has 16", "tf32"),
         (map_of_pairs, "xt.init_tile", "wg_map is tuple", r"xt\.wg_map"),

@@ -62,7 +62,8 @@ def test_the_program() -> None:
     done = subprocess.run([sys.executable, "-m", "xetile", "emit", "nowhere.mlir"], cwd=ROOT, capture_output=True,
                           text=True, timeout=120)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: nowhere.mlir cannot be read: No such file or directory\n  help: ")
+    said = done.stderr.partition("]: ")[2]
+    assert said.startswith("nowhere.mlir cannot be read: No such file or directory\n  help: ")
     assert "Traceback" not in done.stderr
     assert "runpy" not in done.stderr
 
@@ -203,7 +204,7 @@ def test_mistakes(xetile: Any, text: Path, words: list[str], message: str, hint:
     ran = xetile(*(str(text) if word == "FILE" else word for word in words))
     assert ran.code == 1
     assert ran.out == ""
-    assert ran.err.startswith("error: ")
+    assert ran.err.startswith("error[XT")
     assert message in ran.err
     assert hint in ran.err
     assert "help: " in ran.err

@@ -225,8 +225,8 @@ def test_broken_text(old: str, new: str, line: int, at: str, message: str) -> No
     assert place is not None
     assert place.line == line, str(caught.value)
     if at:
-        assert f"  kernel.mlir:{line}" in shown
-        assert shown[-3][shown[-2].index("^"):].startswith(at)
+        assert shown[1] == f"  kernel.mlir:{line}"
+        assert shown[2][shown[3].index("^"):].startswith(at)
     assert shown[-1].startswith("  help: ")
 
 

@@ -10,8 +10,9 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import Location
+from xegpu.errors import misread
 from xegpu.layouts import LaneMap
+from xegpu.places import Location
 
 ACCESS = ("block", "rows", "strided")
 """How an array may be reached: 2D block IO, elements of unit stride along a row, or elements of any stride."""
@@ -213,7 +214,7 @@ class TensorDescType(DescriptorType):
                 elif isinstance(attribute, ScatterTdescAttr):
                     scatter = attribute.data
                 else:
-                    parser.raise_error(f"{attribute} is not an attribute of a tensor_desc")
+                    misread(parser, "XT0000", f"{attribute} is not an attribute of a tensor_desc")
         return TensorDesc(tuple(shape or ()), element_type, block, sg_map, scatter)
 
     def print_parameter(self, printer: Printer) -> None:

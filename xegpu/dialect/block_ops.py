@@ -22,12 +22,11 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.vectors import integers, values_of
 from xegpu.dtypes import of_mlir
-from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.errors import ElementTypeError, Invalid, ShapeError
 from xegpu.layouts import LaneMap
 from xegpu.reductions import kind_of
 
@@ -70,7 +69,7 @@ class AxesOp(IRDLOperation):
         """The shape of the larger block, which ``value`` is, or is a fragment of."""
         sizes = _type(value)[0] if self.block is None else values_of(self.block)
         if len(sizes) != 2:
-            raise VerifyException(f"a block has two dimensions, not {len(sizes)}")
+            raise Invalid("XT0000", f"a block has two dimensions, not {len(sizes)}")
         return sizes[0], sizes[1]
 
     def smaller(self, value: SSAValue) -> Shape:
@@ -81,18 +80,18 @@ class AxesOp(IRDLOperation):
     def check(self, sources: Sequence[SSAValue], source: Shape, result: Shape) -> None:
         """Raise a verifier's error unless sources and result are blocks of these shapes, or their fragments."""
         if not self.dimensions or not set(self.dimensions) <= {0, 1}:
-            raise VerifyException(f"{list(self.dimensions)} are no dimensions of a block")
+            raise Invalid("XT0000", f"{list(self.dimensions)} are no dimensions of a block")
         if (self.maps is None) != (self.block is None):
-            raise VerifyException("fragments have two maps and the shape of the larger block, whole blocks have none")
+            raise Invalid("XT0000", "fragments have two maps and the shape of the larger block, whole blocks have none")
         try:
             of_source, of_result = (source, result) if self.maps is None else (
                 self.maps[0].fragment(source), self.maps[1].fragment(result))
         except ShapeError as error:
-            raise VerifyException(f"{error.message}\n{error.hint}") from None
+            raise Invalid.of(error) from None
         element = _type(self.result)[1]
         for value, shape in (*((value, of_source) for value in sources), (self.result, of_result)):
             if _type(value) != (shape, element):
-                raise VerifyException(f"{value.type} stands where {list(shape)} of {element} are needed")
+                raise Invalid("XT0000", f"{value.type} stands where {list(shape)} of {element} are needed")
 
 
 def _properties(axes: Sequence[int], maps: tuple[LaneMap, LaneMap] | None, block: Shape | None) -> dict[str, Attribute]:
@@ -121,15 +120,15 @@ class ReduceOp(AxesOp):
 
     def verify_(self) -> None:
         if not self.sources:
-            raise VerifyException("a reduction takes at least one block")
+            raise Invalid("XT0000", "a reduction takes at least one block")
         first = self.sources[0]
         self.check(self.sources, self.larger(first), self.smaller(first))
         try:
             known = kind_of(self.kind.data, of_mlir(_type(first)[1])) == self.kind.data
         except ElementTypeError as error:
-            raise VerifyException(f"{error.message}\n{error.hint}") from None
+            raise Invalid.of(error) from None
         if not known:
-            raise VerifyException(f"{self.kind.data} is no kind of reduction\nuse the full name")
+            raise Invalid("XT0000", f"{self.kind.data} is no kind of reduction\nuse the full name")
 
 
 @irdl_op_definition

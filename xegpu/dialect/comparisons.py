@@ -11,11 +11,10 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, 
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import XeError
+from xegpu.errors import Invalid, XeError, misread
 
 
 def truth_like(type_: Attribute) -> Attribute:
@@ -32,7 +31,7 @@ def _number_type(name: str, type_: Attribute) -> DType:
     try:
         return of_mlir(get_element_type_or_self(type_))
     except XeError:
-        raise VerifyException(f"{name} takes numbers and vectors of them, not {type_}") from None
+        raise Invalid("XT0000", f"{name} takes numbers and vectors of them, not {type_}") from None
 
 
 class ComparisonOp(IRDLOperation):
@@ -57,27 +56,27 @@ class ComparisonOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.lhs.type != self.rhs.type:
-            raise VerifyException(f"{self.lhs.type} and {self.rhs.type} are compared, which are not the same type\n"
-                                  "convert one of them")
+            raise Invalid("XT0000", f"{self.lhs.type} and {self.rhs.type} are compared, which are not the same type\n"
+                          "convert one of them")
         if _number_type(self.name, self.lhs.type).is_float != self.OF_FLOATS:
             other = {True: "arith.cmpi", False: "arith.cmpf"}[self.OF_FLOATS]
-            raise VerifyException(f"{self.name} does not compare {self.lhs.type}\nuse {other}")
+            raise Invalid("XT0000", f"{self.name} does not compare {self.lhs.type}\nuse {other}")
         if not 0 <= self.predicate.value.data < len(self.PREDICATES):
-            raise VerifyException(f"there is no predicate {self.predicate.value.data}\n"
-                                  f"predicates are 0 to {len(self.PREDICATES) - 1}: {', '.join(self.PREDICATES)}")
+            raise Invalid("XT0000", f"there is no predicate {self.predicate.value.data}\n"
+                          f"predicates are 0 to {len(self.PREDICATES) - 1}: {', '.join(self.PREDICATES)}")
         if get_element_type_or_self(self.lhs.type) == i1 and self.name_of_predicate.startswith("s"):
-            raise VerifyException(f"truth values have no sign, so {self.name_of_predicate} does not compare them\n"
-                                  f"use u{self.name_of_predicate[1:]}")
+            raise Invalid("XT0000", f"truth values have no sign, so {self.name_of_predicate} does not compare them\n"
+                          f"use u{self.name_of_predicate[1:]}")
         if self.result.type != truth_like(self.lhs.type):
-            raise VerifyException(f"comparing {self.lhs.type} gives {truth_like(self.lhs.type)}, not "
-                                  f"{self.result.type}")
+            raise Invalid("XT0000", f"comparing {self.lhs.type} gives {truth_like(self.lhs.type)}, not "
+                          f"{self.result.type}")
 
     @classmethod
     def parse(cls, parser: Parser) -> ComparisonOp:
         """``slt, %a, %b : vector<8x16xi32>``."""
         predicate = parser.parse_identifier()
         if predicate not in cls.PREDICATES:
-            parser.raise_error(f"there is no predicate {predicate}; use one of {', '.join(cls.PREDICATES)}")
+            misread(parser, "XT0000", f"there is no predicate {predicate}; use one of {', '.join(cls.PREDICATES)}")
         parser.parse_punctuation(",")
         lhs = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
@@ -141,18 +140,18 @@ class SelectOp(IRDLOperation):
     def verify_(self) -> None:
         _number_type(self.name, self.lhs.type)
         if not self.lhs.type == self.rhs.type == self.result.type:
-            raise VerifyException(f"a selection between {self.lhs.type} and {self.rhs.type} does not give "
-                                  f"{self.result.type}\nmake all three the same type")
+            raise Invalid("XT0000", f"a selection between {self.lhs.type} and {self.rhs.type} does not give "
+                          f"{self.result.type}\nmake all three the same type")
         if self.condition.type not in (i1, truth_like(self.lhs.type)):
-            raise VerifyException(f"{self.condition.type} does not select between {self.lhs.type}\n"
-                                  f"the condition is i1 or {truth_like(self.lhs.type)}")
+            raise Invalid("XT0000", f"{self.condition.type} does not select between {self.lhs.type}\n"
+                          f"the condition is i1 or {truth_like(self.lhs.type)}")
 
     @classmethod
     def parse(cls, parser: Parser) -> SelectOp:
         """``%c, %a, %b : f32``, or ``%c, %a, %b : vector<8x16xi1>, vector<8x16xf32>``."""
         operands = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
         if len(operands) != 3:
-            parser.raise_error(f"arith.select takes a condition and two values, not {len(operands)} operands")
+            misread(parser, "XT0000", f"arith.select takes a condition and two values, not {len(operands)} operands")
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         types: list[Any] = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_op_definition, prop_def
-from xdsl.utils.exceptions import VerifyException
+
+from xegpu.errors import Invalid
 
 SCHEDULE_BARRIER = "schedule_barrier"
 
@@ -23,4 +24,4 @@ class CompileHintOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.hint.data != SCHEDULE_BARRIER:
-            raise VerifyException(f'there is no hint "{self.hint.data}"\nuse "{SCHEDULE_BARRIER}"')
+            raise Invalid("XT0000", f'there is no hint "{self.hint.data}"\nuse "{SCHEDULE_BARRIER}"')

@@ -8,11 +8,11 @@ from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.comparisons import COMPARISONS
 from xegpu.dtypes import i1, of_mlir
+from xegpu.errors import Invalid
 
 
 class ConversionOp(IRDLOperation):
@@ -28,7 +28,7 @@ class ConversionOp(IRDLOperation):
 
     def verify_(self) -> None:
         if _shape(self.input.type) != _shape(self.result.type):
-            raise VerifyException(f"{self.input.type} and {self.result.type} differ in more than their element type")
+            raise Invalid("XT0000", f"{self.input.type} and {self.result.type} differ in more than their element type")
 
     def widening(self) -> int:
         """Bits that the result's elements have more than the operand's."""
@@ -63,7 +63,7 @@ class ExtensionOp(ConversionOp):
     def verify_(self) -> None:
         super().verify_()
         if self.widening() <= 0:
-            raise VerifyException(f"{self.result.type} is not wider than {self.input.type}")
+            raise Invalid("XT0000", f"{self.result.type} is not wider than {self.input.type}")
 
 
 @irdl_op_definition
@@ -119,7 +119,7 @@ class TruncIOp(ConversionOp):
     def verify_(self) -> None:
         super().verify_()
         if self.widening() >= 0:
-            raise VerifyException(f"{self.result.type} is not narrower than {self.input.type}")
+            raise Invalid("XT0000", f"{self.result.type} is not narrower than {self.input.type}")
 
 
 @irdl_op_definition
@@ -134,7 +134,7 @@ class IndexCastOp(ConversionOp):
         super().verify_()
         kinds = {isinstance(get_element_type_or_self(value.type), IndexType) for value in (self.input, self.result)}
         if len(kinds) != 2:
-            raise VerifyException(f"one of {self.input.type} and {self.result.type} is an index, the other is not")
+            raise Invalid("XT0000", f"one of {self.input.type} and {self.result.type} is an index, the other is not")
 
 
 CONVERSIONS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp, IndexCastOp)

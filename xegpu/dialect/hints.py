@@ -9,9 +9,9 @@ from xdsl.ir import Attribute, Data, Operation
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_attr_definition, opt_prop_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.cache import BY_KIND, POLICIES
+from xegpu.errors import Invalid, misread
 
 LEVELS = ("l1_hint", "l2_hint", "l3_hint")
 """The properties that hold hints, one a cache level. Intel's GPUs have an L1 and an L3; of L2 nothing is emitted."""
@@ -25,7 +25,7 @@ class Hint(Data[str]):
         with parser.in_angle_brackets():
             name = parser.parse_identifier()
             if name not in POLICIES:
-                parser.raise_error(f"there is no cache hint {name}\nuse one of {', '.join(POLICIES)}")
+                misread(parser, "XT0000", f"there is no cache hint {name}\nuse one of {', '.join(POLICIES)}")
             return name
 
     def print_parameter(self, printer: Printer) -> None:
@@ -96,7 +96,7 @@ def check_hints(operation: Operation, kind: str) -> None:
     """Raise a verifier's error for a hint that a ``"load"``, ``"store"`` or ``"prefetch"`` does not take."""
     for level, policy in words(operation).items():
         if policy not in BY_KIND[kind]:
-            raise VerifyException(f"a {kind} does not take {level} = {policy}\nuse {', '.join(BY_KIND[kind])}")
+            raise Invalid("XT0000", f"a {kind} does not take {level} = {policy}\nuse {', '.join(BY_KIND[kind])}")
 
 
 def keeps_nothing(operation: Operation) -> bool:

@@ -20,7 +20,8 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface, SymbolTable
-from xdsl.utils.exceptions import VerifyException
+
+from xegpu.errors import Invalid, misread
 
 
 @irdl_attr_definition
@@ -107,8 +108,8 @@ class GpuFuncOp(IRDLOperation):
 
         arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
         if (word := parser.parse_optional_keyword("workgroup") or parser.parse_optional_keyword("private")) is not None:
-            parser.raise_error(f"gpu.func takes no {word}(...) arrays here\n"
-                               "write memref.alloc() : memref<64x32xf16, 3> in its body")
+            misread(parser, "XT0000", f"gpu.func takes no {word}(...) arrays here\n"
+                    "write memref.alloc() : memref<64x32xf16, 3> in its body")
         kernel = parser.parse_optional_keyword("kernel") is not None
         attributes = _attributes(parser)
         return cls(name, parser.parse_region(arguments), kernel, attributes)
@@ -126,7 +127,7 @@ class GpuFuncOp(IRDLOperation):
 
     def verify_(self) -> None:
         if not isinstance(self.body.block.last_op, GpuReturnOp):
-            raise VerifyException("a gpu.func ends with gpu.return")
+            raise Invalid("XT0000", "a gpu.func ends with gpu.return")
 
 
 @irdl_op_definition
@@ -143,7 +144,7 @@ class GpuReturnOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.values:
-            raise VerifyException("a kernel returns nothing\nwrite what it computes to an array argument")
+            raise Invalid("XT0000", "a kernel returns nothing\nwrite what it computes to an array argument")
 
 
 _OWN = (GpuModuleOp, GpuFuncOp, GpuReturnOp)

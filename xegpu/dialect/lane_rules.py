@@ -5,11 +5,9 @@ Each function raises a verifier's error; the map that is needed stands in it.
 
 from __future__ import annotations
 
-from xdsl.utils.exceptions import VerifyException
-
 from xegpu import layouts
 from xegpu.dialect.attributes import TensorDesc
-from xegpu.errors import ShapeError
+from xegpu.errors import Invalid, ShapeError
 from xegpu.layouts import LaneMap
 
 MAP_NAMES = ("sg_map_a", "sg_map_b", "sg_map_c")
@@ -30,7 +28,7 @@ def check_division(desc: TensorDesc) -> None:
         rows, columns = (1, *desc.shape)[-2:]  # a line is one row
         desc.sg_map.fragment((rows, columns))
     except ShapeError as error:
-        raise VerifyException(f"{error.message}\n{error.hint}") from None
+        raise Invalid.of(error) from None
 
 
 def check_load(desc: TensorDesc, packed: bool, transposes: bool) -> None:
@@ -39,12 +37,13 @@ def check_load(desc: TensorDesc, packed: bool, transposes: bool) -> None:
     if lanes is None:
         return
     if packed and lanes != (needed := layouts.operand_b(lanes.lanes, desc.dtype.bits)):
-        raise VerifyException(f"a packed load needs wi_data = {list(needed.wi_data)}, the rows that 32 bits hold, and "
-                              f"lanes along the columns\nuse {spelled(needed)}")
+        raise Invalid("XT0000",
+                      f"a packed load needs wi_data = {list(needed.wi_data)}, the rows that 32 bits hold, and "
+                      f"lanes along the columns\nuse {spelled(needed)}")
     if transposes and lanes.wi_layout[1] > 1:
         turned = LaneMap((lanes.lanes, 1), lanes.wi_data)
-        raise VerifyException("a transposed load needs its lanes along the rows, which become columns\n"
-                              f"use {spelled(turned)}")
+        raise Invalid("XT0000", "a transposed load needs its lanes along the rows, which become columns\n"
+                      f"use {spelled(turned)}")
 
 
 def needed_by_dpas(subgroup: int, bits: int) -> tuple[LaneMap, LaneMap, LaneMap]:
@@ -61,13 +60,14 @@ def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
     """The matrix engine reads and writes fragments in its own layout, and in no other."""
     subgroup = maps[2].lanes
     if subgroup not in ENGINES:
-        raise VerifyException(f"sg_map_c spreads C over {subgroup} lanes, and the matrix engine's subgroups have 8 or "
-                              f"16\nuse {spelled(layouts.plain(16, 16))}, or [1, 8] on dg2 and arl")
+        raise Invalid("XT0000",
+                      f"sg_map_c spreads C over {subgroup} lanes, and the matrix engine's subgroups have 8 or "
+                      f"16\nuse {spelled(layouts.plain(16, 16))}, or [1, 8] on dg2 and arl")
     for name, given, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits), strict=True):
         if given != needed:
-            raise VerifyException(f"{name} is {spelled(given)}, in which the matrix engine does not take elements of "
-                                  f"{bits if name != 'sg_map_c' else 32} bits over {subgroup} lanes\n"
-                                  f"use {spelled(needed)}")
+            raise Invalid("XT0000", f"{name} is {spelled(given)}, in which the matrix engine does not take elements of "
+                          f"{bits if name != 'sg_map_c' else 32} bits over {subgroup} lanes\n"
+                          f"use {spelled(needed)}")
 
 
 def check_line(lanes: LaneMap, elements: int, chunk: int) -> None:
@@ -75,5 +75,5 @@ def check_line(lanes: LaneMap, elements: int, chunk: int) -> None:
     needed = LaneMap((elements, 1) if chunk > 1 else (1, elements))
     if lanes != needed:
         what = f"chunks of {chunk}" if chunk > 1 else "single elements"
-        raise VerifyException(f"a descriptor of {what} spreads them one a lane, and this has {spelled(lanes)}\n"
-                              f"use {spelled(needed)}")
+        raise Invalid("XT0000", f"a descriptor of {what} spreads them one a lane, and this has {spelled(lanes)}\n"
+                      f"use {spelled(needed)}")

@@ -14,10 +14,10 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.ops import DESC, VECTOR, check_block, desc_of, shape_of
+from xegpu.errors import Invalid
 from xegpu.layouts import LaneMap
 
 
@@ -58,11 +58,11 @@ class LoadMadOp(IRDLOperation):
         check_block(desc_of(self.a))
         check_block(desc_of(self.b))
         if [value.type for value in self.acc] != [value.type for value in self.results_]:
-            raise VerifyException("a product has the types of what it is added to")
+            raise Invalid("XT0000", "a product has the types of what it is added to")
         if not self.acc or any(value.type != self.acc[0].type or len(shape_of(value)) != 2 for value in self.acc):
-            raise VerifyException("the accumulators are blocks of one shape and element type")
+            raise Invalid("XT0000", "the accumulators are blocks of one shape and element type")
         (m, n, k), (rows, columns) = self.sizes, self.block
         if desc_of(self.b).shape[0] != k:
-            raise VerifyException(f"A has {k} columns and B {desc_of(self.b).shape[0]} rows")
+            raise Invalid("XT0000", f"A has {k} columns and B {desc_of(self.b).shape[0]} rows")
         if m % rows or n % columns or m * n != rows * columns * len(self.acc):
-            raise VerifyException(f"{len(self.acc)} blocks of {rows}x{columns} are not a product of {m}x{n}")
+            raise Invalid("XT0000", f"{len(self.acc)} blocks of {rows}x{columns} are not a product of {m}x{n}")

@@ -27,13 +27,13 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import ACCESS, DescriptorType, SgMapAttr, TensorDesc, TensorDescType
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load
 from xegpu.dialect.vectors import vector as vector
-from xegpu.dtypes import of_mlir
+from xegpu.dtypes import i1, of_mlir
+from xegpu.errors import Invalid
 from xegpu.layouts import LaneMap
 from xegpu.memrefs import array_at, is_address, is_shared, verify_described, verify_line
 
@@ -61,11 +61,11 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 def check_block(desc: TensorDesc) -> None:
     """Raise a verifier's error for a descriptor of single elements, which no operation on blocks takes."""
     if desc.scatter is not None:
-        raise VerifyException("this takes a descriptor of a block, and that one describes single elements\n"
-                              "make one with create_nd_tdesc, or use load_gather, store_scatter and prefetch")
+        raise Invalid("XT0000", "this takes a descriptor of a block, and that one describes single elements\n"
+                      "make one with create_nd_tdesc, or use load_gather, store_scatter and prefetch")
     if len(desc.shape) not in (1, 2):
-        raise VerifyException(f"a descriptor of a block has one or two dimensions, not {len(desc.shape)}\n"
-                              "give the indices in front of them as offsets of the memref")
+        raise Invalid("XT0000", f"a descriptor of a block has one or two dimensions, not {len(desc.shape)}\n"
+                      "give the indices in front of them as offsets of the memref")
 
 
 def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tuple[int, ...]:
@@ -91,8 +91,8 @@ def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tup
 
 def _loaded_line(desc: TensorDesc, changed: bool) -> tuple[int, ...]:
     if changed:
-        raise VerifyException("a line of elements is not transposed or packed\n"
-                              "describe a block of two dimensions: tensor_desc<16x16xbf16>")
+        raise Invalid("XT0000", "a line of elements is not transposed or packed\n"
+                      "describe a block of two dimensions: tensor_desc<16x16xbf16>")
     if desc.sg_map is None:
         return desc.shape
     units, each = desc.sg_map.fragment((1, desc.shape[0]))
@@ -137,35 +137,36 @@ class CreateNdTdescOp(IRDLOperation):
             verify_described(self, "a descriptor")
         check_division(desc)
         if desc.block.array_length not in ARRAYS:
-            raise VerifyException(f"array_length is 1, 2, 4 or 8, not {desc.block.array_length}\n"
-                                  "use several descriptors")
+            raise Invalid("XT0000", f"array_length is 1, 2, 4 or 8, not {desc.block.array_length}\n"
+                          "use several descriptors")
         if desc.block.access not in ACCESS:
-            raise VerifyException(f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}")
+            raise Invalid("XT0000", f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}")
         array = array_at(self.source) or self.source
         scope = "slm" if is_shared(array.type) else "global"
         if desc.block.memory_scope != scope:
             hint = f"use memory_scope = {scope}" if not is_address(array.type) else \
                 "an address in shared local memory is that of an array there: take it with " \
                 "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
-            raise VerifyException(f"a descriptor of {desc.block.memory_scope} memory on {array.type}\n{hint}")
+            raise Invalid("XT0000", f"a descriptor of {desc.block.memory_scope} memory on {array.type}\n{hint}")
         self._verify_element(array.type)
 
     @staticmethod
     def _verify_promise(desc: TensorDesc) -> None:
         if desc.block.boundary_check:
-            raise VerifyException("a descriptor of one dimension does not know where its memory ends\n"
-                                  "write boundary_check = false, and keep it inside")
+            raise Invalid("XT0000", "a descriptor of one dimension does not know where its memory ends\n"
+                          "write boundary_check = false, and keep it inside")
         if desc.block.array_length > 1:
-            raise VerifyException("a descriptor of one dimension has no blocks side by side\nmake it longer")
+            raise Invalid("XT0000", "a descriptor of one dimension has no blocks side by side\nmake it longer")
         if desc.sg_map is not None and (desc.sg_map.wi_layout[0], desc.sg_map.wi_data[0]) != (1, 1):
-            raise VerifyException("the outer dimension of wi_layout and wi_data is 1 for a descriptor of one dimension"
-                                  "\nwrite wi_layout = [1, 16], wi_data = [1, 1]")
+            raise Invalid("XT0000",
+                          "the outer dimension of wi_layout and wi_data is 1 for a descriptor of one dimension"
+                          "\nwrite wi_layout = [1, 16], wi_data = [1, 1]")
 
     def _verify_element(self, source: Attribute) -> None:
         desc = desc_of(self.result)
         if isinstance(source, MemRefType) and source.element_type != desc.element_type:
-            raise VerifyException(f"a descriptor of {desc.element_type} cannot describe a {source}\n"
-                                  f"describe {source.element_type}, or view the array as {desc.element_type}")
+            raise Invalid("XT0000", f"a descriptor of {desc.element_type} cannot describe a {source}\n"
+                          f"describe {source.element_type}, or view the array as {desc.element_type}")
 
 
 @irdl_op_definition
@@ -185,10 +186,10 @@ class UpdateNdOffsetOp(IRDLOperation):
     def verify_(self) -> None:
         check_block(desc_of(self.desc))
         if len(self.offsets) != len(desc_of(self.desc).shape):
-            raise VerifyException(f"a descriptor of {len(desc_of(self.desc).shape)} dimensions moves by as many "
-                                  f"offsets, not by {len(self.offsets)}\ngive 0 for a dimension that it keeps")
+            raise Invalid("XT0000", f"a descriptor of {len(desc_of(self.desc).shape)} dimensions moves by as many "
+                          f"offsets, not by {len(self.offsets)}\ngive 0 for a dimension that it keeps")
         if self.desc.type != self.result.type:
-            raise VerifyException("moving a descriptor does not change its type")
+            raise Invalid("XT0000", "moving a descriptor does not change its type")
 
 
 @irdl_op_definition
@@ -227,22 +228,22 @@ class LoadNdOp(HintedOp):
         desc = desc_of(self.desc)
         packed = self.packed is not None
         if self.transpose is not None and [axis.value.data for axis in self.transpose] != [1, 0]:
-            raise VerifyException("transpose must be [1, 0]")
+            raise Invalid("XT0000", "transpose must be [1, 0]")
         if self.transposes and packed:
-            raise VerifyException("a load cannot be packed and transposed\n"
-                                  "a transposed load with transpose_bit_width = 32 gives VNNI form by itself")
+            raise Invalid("XT0000", "a load cannot be packed and transposed\n"
+                          "a transposed load with transpose_bit_width = 32 gives VNNI form by itself")
         if self.transpose_bit_width is not None and (not self.transposes or self.transposes % desc.dtype.bits):
-            raise VerifyException("transpose_bit_width goes with transpose, and is a multiple of the element's bits")
+            raise Invalid("XT0000", "transpose_bit_width goes with transpose, and is a multiple of the element's bits")
         if self.transposes and desc.block.array_length > 1:
-            raise VerifyException("a transposed load takes one block")
+            raise Invalid("XT0000", "a transposed load takes one block")
         if packed and desc.dtype.bits >= 32:
-            raise VerifyException(f"{desc.element_type} fills a 32-bit word, so it cannot be packed\n"
-                                  "leave packed out")
+            raise Invalid("XT0000", f"{desc.element_type} fills a 32-bit word, so it cannot be packed\n"
+                          "leave packed out")
         check_load(desc, packed, bool(self.transposes))
         expected = loaded_shape(desc, packed, self.transposes)
         if shape_of(self.result) != expected:
-            raise VerifyException(f"this load gives {expected}, not {shape_of(self.result)}\n"
-                                  f"write {vector(expected, desc.element_type)}")
+            raise Invalid("XT0000", f"this load gives {expected}, not {shape_of(self.result)}\n"
+                          f"write {vector(expected, desc.element_type)}")
 
 
 @irdl_op_definition
@@ -263,7 +264,7 @@ class StoreNdOp(HintedOp):
         desc = desc_of(self.desc)
         expected = loaded_shape(desc, False)
         if shape_of(self.value) != expected or self.value.type.element_type != desc.element_type:  # type: ignore
-            raise VerifyException(f"this descriptor stores {expected} of {desc.element_type}, not {self.value.type}")
+            raise Invalid("XT0000", f"this descriptor stores {expected} of {desc.element_type}, not {self.value.type}")
 
 
 @irdl_op_definition
@@ -330,11 +331,11 @@ class ProductOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.acc is not None and self.acc.type != self.result.type:
-            raise VerifyException(f"the accumulator is {self.acc.type} and the result {self.result.type}")
+            raise Invalid("XT0000", f"the accumulator is {self.acc.type} and the result {self.result.type}")
         missing = [name for name in MAP_NAMES if name not in self.properties]
         if 0 < len(missing) < len(MAP_NAMES):
-            raise VerifyException(f"{missing[0]} is missing: fragments of a lane have three maps\n"
-                                  f"give {', '.join(MAP_NAMES)}, or none of them with whole blocks")
+            raise Invalid("XT0000", f"{missing[0]} is missing: fragments of a lane have three maps\n"
+                          f"give {', '.join(MAP_NAMES)}, or none of them with whole blocks")
         if self.maps is None:
             self._verify_words()
         m, n, k = self.sizes()
@@ -343,11 +344,12 @@ class ProductOp(IRDLOperation):
             b = shape_of(self.b)
             rows = b[0] * (b[2] if len(b) == 3 else 1)
             if rows != k or shape_of(self.result) != (m, n):
-                raise VerifyException(f"{self.a.type} x {self.b.type} does not give {self.result.type}\n"
-                                      f"multiply MxK by KxN; fragments of a lane need {', '.join(MAP_NAMES)}")
+                raise Invalid("XT0000", f"{self.a.type} x {self.b.type} does not give {self.result.type}\n"
+                              f"multiply MxK by KxN; fragments of a lane need {', '.join(MAP_NAMES)}")
             return
         if maps[0].fragment((m, k)) != shape_of(self.a) or maps[1].fragment((k, n)) != shape_of(self.b):
-            raise VerifyException(f"fragments {self.a.type} and {self.b.type} are not those of an {m}x{n}x{k} product")
+            raise Invalid("XT0000",
+                          f"fragments {self.a.type} and {self.b.type} are not those of an {m}x{n}x{k} product")
 
 
     def _verify_words(self) -> None:
@@ -356,16 +358,16 @@ class ProductOp(IRDLOperation):
         ranks = [len(shape_of(value)) for value in (self.a, self.b)]
         for name, value, rank in zip("AB", (self.a, self.b), ranks, strict=True):
             if rank not in (2, 3) or (rank == 3 and (together == 1 or shape_of(value)[2] != together)):
-                raise VerifyException(f"{name} is {value.type}\nwrite two dimensions" + (
+                raise Invalid("XT0000", f"{name} is {value.type}\nwrite two dimensions" + (
                     f", or three of which the last is the {together} elements of a word" if together > 1 else ""))
         if ranks == [3, 2]:
-            raise VerifyException(f"A is in words, {self.a.type}, and B is not, {self.b.type}\n"
-                                  "load B with packed, or leave A in two dimensions")
+            raise Invalid("XT0000", f"A is in words, {self.a.type}, and B is not, {self.b.type}\n"
+                          "load B with packed, or leave A in two dimensions")
 
 
 def _pair(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 2:
-        raise VerifyException(f"a fragment has two dimensions, not {len(shape)}")
+        raise Invalid("XT0000", f"a fragment has two dimensions, not {len(shape)}")
     return shape[0], shape[1]
 
 
@@ -414,7 +416,46 @@ class PackOp(IRDLOperation):
         shape = shape_of(self.source)
         factor = 32 // of_mlir(self.source.type.element_type).bits  # type: ignore[attr-defined]
         if factor == 1 or shape[0] % factor:
-            raise VerifyException(f"{self.source.type} does not pack into 32-bit words along its rows")
+            raise Invalid("XT0000", f"{self.source.type} does not pack into 32-bit words along its rows")
+
+
+@irdl_op_definition
+class BitcastOp(IRDLOperation):
+    """A block of words to a block of narrower elements: row ``i`` becomes rows, the lowest bits first.
+
+    ``%h = xegpu.bitcast %w : vector<8x16xui32> -> vector<16x16xf16>``: the order in which VNNI form holds the rows of
+    B, so that packing the result moves nothing. Fragments keep their lanes. It goes beyond the seed.
+    """
+
+    name = "xegpu.bitcast"
+    source = operand_def(VECTOR)
+    result = result_def(VECTOR)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, element: Attribute) -> None:
+        super().__init__(operands=[source], result_types=[split_rows(source, element)])
+
+    def verify_(self) -> None:
+        check_split_rows(self.source, self.result)
+
+
+def split_rows(source: SSAValue, element: Attribute) -> VectorType[Attribute]:
+    """The type of words as rows of narrower elements: rows are the last dimension but one."""
+    factor = of_mlir(source.type.element_type).bits // of_mlir(element).bits  # type: ignore[attr-defined]
+    *outer, rows, columns = shape_of(source)
+    return vector((*outer, rows * factor, columns), element)
+
+
+def check_split_rows(source: SSAValue, result: SSAValue) -> None:
+    """Raise a verifier's error unless one type holds the bits of the other, its words cut up along the rows."""
+    wide, narrow = (of_mlir(value.type.element_type) for value in (source, result))  # type: ignore[attr-defined]
+    if i1 in (wide, narrow) or wide.bits <= narrow.bits or wide.bits % narrow.bits:
+        raise Invalid("XT0000", f"words of {wide} do not hold a number of {narrow}\n"
+                      f"narrower elements come of wider ones; of equal ones arith.bitcast makes others")
+    if result.type != (wanted := split_rows(source, result.type.element_type)):  # type: ignore[attr-defined]
+        raise Invalid("XT0000", f"{source.type} as {narrow} is a {wanted}, not a {result.type}\n"
+                      f"each row gives {wide.bits // narrow.bits}")
 
 
 @irdl_op_definition
@@ -445,15 +486,15 @@ class PadOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.value.type != self.result.type or len(shape_of(self.value)) != 2:
-            raise VerifyException("padding keeps a block's type, which has two dimensions")
+            raise Invalid("XT0000", "padding keeps a block's type, which has two dimensions")
         if self.value.type.element_type != desc_of(self.desc).element_type:  # type: ignore[attr-defined]
-            raise VerifyException(f"a {self.value.type} was not loaded through a {self.desc.type}")
+            raise Invalid("XT0000", f"a {self.value.type} was not loaded through a {self.desc.type}")
 
 
 def number_of(attribute: Attribute) -> float:
     """The number that a float or integer attribute holds."""
     if not isinstance(attribute, (FloatAttr, IntegerAttr)):
-        raise VerifyException(f"{attribute} is no number")
+        raise Invalid("XT0000", f"{attribute} is no number")
     return attribute.value.data
 
 

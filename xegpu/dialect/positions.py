@@ -16,10 +16,9 @@ from xdsl.irdl import (
     traits_def,
 )
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import SgMapAttr
-from xegpu.errors import XeError
+from xegpu.errors import Invalid, XeError
 from xegpu.layouts import LaneMap
 
 
@@ -57,17 +56,17 @@ class IotaOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.axis.value.data not in (0, 1):
-            raise VerifyException(f"there is no axis {self.axis.value.data}\nuse axis 0 for rows, 1 for columns")
+            raise Invalid("XT0000", f"there is no axis {self.axis.value.data}\nuse axis 0 for rows, 1 for columns")
         given = self.result.type.get_shape()  # type: ignore[attr-defined]
         if (self.shape is None) != (self.sg_map is None):
-            raise VerifyException("shape and sg_map go together: a fragment has both, a whole block neither")
+            raise Invalid("XT0000", "shape and sg_map go together: a fragment has both, a whole block neither")
         if len(given) != 2 or (self.shape is not None and len(self.shape) != 2):
-            raise VerifyException("iota gives a block of two dimensions, or a lane's fragment of one")
+            raise Invalid("XT0000", "iota gives a block of two dimensions, or a lane's fragment of one")
         if self.sg_map is None:
             return
         try:
             fragment = self.sg_map.data.fragment(self.block_shape())
         except XeError as error:
-            raise VerifyException(f"{error.message}\n{error.hint}") from None
+            raise Invalid.of(error) from None
         if fragment != given:
-            raise VerifyException(f"a lane has {fragment} of this block, not {given}")
+            raise Invalid("XT0000", f"a lane has {fragment} of this block, not {given}")

@@ -21,7 +21,8 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
+
+from xegpu.errors import Invalid
 
 VECTOR = base(VectorType)
 IntegersAttr = ArrayAttr[IntegerAttr]
@@ -72,9 +73,9 @@ class ExtractStridedSliceOp(IRDLOperation):
         offsets, sizes = values_of(self.offsets), values_of(self.sizes)
         shape = self.source.type.get_shape()  # type: ignore[attr-defined]
         if any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, shape, strict=True)):
-            raise VerifyException(f"offsets {offsets} with sizes {sizes} leave the vector {shape}")
+            raise Invalid("XT0000", f"offsets {offsets} with sizes {sizes} leave the vector {shape}")
         if any(stride != 1 for stride in values_of(self.strides)):
-            raise VerifyException("strides must be 1")
+            raise Invalid("XT0000", "strides must be 1")
 
 
 @irdl_op_definition
@@ -94,7 +95,7 @@ class ShapeCastOp(IRDLOperation):
     def verify_(self) -> None:
         source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
         if prod(source) != prod(result):
-            raise VerifyException(f"{source} and {result} do not hold the same number of elements")
+            raise Invalid("XT0000", f"{source} and {result} do not hold the same number of elements")
 
 
 @irdl_op_definition
@@ -139,9 +140,9 @@ class TransposeOp(IRDLOperation):
     def verify_(self) -> None:
         source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
         if values_of(self.permutation) != (1, 0) or len(source) != 2:
-            raise VerifyException("only the two dimensions of a 2D vector are exchanged: the permutation is [1, 0]")
+            raise Invalid("XT0000", "only the two dimensions of a 2D vector are exchanged: the permutation is [1, 0]")
         if result != source[::-1]:
-            raise VerifyException(f"the transpose of {source} is {source[::-1]}, not {result}")
+            raise Invalid("XT0000", f"the transpose of {source} is {source[::-1]}, not {result}")
 
 
 @irdl_op_definition
@@ -165,4 +166,4 @@ class InsertStridedSliceOp(IRDLOperation):
     def verify_(self) -> None:
         source, dest = self.source.type.get_shape(), self.dest.type.get_shape()  # type: ignore[attr-defined]
         if any(o + s > n for o, s, n in zip(values_of(self.offsets), source, dest, strict=True)):
-            raise VerifyException(f"{source} at {values_of(self.offsets)} leaves the vector {dest}")
+            raise Invalid("XT0000", f"{source} at {values_of(self.offsets)} leaves the vector {dest}")

@@ -10,6 +10,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from xegpu.dialect.attributes import BlockTdesc, DescriptorType, SgMapAttr, TensorDesc
+from xegpu.errors import misread
 from xegpu.layouts import LaneMap, operand_a
 
 
@@ -44,7 +45,7 @@ class OlderDescType(DescriptorType):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> TensorDesc:
-        parser.raise_error("a descriptor of the earlier generation is read by xt.parse")
+        misread(parser, "XT0000", "a descriptor of the earlier generation is read by xt.parse")
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

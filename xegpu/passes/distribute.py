@@ -28,6 +28,7 @@ from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import (
+    BitcastOp,
     ConvertLayoutOp,
     CreateNdTdescOp,
     DpasOp,
@@ -104,9 +105,10 @@ class _Distributor(Rebuilder):
     def __init__(self, target: Target, webs: Webs) -> None:
         super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
-                          DpasOp: _product, MadOp: _product, PackOp: _pack, PadOp: _pad, BroadcastOp: _spread,
-                          ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, LoadMadOp: _load_mad,
-                          PrintOp: _diagnostic, AssertOp: _diagnostic, **distribute_blocks.RULES, **scattered.RULES})
+                          DpasOp: _product, MadOp: _product, PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad,
+                          BroadcastOp: _spread, ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota,
+                          LoadMadOp: _load_mad, PrintOp: _diagnostic, AssertOp: _diagnostic, **distribute_blocks.RULES,
+                          **scattered.RULES})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:
@@ -160,7 +162,8 @@ class _Distributor(Rebuilder):
         """
         subgroup = self.target.subgroup
         if subgroup % lanes:
-            self.fail(f"a vector of {lanes} elements does not spread over the {subgroup} lanes of a subgroup on "
+            self.fail("XT0000",
+                      f"a vector of {lanes} elements does not spread over the {subgroup} lanes of a subgroup on "
                       f"{self.target.name}", f"use vectors of {subgroup}")
         return Distributed((1, lanes), LaneMap((1, lanes)))
 
@@ -198,7 +201,7 @@ class _Distributor(Rebuilder):
         forms = [part.form for part in parts if isinstance(part.form, Distributed)]
         moving = [part.form for part in parts if isinstance(part.form, Distributed) and not _is_splat(part.values[0])]
         if any(each.packed for each in forms):
-            self.fail(f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
+            self.fail("XT0000", f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
                       "load the block without packed to compute with it; dpas packs what it needs")
         if any(each.lanes.per_lane > 1 for each in moving):  # as operands of dpas lie; nothing else computes with words
             form = self.form(form.shape, self.plain(form.shape))
@@ -277,7 +280,7 @@ def _cast(build: _Distributor, operation: ShapeCastOp) -> None:
         value, words = build.converted(parts, lanes), Distributed(form.shape, lanes)
         build.set(operation.result, value, words.of_rank(3))
     else:
-        build.fail(f"a cast of {list(source)} to {list(result)} moves elements from lane to lane",
+        build.fail("XT0000", f"a cast of {list(source)} to {list(result)} moves elements from lane to lane",
                    "store the vector, and load it in its other shape; vector.extract takes blocks that lie side by "
                    "side apart")
 
@@ -316,7 +319,8 @@ def _units(build: _Distributor, value: SSAValue, source: Distributed, part: Dist
     """The fragment of a part of a block, which may be whole units only: a run of them, or several put together."""
     height, width = source.lanes.unit
     if at[0] % height or at[1] % width or part.shape[0] % height:
-        build.fail(f"a slice of {part.shape[0]}x{part.shape[1]} at {at} of a {source.shape[0]}x{source.shape[1]} block "
+        build.fail("XT0000",
+                   f"a slice of {part.shape[0]}x{part.shape[1]} at {at} of a {source.shape[0]}x{source.shape[1]} block "
                    f"does not fall on whole registers ({height}x{width} elements each)")
     across, count = source.shape[1] // width, part.shape[1] // width
     first = at[0] // height * across + at[1] // width
@@ -341,7 +345,8 @@ def _insert(build: _Distributor, operation: InsertStridedSliceOp) -> None:
         form, part = dest.form, source.form
     height, width = form.lanes.unit
     if part.lanes != form.lanes or row % height or column % width:
-        build.fail(f"blocks of {part.shape[0]}x{part.shape[1]} do not assemble into {form.shape[0]}x{form.shape[1]} on "
+        build.fail("XT0000",
+                   f"blocks of {part.shape[0]}x{part.shape[1]} do not assemble into {form.shape[0]}x{form.shape[1]} on "
                    f"whole registers ({height}x{width} elements each)")
     across, count = form.shape[1] // width, part.shape[1] // width
     first, rows = row // height * across + column // width, part.shape[0] // height
@@ -403,6 +408,16 @@ def _pack(build: _Distributor, operation: PackOp) -> None:
     value = build.converted(source, build.plain(form.shape))
     lanes = layouts.operand_b(build.target.subgroup, bits)
     build.set(operation.result, build.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
+
+
+def _bitcast(build: _Distributor, operation: BitcastOp) -> None:
+    source = build.get(operation.source)
+    form: Distributed = source.form
+    rows, columns = shape_of(operation.result)
+    lanes = build.plain(form.shape)  # raises for columns that do not spread over the lanes
+    lanes = LaneMap((1, lanes.wi_layout[1]))  # each lane has whole columns, so that no row goes to another
+    made = BitcastOp(build.converted(source, lanes), operation.result.type.element_type)  # type: ignore[attr-defined]
+    build.set(operation.result, build.emit(made), Distributed((rows, columns), lanes))
 
 
 def _pad(build: _Distributor, operation: PadOp) -> None:

@@ -48,7 +48,7 @@ def _broadcast(build: Any, operation: BroadcastOp) -> None:
 def _transpose(build: Any, operation: TransposeOp) -> None:
     source = build.get(operation.source)
     if source.form.packed:
-        build.fail("a block in VNNI form is not transposed")
+        build.fail("XT0000", "a block in VNNI form is not transposed")
     lanes = source.form.lanes.along_one(source.form.shape)
     value = _turned_units(build, build.converted(source, lanes), source.form.shape, lanes)
     build.set(operation.result, value, build.form(source.form.shape[::-1], lanes.transposed))

@@ -22,14 +22,16 @@ def check_product(operation: DpasOp, target: Target) -> None:
     form = next((form for form in forms if (form.a, form.b) == (a, b)), None)
     if form is None:
         pairs = ", ".join(f"{form.a} x {form.b}" for form in forms)
-        raise TargetError(f"the matrix engine of {target.name} does not multiply {a} by {b}", f"it takes {pairs}")
+        raise TargetError("XT0000",
+                          f"the matrix engine of {target.name} does not multiply {a} by {b}", f"it takes {pairs}")
     if c not in form.accumulators:
         names = " or ".join(map(str, form.accumulators))
-        raise TargetError(f"the matrix engine of {target.name} does not accumulate {a} by {b} in {c}",
+        raise TargetError("XT0000", f"the matrix engine of {target.name} does not accumulate {a} by {b} in {c}",
                           f"make the accumulator and the result {names}")
     rows, columns, depth = operation.sizes()
     if rows not in target.repeats or (columns, depth) != (target.subgroup, form.depth):
-        raise TargetError(f"the matrix engine of {target.name} has no product of {rows}x{depth} by {depth}x{columns} "
+        raise TargetError("XT0000",
+                          f"the matrix engine of {target.name} has no product of {rows}x{depth} by {depth}x{columns} "
                           f"of {a} and {b}", _legal(target, form, c))
 
 

@@ -11,10 +11,10 @@ from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import parse_fields, print_fields
 from xegpu.dtypes import DType, of_mlir
+from xegpu.errors import Invalid, misread
 
 Sizes = tuple[int, ...]
 
@@ -59,10 +59,10 @@ class Layout:
             VerifyException: it does not.
         """
         if other := next((name for name, value in self.given.items() if len(value) != len(shape)), None):
-            raise VerifyException(f"{other} has {len(self.given[other])} dimensions, and the tile {len(shape)}\n"
-                                  "give each field of the layout one number a dimension")
+            raise Invalid("XT0000", f"{other} has {len(self.given[other])} dimensions, and the tile {len(shape)}\n"
+                          "give each field of the layout one number a dimension")
         if not (self.sg_layout or self.inst_data or self.lane_layout):
-            raise VerifyException("the layout deals nothing out\ngive it sg_layout, inst_data or lane_layout")
+            raise Invalid("XT0000", "the layout deals nothing out\ngive it sg_layout, inst_data or lane_layout")
         level = shape
         for layout, data in ((self.sg_layout, self.sg_data), (None, self.inst_data),
                              (self.lane_layout, self.lane_data)):
@@ -75,8 +75,8 @@ def _part(whole: Sizes, layout: Sizes | None, data: Sizes | None) -> Sizes:
     part = data or tuple(max(size // n, 1) for size, n in zip(whole, owners, strict=True))
     for size, piece, count in zip(whole, part, owners, strict=True):
         if size % (piece * count) and piece != size:
-            raise VerifyException(f"{count} owners of pieces of {piece} do not share {size} elements\n"
-                                  f"make {size} a multiple of {piece * count}, or each piece {size}")
+            raise Invalid("XT0000", f"{count} owners of pieces of {piece} do not share {size} elements\n"
+                          f"make {size} a multiple of {piece * count}, or each piece {size}")
     return part
 
 
@@ -85,8 +85,8 @@ def _known(parser: AttrParser, given: dict[str, object], names: tuple[str, ...],
     for name in given:
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
-            parser.raise_error(f"{what} has no field {name}\n" + (f"did you mean {near[0]}?" if near else
-                                                                 f"its fields are {', '.join(names)}"))
+            misread(parser, "XT0000", f"{what} has no field {name}\n" + (f"did you mean {near[0]}?" if near else
+                    f"its fields are {', '.join(names)}"))
 
 
 @irdl_attr_definition
@@ -101,15 +101,15 @@ class LayoutAttr(Data[Layout]):
         _known(parser, given, tuple(field.name for field in fields(Layout)), "a layout")
         for name, value in given.items():
             if not isinstance(value, tuple):
-                parser.raise_error(f"{name} of a layout is a list of integers\nwrite {name} = [8, 4]")
+                misread(parser, "XT0000", f"{name} of a layout is a list of integers\nwrite {name} = [8, 4]")
         layout = Layout(**given)  # type: ignore[arg-type]
         if layout.sg_data and not layout.sg_layout:
-            parser.raise_error("sg_data says nothing without sg_layout\nadd sg_layout = [...]")
+            misread(parser, "XT0000", "sg_data says nothing without sg_layout\nadd sg_layout = [...]")
         if bool(layout.lane_data) != bool(layout.lane_layout):
-            parser.raise_error("lane_layout and lane_data go together\ngive both")
+            misread(parser, "XT0000", "lane_layout and lane_data go together\ngive both")
         if layout.order and sorted(layout.order) != list(range(len(layout.order))):
-            parser.raise_error(f"order = {list(layout.order)} does not name each dimension once\n"
-                               "write order = [1, 0], the dimension in which ids run first in front")
+            misread(parser, "XT0000", f"order = {list(layout.order)} does not name each dimension once\n"
+                    "write order = [1, 0], the dimension in which ids run first in front")
         return layout
 
     def print_parameter(self, printer: Printer) -> None:
@@ -140,7 +140,7 @@ class SliceAttr(Data[Slice]):
         with parser.in_angle_brackets():
             parent = parser.parse_attribute()
             if not isinstance(parent, LayoutAttr):
-                parser.raise_error(f"a slice is one of a #xegpu.layout, not of {parent}")
+                misread(parser, "XT0000", f"a slice is one of a #xegpu.layout, not of {parent}")
             parser.parse_punctuation(",")
             parser.parse_keyword("dims")
             parser.parse_punctuation("=")
@@ -213,7 +213,7 @@ class BlockAttr(Data[Block]):
         _known(parser, given, ("memory_space", "array_length", "boundary_check"), "a block_tdesc_attr")
         for name, (fits, hint) in _BLOCK_FIELDS.items():
             if name in given and not fits(given[name]):
-                parser.raise_error(f"{name} cannot be {given[name]}\n{hint}")
+                misread(parser, "XT0000", f"{name} cannot be {given[name]}\n{hint}")
         return Block(**given)  # type: ignore[arg-type]
 
     def print_parameter(self, printer: Printer) -> None:
@@ -274,11 +274,11 @@ class DescType(Data[Desc], TypeAttribute):
                 elif isinstance(attribute, (LayoutAttr, SliceAttr)):
                     layout = attribute
                 else:
-                    parser.raise_error(f"{attribute} is not an attribute of a tensor_desc\n"
-                                       "it takes a #xegpu.block_tdesc_attr and a #xegpu.layout")
+                    misread(parser, "XT0000", f"{attribute} is not an attribute of a tensor_desc\n"
+                            "it takes a #xegpu.block_tdesc_attr and a #xegpu.layout")
         if not shape or prod(shape) <= 0:
-            parser.raise_error("a tensor_desc has static dimensions\nwrite the sizes of a block: "
-                               "!xegpu.tensor_desc<8x16xf16>")
+            misread(parser, "XT0000", "a tensor_desc has static dimensions\nwrite the sizes of a block: "
+                    "!xegpu.tensor_desc<8x16xf16>")
         if isinstance(layout, LayoutAttr):
             layout.data.check(tuple(shape))
         return Desc(tuple(shape), element_type, block, layout)

@@ -25,8 +25,8 @@ from xdsl.irdl import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
+from xegpu.errors import Invalid
 from xegpu.memrefs import is_shared
 from xegpu.upstream.attributes import DescType
 from xegpu.upstream.indices import Mixed, desc_of, joined, parse_mixed, print_mixed, resolved, split
@@ -111,26 +111,26 @@ class CreateNdTdescOp(IRDLOperation):
     def verify_(self) -> None:
         desc, source = desc_of(self.result), self.source.type
         if len(self.sizes) != len(self.steps):
-            raise VerifyException(f"{len(self.sizes)} sizes and {len(self.steps)} strides\n"
-                                  "give one of each a dimension")
+            raise Invalid("XT0000", f"{len(self.sizes)} sizes and {len(self.steps)} strides\n"
+                          "give one of each a dimension")
         if not isinstance(source, MemRefType):
             if not self.sizes:
-                raise VerifyException("an address says nothing of its array\ngive shape : [...], strides : [...]")
+                raise Invalid("XT0000", "an address says nothing of its array\ngive shape : [...], strides : [...]")
             if len(desc.shape) > len(self.sizes):
-                raise VerifyException(f"a tensor_desc of {len(desc.shape)} dimensions on an array of "
-                                      f"{len(self.sizes)}\ngive shape and strides a number for each dimension")
+                raise Invalid("XT0000", f"a tensor_desc of {len(desc.shape)} dimensions on an array of "
+                              f"{len(self.sizes)}\ngive shape and strides a number for each dimension")
             return
         if (space := "slm" if is_shared(source) else "global") != desc.block.memory_space:
-            raise VerifyException(f"a tensor_desc of {desc.block.memory_space} memory on {source}\n"
-                                  f"give it #xegpu.block_tdesc_attr<memory_space = {space}>")
+            raise Invalid("XT0000", f"a tensor_desc of {desc.block.memory_space} memory on {source}\n"
+                          f"give it #xegpu.block_tdesc_attr<memory_space = {space}>")
         if source.element_type != desc.element_type:
-            raise VerifyException(f"a tensor_desc of {desc.element_type} cannot describe a {source}\n"
-                                  f"make it one of {source.element_type}")
+            raise Invalid("XT0000", f"a tensor_desc of {desc.element_type} cannot describe a {source}\n"
+                          f"make it one of {source.element_type}")
         if len(desc.shape) > len(source.get_shape()):
-            raise VerifyException(f"a tensor_desc of {len(desc.shape)} dimensions on a {source}\n"
-                                  "it has at most as many dimensions as the array")
+            raise Invalid("XT0000", f"a tensor_desc of {len(desc.shape)} dimensions on a {source}\n"
+                          "it has at most as many dimensions as the array")
         if self.sizes and len(self.sizes) != len(source.get_shape()):
-            raise VerifyException(f"{len(self.sizes)} sizes for a {source}\ngive one a dimension")
+            raise Invalid("XT0000", f"{len(self.sizes)} sizes for a {source}\ngive one a dimension")
 
 
 @irdl_op_definition
@@ -172,4 +172,4 @@ class UpdateNdOffsetOp(IRDLOperation):
 
     def verify_(self) -> None:
         if len(self.starts) != len(desc_of(self.desc).shape):
-            raise VerifyException(f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
+            raise Invalid("XT0000", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")

@@ -58,13 +58,13 @@ class Export(Rebuilder):
     def visit(self, operation: Operation) -> None:
         """Rewrite one operation; one of ours that has no rule has no form in LLVM's dialect."""
         if operation.name.split(".")[0] in _OURS and type(operation) not in self.rules:
-            self.refuse(f"LLVM's XeGPU dialect has no form of {operation.name}",
+            self.refuse("XT0000", f"LLVM's XeGPU dialect has no form of {operation.name}",
                         "print the kernel in our own form: .xegpu or .stages")
         super().visit(operation)
 
-    def refuse(self, message: str, hint: str) -> NoReturn:
+    def refuse(self, code: str, message: str, hint: str) -> NoReturn:
         """Raise an error at the author's line: LLVM's dialect or lowering lacks something."""
-        raise TargetError(message, hint, self.where())
+        raise TargetError(code, message, hint, self.where())
 
     def describe(self, operation: Described, result: DescType, by_address: bool, turned: bool) -> SSAValue:
         """The descriptor for a tile's or descriptor's array, of its last two dimensions."""
@@ -78,11 +78,12 @@ class Export(Rebuilder):
 
     def _check_memory(self, operation: Described) -> None:
         if is_shared(operation.source.type):
-            self.refuse("LLVM's block descriptors do not stand on shared local memory",
+            self.refuse("XT0000", "LLVM's block descriptors do not stand on shared local memory",
                         "print the kernel in our own form: .xegpu or .stages")
         way = way_of(operation, self.ways)
         if way not in _PLACED:
-            self.refuse(f"this array can only be reached {_WAYS.get(way, way)}, and LLVM's form has block loads only",
+            self.refuse("XT0000",
+                        f"this array can only be reached {_WAYS.get(way, way)}, and LLVM's form has block loads only",
                         "pass arrays on 64-byte boundaries whose rows are contiguous and a multiple of 16 bytes")
 
     def _numbers(self, operation: Described) -> tuple[list[SSAValue | int], list[SSAValue | int]]:
@@ -221,5 +222,6 @@ def check_chip(target: Target) -> None:
         TargetError: it does not.
     """
     if target.name not in CHIPS:
-        raise TargetError(f"LLVM's XeGPU dialect has no {target.name}: it is for devices with 2D block messages",
+        raise TargetError("XT0000",
+                          f"LLVM's XeGPU dialect has no {target.name}: it is for devices with 2D block messages",
                           f"choose target={' or '.join(map(repr, CHIPS))}")

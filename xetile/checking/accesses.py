@@ -2,91 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
 
 from codegen.interpreter import BATCH, Machine, Window
 from xegpu import memory
-from xegpu.errors import CheckError
 from xegpu.memrefs import is_shared
 from xegpu.origins import array_of
 from xegpu.scattered_memory import Elements
 from xegpu.scattered_reference import active_elements
 from xetile.checking.findings import array_name, failed, instance, number
-from xetile.checking.regions import Region, region_of
-from xetile.checking.shadows import (
-    MANY,
-    MANY_GROUPS,
-    OUTSIDE,
-    Shadows,
-    Span,
-    code,
-    conflicts,
-    fields,
-    meets,
-    merged,
-    seen,
-)
+from xetile.checking.judging import Access, Judge, first
+from xetile.checking.regions import region_of
+from xetile.checking.shadows import OUTSIDE, READ, UPDATE, WRITE, Span, seen
 from xetile.dialect.attributes import TileParameters
 from xetile.dialect.ops import OOB, text, tile_of
 from xetile.distribution import WgMap
+from xetile.scattered_reference import updated
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Accesses:
-    """What the checks of one launch remember.
-
-    Attributes:
-        names: the checks.
-        dealt: whether a ``wg_map`` deals the kernel's tiles to subgroups.
-        in_step: whether all subgroups pass each barrier together.
-        grid: work-groups of the launch.
-        epoch: barriers that were passed so far.
-    """
-
-    names: frozenset[str]
-    dealt: bool
-    in_step: bool
-    grid: tuple[int, int, int]
-    shadows: Shadows = field(default_factory=Shadows)
-    epoch: int = 0
+class Accesses(Judge):
+    """The accesses of one launch, each looked at before it happens."""
 
     def load(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
         """Before a tile is loaded."""
-        self._window(machine, operation, operands[0], tile_of(operation.tile), writes=False)
+        self._window(machine, operation, operands[0], READ)
 
     def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
         """Before a tile is stored."""
-        self._window(machine, operation, operands[1], tile_of(operation.tile), writes=True)
+        self._window(machine, operation, operands[1], WRITE)
 
     def gather(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
         """Before single elements are loaded."""
-        self._elements(machine, operation, operands[0], operands[1], writes=False)
+        elements, mask = operands
+        self._elements(machine, operation, elements, mask, READ)
 
     def scatter(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
         """Before single elements are stored."""
-        self._elements(machine, operation, operands[1], operands[2], writes=True)
+        _, elements, mask = operands
+        self._elements(machine, operation, elements, mask, WRITE)
+
+    def update(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before elements are updated atomically."""
+        window = operands[1] if isinstance(operands[1], Window) else None
+        elements, mask = updated(machine, operation, operands)
+        self._elements(machine, operation, elements, mask, UPDATE, window)
 
     # --- tiles -------------------------------------------------------------------------------------------------------
 
-    def _window(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, *, writes: bool) -> None:
-        asked = "bounds" in self.names or OOB in operation.attributes
-        if asked:
-            self._bounds(machine, operation, window, tile, writes=writes)
-        span = self._tracked(operation, window.array, writes=writes)
+    def _window(self, machine: Machine, operation: Any, window: Window, kind: str) -> None:
+        if isinstance(window.array, memory.Surfaces):
+            return  # memory at addresses, of which nothing is known
+        tile, shared = tile_of(operation.tile), is_shared(array_of(operation.tile).type)
+        if "bounds" in self.names or OOB in operation.attributes:
+            self._bounds(machine, operation, window, tile, kind)
+        span = self._tracked(window.array, kind, shared=shared)
         if span is None:
             return
-        offsets = (*window.lead, window.row, window.column)
-        codes = self._codes(machine, offsets, tile, writes=writes)
-        where, shared = (window.row, window.column), is_shared(array_of(operation.tile).type)
-        running = machine.active
+        if shared and span.written is not None:
+            self._written(machine, operation, window, span, kind)
+        if shared and not self.in_step:
+            return  # who waits for whom at named barriers is not followed
+
+        bare, epoch = replace(machine, values={}), self.epoch  # a region outlives its machine; its vectors must not
+
+        def access() -> Access:
+            return self._tile_access(bare, operation, window, span, kind, epoch, shared=shared)
+
+        owner = None if self.dealt and _is_held_by_several(tile) else \
+            (machine.groups, machine.origin, tile.encoding.wg_map if self.dealt else None)
+        region = region_of(window.array, (*window.lead, window.row, window.column), tile.shape, machine.instances,
+                           owner, writes=kind == WRITE, whole=machine.active is None, record=lambda: access().note())
+        if not span.takes(region):
+            self.judge(machine, operation, access())
+
+    def _tile_access(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str,
+                     epoch: int, *, shared: bool) -> Access:
+        tile, running = tile_of(operation.tile), machine.active
+        where, offsets = (window.row, window.column), (*window.lead, window.row, window.column)
 
         def look(numbers: Array) -> Array:
             return memory.read(seen(span, numbers, window.array), *where, tile.shape, BATCH, OUTSIDE, window.lead)
@@ -95,172 +95,153 @@ class Accesses:
             active = running if chosen is None else chosen
             memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
 
-        def record() -> None:
-            numbers = span.writer if writes else span.reader
-            assert numbers is not None
-            put(numbers, codes if writes else merged(look(numbers), codes))
+        still = _still(machine, offsets) if kind == READ else []
+        codes = self._codes(machine, still, tile, epoch)
+        several = bool(still) or (self.dealt and _is_held_by_several(tile))
+        active = True if running is None else running[..., None, None]
+        return Access(kind, span, shared, codes, several, self.form, look, put, active, lambda at: at,
+                      lambda at: f"{array_name(operation.tile)}{_element(window, at, shared=shared)}")
 
-        region = self._region(machine, window, tile, writes=writes, record=record)
-        if span.takes(region, needs_writer=shared and not writes):
-            return
-        self._judge(machine, operation, span, codes, look, put, writes=writes,
-                    name=lambda at: f"{array_name(operation.tile)}{_element(machine, window, at, shared=shared)}")
-
-    def _region(self, machine: Machine, window: Window, tile: TileParameters, *, writes: bool,
-                record: Callable[[], None]) -> Region | None:
-        """What an operation reaches, if each instance, and each subgroup, surely has elements of its own."""
-        map_ = tile.encoding.wg_map
-        if self.dealt and (_owners(map_, tile.shape) == MANY - 1).any():
-            return None
-        return region_of(window.array, (*window.lead, window.row, window.column), tile.shape, machine.instances,
-                         ran=(machine.groups, machine.origin), map=map_, writes=writes, whole=machine.active is None,
-                         record=record)
-
-    def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, *, writes: bool) -> None:
+    def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, kind: str) -> None:
         array = window.array
         if _surely_inside(array, (*window.lead, window.row, window.column), tile.shape):
             return
         inside = memory.is_inside(array, window.row, window.column, tile.shape, BATCH, window.lead)
         bad = ~inside if machine.active is None else ~inside & machine.active[..., None, None]
         if bad.any():
-            at, shared = _first(bad), is_shared(array_of(operation.tile).type)
+            at, shared = first(bad), is_shared(array_of(operation.tile).type)
             shape = array.shape[3:] if shared else array.shape
-            element = f"{array_name(operation.tile)}{_element(machine, window, at, shared=shared)}"
-            raise failed(machine, operation, f"{instance(machine, at)} {'writes' if writes else 'reads'} {element}, "
+            element = f"{array_name(operation.tile)}{_element(window, at, shared=shared)}"
+            raise failed(machine, operation, "XT0000", f"{instance(machine, at)} {kind}s {element}, "
                          f"outside its {text(shape)} elements", "mend the offsets; or drop oob=\"error\" and the "
                          "check \"bounds\": reads outside give the padding, and writes there are dropped", at)
 
+    def _written(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str) -> None:
+        """Whether what is read from shared local memory was written, and note what is."""
+        assert span.written is not None
+        written, where = seen(span, span.written, window.array), (window.row, window.column)
+        shape, offsets = tile_of(operation.tile).shape, (*window.lead, window.row, window.column)
+        if kind == WRITE:
+            still = _still(machine, offsets)
+            everywhere = np.broadcast_to(np.True_, (*_without(machine.instances, still), *shape))
+            memory.write(written, *where, everywhere, machine.active, window.lead)
+            span.written = None if span.written.all() else span.written
+            return
+        missing = ~memory.read(written, *where, shape, BATCH, True, window.lead)
+        if missing.any() and (missing := missing if machine.active is None else
+                              missing & machine.active[..., None, None]).any():
+            at = first(missing)
+            raise failed(machine, operation, "XT0000", f"{instance(machine, at)} reads {array_name(operation.tile)}"
+                         f"{_element(window, at, shared=True)}, which nothing has written yet",
+                         "write it before, and wait at an xt.barrier where another subgroup does", at)
+
     # --- single elements ---------------------------------------------------------------------------------------------
 
-    def _elements(self, machine: Machine, operation: Any, elements: Elements, mask: Any, *, writes: bool) -> None:
-        span = self._tracked(operation, elements.array, writes=writes) if elements.bounded else None
+    def _elements(self, machine: Machine, operation: Any, elements: Elements, mask: Any, kind: str,
+                  window: Window | None = None) -> None:
+        span = self._tracked(elements.array, kind, shared=False) if elements.bounded else None
         if span is None:
             return
-        span.takes(None, needs_writer=False)  # single elements are looked at one by one
+        span.takes(None)  # single elements are looked at one by one
         tile = tile_of(operation.tile)
         rank = len(tile.blocked_shape())
         mask = active_elements(machine, np.asarray(mask, bool), rank)
-        codes = self._codes(machine, None, tile, writes=writes)
+        codes = self._codes(machine, [], tile, self.epoch)
         if rank == 4:
             codes = codes.max(axis=(-1, -2), keepdims=True)[..., None, None]
+        offsets = np.asarray(elements.offsets, np.int64)
+        shape = np.broadcast_shapes(mask.shape, offsets.shape, codes.shape)
+        chosen = None if mask.all() else np.flatnonzero(np.broadcast_to(mask, shape))
         size = elements.array.itemsize // span.unit
-        first = (elements.array.__array_interface__["data"][0] - span.low) // span.unit
-        shape = np.broadcast_shapes(mask.shape, np.shape(elements.offsets), codes.shape)
-        mask = np.broadcast_to(mask, shape)
-        places = np.broadcast_to(np.asarray(elements.offsets, np.int64) * size + first, shape)
-        safe = np.where(mask & (places >= 0) & (places < len(span.writer)), places, 0)
-        codes = np.broadcast_to(codes, shape)
+        start = (elements.array.__array_interface__["data"][0] - span.low) // span.unit
+        at, codes = (_flat(values, shape, chosen) for values in (offsets * size + start, codes))
+        if not len(at) or at.min() < 0 or at.max() >= -(-(span.high - span.low) // span.unit):
+            return  # outside the array's memory, which is an error anyway
 
-        def look(numbers: Array) -> Array:
-            return np.where(mask, numbers[safe], OUTSIDE)
+        def put(numbers: Array, value: Array, some: Array | None = None) -> None:
+            numbers[at if some is None else at[some]] = value if some is None else value[some]
 
-        def put(numbers: Array, value: Array, chosen: Array | None = None) -> None:
-            some = mask if chosen is None else mask & chosen
-            numbers[safe[some]] = np.broadcast_to(value, shape)[some]
+        def place(index: tuple[int, ...]) -> tuple[int, ...]:
+            whole = index[0] if chosen is None else chosen[index[0]]
+            return tuple(int(i) for i in np.unravel_index(int(whole), shape))
 
-        self._judge(machine, operation, span, codes, look, put, writes=writes,
-                    name=lambda at: f"element {int((places[at] - first) // size)} of {array_name(operation.tile)}")
+        def name(index: tuple[int, ...]) -> str:
+            array = array_name(operation.tile)
+            return f"element {int(at[index] - start) // size} of {array}" if window is None or rank == 4 else \
+                f"{array}{_element(window, place(index), shared=False)}"
+
+        several = self.dealt and _is_held_by_several(tile)
+        self.judge(machine, operation, Access(kind, span, False, codes, several, self.form,
+                                              lambda numbers: numbers.take(at), put, True, place, name))
 
     # --- both --------------------------------------------------------------------------------------------------------
 
-    def _tracked(self, operation: Any, array: Array, *, writes: bool) -> Span | None:
+    def _tracked(self, array: Array, kind: str, *, shared: bool) -> Span | None:
         """The memory that an operation reaches, if it is looked after."""
-        if ("shared" if is_shared(array_of(operation.tile).type) else "races") not in self.names:
+        if ("shared" if shared else "races") not in self.names:
             return None
-        span = self.shadows.find(array)
-        return None if span is None or (span.reader is None and not writes) else span
+        span = self.shadows.find(array, shared=shared)
+        return None if span is None or kind not in span.numbers else span
 
-    def _codes(self, machine: Machine, offsets: Sequence[Any] | None, tile: TileParameters, *, writes: bool) -> Array:
+    def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters, epoch: int) -> Array:
         """The number of each instance, ``[batch axes, rows, columns]``.
 
-        Along axes on which nothing moves, all instances reach the same elements, and have one number together.
+        Along ``still`` axes all instances reach the same elements, and have one number together.
         """
-        still = [] if machine.active is not None or offsets is None or writes else \
-            [axis for axis, count in enumerate(machine.instances) if count > 1 and not _varies(offsets, axis)]
         x, y, z = (np.asarray(machine.along(axis, *machine.groups[axis])) for axis in range(3))
-        group = x + self.grid[0] * (y + self.grid[1] * z)
-        if any(axis < 3 for axis in still):
-            group = np.asarray(MANY_GROUPS - 1)
-        subgroup = np.asarray(MANY - 1) if any(axis > 2 for axis in still) else np.asarray(machine.subgroup)
+        group = None if any(axis < 3 for axis in still) else _behind(x + self.grid[0] * (y + self.grid[1] * z))
         if self.dealt:
-            subgroup = _owners(tile.encoding.wg_map, tile.shape)
+            owners = _owners(tile.encoding.wg_map, tile.shape)
+            subgroup: Array | None = np.where(owners < 0, self.form.many - 1, owners)
         else:
-            subgroup = subgroup.reshape(*(subgroup.shape or (1,) * BATCH), 1, 1)
-        group = group.reshape(*(group.shape or (1,) * BATCH), 1, 1)
-        codes = np.asarray(code(group, self.epoch, subgroup))
-        sizes = [1 if axis in still else count for axis, count in enumerate(machine.instances)]
-        return np.broadcast_to(codes, (*sizes, *tile.shape))
+            subgroup = None if any(axis > 2 for axis in still) else _behind(np.asarray(machine.subgroup))
+        codes = self.form.of(group, epoch, subgroup)
+        return np.broadcast_to(codes, (*_without(machine.instances, still), *tile.shape))
 
-    def _judge(self, machine: Machine, operation: Any, span: Span, codes: Array, look: Any, put: Any, *, writes: bool,
-               name: Any) -> None:
-        shared = is_shared(array_of(operation.tile).type)
-        active = True if machine.active is None else machine.active.reshape(*machine.active.shape,
-                                                                            *[1] * (codes.ndim - BATCH))
 
-        def check(before: Array, past: str) -> None:
-            bad = conflicts(before, codes, within=self.in_step, one_group=shared) & active
-            if bad.any():
-                at = _first(bad)
-                raise self._race(machine, operation, at, int(np.broadcast_to(before, bad.shape)[at]), name(at), past,
-                                 writes=writes, shared=shared)
-
-        written = look(span.writer)
-        if shared and not writes and (missing := (written == 0) & active).any():
-            at = _first(np.broadcast_to(missing, np.broadcast_shapes(missing.shape, codes.shape)))
-            raise failed(machine, operation, f"{instance(machine, at)} reads {name(at)}, which nothing has written yet",
-                         "write it before, and wait at an xt.barrier where another subgroup does", at)
-        check(written, "wrote")
-        if writes:
-            if span.reader is not None:
-                check(look(span.reader), "read")
-            put(span.writer, codes)
-            last = look(span.writer)
-            check(np.where(last == codes, 0, last), "wrote")  # by this very operation
-            return
-        assert span.reader is not None
-        before = look(span.reader)
-        readers = merged(before, codes) if not shared or meets(before, codes) else codes
-        put(span.reader, readers)
-        last = look(span.reader)
-        others = (last != readers) & (last > 0) & active  # instances that read it by this very operation
-        if others.any():
-            put(span.reader, merged(last, readers), others)
-
-    def _race(self, machine: Machine, operation: Operation, at: tuple[int, ...], other: int, name: str, past: str, *,
-              writes: bool, shared: bool) -> CheckError:
-        group, subgroup = fields(other)
-        x, y, z = group % self.grid[0], group // self.grid[0] % self.grid[1], group // (self.grid[0] * self.grid[1])
-        mine = instance(machine, at)
-        group_of_mine = tuple(number(machine.along(axis, *machine.groups[axis]), at) for axis in range(3))
-        if group + 1 == MANY_GROUPS:
-            who = "other work-groups have"
-        elif (x, y, z) != group_of_mine:
-            who = f"work-group ({x}, {y}, {z}) has"
-        else:
-            who = "another subgroup has" if subgroup < 0 or self.dealt else f"subgroup {subgroup} has"
-        same_group = (x, y, z) == group_of_mine
-        participle = {"wrote": "written", "read": "read"}[past]
-        order = "since the last barrier" if same_group else "in the same launch"
-        hint = "put xt.barrier() between what one subgroup writes and another reads, and before it is written anew" \
-            if same_group else ("let each work-group write elements of its own, or update them with "
-                                "xt.atomic_rmw_tile; nothing orders the work-groups of a launch")
-        return failed(machine, operation, f"{mine} {'writes' if writes else 'reads'} {name}, which {who} {participle} "
-                      f"{order}", hint, at)
+def _behind(number: Array) -> Array:
+    """A number with axes for rows and columns behind its batch axes."""
+    return number.reshape(*(number.shape or (1,) * BATCH), 1, 1)
 
 
 @lru_cache(maxsize=256)
 def _owners(map_: WgMap | None, shape: tuple[int, int]) -> Array:
-    """The subgroup of each element of a tile; ``MANY - 1`` where several hold it."""
-    owners = np.full(shape, MANY - 1, np.int64)
+    """The subgroup of each element of a tile; -1 where several hold it."""
+    owners = np.full(shape, -1, np.int64)
     if map_ is not None:
         for (row, column), held in map_.owners(shape).items():
             block = owners[row:row + map_.sg_data[0], column:column + map_.sg_data[1]]
-            block[...] = held[0] if len(held) == 1 else MANY - 1
+            block[...] = held[0] if len(held) == 1 else -1
     return owners
+
+
+def _is_held_by_several(tile: TileParameters) -> bool:
+    return _several(tile.encoding.wg_map, tile.shape)
+
+
+@lru_cache(maxsize=256)
+def _several(map_: WgMap | None, shape: tuple[int, int]) -> bool:
+    return bool((_owners(map_, shape) < 0).any())
+
+
+def _still(machine: Machine, offsets: Sequence[Any]) -> list[int]:
+    """The batch axes along which nothing moves."""
+    if machine.active is not None:
+        return []
+    return [axis for axis, count in enumerate(machine.instances) if count > 1 and not _varies(offsets, axis)]
+
+
+def _without(instances: Sequence[int], still: Sequence[int]) -> list[int]:
+    return [1 if axis in still else count for axis, count in enumerate(instances)]
 
 
 def _varies(offsets: Sequence[Any], axis: int) -> bool:
     return any(isinstance(offset, np.ndarray) and offset.ndim and offset.shape[axis] > 1 for offset in offsets)
+
+
+def _flat(values: Array, shape: tuple[int, ...], chosen: Array | None) -> Array:
+    whole = np.broadcast_to(values, shape).reshape(-1)
+    return whole if chosen is None else whole[chosen]
 
 
 def _surely_inside(array: Array, offsets: Sequence[Any], shape: tuple[int, int]) -> bool:
@@ -269,11 +250,7 @@ def _surely_inside(array: Array, offsets: Sequence[Any], shape: tuple[int, int])
                for offset, size, limit in zip(offsets, sizes, array.shape, strict=True))
 
 
-def _first(bad: Array) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
-
-
-def _element(machine: Machine, window: Window, at: tuple[int, ...], *, shared: bool) -> str:
+def _element(window: Window, at: tuple[int, ...], *, shared: bool) -> str:
     """The indices of an element in its array."""
     lead = [number(index, at) for index in (window.lead[3:] if shared else window.lead)]  # without the work-group
     row, column = number(window.row, at) + at[-2], number(window.column, at) + at[-1]

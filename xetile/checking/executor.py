@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects import arith, func, math
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.memref import AllocOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from codegen import apart
 from codegen.interpreter import Machine, Meaning, Meanings, TakesDelayed
@@ -24,9 +24,11 @@ from xegpu.origins import arrays_of
 from xegpu.targets import Target
 from xetile.arguments import Argument
 from xetile.checking.accesses import Accesses
+from xetile.checking.integers import Integers
 from xetile.checking.numbers import Numbers, Product
+from xetile.checking.shadows import READ, UPDATE, WRITE, Codes
 from xetile.dialect.ops import LoadTileOp, StoreTileOp, TileMmaOp
-from xetile.dialect.scattered import LoadGatherOp, StoreScatterOp
+from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
 from xetile.dialect.vector_ops import TileReduceOp
 from xetile.executors import MEANINGS, Grid, NumPyExecutor
 from xetile.lowered import Lowered, only_function
@@ -35,8 +37,10 @@ from xetile.pipeline import FIRST, stage_of
 
 _CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
                                            TileReduceOp)
-_READS = (LoadTileOp, LoadGatherOp)
-_WRITES = (StoreTileOp, StoreScatterOp)
+_KINDS: dict[type[Operation], str] = {LoadTileOp: READ, LoadGatherOp: READ, StoreTileOp: WRITE, StoreScatterOp: WRITE,
+                                      AtomicRMWTileOp: UPDATE}
+_MOST_DEALT = 1024
+"""Subgroups that a map may deal to; no device has so many."""
 Before = Callable[[Machine, Any, Sequence[Any]], None]
 
 
@@ -63,12 +67,17 @@ class CheckedExecutor(NumPyExecutor):
         if "overlap" in self._names:
             _check_overlap(lowered, arguments)
         subgroups = subgroups_of(function)
-        accesses = Accesses(self._names, is_dealt(function), in_step(function, prod(subgroups)), grid)
+        waits = any(isinstance(operation, (BarrierOp, NbarrierWaitOp)) for operation in function.walk())
+        dealt = is_dealt(function)
+        form = Codes.fitting(prod(grid), _MOST_DEALT if dealt else prod(subgroups), barriers=waits)
+        accesses = Accesses(self._names, dealt, in_step(function, prod(subgroups)), grid, form)
         values = [argument.numpy() for argument in arguments]
         accesses.shadows.arguments(_used(function, values))
         meanings = {**MEANINGS, **watching(accesses)}
         if "numbers" in self._names:
             meanings |= watching_numbers(Numbers(), meanings)
+        if "integers" in self._names:
+            meanings |= watching_integers(Integers(), meanings, {type(operation) for operation in function.walk()})
         apart.run(function, values, grid, subgroups, meanings, None)
 
 
@@ -77,18 +86,21 @@ def _recorded(lowered: Lowered) -> func.FuncOp:
     if stage == "xetile":
         return lowered.function
     if stage != FIRST:
-        raise DeviceError(f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
+        raise DeviceError("XT0000", f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
                           "start from the kernel, or from its stage xetile")
     return only_function(lowered.modules["xetile"])
 
 
-def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, bool, bool]]:
-    """The array arguments, each with whether the kernel reads it and whether it writes it; atomics do neither."""
-    reads, writes = (set().union(*(arrays_of(operation.tile) for operation in function.walk()
-                                   if isinstance(operation, kinds))) for kinds in (_READS, _WRITES))
-    return [(value, argument in reads, argument in writes)
-            for argument, value in zip(function.body.block.args, values, strict=True)
-            if isinstance(value, np.ndarray) and (argument in reads or argument in writes)]
+def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, frozenset[str]]]:
+    """The array arguments, each with what the kernel does to it."""
+    kinds: dict[SSAValue, set[str]] = {}
+    for operation in function.walk():
+        if (kind := _KINDS.get(type(operation))) is not None:
+            for array in arrays_of(operation.tile):  # type: ignore[attr-defined]
+                kinds.setdefault(array, set()).add(kind)
+    arguments = zip(function.body.block.args, values, strict=True)
+    return [(value, frozenset(kinds[argument])) for argument, value in arguments
+            if isinstance(value, np.ndarray) and argument in kinds]
 
 
 def _check_overlap(lowered: Lowered, arguments: Sequence[Argument]) -> None:
@@ -98,7 +110,7 @@ def _check_overlap(lowered: Lowered, arguments: Sequence[Argument]) -> None:
         for other in arrays:
             if other is not written and np.may_share_memory(written.source, other.source) and \
                     np.shares_memory(written.source, other.source):
-                raise CheckError(f"{lowered.name} writes {written.name}, which overlaps {other.name}",
+                raise CheckError("XT0000", f"{lowered.name} writes {written.name}, which overlaps {other.name}",
                                  f"pass a copy, such as {other.name}.copy(); or make both one argument of the kernel, "
                                  "which then knows what it writes", lowered.location)
 
@@ -106,11 +118,12 @@ def _check_overlap(lowered: Lowered, arguments: Sequence[Argument]) -> None:
 def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
     """The meanings of operations that reach memory, with what looks at them first."""
     before: dict[type[Operation], Before] = {LoadTileOp: accesses.load, StoreTileOp: accesses.store,
-                                             LoadGatherOp: accesses.gather, StoreScatterOp: accesses.scatter}
+                                             LoadGatherOp: accesses.gather, StoreScatterOp: accesses.scatter,
+                                             AtomicRMWTileOp: accesses.update}
     found: dict[type[Operation], Meaning] = {kind: _first(look, MEANINGS[kind]) for kind, look in before.items()}
 
     def barrier(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
-        accesses.epoch += 1
+        accesses.barrier(machine)
         return MEANINGS[type(operation)](machine, operation, operands)
 
     def allocate(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
@@ -127,6 +140,15 @@ def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation],
     return {**{kind: _then(numbers, plain[kind]) for kind in _CALCULATE},
             **{kind: _first(look, plain[kind]) for kind, look in stores.items()},
             TileMmaOp: TakesDelayed(partial(_multiplied, numbers, plain[TileMmaOp]))}
+
+
+def watching_integers(integers: Integers, plain: Meanings,
+                      used: set[type[Operation]]) -> dict[type[Operation], Meaning]:
+    """The meanings of the operations of a kernel, with what follows integers that did not fit."""
+    before: dict[type[Operation], Before] = {
+        StoreTileOp: integers.store, **dict.fromkeys((StoreScatterOp, LoadGatherOp, AtomicRMWTileOp), integers.single)}
+    return {kind: _first(before[kind], plain[kind]) if kind in before else integers.watching(plain[kind])
+            for kind in used & plain.keys()}
 
 
 def _then(numbers: Numbers, meaning: Meaning) -> Meaning:

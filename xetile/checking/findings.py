@@ -9,17 +9,22 @@ import numpy as np
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
-from codegen.interpreter import BATCH, Machine
+from codegen.interpreter import BATCH, Machine, Window
+from xegpu import memory
 from xegpu.control_flow import place
 from xegpu.errors import ArgumentError, CheckError
 from xegpu.memrefs import is_shared
 from xegpu.origins import array_of
+from xetile.dialect.ops import tile_of
+
+Array = np.ndarray[Any, Any]
 
 NAMES = {
     "bounds": "loads and stores outside an array",
-    "races": "instances that write one element, or read what another one writes",
+    "races": "instances that write one element, read what another one writes, or do either where another one updates",
     "shared": "shared local memory that is read before it is written, or without a barrier between",
     "numbers": "infinities and NaNs that an operation makes of numbers that were none, and that reach memory",
+    "integers": "signed integers that wrap around, and conversions that lose, where what follows reaches memory",
     "overlap": "an array that is written and overlaps another argument",
 }
 """The checks, with what each finds. ``check=True`` is all of them but ``bounds``, which then minds ``oob="error"``."""
@@ -40,20 +45,22 @@ def chosen(check: Any) -> frozenset[str]:
         found = frozenset([check])
     unknown = sorted(map(str, found - set(NAMES)))
     if unknown:
-        raise ArgumentError(f"there is no check {unknown[0]!r}", f"use check=True, or a set of {', '.join(NAMES)}")
+        raise ArgumentError("XT0000",
+                            f"there is no check {unknown[0]!r}", f"use check=True, or a set of {', '.join(NAMES)}")
     return found
 
 
 Loops = Sequence[tuple[str, Any]]
 
 
-def failed(machine: Machine, operation: Operation, message: str, hint: str, at: tuple[int, ...] | None = None,
-           around: Loops | None = None) -> CheckError:
+def failed(machine: Machine, operation: Operation, code: str, message: str, hint: str,
+           at: tuple[int, ...] | None = None, around: Loops | None = None) -> CheckError:
     """The error for a finding.
 
     Args:
         machine: what runs the instances.
         operation: where it was found.
+        code: the code of the finding.
         message: what is wrong.
         hint: what would work.
         at: where the instance stands on the batch axes, for the loops' iterations; None for none in particular.
@@ -62,7 +69,7 @@ def failed(machine: Machine, operation: Operation, message: str, hint: str, at: 
     said = [f"{name} = {number(value, at)}" for name, value in
             (loops(machine, operation) if around is None else around)]
     where = f" (in the loop, {', '.join(said)})" if said else ""
-    return CheckError(message + where, hint, place(operation))
+    return CheckError(code, message + where, hint, place(operation))
 
 
 def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:
@@ -84,6 +91,26 @@ def number(value: Any, at: tuple[int, ...] | None) -> int:
         return int(array)
     index = tuple(min(i, size - 1) for i, size in zip((at or (0,) * BATCH)[:BATCH], array.shape[:BATCH], strict=True))
     return int(array[index].reshape(-1)[0])
+
+
+def ran(machine: Machine) -> Any:
+    """What tells the instances that run from those of another run of the interpreter."""
+    return machine.groups, machine.origin
+
+
+def by_instance(machine: Machine, bad: Array) -> Array:
+    """For each instance that runs whether any element is."""
+    found: Array = np.asarray(bad.any(axis=tuple(range(BATCH, bad.ndim))) if bad.ndim > BATCH else bad)
+    found = found if found.ndim == BATCH else found.reshape((1,) * BATCH)
+    whole: Array = np.broadcast_to(found, np.broadcast_shapes(found.shape, machine.instances))
+    return whole if machine.active is None else np.asarray(whole & machine.active)
+
+
+def reached(machine: Machine, operation: Any, window: Window) -> Array:
+    """Which elements of a tile an operation reaches: those inside the array, of instances that take part."""
+    inside = memory.is_inside(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
+                              window.lead)
+    return inside if machine.active is None else inside & machine.active[..., None, None]
 
 
 def instance(machine: Machine, at: tuple[int, ...]) -> str:

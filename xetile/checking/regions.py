@@ -1,7 +1,7 @@
-"""Memory that instances share out among themselves, each a block of its own: no element needs to be looked at.
+"""Memory that instances reach in blocks, among which no two meet: no element needs to be looked at.
 
-Most kernels store so. As long as all that reaches a span of memory is such a region, and any two of them are the same
-one or have no element in common, no two instances meet.
+Most kernels store so: each instance a block of its own. As long as any two of the regions that reach a span of memory
+are the same blocks of the same instances, or have no element in common, or are both only read, nothing is wrong.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Region:
         surface: what tells the array from others.
         along: for each dimension of the array, where the instances' blocks start.
         sizes: and how large they are.
-        ran: the instances.
-        map: how a block is dealt to subgroups.
+        owner: what tells whose a block is: the instances, and how it is dealt to subgroups; None where several
+            instances may reach one element.
         writes: whether the operation writes.
         whole: whether all instances take part.
         record: notes for each element who reached it.
@@ -34,19 +34,31 @@ class Region:
     surface: Any
     along: tuple[Progression, ...]
     sizes: tuple[int, ...]
-    ran: Any
-    map: Any
+    owner: Any
     writes: bool
     whole: bool
     record: Callable[[], None]
 
-    def like(self, other: Region) -> bool:
-        """Whether each instance reaches the same elements in both."""
-        return all(getattr(self, name) == getattr(other, name) for name in ("surface", "along", "sizes", "ran", "map"))
+    def fits(self, other: Region) -> bool:
+        """Whether surely no two instances meet in the two of which one writes."""
+        if not self.writes and not other.writes:
+            return True
+        alike = self.owner is not None and self.owner == other.owner and self._is_on(other) and self._is_at(other)
+        return alike or self._misses(other)
 
-    def misses(self, other: Region) -> bool:
-        """Whether the two surely have no element in common."""
-        return self.surface == other.surface and any(
+    def repeats(self, other: Region) -> bool:
+        """Whether another region says all that this one does."""
+        return self.writes == other.writes and (other.whole or not self.whole) and self.owner == other.owner \
+            and self._is_on(other) and self._is_at(other)
+
+    def _is_on(self, other: Region) -> bool:
+        return bool(self.surface == other.surface)
+
+    def _is_at(self, other: Region) -> bool:
+        return self.along == other.along and self.sizes == other.sizes
+
+    def _misses(self, other: Region) -> bool:
+        return self._is_on(other) and any(
             _apart(*pair) for pair in zip(self.along, self.sizes, other.along, other.sizes, strict=True))
 
 
@@ -62,23 +74,32 @@ def _apart(one: Progression, size: int, other: Progression, other_size: int) -> 
 
 
 def region_of(array: np.ndarray[Any, Any], offsets: Sequence[Any], shape: tuple[int, int], instances: Sequence[int],
-              **more: Any) -> Region | None:
-    """The region of an operation on a tile; None where instances may reach the same elements.
+              owner: Any, *, writes: bool, whole: bool, record: Callable[[], None]) -> Region | None:
+    """The region of an operation on a tile; None where instances may write the same elements.
 
     Args:
         array: the array.
         offsets: where the tile stands, for each dimension.
         shape: rows and columns of the tile.
         instances: how many there are along each batch axis.
-        more: the other fields.
+        owner, writes, whole, record: the other fields; the owner is None where a block is several subgroups'.
     """
     along, sizes = lattice_of(offsets), (*[1] * (len(offsets) - 2), *shape)
-    if along is None or not all(_own(each, size) for each, size in zip(along, sizes, strict=True)):
+    own = along is not None and owner is not None and _are_own(along, sizes, instances)
+    if writes and not own:
         return None
+    if along is None:
+        low, high = ([int(of(offset)) for offset in offsets] for of in (np.min, np.max))
+        along = list(map(Progression, low))
+        sizes = tuple(last - first + size for last, first, size in zip(high, low, sizes, strict=True))
+    return Region(identity(array), tuple(along), sizes, owner if own else None, writes, whole, record)
+
+
+def _are_own(along: Sequence[Progression], sizes: Sequence[int], instances: Sequence[int]) -> bool:
+    """Whether no two instances' blocks overlap."""
     moving = {axis for each in along for axis, _, _ in each.axes}
-    if any(count > 1 and axis not in moving for axis, count in enumerate(instances)):
-        return None
-    return Region(identity(array), tuple(along), sizes, **more)
+    return all(_own(each, size) for each, size in zip(along, sizes, strict=True)) and \
+        not any(count > 1 and axis not in moving for axis, count in enumerate(instances))
 
 
 def _own(along: Progression, size: int) -> bool:

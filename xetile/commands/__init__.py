@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from xegpu.errors import Location, XeError
-from xetile.commands import cache, devices, emit, opt, report, run, view
+from xegpu.errors import XeError
+from xegpu.places import Location
+from xetile.commands import cache, devices, emit, explain, opt, report, run, view
 
 _OWN = Path(__file__).resolve().parent.parent
-_COMMANDS = (opt, emit, run, report, view, devices, cache)
+_COMMANDS = (opt, emit, run, report, view, devices, cache, explain)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,11 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def told(error: XeError) -> str:
-    """The text of an error, without the lines of the command line itself."""
+    """``error[XT9001]: ...`` and the rest of its text, without the lines of the command line itself."""
     if error.location is not None and error.location.fixed is None:
         chain = tuple(step for step in error.location.chain if _is_authors(step[0].co_filename))
         error.location = Location(chain) if chain else None
-    return f"error: {error}"
+    return f"error[{error.code}]: {str(error).removeprefix(f'[{error.code}] ')}"
 
 
 def _is_authors(file: str) -> bool:

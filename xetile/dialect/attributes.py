@@ -11,7 +11,7 @@ from xdsl.printer import Printer
 
 from xegpu.dialect.attributes import SgMapAttr, parse_fields, print_fields
 from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import ShapeError
+from xegpu.errors import ShapeError, misread
 from xegpu.layouts import LaneMap
 from xetile.distribution import Pair, WgMap
 
@@ -28,9 +28,9 @@ class WgMapAttr(Data[WgMap]):
         try:
             return WgMap(fields["sg_layout"], fields["sg_data"])  # type: ignore[arg-type]
         except KeyError as missing:
-            parser.raise_error(f"a wg_map needs {missing}")
+            misread(parser, "XT0000", f"a wg_map needs {missing}")
         except ShapeError as error:
-            parser.raise_error(str(error))
+            misread(parser, error.code, f"{error.message}\n{error.hint}")
 
     def print_parameter(self, printer: Printer) -> None:
         print_fields(printer, {"sg_layout": self.data.sg_layout, "sg_data": self.data.sg_data})
@@ -70,7 +70,7 @@ class TileAttr(Data[TileEncoding]):
         fields = parse_fields(parser)
         wg_map = fields.pop("wg_map", fields.pop("wg", None))
         if wg_map is not None and not isinstance(wg_map, WgMapAttr):
-            parser.raise_error("wg_map must be a #xetile.wg_map")
+            misread(parser, "XT0000", "wg_map must be a #xetile.wg_map")
         lanes = fields.pop("sg_map", None)
         return TileEncoding(wg_map=wg_map.data if wg_map else None,
                             sg_map=lanes.data if isinstance(lanes, SgMapAttr) else None,
@@ -125,11 +125,11 @@ class TileType(Data[TileParameters], TypeAttribute):
         with parser.in_angle_brackets():
             shape, element_type = parser.parse_shape()
             if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
-                parser.raise_error("a tile has two static dimensions")
+                misread(parser, "XT0000", "a tile has two static dimensions")
             if parser.parse_optional_punctuation(","):
                 attribute = parser.parse_attribute()
                 if not isinstance(attribute, TileAttr):
-                    parser.raise_error(f"{attribute} is not a #xetile.tile_attr")
+                    misread(parser, "XT0000", f"{attribute} is not a #xetile.tile_attr")
                 encoding = attribute.data
         return TileParameters((shape[0], shape[1]), element_type, encoding)
 

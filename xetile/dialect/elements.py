@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType
 from xdsl.ir import Attribute
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dtypes import DType, i1, of_mlir
-from xegpu.errors import ElementTypeError
+from xegpu.errors import ElementTypeError, Invalid
 from xegpu.targets import TARGETS
 from xetile.dialect.attributes import TileParameters
 
@@ -19,7 +18,7 @@ def _dtype(element: Attribute) -> DType:
     try:
         return of_mlir(element)
     except ElementTypeError as error:
-        raise VerifyException(f"{error.message}\n{error.hint}") from None
+        raise Invalid.of(error) from None
 
 
 def verify_element(tile: TileParameters) -> None:
@@ -42,25 +41,27 @@ def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], s
     blocked = tile.encoding.inner_blocks is not None  # ``order`` then says how a block is read, not how it lies
     if tile.encoding.order == (1, 0) and not described and not blocked and down == 1 and across not in (None, 1) \
             and columns != 1:
-        raise VerifyException(f"the tile has order [1, 0], and its {what} is stored column by column: its strides are "
-                              f"[{down}, {across}]\ngive the tile order = [0, 1], or the {what} a row-major layout")
+        raise Invalid("XT0000",
+                      f"the tile has order [1, 0], and its {what} is stored column by column: its strides are "
+                      f"[{down}, {across}]\ngive the tile order = [0, 1], or the {what} a row-major layout")
     if tile.encoding.order == (0, 1) and down not in (None, 1) and rows != 1:
-        raise VerifyException(f"the tile has order [0, 1], and its {what} is not stored column by column: its strides "
-                              f"are [{down}, {'?' if across is None else across}]\ndrop the order, or give a memref "
-                              "the layout affine_map<(d0, d1) -> (d1, d0)>, an address the strides [1, pitch]")
+        raise Invalid("XT0000",
+                      f"the tile has order [0, 1], and its {what} is not stored column by column: its strides "
+                      f"are [{down}, {'?' if across is None else across}]\ndrop the order, or give a memref "
+                      "the layout affine_map<(d0, d1) -> (d1, d0)>, an address the strides [1, pitch]")
 
 
 def verify_padding(padding: Attribute, tile: TileParameters) -> None:
     """Raise unless a padding is a number of the tile's element type."""
     dtype = tile.dtype
     if not isinstance(padding, FloatAttr if dtype.is_float else IntegerAttr) or padding.type != dtype.mlir:  # type: ignore
-        raise VerifyException(f"padding is {padding}, and the tile has elements of {dtype}\n"
-                              f"give a number that {dtype} holds")
+        raise Invalid("XT0000", f"padding is {padding}, and the tile has elements of {dtype}\n"
+                      f"give a number that {dtype} holds")
     if dtype.is_float or not isinstance(padding, IntegerAttr):
         return
     number = padding.value.data
     if number not in limits_of(dtype):
-        raise VerifyException(f"padding {number} does not fit {dtype}\ngive a whole number that {dtype} holds")
+        raise Invalid("XT0000", f"padding {number} does not fit {dtype}\ngive a whole number that {dtype} holds")
 
 
 def limits_of(dtype: DType) -> range:
@@ -78,8 +79,8 @@ def verify_product_types(a: Attribute, b: Attribute, result: Attribute) -> None:
     sums = {kind for form in forms if [form.a, form.b] == kinds[:2] for kind in form.accumulators}
     if not sums:
         pairs = ", ".join(sorted({f"{form.a} x {form.b}" for form in forms}))
-        raise VerifyException(f"no matrix engine multiplies {kinds[0]} by {kinds[1]}\ntile_mma takes {pairs}")
+        raise Invalid("XT0000", f"no matrix engine multiplies {kinds[0]} by {kinds[1]}\ntile_mma takes {pairs}")
     if kinds[2] not in sums:
         names = " or ".join(sorted(map(str, sums)))
-        raise VerifyException(f"{kinds[0]} by {kinds[1]} does not accumulate in {kinds[2]}\n"
-                              f"make the result of {names}")
+        raise Invalid("XT0000", f"{kinds[0]} by {kinds[1]} does not accumulate in {kinds[2]}\n"
+                      f"make the result of {names}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
-from xdsl.utils.exceptions import VerifyException
 
+from xegpu.errors import Invalid
 from xetile.dialect.elements import verify_product_types
 from xetile.dialect.ops import TILE, VECTOR, flat_shape, shape_of, text, tile_of
 
@@ -31,14 +31,14 @@ class LoadMmaOp(IRDLOperation):
     def verify_(self) -> None:
         a, b = tile_of(self.a), tile_of(self.b)
         if self.acc.type != self.result.type:
-            raise VerifyException(f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
-                                  "a product has the type of what it is added to: make both the same")
+            raise Invalid("XT0000", f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
+                          "a product has the type of what it is added to: make both the same")
         if a.shape[1] != b.shape[0]:
-            raise VerifyException(f"A is {text(a.shape)} and B is {text(b.shape)}: A has {a.shape[1]} columns and B "
-                                  f"{b.shape[0]} rows\nthe tile of B must be {a.shape[1]}x{b.shape[1]}, or that of A "
-                                  f"{a.shape[0]}x{b.shape[0]}")
+            raise Invalid("XT0000", f"A is {text(a.shape)} and B is {text(b.shape)}: A has {a.shape[1]} columns and B "
+                          f"{b.shape[0]} rows\nthe tile of B must be {a.shape[1]}x{b.shape[1]}, or that of A "
+                          f"{a.shape[0]}x{b.shape[0]}")
         shape = (a.shape[0], b.shape[1])
         if flat_shape(shape_of(self.result)) != shape:
-            raise VerifyException(f"A {text(a.shape)} times B {text(b.shape)} is not {text(shape_of(self.result))}\n"
-                                  f"the accumulator must be {text(shape)}")
+            raise Invalid("XT0000", f"A {text(a.shape)} times B {text(b.shape)} is not {text(shape_of(self.result))}\n"
+                          f"the accumulator must be {text(shape)}")
         verify_product_types(VectorType(a.element_type, a.shape), VectorType(b.element_type, b.shape), self.result.type)

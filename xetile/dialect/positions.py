@@ -16,10 +16,9 @@ from xdsl.irdl import (
     traits_def,
 )
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu import positions
-from xegpu.errors import XeError
+from xegpu.errors import Invalid, XeError
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.ops import check_map, shape_of
 from xetile.distribution import WgMap
@@ -46,13 +45,13 @@ class IotaOp(IRDLOperation):
     def verify_(self) -> None:
         shape, axis = shape_of(self.result), self.axis.value.data
         if len(shape) not in (2, 4):
-            raise VerifyException(f"iota gives a vector of two dimensions, or of four in blocks, not {len(shape)}")
+            raise Invalid("XT0000", f"iota gives a vector of two dimensions, or of four in blocks, not {len(shape)}")
         if axis not in (0, 1):
-            raise VerifyException(f"there is no axis {axis}\nuse axis 0 for rows, 1 for columns")
+            raise Invalid("XT0000", f"there is no axis {axis}\nuse axis 0 for rows, 1 for columns")
         try:
             size = shape[axis] * (shape[axis + 2] if len(shape) == 4 else 1)
             positions.check_type(self.result.type.element_type, size)  # type: ignore[attr-defined]
         except XeError as error:
-            raise VerifyException(f"{error.message}\n{error.hint}") from None
+            raise Invalid.of(error) from None
         if self.wg_map is not None:
             check_map(self.wg_map.data, shape)

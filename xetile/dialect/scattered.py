@@ -17,10 +17,10 @@ from xdsl.irdl import (
     traits_def,
 )
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.hints import check_hints
 from xegpu.dialect.scattered import AtomicKindAttr, check_elements, check_kind
+from xegpu.errors import Invalid
 from xegpu.memrefs import is_shared
 from xegpu.origins import arrays_of
 from xetile.dialect.attributes import TileParameters, TileType
@@ -32,8 +32,8 @@ from xetile.dialect.ops import TILE, VECTOR, check_map, shape_of, text, tile_of
 
 def _check_scattered(tile: TileParameters, operation: str, instead: str) -> None:
     if not tile.encoding.scatter:
-        raise VerifyException(f"{operation} takes a scattered tile, and this one is a window on an array\n"
-                              f"use {instead}, or make a scattered tile with init_tile(array, offsets=index_vector)")
+        raise Invalid("XT0000", f"{operation} takes a scattered tile, and this one is a window on an array\n"
+                      f"use {instead}, or make a scattered tile with init_tile(array, offsets=index_vector)")
 
 
 def _check_vector(name: str, value: SSAValue, tile: TileParameters, element: Attribute, hint: str) -> None:
@@ -41,10 +41,11 @@ def _check_vector(name: str, value: SSAValue, tile: TileParameters, element: Att
     shape = tile.blocked_shape()
     assert isinstance(value.type, VectorType)
     if shape_of(value) != shape:
-        raise VerifyException(f"the {name} of {text(shape_of(value))} does not fit a tile of {text(shape)}\n"
-                              f"make the {name} {text(shape)}")
+        raise Invalid("XT0000", f"the {name} of {text(shape_of(value))} does not fit a tile of {text(shape)}\n"
+                      f"make the {name} {text(shape)}")
     if value.type.element_type != element:
-        raise VerifyException(f"the {name} has elements of {value.type.element_type}, and {element} are needed\n{hint}")
+        raise Invalid("XT0000",
+                      f"the {name} has elements of {value.type.element_type}, and {element} are needed\n{hint}")
 
 
 @irdl_op_definition
@@ -68,16 +69,16 @@ class InitScatteredTileOp(IRDLOperation):
         tile, source = tile_of(self.result), self.source.type
         _check_scattered(tile, "this", "init_tile(array, offsets, shape)")
         if tile.encoding.order != (1, 0):
-            raise VerifyException("a scattered tile has no order: each element has an offset of its own\ndrop order")
+            raise Invalid("XT0000", "a scattered tile has no order: each element has an offset of its own\ndrop order")
         _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
         check_elements(tile.dtype)
         if isinstance(source, MemRefType) and source.element_type != tile.element_type:
-            raise VerifyException(f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
+            raise Invalid("XT0000", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
         if is_shared(source):
-            raise VerifyException("a scattered tile cannot stand on an array in shared local memory, whose elements "
-                                  "lie in an order of their own\nuse a window on it: init_tile(array, offsets, shape)")
+            raise Invalid("XT0000", "a scattered tile cannot stand on an array in shared local memory, whose elements "
+                          "lie in an order of their own\nuse a window on it: init_tile(array, offsets, shape)")
         if isinstance(source, IntegerType) and source.width.data != 64:
-            raise VerifyException(f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
+            raise Invalid("XT0000", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
         if tile.encoding.wg_map is not None:
             check_map(tile.encoding.wg_map, tile.shape)
 
@@ -101,7 +102,7 @@ class UpdateScatteredTileOp(IRDLOperation):
         _check_scattered(tile, "moving by an index vector", "update_tile_offset(tile, rows, columns)")
         _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
         if self.tile.type != self.result.type:
-            raise VerifyException("a tile that moves keeps its type")
+            raise Invalid("XT0000", "a tile that moves keeps its type")
 
 
 @irdl_op_definition
@@ -178,8 +179,8 @@ class AtomicRMWTileOp(IRDLOperation):
         tile = tile_of(self.tile)
         check_kind(self.kind.data, tile.dtype)
         if any(is_shared(array.type) for array in arrays_of(self.tile)):
-            raise VerifyException("atomic updates of shared local memory are not implemented yet\n"
-                                  "update an array argument")
+            raise Invalid("XT0000", "atomic updates of shared local memory are not implemented yet\n"
+                          "update an array argument")
         if self.mask is not None:
             _check_scattered(tile, "a mask", "the tile's array, whose edges mask by themselves")
             _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")

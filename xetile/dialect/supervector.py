@@ -36,10 +36,9 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dtypes import of_mlir
-from xegpu.errors import XeError
+from xegpu.errors import Invalid, XeError
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.contractions import check_contraction
 from xetile.dialect.ops import VECTOR, check_map, text
@@ -66,7 +65,7 @@ def collapsed(shape: Sequence[int]) -> Pair:
 def _memory(value: SSAValue) -> MemRefType:
     type_ = value.type
     if not isinstance(type_, MemRefType):
-        raise VerifyException(f"it takes a memref, not {type_}\npass an array")
+        raise Invalid("XT0000", f"it takes a memref, not {type_}\npass an array")
     return type_
 
 
@@ -75,16 +74,16 @@ def _check_transfer(memory: MemRefType, vector: Attribute, indices: int, map_: A
     assert isinstance(vector, VectorType)
     rank, shape = len(memory.get_shape()), vector.get_shape()
     if memory.element_type != vector.element_type:
-        raise VerifyException(f"{memory} and {vector} have different elements\n"
-                              f"make the vector of {memory.element_type}: a transfer converts nothing")
+        raise Invalid("XT0000", f"{memory} and {vector} have different elements\n"
+                      f"make the vector of {memory.element_type}: a transfer converts nothing")
     try:
         of_mlir(vector.element_type)
     except XeError as error:
-        raise VerifyException(f"{error.message}\n{error.hint}") from None
+        raise Invalid.of(error) from None
     check_indices(indices, rank)
     if map_.data.num_dims != rank:
-        raise VerifyException(f"the permutation map {map_.data} is of {map_.data.num_dims} dimensions, and {memory} "
-                              f"has {rank}\nits dimensions are those of the memref: ({_dimensions(rank)}) -> (...)")
+        raise Invalid("XT0000", f"the permutation map {map_.data} is of {map_.data.num_dims} dimensions, and {memory} "
+                      f"has {rank}\nits dimensions are those of the memref: ({_dimensions(rank)}) -> (...)")
     check_permutation(permutation_of(map_), rank, shape)
 
 
@@ -133,8 +132,8 @@ class TransferReadOp(IRDLOperation):
         _check_transfer(memory, self.result.type, len(self.indices), self.permutation_map)
         _check_wg_map(self.wg_map, self.result.type)
         if self.padding is not None and self.padding.type != memory.element_type:
-            raise VerifyException(f"the padding is {self.padding.type}, and the elements are {memory.element_type}\n"
-                                  f"give a padding of {memory.element_type}, or none where the slice is surely inside")
+            raise Invalid("XT0000", f"the padding is {self.padding.type}, and the elements are {memory.element_type}\n"
+                          f"give a padding of {memory.element_type}, or none where the slice is surely inside")
 
 
 @irdl_op_definition
@@ -167,8 +166,8 @@ class TransferWriteOp(IRDLOperation):
     def verify_(self) -> None:
         _check_transfer(_memory(self.source), self.value.type, len(self.indices), self.permutation_map)
         if None in self.permutation:
-            raise VerifyException(f"a write does not broadcast, and its map is {self.permutation_map.data}\n"
-                                  "which of the repeated elements should be written? drop that dimension of the vector")
+            raise Invalid("XT0000", f"a write does not broadcast, and its map is {self.permutation_map.data}\n"
+                          "which of the repeated elements should be written? drop that dimension of the vector")
 
 
 def shape_of_transfer(operation: TransferReadOp | TransferWriteOp) -> tuple[int, ...]:
@@ -208,17 +207,17 @@ class TypeCastOp(IRDLOperation):
     def verify_(self) -> None:
         memory, result = _memory(self.source), _memory(self.result)
         if isinstance(memory.element_type, VectorType):
-            raise VerifyException(f"{memory} holds vectors already\ncast a memref of scalars")
+            raise Invalid("XT0000", f"{memory} holds vectors already\ncast a memref of scalars")
         if not isinstance(result.element_type, VectorType) or result.get_shape() != (1,):
-            raise VerifyException(f"it gives a memref of one vector, not {result}\n"
-                                  f"write memref<1xvector<{text(memory.get_shape())}x{memory.element_type}>>")
+            raise Invalid("XT0000", f"it gives a memref of one vector, not {result}\n"
+                          f"write memref<1xvector<{text(memory.get_shape())}x{memory.element_type}>>")
         sizes, shape = memory.get_shape(), result.element_type.get_shape()
         fits = len(sizes) == len(shape) and all(a in (DYNAMIC_INDEX, b) for a, b in zip(sizes, shape, strict=True))
         if not fits or memory.element_type != result.element_type.element_type:
-            raise VerifyException(f"the vector of {memory} is not {result.element_type}\n"
-                                  "it has the shape and the element type of the memref")
+            raise Invalid("XT0000", f"the vector of {memory} is not {result.element_type}\n"
+                          "it has the shape and the element type of the memref")
         if memory.memory_space != result.memory_space:
-            raise VerifyException(f"{memory} and {result} are in different memory spaces\ngive both the same")
+            raise Invalid("XT0000", f"{memory} and {result} are in different memory spaces\ngive both the same")
 
 
 @irdl_op_definition
@@ -258,8 +257,8 @@ class ContractOp(IRDLOperation):
         check_contraction([self.lhs.type, self.rhs.type, self.result.type], self.axes, self.iterators)
         _check_wg_map(self.wg_map, self.result.type)
         if self.acc is not None and self.acc.type != self.result.type:
-            raise VerifyException(f"the accumulator is {self.acc.type}, and the result {self.result.type}\n"
-                                  "give both the same type")
+            raise Invalid("XT0000", f"the accumulator is {self.acc.type}, and the result {self.result.type}\n"
+                          "give both the same type")
 
 
 SuperVector = Dialect(NAME, [TransferReadOp, TransferWriteOp, TypeCastOp, ContractOp], [])

@@ -24,10 +24,10 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
+from xegpu.dialect.ops import check_split_rows, split_rows
 from xegpu.dtypes import of_mlir
-from xegpu.errors import ElementTypeError
+from xegpu.errors import ElementTypeError, Invalid
 from xegpu.reductions import kind_of
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.maps import map_of
@@ -56,19 +56,19 @@ def axes_of(operation: TileReduceOp | TileBroadcastOp) -> tuple[int, ...]:
 def _check_axes(operation: TileReduceOp | TileBroadcastOp, what: str) -> None:
     axes, rank = axes_of(operation), len(shape_of(operation.source))
     if rank not in (2, 4) or len(shape_of(operation.result)) != rank:
-        raise VerifyException(f"{operation.name} takes a vector of two dimensions, or of four if it is blocked, and "
-                              "keeps them\nmake it two-dimensional first, such as 1x32")
+        raise Invalid("XT0000", f"{operation.name} takes a vector of two dimensions, or of four if it is blocked, and "
+                      "keeps them\nmake it two-dimensional first, such as 1x32")
     options = [[0], [1], [0, 1]] if rank == 2 else [[0, 2], [1, 3], [0, 1, 2, 3]]
     if sorted(axes) not in options:
         names = " or ".join(map(str, options))
-        raise VerifyException(f"{list(axes)} are no dimensions to {what} of a vector of rank {rank}\nuse {names}")
+        raise Invalid("XT0000", f"{list(axes)} are no dimensions to {what} of a vector of rank {rank}\nuse {names}")
 
 
 def _check_maps(operation: IRDLOperation, source: SSAValue, given: WgMapAttr | None, result: SSAValue) -> WgMap | None:
     """The source's map if it is known; the result's is checked by itself."""
     if given is not None:
         if len(shape_of(result)) != 2:
-            raise VerifyException(f"{operation.name} of a blocked vector takes no wg_map")
+            raise Invalid("XT0000", f"{operation.name} of a blocked vector takes no wg_map")
         check_map(given.data, shape_of(result))
     return map_of(source)
 
@@ -137,16 +137,16 @@ class TileReduceOp(_AxesOp):
         shape, axes = shape_of(self.source), axes_of(self)
         reduced = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
         if shape_of(self.result) != reduced or _element(self.result) != _element(self.source):
-            raise VerifyException(f"reducing {self.source.type} along {list(axes)} gives a "
-                                  f"vector<{text(reduced)}x{_element(self.source)}>, not {self.result.type}\n"
-                                  "what is reduced stays as dimensions of size 1, and the element type stays")
+            raise Invalid("XT0000", f"reducing {self.source.type} along {list(axes)} gives a "
+                          f"vector<{text(reduced)}x{_element(self.source)}>, not {self.result.type}\n"
+                          "what is reduced stays as dimensions of size 1, and the element type stays")
         try:
             dtype = of_mlir(_element(self.source))
             if kind_of(self.kind.data, dtype) != self.kind.data:
-                raise VerifyException(f"{self.kind.data} is no kind of reduction\n"
-                                      f"of {dtype} it is {kind_of(self.kind.data, dtype)}")
+                raise Invalid("XT0000", f"{self.kind.data} is no kind of reduction\n"
+                              f"of {dtype} it is {kind_of(self.kind.data, dtype)}")
         except ElementTypeError as error:
-            raise VerifyException(f"{error.message}\n{error.hint}") from None
+            raise Invalid.of(error) from None
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if source is not None and self.wg_map is not None:
             check_reduced(source, axes, self.wg_map.data)
@@ -155,9 +155,9 @@ class TileReduceOp(_AxesOp):
 def check_reduced(source: WgMap, axes: Sequence[int], result: WgMap) -> None:
     """Raise a verifier's error unless ``result`` is what a reduction of a vector that ``source`` deals out has."""
     if source.collapsed(axes) != result:
-        raise VerifyException(f"a vector dealt out as {source} and reduced along {list(axes)} is not dealt out as "
-                              f"{result}\nits map is {source.collapsed(axes)}; xt.tile_conv_layout(v, wg_map) gives "
-                              "it another")
+        raise Invalid("XT0000", f"a vector dealt out as {source} and reduced along {list(axes)} is not dealt out as "
+                      f"{result}\nits map is {source.collapsed(axes)}; xt.tile_conv_layout(v, wg_map) gives "
+                      "it another")
 
 
 @irdl_op_definition
@@ -189,12 +189,12 @@ class TileBroadcastOp(_AxesOp):
         _check_axes(self, "broadcast")
         shape, result, axes = shape_of(self.source), shape_of(self.result), axes_of(self)
         if wide := [axis for axis in axes if shape[axis] != 1]:
-            raise VerifyException(f"dimension {wide[0]} of {text(shape)} has {shape[wide[0]]} elements: only one of "
-                                  f"size 1 is broadcast\nreduce it first, or leave {wide[0]} out of the dimensions")
+            raise Invalid("XT0000", f"dimension {wide[0]} of {text(shape)} has {shape[wide[0]]} elements: only one of "
+                          f"size 1 is broadcast\nreduce it first, or leave {wide[0]} out of the dimensions")
         kept = tuple(result[axis] if axis in axes else size for axis, size in enumerate(shape))
         if kept != result or _element(self.result) != _element(self.source):
-            raise VerifyException(f"broadcasting {self.source.type} along {list(axes)} does not give "
-                                  f"{self.result.type}\nthe other dimensions and the element type stay")
+            raise Invalid("XT0000", f"broadcasting {self.source.type} along {list(axes)} does not give "
+                          f"{self.result.type}\nthe other dimensions and the element type stay")
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if source is not None:
             check_broadcast(source, axes, self.wg_map.data if self.wg_map else None)
@@ -203,12 +203,13 @@ class TileBroadcastOp(_AxesOp):
 def check_broadcast(source: WgMap, axes: Sequence[int], result: WgMap | None) -> None:
     """Raise a verifier's error unless a vector that ``source`` deals out is broadcast to one that ``result`` does."""
     if result is None:
-        raise VerifyException(f"the vector is dealt out as {source}, and how its broadcast is cannot be derived from "
-                              "that\ngive the result a wg_map")
+        raise Invalid("XT0000", f"the vector is dealt out as {source}, and how its broadcast is cannot be derived from "
+                      "that\ngive the result a wg_map")
     if result.collapsed(axes) != source:
-        raise VerifyException(f"a vector dealt out as {source} is not broadcast along {list(axes)} to one dealt out as "
-                              f"{result}\nthe source's map must be {result.collapsed(axes)}: the same sg_layout, and "
-                              "sg_data of 1 along the broadcast; xt.tile_conv_layout(v, wg_map) gives it that")
+        raise Invalid("XT0000",
+                      f"a vector dealt out as {source} is not broadcast along {list(axes)} to one dealt out as "
+                      f"{result}\nthe source's map must be {result.collapsed(axes)}: the same sg_layout, and "
+                      "sg_data of 1 along the broadcast; xt.tile_conv_layout(v, wg_map) gives it that")
 
 
 @irdl_op_definition
@@ -231,16 +232,53 @@ class TileConvLayoutOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.source.type != self.result.type:
-            raise VerifyException(f"another layout makes of {self.source.type} the same type, not {self.result.type}\n"
-                                  "convert or reshape before or afterwards")
+            raise Invalid("XT0000",
+                          f"another layout makes of {self.source.type} the same type, not {self.result.type}\n"
+                          "convert or reshape before or afterwards")
         if len(shape_of(self.source)) != 2:
-            raise VerifyException("a wg_map deals out vectors of two dimensions")
+            raise Invalid("XT0000", "a wg_map deals out vectors of two dimensions")
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if self.source_map is not None:
             check_map(self.source_map.data, shape_of(self.source))
             if source is not None and source != self.source_map.data:
-                raise VerifyException(f"the vector is dealt out as {source}, and the operation says "
-                                      f"{self.source_map.data}\nleave the second map out, or make it the vector's")
+                raise Invalid("XT0000", f"the vector is dealt out as {source}, and the operation says "
+                              f"{self.source_map.data}\nleave the second map out, or make it the vector's")
         if source is not None and source.subgroups != self.wg_map.data.subgroups:
-            raise VerifyException(f"{source} has {source.subgroups} subgroups, and {self.wg_map.data} has "
-                                  f"{self.wg_map.data.subgroups}\nboth deal to the subgroups of one work-group")
+            raise Invalid("XT0000", f"{source} has {source.subgroups} subgroups, and {self.wg_map.data} has "
+                          f"{self.wg_map.data.subgroups}\nboth deal to the subgroups of one work-group")
+
+
+@irdl_op_definition
+class TileBitcastOp(IRDLOperation):
+    """A vector of words as narrower elements: row ``i`` becomes rows, the lowest bits first. It goes beyond the seed.
+
+    ``%h = xetile.tile_bitcast %w : vector<16x64xui32> -> vector<32x64xf16>``. Rows of blocked vectors are those of
+    their blocks.
+    """
+
+    name = "xetile.tile_bitcast"
+    source = operand_def(VECTOR)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, element: Attribute, wg_map: WgMap | None = None) -> None:
+        super().__init__(operands=[source], result_types=[split_rows(source, element)],
+                         properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    @property
+    def factor(self) -> int:
+        """Rows that one row becomes."""
+        return of_mlir(_element(self.source)).bits // of_mlir(_element(self.result)).bits
+
+    def verify_(self) -> None:
+        if len(shape_of(self.source)) not in (2, 4):
+            raise Invalid("XT0000", f"{self.source.type} has no rows: tile_bitcast takes two dimensions, or the four "
+                          "of blocks\narith.bitcast reads elements as others of the same size")
+        check_split_rows(self.source, self.result)
+        source = _check_maps(self, self.source, self.wg_map, self.result)
+        if source is not None and self.wg_map is not None and self.wg_map.data != (made := source.split(self.factor)):
+            raise Invalid("XT0000", f"a vector dealt out as {source} has as {_element(self.result)} the map {made}, "
+                          f"not {self.wg_map.data}\nleave wg_map out, or give that one")

@@ -26,33 +26,40 @@ from xetile.loops import range as device_range
 from xetile.reductions import tile_reduce
 from xetile.selection import where
 
-_CHUNK = 64
-"""Columns of a head that are multiplied at a time: what K and V take of the registers."""
+_SUBGROUPS = 8
+"""Subgroups of a work-group, where there are queries enough."""
 
 
 @kernel
 def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV: int, BM: int, BN: int, rows: int,  # noqa: E741
-                       share: int, causal: bool) -> None:
-    """One tile of BM queries of one head; ``share`` heads of Q read the same keys and values."""
+                       chunk: int, resident: bool, parts: int, share: int, causal: bool) -> None:
+    """One tile of BM queries of one head; ``share`` heads of Q read the same keys and values.
+
+    A subgroup has ``rows`` queries and one of ``parts`` parts of the columns of V. Heads are multiplied ``chunk``
+    columns at a time: with ``resident`` all chunks of Q stay in registers, else a loop reads them for each block of
+    keys.
+    """
     m, head, batch = group_id(0) * BM, group_id(1), group_id(2)
-    layout = (BM // rows, 1)  # a subgroup owns whole rows of Q, and reads all of K and V
+    layout = (BM // rows, parts)  # each subgroup needs all of K
     keys, queries = K.shape[2], Q.shape[2]
     map_s, map_l = WgMap(layout, (rows, BN)), WgMap(layout, (rows, 1))
-    widths = chunks(D)
-    resident = len(widths) <= 2
+    widths = chunks(D, chunk)
     q = [query_chunk(Q, (batch, head, m, at), (BM, width), layout) for at, width in widths] if resident else []
-    out = [zeros((BM, width), dtypes.f32, wg_map=WgMap(layout, (rows, width))) for _, width in chunks(DV)]
+    outs = chunks(DV, chunk, parts)
+    out = [zeros((BM, width), dtypes.f32, wg_map=WgMap(layout, (rows, width // parts))) for _, width in outs]
     largest, total = full((BM, 1), -math.inf, dtypes.f32, wg_map=map_l), zeros((BM, 1), dtypes.f32, wg_map=map_l)
     row, column = (iota((BM, BN), axis, wg_map=map_s) for axis in (0, 1))
     # Query i sees key j if j <= i + (keys - queries): the last query sees every key.
     end = minimum(keys, maximum(m + BM + keys - queries, 0)) if causal else keys
     for n in device_range(0, end, BN):
-        s = None
-        for i, (at, width) in enumerate(widths):
-            part = q[i] if resident else query_chunk(Q, (batch, head, m, at), (BM, width), layout)
-            k = load_tile(init_tile(K, (batch, head // share, n, at), (BN, width), wg_map=WgMap(layout, (BN, width))))
-            s = tile_mma(part, tile_transpose(k, wg_map=WgMap(layout, (width, BN))), s)
-        assert s is not None
+        s = zeros((BM, BN), dtypes.f32, wg_map=map_s)
+        if resident:
+            for part, (at, width) in zip(q, widths, strict=True):
+                s = tile_mma(part, key_chunk(K, (batch, head // share, n, at), (BN, width), layout), s)
+        else:
+            for first in device_range(0, D, chunk):
+                part = query_chunk(Q, (batch, head, m, first), (BM, chunk), layout)
+                s = tile_mma(part, key_chunk(K, (batch, head // share, n, first), (BN, chunk), layout), s)
         s = s * (scale * math.log2(math.e))
         seen = column < (keys - n).to(dtypes.i32)
         if causal:
@@ -63,19 +70,31 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
         p, shrink = exp2(s - base), exp2(largest - base)
         total = total * shrink + tile_reduce("add", p, 1)
         p = p.to(V.dtype)
-        for i, (at, width) in enumerate(chunks(DV)):
-            v = load_tile(init_tile(V, (batch, head // share, n, at), (BN, width), wg_map=WgMap(layout, (BN, width))))
+        for i, (at, width) in enumerate(outs):
+            map_v = WgMap(layout, (BN, width // parts))
+            v = load_tile(init_tile(V, (batch, head // share, n, at), (BN, width), wg_map=map_v))
             out[i] = tile_mma(p, v, out[i] * shrink)
         largest = above
     whole = where(total > 0.0, total, 1.0)
-    for i, (at, width) in enumerate(chunks(DV)):
-        tile = init_tile(O, (batch, head, m, at), (BM, width), wg_map=WgMap(layout, (rows, width)))
-        store_tile((out[i] / whole).to(O.dtype), tile)
+    for i, (at, width) in enumerate(outs):
+        map_o = WgMap(layout, (rows, width // parts))
+        store_tile((out[i] / whole).to(O.dtype), init_tile(O, (batch, head, m, at), (BM, width), wg_map=map_o))
 
 
-def chunks(size: int) -> list[tuple[int, int]]:
-    """Where each chunk of a head starts, and its columns: 64 of them, or what is left rounded up to 16."""
-    return [(at, min(_CHUNK, -(-(size - at) // 16) * 16)) for at in range(0, size, _CHUNK)]
+def chunks(size: int, chunk: int, parts: int = 1) -> list[tuple[int, int]]:
+    """Where each chunk of a head starts, and its columns.
+
+    A chunk has ``chunk`` columns for each of the ``parts`` that subgroups take, or what is left, each part rounded up
+    to 16.
+    """
+    step, unit = chunk * parts, 16 * parts
+    return [(at, min(step, -(-(size - at) // unit) * unit)) for at in range(0, size, step)]
+
+
+def key_chunk(K: Any, offsets: tuple[Any, ...], shape: tuple[int, int], layout: tuple[int, int]) -> Any:
+    """Columns of a tile of keys, transposed: what the queries' are multiplied with."""
+    tile = init_tile(K, offsets, shape, wg_map=WgMap(layout, shape))
+    return tile_transpose(load_tile(tile), wg_map=WgMap(layout, shape[::-1]))
 
 
 def query_chunk(Q: Any, offsets: tuple[Any, ...], shape: tuple[int, int], layout: tuple[int, int]) -> Any:
@@ -114,7 +133,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         result = empty_like_input(operands[0], shape, operands[0].dtype) if out is None else Operand.of("out", out)
         check_places(operands[0], result)
         if result.shape != shape:
-            raise ShapeError(f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+            raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
         if 0 not in shape:
             _launch(operands, result, causal, scale, target)
         return result.array if out is None else out
@@ -122,37 +141,60 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
 
 def _check(q: Operand, k: Operand, v: Operand) -> None:
     if len({x.dtype for x in (q, k, v)}) > 1 or q.dtype not in (dtypes.f16, dtypes.bf16, dtypes.f32):
-        raise ElementTypeError(f"q is {q.dtype}, k {k.dtype} and v {v.dtype}",
+        raise ElementTypeError("XT7020", f"q is {q.dtype}, k {k.dtype} and v {v.dtype}",
                                "pass all three of f16, of bf16 or of f32: q.astype(k.dtype)")
     if min(len(x.shape) for x in (q, k, v)) < 2 or len({len(x.shape) for x in (q, k, v)}) > 1:
-        raise ShapeError(f"q is {q.shape}, k {k.shape} and v {v.shape}",
+        raise ShapeError("XT7021", f"q is {q.shape}, k {k.shape} and v {v.shape}",
                          "pass (..., heads, queries, size), (..., groups, keys, size) and the same for v")
     if q.shape[-1] != k.shape[-1]:
-        raise ShapeError(f"a head of q has {q.shape[-1]} elements and one of k {k.shape[-1]}", "these must be equal")
+        raise ShapeError("XT7022", f"a head of q has {q.shape[-1]} elements and one of k {k.shape[-1]}",
+                         f"a score is the product of both: make both {q.shape[-1]} or both {k.shape[-1]}")
     if k.shape[:-1] != v.shape[:-1] or q.shape[:-3] != k.shape[:-3]:
-        raise ShapeError(f"q is {q.shape}, k {k.shape} and v {v.shape}",
+        raise ShapeError("XT7021", f"q is {q.shape}, k {k.shape} and v {v.shape}",
                          "k and v must be equal but for the size of a head, and all three have the same batch")
     if len(q.shape) > 2 and (not k.shape[-3] or q.shape[-3] % k.shape[-3]):
-        raise ShapeError(f"{q.shape[-3]} heads of q share {k.shape[-3]} groups of keys and values",
+        raise ShapeError("XT7023", f"{q.shape[-3]} heads of q share {k.shape[-3]} groups of keys and values",
                          "the number of heads must be a multiple of the number of groups")
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Queries and keys of a tile, and the subgroups of a work-group."""
+    """How attention is cut for a target.
+
+    Attributes:
+        queries, keys: of a work-group's tile.
+        rows: queries of a subgroup.
+        chunk: columns of a head that a subgroup multiplies at a time: what K and V take of the registers.
+        resident: whether all chunks of Q stay in registers.
+        parts: subgroups that share their queries, each with its part of the columns of V.
+    """
 
     queries: int
     keys: int
-    subgroups: int = 8
+    rows: int
+    chunk: int = 64
+    resident: bool = True
+    parts: int = 1
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """The constants for the kernel ``attention_of_heads``."""
+        return {"BM": self.queries, "BN": self.keys, "rows": self.rows, "chunk": self.chunk,
+                "resident": self.resident, "parts": self.parts}
 
 
 def blocks_for(size: int, queries: int, target: Target) -> Blocks:
-    """Blocks whose rows fit a target's registers: 16 or 8 rows a subgroup."""
-    small = not target.block_io
-    rows = 8 if small or size > _CHUNK else 16
-    subgroups = max(min(8, -(-queries // rows)), 1)
-    subgroups = 1 << (subgroups - 1).bit_length()
-    return Blocks(rows * subgroups, 16 if small or size > 2 * _CHUNK else 32, subgroups)
+    """Blocks that fit a target's registers.
+
+    With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are dealt out to
+    subgroups that each work out the scores.
+    """
+    tight = target.registers[0] > 0 and not target.block_io
+    parts = min(1 << (-(-size // 64) - 1).bit_length(), _SUBGROUPS) if tight else 1
+    rows = 16 if target.block_io and size <= 64 else 8
+    down = max(min(_SUBGROUPS // parts, -(-queries // rows)), 1)
+    keys = 32 if target.block_io and size <= 128 else 16
+    return Blocks(rows << (down - 1).bit_length(), keys, rows, 16 if tight else 64, not tight and size <= 128, parts)
 
 
 def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale: float | None,
@@ -165,9 +207,8 @@ def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale:
     blocks = blocks_for(size, q.shape[2], device)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     grid = -(-q.shape[2] // blocks.queries), q.shape[1], q.shape[0]
-    placed[grid](q.argument, k.argument, v.argument, o.argument, factor, D=q.shape[-1], DV=v.shape[-1],
-                 BM=blocks.queries, BN=blocks.keys, rows=blocks.queries // blocks.subgroups,
-                 share=q.shape[1] // k.shape[1], causal=causal)
+    placed[grid](q.argument, k.argument, v.argument, o.argument, factor, **blocks.constants, D=q.shape[-1],
+                 DV=v.shape[-1], share=q.shape[1] // k.shape[1], causal=causal)
 
 
 def four_dimensions(operand: Operand) -> Operand:

@@ -40,6 +40,32 @@ def finished(x: Any, C: Any, c: Any, bias: Any, alpha: Any, beta: Any, at: tuple
     return x.to(C.dtype)
 
 
+def sum_along_k(A: Any, B: Any, places: tuple[tuple[Any, ...], tuple[Any, ...]], start: Any, stop: Any, *, BM: int,
+                BN: int, BK: int, sg: tuple[int, int], as_type: DType, ahead: int) -> Any:
+    """A tile of A @ B, summed over K from ``start`` to ``stop``: the loop in which the time goes.
+
+    ``places`` says where the tile starts: matrix and row of A, matrix and column of B. Prefetches run ``ahead`` steps
+    ahead, each subgroup its share of both tiles.
+    """
+    (*which_a, m), (*which_b, n) = places
+    a = init_tile(A, (*which_a, m, start), (BM, BK), wg_map=WgMap(sg, (BM // sg[0], BK)))
+    b = init_tile(B, (*which_b, start, n), (BK, BN), wg_map=WgMap(sg, (BK, BN // sg[1])))
+    x = zeros((BM, BN), dtypes.f32 if as_type.is_float else dtypes.i32, wg_map=WgMap(sg, (BM // sg[0], BN // sg[1])))
+    if ahead:
+        own_a, own_b = shares((BM, BK), sg[0] * sg[1], BK), shares((BK, BN), sg[0] * sg[1], BK)
+        pa = init_tile(A, (*which_a, m, start + ahead * BK), (BM, BK), wg_map=own_a)
+        pb = init_tile(B, (*which_b, start + ahead * BK, n), (BK, BN), wg_map=own_b)
+    for _ in device_range(start, stop, BK):
+        if ahead:
+            prefetch_tile(pa)
+            prefetch_tile(pb)
+        x = multiply(converted(load_tile(a), as_type), converted(load_tile(b), as_type), x)
+        a, b = update_tile_offset(a, 0, BK), update_tile_offset(b, BK, 0)
+        if ahead:
+            pa, pb = update_tile_offset(pa, 0, BK), update_tile_offset(pb, BK, 0)
+    return x
+
+
 @kernel
 def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int, BN: int, BK: int, sg: tuple[int, int],
             as_type: DType, ahead: int = 0, parts: int = 1, scaled: bool = False, added: bool = False,
@@ -57,21 +83,8 @@ def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int
     else:
         batch, first = group_id(2), 0
     map_c = WgMap(sg, (BM // sg[0], BN // sg[1]))
-    a = init_tile(A, (*matrix_of(A, batch), m, first), (BM, BK), wg_map=WgMap(sg, (BM // sg[0], BK)))
-    b = init_tile(B, (*matrix_of(B, batch), first, n), (BK, BN), wg_map=WgMap(sg, (BK, BN // sg[1])))
-    x = zeros((BM, BN), dtypes.f32 if as_type.is_float else dtypes.i32, wg_map=map_c)
-    if ahead:
-        own_a, own_b = shares((BM, BK), sg[0] * sg[1], BK), shares((BK, BN), sg[0] * sg[1], BK)
-        pa = init_tile(A, (*matrix_of(A, batch), m, first + ahead * BK), (BM, BK), wg_map=own_a)
-        pb = init_tile(B, (*matrix_of(B, batch), first + ahead * BK, n), (BK, BN), wg_map=own_b)
-    for _ in device_range(0, steps * BK, BK):
-        if ahead:
-            prefetch_tile(pa)
-            prefetch_tile(pb)
-        x = multiply(converted(load_tile(a), as_type), converted(load_tile(b), as_type), x)
-        a, b = update_tile_offset(a, 0, BK), update_tile_offset(b, BK, 0)
-        if ahead:
-            pa, pb = update_tile_offset(pa, 0, BK), update_tile_offset(pb, BK, 0)
+    places = (*matrix_of(A, batch), m), (*matrix_of(B, batch), n)
+    x = sum_along_k(A, B, places, first, first + steps * BK, BM=BM, BN=BN, BK=BK, sg=sg, as_type=as_type, ahead=ahead)
     if parts > 1:
         at: tuple[Any, ...] = (part, *matrix_of_part(C, batch), m, n)
         store_tile(x, init_tile(C, at, (BM, BN), wg_map=map_c))

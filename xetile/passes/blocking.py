@@ -299,9 +299,8 @@ def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
 
 
 def _promised(build: _Blocker, made: ops.InitTileOp, old: ops.InitTileOp) -> SSAValue:
-    """A new tile with the promise that the old one made."""
-    if ops.IN_BOUNDS in old.attributes:
-        made.attributes[ops.IN_BOUNDS] = old.attributes[ops.IN_BOUNDS]
+    """A new tile with the promises that the old one made."""
+    made.attributes.update({name: old.attributes[name] for name in ops.PROMISES if name in old.attributes})
     return build.emit(made)
 
 
@@ -367,11 +366,13 @@ def _check_depth(build: _Blocker, operation: Operation, form: MatrixForm, k: int
     if k % form.depth:
         below = k // form.depth * form.depth
         options = " or ".join(str(size) for size in (below, below + form.depth) if size)
-        build.fail(f"BK = {k} is not a multiple of {form.depth}, {engine} for {form.a} on {build.target.name}",
+        build.fail("XT0000",
+                   f"BK = {k} is not a multiple of {form.depth}, {engine} for {form.a} on {build.target.name}",
                    f"use {options}")
     lanes = build.target.subgroup
     if n % lanes:
         below = n // lanes * lanes
         options = " or ".join(str(size) for size in (below, below + lanes) if size)
-        build.fail(f"a subgroup's tile of {n} columns is not a multiple of {lanes}, the lanes of a subgroup on "
+        build.fail("XT0000",
+                   f"a subgroup's tile of {n} columns is not a multiple of {lanes}, the lanes of a subgroup on "
                    f"{build.target.name}", f"use {options} columns a subgroup")

@@ -66,7 +66,7 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
         way = way_of(operation, ways)
         if not way.endswith("columns"):
             stored = "is not known to be stored column by column" if way == "strided" else "is stored row by row"
-            raise placed(ShapeError(
+            raise placed(ShapeError("XT0000",
                 f"the tile has order [0, 1], and its array {stored}",
                 "drop the order, or pass the transposed view of an array stored the other way round; an address takes "
                 "base_strides=(1, pitch)"), operation)
@@ -106,7 +106,7 @@ def _init(build: _Orders, operation: ops.InitTileOp) -> None:
     result = TileType(tile).with_(shape=shape, order=(0, 1) if columns != turned else (1, 0))
     made = ops.InitTileOp(source, offsets, sizes, strides, result)
     made.attributes.update({name: value for name, value in operation.attributes.items()
-                            if not turned or name == ops.IN_BOUNDS})
+                            if not turned or name in ops.PROMISES})
     build.set(operation.result, build.emit(made), turned or None)
 
 

@@ -18,7 +18,7 @@ from xdsl.parser import AttrParser
 
 from xegpu.cache import POLICIES
 from xegpu.dialect.attributes import SgMapAttr, parse_integers
-from xegpu.errors import XeError
+from xegpu.errors import XeError, misread
 from xegpu.layouts import LaneMap
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileParameters, WgMapAttr
 from xetile.distribution import WgMap
@@ -29,9 +29,9 @@ SPACES = {"slm": 3, "shared": 3, "global": 0}
 """Words for memory spaces, with the numbers that MLIR uses."""
 
 
-def fail(parser: AttrParser, message: str, hint: str, at: Any = None) -> NoReturn:
+def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None) -> NoReturn:
     """Raise an error at a position of the text, by default at what is read next."""
-    parser.raise_error(f"{message}\n{hint}", at)
+    misread(parser, code, f"{message}\n{hint}", at)
 
 
 def guess(word: str, known: Any) -> str:
@@ -49,9 +49,9 @@ def _read_fields(parser: AttrParser, what: str, read: Mapping[str, Callable[[Att
         word = parser.parse_identifier()
         name = ENCODINGS.get(word, word)
         if name not in read:
-            fail(parser, f"a {what} has no field {word}", guess(word, read), at)
+            fail(parser, "XT0000", f"a {what} has no field {word}", guess(word, read), at)
         if name in found:
-            fail(parser, f"{word} is given twice", "leave one out", at)
+            fail(parser, "XT0000", f"{word} is given twice", "leave one out", at)
         parser.parse_punctuation("=")
         found[name] = read[name](parser)
 
@@ -63,7 +63,7 @@ def read_integers(parser: AttrParser) -> tuple[int, ...]:
     """``[1, 16]`` or ``array<i64: 1, 16>``."""
     word = parser._current_token.text
     if word not in ("[", "array"):
-        fail(parser, f"{word} stands where a list of integers must", "write it in brackets: [8, 16]")
+        fail(parser, "XT0000", f"{word} stands where a list of integers must", "write it in brackets: [8, 16]")
     return parse_integers(parser)
 
 
@@ -71,12 +71,13 @@ def _made(parser: AttrParser, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except XeError as error:
-        fail(parser, error.message, error.hint)
+        fail(parser, error.code, error.message, error.hint)
 
 
 def _need(parser: AttrParser, fields: dict[str, Any], what: str, *names: str) -> None:
     if missing := [name for name in names if name not in fields]:
-        fail(parser, f"a {what} needs {missing[0]}", f"write {', '.join(f'{name} = [1, 1]' for name in names)}")
+        fail(parser, "XT0000",
+             f"a {what} needs {missing[0]}", f"write {', '.join(f'{name} = [1, 1]' for name in names)}")
 
 
 def read_wg_map(parser: AttrParser) -> WgMap:
@@ -99,7 +100,7 @@ def read_hint(parser: AttrParser) -> str:
         at = parser._current_token.span
         policy = parser.parse_identifier()
         if policy not in POLICIES:
-            fail(parser, f"there is no cache hint {policy}", guess(policy, POLICIES), at)
+            fail(parser, "XT0000", f"there is no cache hint {policy}", guess(policy, POLICIES), at)
     return policy
 
 
@@ -108,7 +109,8 @@ def _map_field(parser: AttrParser) -> WgMap:
         return read_wg_map(parser)
     given = parser.parse_attribute()
     if not isinstance(given, WgMapAttr):
-        fail(parser, f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>")
+        fail(parser, "XT0000",
+             f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>")
     return given.data
 
 
@@ -117,7 +119,8 @@ def _lanes_field(parser: AttrParser) -> LaneMap:
         return read_sg_map(parser)
     given = parser.parse_attribute()
     if not isinstance(given, SgMapAttr):
-        fail(parser, f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>")
+        fail(parser, "XT0000",
+             f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>")
     return given.data
 
 
@@ -150,7 +153,7 @@ def read_tile(parser: AttrParser) -> TileParameters:
         at = parser._current_token.span
         shape, element_type = parser.parse_shape()
         if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
-            fail(parser, "a tile has two static dimensions", "write tile<64x32xbf16>", at)
+            fail(parser, "XT0000", "a tile has two static dimensions", "write tile<64x32xbf16>", at)
         fields: dict[str, Any] = {}
         while parser.parse_optional_punctuation(",") or parser._current_token.text != ">":
             fields |= _read_part(parser)
@@ -163,7 +166,7 @@ def _read_part(parser: AttrParser) -> dict[str, Any]:
     if (word := parser.parse_optional_identifier()) is not None:
         name = ENCODINGS.get(word, word)
         if name not in _FIELDS:
-            fail(parser, f"a tile has no {word}", guess(word, _FIELDS), at)
+            fail(parser, "XT0000", f"a tile has no {word}", guess(word, _FIELDS), at)
         parser.parse_punctuation("=")
         return {name: _FIELDS[name](parser)}
     given = parser.parse_attribute()
@@ -173,14 +176,15 @@ def _read_part(parser: AttrParser) -> dict[str, Any]:
         return {"wg_map": given.data}
     if isinstance(given, SgMapAttr):
         return {"sg_map": given.data}
-    fail(parser, f"{given} is not an attribute of a tile", "write #xetile.tile_attr<order = [0, 1], wg_map = #map>", at)
+    fail(parser, "XT0000",
+         f"{given} is not an attribute of a tile", "write #xetile.tile_attr<order = [0, 1], wg_map = #map>", at)
 
 
 def read_memref(parser: AttrParser) -> Attribute:
     """What stands behind ``memref``, with the layout ``affine_map=<...>`` and the space ``slm`` of the seed."""
     with parser.in_angle_brackets():
         if parser._current_token.text == "*":
-            fail(parser, "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
+            fail(parser, "XT0000", "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
         shape, element_type = parser.parse_ranked_shape()
         layout: Attribute = NoneAttr()
         space: Attribute = NoneAttr()

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
 from xegpu.dtypes import of_mlir
-from xegpu.errors import ElementTypeError
+from xegpu.errors import ElementTypeError, misread
 
 _Element: Any = Parser._TensorLiteralElement
 
@@ -25,10 +25,10 @@ class BitsElement(_Element):  # type: ignore[misc]
         try:
             dtype = of_mlir(type)
         except ElementTypeError as error:
-            parser.raise_error(f"{error.message}\n{error.hint}", self.span)
+            misread(parser, error.code, f"{error.message}\n{error.hint}", self.span)
         if self.value >> dtype.bits:
-            parser.raise_error(f"{self.span.text} has more than the {dtype.bits} bits of {dtype}\n"
-                               f"write {dtype.bits // 4} digits at most", self.span)
+            misread(parser, "XT0000", f"{self.span.text} has more than the {dtype.bits} bits of {dtype}\n"
+                    f"write {dtype.bits // 4} digits at most", self.span)
         bits = np.array([self.value], f"u{dtype.bits // 8}")
         return float(bits.view(dtype.numpy)[0])
 

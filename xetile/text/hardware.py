@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, VectorType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, UnitAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.atomics import KINDS, full_name, kinds_of
@@ -23,6 +23,7 @@ from xegpu.dialect.compile_hints import SCHEDULE_BARRIER, CompileHintOp
 from xegpu.dialect.hints import LEVELS, CacheHintAttr
 from xegpu.dialect.synchronisation import FenceOp
 from xegpu.dtypes import i1, of_mlir
+from xegpu.memrefs import ALIGNED
 from xegpu.older import ops as older
 from xegpu.older.attributes import WordAttr
 from xetile.text.attributes import guess
@@ -57,11 +58,11 @@ def _hint(sketch: Sketch, name: str, given: Attribute, *, stores: bool) -> Attri
     if isinstance(given, StringAttr):
         policy = _POLICIES.get(given.data, given.data)
         if policy not in POLICIES:
-            sketch.fail(f"there is no cache hint {policy}", guess(policy, POLICIES))
+            sketch.fail("XT0000", f"there is no cache hint {policy}", guess(policy, POLICIES))
         # The document's table has a store that is "cached"; its text has other words for stores.
         return CacheHintAttr("write_back" if stores and policy == "cached" else policy)
     if not isinstance(given, CacheHintAttr):
-        sketch.fail(f"{name} is {given}", f"write {{{name} = cached}}")
+        sketch.fail("XT0000", f"{name} is {given}", f"write {{{name} = cached}}")
     return given
 
 
@@ -78,14 +79,15 @@ def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAVal
     found = [value for value in operands if sketch.parser.is_descriptor(value.type)]
     rest = [value for value in operands if value not in found]
     if len(found) != 1 or not all(isinstance(value.type, VectorType) for value in rest):
-        sketch.fail("it takes a descriptor and vectors", "write tensor_desc<...>, vector<...> behind the colon")
+        sketch.fail("XT0000",
+                    "it takes a descriptor and vectors", "write tensor_desc<...>, vector<...> behind the colon")
     return found[0], rest
 
 
 def _value_and_mask(sketch: Sketch, given: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
     masks = [value for value in given if of_mlir(value.type.element_type) is i1]  # type: ignore[attr-defined]
     if not masks:
-        sketch.fail("neither of its vectors is a mask", "a mask has elements of i1: vector<16xi1>")
+        sketch.fail("XT0000", "neither of its vectors is a mask", "a mask has elements of i1: vector<16xi1>")
     mask = masks[-1]
     return next(value for value in given if value is not mask), mask
 
@@ -94,7 +96,7 @@ def _create_nd(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         result = result_of(sketch)
         if not sketch.operands or not sketch.parser.is_descriptor(result):
-            sketch.fail("it makes a descriptor of memory",
+            sketch.fail("XT0000", "it makes a descriptor of memory",
                         "write %memory, %offsets:2 : memref<...>, index, index into tensor_desc<8x16xbf16>")
         source, *rest = sketch.operands
         rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else len(result.data.shape)
@@ -102,10 +104,12 @@ def _create_nd(kind: Any) -> Rule:
         groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
         sketch.groups = []
         if len(groups) not in (1, 3):
-            sketch.fail(f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
+            sketch.fail("XT0000", f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
                         f"{sum(map(len, groups))} numbers", "write %memory, [%offsets:2], [%shape:2], [%strides:2]")
         offsets, sizes, strides = (*groups, [], [])[:3]
         made = kind(source, offsets, sizes, strides, result)
+        if sketch.take(ALIGNED) is not None:
+            made.attributes[ALIGNED] = UnitAttr()
         made.properties.update(_properties(sketch, kind, "mode"))
         return made  # type: ignore[no-any-return]
 
@@ -115,7 +119,7 @@ def _create_nd(kind: Any) -> Rule:
 def _update_nd(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         if not sketch.operands:
-            sketch.fail("it moves a descriptor", "write %desc, %offsets:2 : tensor_desc<...>, index, index")
+            sketch.fail("XT0000", "it moves a descriptor", "write %desc, %offsets:2 : tensor_desc<...>, index, index")
         desc, *rest = sketch.operands
         offsets = values(sketch, rest or (sketch.groups.pop(0) if sketch.groups else []))
         _same_type(sketch, desc)
@@ -126,7 +130,7 @@ def _update_nd(kind: Any) -> Rule:
 
 def _same_type(sketch: Sketch, desc: SSAValue) -> None:
     if sketch.results and sketch.results != [desc.type]:
-        sketch.fail(f"a descriptor that moves keeps its type, {desc.type}", "drop the type behind the arrow")
+        sketch.fail("XT0000", f"a descriptor that moves keeps its type, {desc.type}", "drop the type behind the arrow")
 
 
 def _load_nd(kind: Any) -> Rule:
@@ -172,7 +176,7 @@ def _check_chunk(sketch: Sketch, result: Any, said: Attribute | None) -> None:
     scatter = result.data.scatter if sketch.parser.is_descriptor(result) else None
     if said is not None and (scatter is None or not isinstance(said, IntegerAttr)
                              or said.value.data != scatter.chunk_size):
-        sketch.fail(f"chunk_size_per_lane is {said}, and its descriptor is {result}",
+        sketch.fail("XT0000", f"chunk_size_per_lane is {said}, and its descriptor is {result}",
                     "make the descriptor's second dimension the chunk: tensor_desc<16x8xf32, #scattered>")
 
 
@@ -211,7 +215,7 @@ def _atomic(kind: Any) -> Rule:
         word, sketch.kind = sketch.kind, None
         dtype = of_mlir(value.type.element_type)  # type: ignore[attr-defined]
         if word is None or full_name(word, dtype) not in KINDS:
-            sketch.fail("it takes a kind" if word is None else f"there is no atomic update {word}",
+            sketch.fail("XT0000", "it takes a kind" if word is None else f"there is no atomic update {word}",
                         'write "addf" %value, %desc, %mask' if word is None else guess(word, kinds_of(dtype)))
         name: Attribute = scattered.AtomicKindAttr(full_name(word, dtype))
         results = sketch.results or [value.type]
@@ -226,7 +230,7 @@ def _dpas(kind: Any) -> Rule:
         result = result_of(sketch)
         bare, sketch.bare = sketch.bare, []
         if bare and (len(bare) != 3 or not all(isinstance(map_, SgMapAttr) for map_ in bare)):
-            sketch.fail(f"it has the lane maps of A, B and C, and the text gives {len(bare)} attributes",
+            sketch.fail("XT0000", f"it has the lane maps of A, B and C, and the text gives {len(bare)} attributes",
                         "write {#sg_map_a #sg_map_b #sg_map_c}")
         maps = dict(zip(_MAPS, bare, strict=False))
         given = _properties(sketch, kind, *_MAPS, "mode")
@@ -249,7 +253,7 @@ def _fence(kind: Any) -> Rule:
                  for name in names}
         for name, value in found.items():
             if not isinstance(value, StringAttr):
-                sketch.fail(f"it needs {name}" if value is None else f"{name} is {value}",
+                sketch.fail("XT0000", f"it needs {name}" if value is None else f"{name} is {value}",
                             f"write {{{', '.join(f'{known} = ...' for known in names)}}}")
         sketch.finish(*names)
         return create(kind, [], [], found)
@@ -264,7 +268,7 @@ def _hinted(kind: Any) -> Rule:
         if given is None and sketch.take("scheduling_barrier", "schedule_barrier") is not None:
             given = StringAttr(SCHEDULE_BARRIER)
         if not isinstance(given, StringAttr):
-            sketch.fail("it needs a hint", f"write {{hint = {SCHEDULE_BARRIER}}}")
+            sketch.fail("XT0000", "it needs a hint", f"write {{hint = {SCHEDULE_BARRIER}}}")
         sketch.finish("hint")
         return create(kind, [], [], {"hint": given})
 

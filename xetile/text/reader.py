@@ -18,7 +18,8 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from xegpu.dialect.attributes import SgMapAttr, SourceLocation, TensorDescType
 from xegpu.dialect.kernels import ForeignAttr
-from xegpu.errors import Location, TextError
+from xegpu.errors import TextError, misread
+from xegpu.places import Location
 from xetile.dialect import context
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.dialect.hints import CacheHintAttr
@@ -112,11 +113,11 @@ class Reader(Parser):
         block = Block()
         self._parse_block_body(block)
         if self._current_token.kind is not MLIRTokenKind.EOF or block.first_op is None:
-            self.raise_error("an operation is expected here" if self._current_token.kind is not MLIRTokenKind.EOF
-                             else "the text holds no operation")
+            misread(self, "XT0000", "an operation is expected here" if self._current_token.kind is not MLIRTokenKind.EOF
+                    else "the text holds no operation")
         if self.forward_ssa_references:
             names = ", ".join(f"%{name}" for name in self.forward_ssa_references)
-            self.raise_error(f"values used but not defined: [{names}]")
+            misread(self, "XT0000", f"values used but not defined: [{names}]")
         only = block.first_op
         if isinstance(only, ModuleOp) and only is block.last_op:
             only.detach()  # type: ignore[no-untyped-call]
@@ -211,7 +212,8 @@ class Reader(Parser):
         except ParseError:
             known = [*(operation.name for operation in self.ctx.loaded_ops), *self.readers]
             near = difflib.get_close_matches(name, known, 1)
-            raise TextError(f"there is no operation {written}", f"did you mean {near[0]}?" if near else COMPARE,
+            raise TextError("XT0000",
+                            f"there is no operation {written}", f"did you mean {near[0]}?" if near else COMPARE,
                             self.place(start, start + len(written))) from None
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
@@ -231,7 +233,8 @@ class Reader(Parser):
             return self.descriptor(read_tensor_desc(self))
         if token.text == "b16":
             return Bits16Type() if self.b16 else \
-                fail(self, "b16 does not say which type of 16 bits it is", "write bf16, f16 or i16", token.span)
+                fail(self, "XT0000",
+                     "b16 does not say which type of 16 bits it is", "write bf16, f16 or i16", token.span)
         return TileType(read_tile(self)) if token.text == "tile" else read_memref(self)
 
     def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
@@ -253,7 +256,8 @@ class Reader(Parser):
         if not opened and not alias and "." not in name:
             defined = [known[1:] for known in self.attribute_aliases if known.startswith("#")]
             defined += SCATTERED[:1] if self.on_descriptor else ()
-            fail(self, f"#{name} is not defined", guess(name, defined) if defined else f"write #{name} = ... above")
+            fail(self, "XT0000",
+                 f"#{name} is not defined", guess(name, defined) if defined else f"write #{name} = ... above")
         if self._foreign and "." in name and self.ctx.get_optional_attr(name) is None:
             body = f"<{_LINE_BREAK.sub(' ', self._parse_dialect_symbol_body())}>" if opened else ""
             return ForeignAttr(f"#{name}{body}")

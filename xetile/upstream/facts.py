@@ -15,6 +15,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
+from xegpu.errors import Invalid
 from xegpu.upstream import ops
 from xegpu.upstream.attributes import Layout, LayoutAttr
 from xegpu.upstream.indices import desc_of
@@ -130,15 +131,15 @@ def map_from(layout: Layout | None, shape: Pair) -> WgMap | None:
     """The map that deals a tile out as a layout does, None if the layout is of one subgroup.
 
     Raises:
-        ValueError: no map does; that of the transposed tile does where :func:`is_turned`.
+        Invalid: no map does; that of the transposed tile does where :func:`is_turned`.
     """
     if layout is None or layout.sg_layout is None:
         return None
     (rows, columns), data = layout.sg_layout, layout.sg_data
     height, width = data or (max(shape[0] // rows, 1), max(shape[1] // columns, 1))
     if is_turned(layout, shape):
-        raise ValueError(f"{layout} numbers its subgroups along columns, and a wg_map numbers them along rows\n"
-                         "use order = [1, 0]")
+        raise Invalid("XT0000", f"{layout} numbers its subgroups along columns, and a wg_map numbers them along rows\n"
+                      "use order = [1, 0]")
     return WgMap((rows, columns) if layout.is_row_major else (rows * columns, 1), (height, width))
 
 

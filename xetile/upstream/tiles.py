@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
+from xegpu.errors import Invalid, said
 from xegpu.memrefs import static_form
 from xegpu.rewriting import Rule, exchanged, number
 from xegpu.upstream import ops as upstream
@@ -74,7 +75,8 @@ class Tiles(Import):
         """Make a vector of one number, in the block that it is used with."""
         shape = self.facts.shape(old)
         if shape is None:
-            self.refuse(f"nothing says which block {old.type} is a part of", "give it the block's two dimensions")
+            self.refuse("XT0000",
+                        f"nothing says which block {old.type} is a part of", "give it the block's two dimensions")
         made = BroadcastOp(scalar, VectorType(scalar.type, shape))
         map_ = self.map_of(self.facts.layout(old), shape)
         if map_ is not None:
@@ -86,12 +88,11 @@ class Tiles(Import):
         try:
             found = map_from(layout, shape)
             if found is not None and self.threads not in (None, found.subgroups * LANES):
-                raise ValueError(f"{found} has {found.subgroups} subgroups of {LANES} lanes, and a work-group has "
-                                 f"{self.threads} threads\nlaunch {found.subgroups * LANES} threads a work-group")
+                raise Invalid("XT0000", f"{found} has {found.subgroups} subgroups of {LANES} lanes, and a work-group "
+                              f"has {self.threads} threads\nlaunch {found.subgroups * LANES} threads a work-group")
             return found
-        except ValueError as error:
-            message, _, hint = str(error).partition("\n")
-            self.refuse(message, hint)
+        except Invalid as error:
+            self.refuse(*said(error))
 
     def tile(self, operation: upstream.MovementOp, column: int = 0) -> tuple[SSAValue, bool]:
         """The tile that an operation moves, ``column`` columns further on, and whether it is its transpose.
@@ -140,7 +141,7 @@ def _hints(made: Operation, old: upstream.MovementOp) -> Operation:
 
 def _load(build: Tiles, operation: upstream.LoadNdOp) -> None:
     if operation.transpose_bit_width is not None:
-        build.refuse("a load that transposes words of several elements is not read",
+        build.refuse("XT0000", "a load that transposes words of several elements is not read",
                      "transpose elements: transpose = array<i64: 1, 0>, without transpose_bit_width")
     desc = desc_of(operation.desc)
     width = desc.shape[1]
@@ -198,7 +199,7 @@ def _cast(build: Tiles, operation: ShapeCastOp) -> None:
     assert isinstance(result, VectorType)
     shapes = [ops.shape_of(value) for value in source.values]
     if not build.facts.of_lanes and len(result.get_shape()) == 2 and shapes[0] != result.get_shape():
-        build.refuse(f"{operation.source.type} is cast to {result}, and it is {list(shapes[0])} of a block",
+        build.refuse("XT0000", f"{operation.source.type} is cast to {result}, and it is {list(shapes[0])} of a block",
                      "cast back to the block's own dimensions")
     build.set(operation.result, source.values, source.form)
 
@@ -213,7 +214,8 @@ def _turn(build: Tiles, operation: TransposeOp) -> None:
 def _extract(build: Tiles, operation: ExtractOp) -> None:
     source, position = build.get(operation.vector), list(operation.static_position.get_values())
     if source.form != _SIDE_BY_SIDE or len(position) != 1:
-        build.refuse("only whole blocks are extracted, from several side by side", "load the block that is needed")
+        build.refuse("XT0000",
+                     "only whole blocks are extracted, from several side by side", "load the block that is needed")
     build.set(operation.result, source.values[position[0]], _BLOCK)
 
 

@@ -16,7 +16,7 @@ from xdsl.printer import Printer
 
 from codegen.isa import hot_lines
 from xegpu.dialect.attributes import SourceLocation
-from xegpu.errors import Location
+from xegpu.places import Location
 from xetile.viewing.shown import Shown
 
 _PLACE = re.compile(r"\s*// (?P<file>[^:]*):(?P<line>\d+)\s*$")

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xegpu.errors import Location
+from xegpu.places import Location
 from xegpu.targets import Target
 
 

@@ -1,0 +1,101 @@
+"""What fails on the pages: programs, texts and commands that end in an error, and the message that they give.
+
+Each takes the block's text, the argument of its mark and a folder for its files, and gives the message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+import xetile as xt
+from codegen.devices import find_queue
+from xetile.commands import main
+
+sys.path.insert(0, str(Path(__file__).parent))
+import provoked
+
+
+def raises(text: str, _argument: str, folder: Path) -> str:
+    """A program, as a file ``kernel.py`` of its own, with NumPy, ml_dtypes and xetile imported."""
+    file = folder / "kernel.py"
+    file.write_text(text + "\n", encoding="utf-8")
+    linecache.checkcache(str(file))  # a page may have several programs
+    namespace = {"xt": xt, "np": np, "ml_dtypes": ml_dtypes, "__name__": "kernel"}
+    with inside(folder):
+        return _message(lambda: exec(compile(text, str(file), "exec"), namespace))
+
+
+def reads(text: str, target: str, _folder: Path) -> str:
+    """A text of MLIR; if it reads, it is lowered and emitted for the target."""
+    def read() -> None:
+        module = xt.parse(text, "kernel.mlir")
+        if target:
+            _ = module.lower(target=target).opencl
+    return _message(read)
+
+
+def command(text: str, _argument: str, folder: Path) -> str:
+    """A line for the command line, in the folder of the page's files."""
+    words = shlex.split(text)
+    assert words[0] == "xetile", text
+    with inside(folder), contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
+        assert main(words[1:]) == 1, f"{text}: it does not fail"
+    return said.getvalue().rstrip("\n")
+
+
+def by_hand(_text: str, code: str, folder: Path) -> str:
+    """What docs/provoked.py does for a code."""
+    with inside(folder):
+        return _message(provoked.BY_CODE[code])
+
+
+FAILING: dict[str, Callable[[str, str, Path], str]] = {
+    "raises": raises, "reads": reads, "command": command, "provoked": by_hand}
+
+
+def plain(message: str, folder: Path) -> str:
+    """A message without what differs between machines and runs."""
+    message = message.replace(f"{folder}/", "")
+    message = re.sub(r"(the devices here are ).*", r"\1opencl:cpu:0 (...)", message)
+    message = re.sub(r"(xetile-refused-)\w+", r"\1...", message)
+    message = re.sub(r"/[\w/.-]*/(?=xetile-refused)", "/tmp/", message)
+    message = re.sub(r"\n  called from .*(failures|provoked)\.py:.*", "", message)
+    message = re.sub(r"\n  \S*provoked\.py:\d+.*\n.*\n *\^+", "", message)
+    for name in _devices():
+        message = message.replace(name, "THE DEVICE")
+    return message
+
+
+def _devices() -> Iterator[str]:
+    with contextlib.suppress(xt.XeError):
+        yield find_queue("opencl:cpu").sycl_device.name.strip()
+
+
+def _message(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except xt.XeError as error:
+        return f"{type(error).__name__}: {error}"
+    raise AssertionError("this raises no XeError")
+
+
+@contextlib.contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """The current folder is another one."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,93 @@
+"""The catalogue of errors: every code has a page, every page a code, and what a page shows is what is said."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import test_docs
+from conftest import unavailable
+
+import xetile as xt
+from xegpu.errors import Invalid, XeError
+from xetile import catalogue
+from xetile.commands import main
+
+ROOT = Path(__file__).resolve().parent.parent
+update = test_docs.update
+
+
+def _literals() -> Iterator[tuple[str, str]]:
+    """Every code that the packages write down, with the file."""
+    for package in ("xegpu", "codegen", "xetile"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and re.fullmatch(r"XT\d{4}", str(node.value)):
+                    yield str(node.value), str(path)
+
+
+def test_every_code_has_a_page_and_every_page_a_code() -> None:
+    used = {code for code, _ in _literals()}
+    assert used >= set(catalogue.codes()), "these pages are of no error"
+    assert used - set(catalogue.codes()) <= {"XT0000"}, "these errors have no page"
+
+
+def test_a_code_is_in_the_form_of_one() -> None:
+    for wrong in ("", "XT12", "the shapes differ"):
+        with pytest.raises(TypeError, match="no error code"):
+            XeError(wrong, "a message")
+        with pytest.raises(TypeError, match="no error code"):
+            Invalid(wrong, "a message")
+
+
+@pytest.mark.parametrize("page", update.CATALOGUE, ids=lambda page: page.stem)
+def test_a_page(page: Path) -> None:
+    """It has a title, an explanation, and the message that is really given."""
+    text = page.read_text(encoding="utf-8")
+    assert re.match(r"# [^\s#][^\n]{3,90}[^.\n]\n\n[^\n<#]{20}", text), "a title, then what is behind it"
+    assert text.count("<!-- message -->") >= 1
+    now = update.refresh(page)
+    difference = update.difference(text, now.text, page.name)
+    assert not difference, f"run python docs/update.py {page.name}\n{difference}"
+    if now.left_out:
+        unavailable("; ".join(now.left_out))
+
+
+def test_the_pages_of_the_areas_are_made_from_the_catalogue() -> None:
+    stale = [path.name for path, text in update.written_catalogue().items()
+             if not path.exists() or path.read_text(encoding="utf-8") != text]
+    assert not stale, "run python docs/update.py"
+
+
+def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 0
+    listed = capsys.readouterr().out
+    for page in catalogue.pages():
+        assert f"- {page.code} {page.title}\n" in listed
+    for said in ("XT8001", "[xt8001]", "8001"):
+        assert main(["explain", said]) == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith("# XT8001: No error has this code\n")
+        assert "<!--" not in shown
+
+
+def test_notes_name_the_other_party() -> None:
+    """A product's operands are made on other lines: the error points there, too."""
+    @xt.kernel
+    def product(A, C):
+        a = xt.load_tile(xt.init_tile(A, (0, 0), (32, 16)))
+        b = xt.load_tile(xt.init_tile(A, (0, 0), (32, 32)))
+        xt.store_tile(xt.tile_mma(a, b), xt.init_tile(C, (0, 0), (32, 32)))
+
+    with pytest.raises(xt.ShapeError) as caught:
+        product.lower(xt.Spec((None, None), "bf16"), xt.Spec((None, None), "f32"))
+    place = caught.value.location
+    assert place is not None
+    assert [note.location.line - place.line for note in caught.value.notes] == [-2, -1]
+    said = str(caught.value).splitlines()
+    assert "  note: A is a vector of 32x16 bf16, made here" in said
+    assert said[said.index("  note: A is a vector of 32x16 bf16, made here") + 2].endswith(
+        "a = xt.load_tile(xt.init_tile(A, (0, 0), (32, 16)))")

@@ -1,0 +1,185 @@
+"""Whether two instances meet at an element of memory, and what is said of it then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from codegen.interpreter import BATCH, Machine
+from xegpu.errors import CheckError
+from xetile.checking.findings import failed, instance, number
+from xetile.checking.shadows import AGAINST, READ, UPDATE, WRITE, Codes, Shadows, Span
+
+Array = np.ndarray[Any, Any]
+_VERBS = {READ: "reads", WRITE: "writes", UPDATE: "updates"}
+_PARTICIPLES = {READ: "read", WRITE: "written", UPDATE: "updated"}
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one operation does to the elements of a span.
+
+    Attributes:
+        kind: reading, writing or updating.
+        span: the memory.
+        shared: whether it is shared local memory.
+        codes: for each element, the number of the instance that reaches it.
+        several: whether some of these are numbers of several instances.
+        form: how they are made up.
+        look: the numbers of the elements, of those of the span.
+        put: new ones for them, or for a choice of them.
+        active: which elements count.
+        place: from where an element stands in ``codes``: where its instance does on the batch axes.
+        name: the element's name, from the same.
+    """
+
+    kind: str
+    span: Span
+    shared: bool
+    codes: Array
+    several: bool
+    form: Codes
+    look: Callable[[Array], Array]
+    put: Callable[..., None]
+    active: Any
+    place: Callable[[tuple[int, ...]], tuple[int, ...]]
+    name: Callable[[tuple[int, ...]], str]
+
+    def surely_alone(self, before: Array) -> bool:
+        """Whether nobody, or only the same subgroup, was at every element."""
+        return not before.any() or (not self.several and bool((before == self.codes).all()))
+
+    def past(self, kind: str) -> Array | None:
+        """Who did something to each element before; None for nobody."""
+        return self.look(self.span.numbers[kind]) if kind in self.span.touched else None
+
+    def note(self) -> None:
+        """Enter who did this."""
+        numbers, before = self.span.numbers[self.kind], self.past(self.kind)
+        self.span.touched.add(self.kind)
+        if self.kind == WRITE:
+            self.put(numbers, self.codes)
+            return
+        now = self.codes if before is None or self.surely_alone(before) else self.form.merged(before, self.codes)
+        self.put(numbers, now)
+        last = self.look(numbers)
+        if (last == now).all():
+            return
+        others = (last != now) & (last > 0) & self.active  # instances that did so by this very operation
+        self.put(numbers, self.form.merged(last, now), others)
+
+
+@dataclass
+class Judge:
+    """What the checks of one launch remember.
+
+    Attributes:
+        names: the checks.
+        dealt: whether a ``wg_map`` deals the kernel's tiles to subgroups.
+        in_step: whether all subgroups pass each barrier together.
+        grid: work-groups of the launch.
+        form: how the numbers of instances are made up.
+        epoch: barriers that were passed so far.
+    """
+
+    names: frozenset[str]
+    dealt: bool
+    in_step: bool
+    grid: tuple[int, int, int]
+    form: Codes
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        self.shadows = Shadows(self.form)
+
+    def barrier(self, machine: Machine) -> None:
+        """Instances have waited for the others of their work-group."""
+        self.epoch += 1
+        if self.in_step and machine.active is None:
+            self.shadows.barrier()
+
+    def judge(self, machine: Machine, operation: Operation, access: Access) -> None:
+        """Look at each element of an access, and note who was there.
+
+        Raises:
+            CheckError: another instance was there, and nothing orders the two.
+        """
+        for past in AGAINST[access.kind]:
+            if (before := access.past(past)) is not None:
+                self._compare(machine, operation, access, before, past)
+        access.note()
+        if access.kind == WRITE:
+            last = access.look(access.span.numbers[WRITE])
+            if access.several or not (last == access.codes).all():  # two instances write it by this very operation
+                self._compare(machine, operation, access, np.where(last == access.codes, 0, last), WRITE)
+
+    def _compare(self, machine: Machine, operation: Operation, access: Access, before: Array, past: str) -> None:
+        if access.surely_alone(before):
+            return
+        bad = self.form.conflicts(before, access.codes, within=self.in_step, one_group=access.shared) & access.active
+        if bad.any():
+            at = first(bad)
+            raise self._race(machine, operation, access, at, int(np.broadcast_to(before, bad.shape)[at]), past)
+
+    def _race(self, machine: Machine, operation: Operation, access: Access, at: tuple[int, ...], other: int,
+              past: str) -> CheckError:
+        place = self._another(machine, access, access.place(at), other)
+        who, same_group = self._other(machine, other, place)
+        atomically = " atomically"
+        does = f"{_VERBS[access.kind]} {access.name(at)}{atomically if access.kind == UPDATE else ''}"
+        done = f"{_PARTICIPLES[past]}{atomically if past == UPDATE else ''}"
+        order = "since the last barrier" if same_group else "in the same launch"
+        return failed(machine, operation, "XT0000", f"{instance(machine, place)} {does}, which {who} {done} {order}",
+                      _hint(access.kind, past, same_group=same_group), place)
+
+    def _another(self, machine: Machine, access: Access, place: tuple[int, ...], other: int) -> tuple[int, ...]:
+        """Where several instances have one number together, one of them that is not the one that was there before."""
+        if not access.several or access.codes.ndim < BATCH:
+            return place
+        choices = [(0, 1) if size == 1 < count else (i,)
+                   for i, size, count in zip(place, access.codes.shape, machine.instances, strict=False)]
+        group, subgroup = self.form.fields(other)
+        for start in product(*choices):
+            mine = self._group(machine, start)
+            if mine != self._indices(group) or number(machine.subgroup, start) != subgroup:
+                return (*start, *place[BATCH:])
+        return place
+
+    def _group(self, machine: Machine, place: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(number(machine.along(axis, *machine.groups[axis]), place) for axis in range(3))
+
+    def _indices(self, group: int | None) -> tuple[int, ...]:
+        """A work-group's place in the grid; none for several."""
+        return () if group is None else (group % self.grid[0], group // self.grid[0] % self.grid[1],
+                                         group // (self.grid[0] * self.grid[1]))
+
+    def _other(self, machine: Machine, other: int, place: tuple[int, ...]) -> tuple[str, bool]:
+        """Who was there before, and whether it is of the same work-group."""
+        group, subgroup = self.form.fields(other)
+        if group is None:
+            return "other work-groups have", False
+        there = self._indices(group)
+        if there != self._group(machine, place):
+            return f"work-group ({', '.join(map(str, there))}) has", False
+        return "another subgroup has" if subgroup is None or self.dealt else f"subgroup {subgroup} has", True
+
+
+def _hint(kind: str, past: str, *, same_group: bool) -> str:
+    if UPDATE in (kind, past):
+        return ("only atomic updates go together: let xt.atomic_rmw_tile do both, whose result is what it found (an "
+                "update with 0 and \"addi\" or \"addf\" reads), or " +
+                ("put xt.barrier() between" if same_group else "use two launches"))
+    if same_group:
+        return "put xt.barrier() between what one subgroup writes and another reads, and before it is written anew"
+    return ("let each work-group write elements of its own, or update them with xt.atomic_rmw_tile; nothing orders the "
+            "work-groups of a launch")
+
+
+def first(bad: Array) -> tuple[int, ...]:
+    """Where the first true element stands."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
