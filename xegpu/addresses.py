@@ -57,7 +57,7 @@ def _view(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype:
 def _one(number: Any) -> int:
     values = np.unique(np.asarray(number))
     if len(values) != 1:
-        raise ShapeError("XT0000",
+        raise ShapeError("XT3032",
                          "NumPy describes the memory at an address by the same sizes and strides for all work-groups",
                          "give each work-group its own address instead, and the sizes that all have in common")
     return int(values[0])

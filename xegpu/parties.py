@@ -24,7 +24,8 @@ def parties(operation: Operation, error: Exception, arguments: Location | None =
     if isinstance(error, Invalid) and error.alone:
         return []
     described = [(f"{_called(operation, value)} is {value.type}, {verb(value)} here", made_at(value, arguments))
-                 for value in operation.operands if isinstance(value.type, ShapedType) or hasattr(value.type, "shape")]
+                 for value in operation.operands
+                 if isinstance(value.type, ShapedType) or hasattr(getattr(value.type, "data", value.type), "shape")]
     return elsewhere(_place(operation), described)
 
 

@@ -271,7 +271,7 @@ RULES = {
                                 "8x16 block does not divide into units of 16x1", "rows must be a multiple of 16"),
     "columns that do not divide": (load_of((8, 16), "bf16", sg_map((1, 16), (1, 2)), "", "4x2"),
                                    "units of 1x32", "columns a multiple of 32"),
-    "another fragment": (load_of((8, 16), "bf16", sg_map((1, 16)), "", "16x1"), r"gives \(8, 1\), not \(16, 1\)", ""),
+    "another fragment": (load_of((8, 16), "bf16", sg_map((1, 16)), "", "16x1"), r"gives \[8, 1\] of bf16, not vector<16x1xbf16>", ""),
     "packed without the rows of a word": (load_of((16, 16), "bf16", sg_map((1, 16)), "{packed} ", "16x1"),
                                           r"needs wi_data = \[2, 1\]", r"wi_data = \[2, 1\]"),
     "packed with too many rows": (load_of((16, 16), "bf16", sg_map((1, 16), (4, 1)), "{packed} ", "4x4"),
