@@ -222,8 +222,8 @@ class BaseKernel:
         with AtTheCall():
             overriding, opencl = None, None
             if stage is not None:
-                text = text_of(path if path is not None else "")
-                if check_stage(stage) == OPENCL:
+                wanted, text = check_stage(stage), text_of(path if path is not None else "")
+                if wanted == OPENCL:
                     opencl = text
                 else:
                     overriding = self._stage_of(text, stage, str(path))

@@ -11,7 +11,7 @@ from xegpu.errors import ArgumentError
 from xetile.pipeline import PASSES, stage_of
 
 OPENCL = "opencl"
-STAGES = ("xetile", *(name for name, _ in PASSES), OPENCL)
+STAGES = (*(name for name, _ in PASSES), OPENCL)
 """What can be overridden: the stages of the pipeline, and the emitted text."""
 
 
