@@ -43,7 +43,7 @@ class Assertion:
         """The error for an instance, and an element."""
         element = f", element [{row}, {column}]" if self.of_elements else ""
         where = ", ".join(map(str, group))
-        return CheckError("XT0000",
+        return CheckError("XT1710",
                           f"assertion failed: {self.message}: work-group ({where}), subgroup {subgroup}{element}",
                           "look at the values there: xt.device_print, or .on(\"numpy:program\") and breakpoint()",
                           self.location)

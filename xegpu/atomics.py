@@ -81,10 +81,13 @@ def kinds_of(dtype: DType) -> tuple[str, ...]:
     return tuple(kind.name for kind in KINDS.values() if dtype.kind in kind.families) if dtype in ATOMIC_TYPES else ()
 
 
-def fault(kind: str, dtype: DType) -> tuple[str, str]:
-    """What is wrong with an update of this kind and element type, and what would work; empty if nothing is."""
+def fault(kind: str, dtype: DType) -> tuple[str, str, str]:
+    """What is wrong with an update of this kind and element type: its code, what it is, and what would work.
+
+    All are empty if nothing is.
+    """
     if dtype not in ATOMIC_TYPES:
-        return (f"{dtype} cannot be updated atomically", f"use one of {', '.join(map(str, ATOMIC_TYPES))}")
+        return "XT1448", f"{dtype} cannot be updated atomically", f"use one of {', '.join(map(str, ATOMIC_TYPES))}"
     if kind not in kinds_of(dtype):
-        return f"{dtype} has no atomic {kind}", f"use one of {', '.join(kinds_of(dtype))}"
-    return "", ""
+        return "XT1450", f"{dtype} has no atomic {kind}", f"use one of {', '.join(kinds_of(dtype))}"
+    return "", "", ""

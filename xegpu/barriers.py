@@ -17,7 +17,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.control_flow import enclosing, per_subgroup, place
 from xegpu.dialect.synchronisation import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierOp
-from xegpu.errors import ShapeError, TargetError, TraceError, XeError
+from xegpu.errors import Note, ShapeError, TargetError, TraceError, XeError
+from xegpu.parties import elsewhere
 from xegpu.targets import Target
 
 
@@ -52,20 +53,21 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
         count, other = init.participants, seen.setdefault(_key(init), init)
         first = other.participants
         if count > subgroups:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT1470",
                              f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
                              f"give at most {subgroups}" if subgroups > 1 else "say how many subgroups a work-group "
                              "has, as in @xt.kernel(subgroups=(2, 1))", place(init))
         if count != first:
-            raise ShapeError("XT0000", f"barrier {init.id} has {count} participants here and {first} above",
-                             "give one number, or another id", place(init))
+            raise ShapeError("XT1471", f"{_titled(init)} has {count} participants here and {first} above",
+                             f"give {first} in both places, or another id", place(init),
+                             _above(other, init, f"{first} participants"))
         if init.said_producers != other.said_producers:
-            raise ShapeError("XT0000",
-                             f"barrier {init.id} has other producers here than above", "give one number, or another id",
-                             place(init))
+            here, there = (_producing(each) for each in (init, other))
+            raise ShapeError("XT1472", f"{_titled(init)} has {here} here and {there} above",
+                             "give one number in both places, or another id", place(init), _above(other, init, there))
         if most is not None and init.id is not None and init.id >= most:
-            raise ShapeError("XT0000",
-                             f"barrier {init.id} of {most} that are allocated", f"allocate {init.id + 1}", place(init))
+            raise ShapeError("XT1473", f"barrier {init.id} is none of the {most} that are allocated",
+                             f"write xegpu.alloc_nbarrier {init.id + 1}", place(init))
     if inits:
         walked(function, kind)
         _check_all_come_by(function, subgroups)
@@ -79,13 +81,16 @@ def _check_producers(function: func.FuncOp) -> None:
         steps = [use.operation for use in init.result.uses]
         together = next((step for step in steps if step not in elsewhere), None)
         if together is not None:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT1474",
                              "all subgroups of the work-group come by this barrier, which has producers and consumers",
-                             "put what producers and consumers do under conditions on subgroup_id", place(together))
+                             "put what producers and consumers do under conditions on subgroup_id", place(together),
+                             _made(init, together))
         if len({type(use.operation) for init_ in _inits(function) if _key(init_) == _key(init)
                 for use in init_.result.uses}) != 2:
-            raise ShapeError("XT0000", "this barrier has producers and consumers, and only one side uses it",
-                             "let the producers arrive, and the consumers wait", place(init))
+            used = {type(step) for step in steps}
+            missing = "no producer arrives" if NbarrierArriveOp not in used else "no consumer waits"
+            raise ShapeError("XT1475", "this barrier has producers and consumers, and only one side uses it: "
+                             f"{missing}", "let the producers arrive, and the consumers wait", place(init))
 
 
 def handed(function: func.FuncOp) -> dict[SSAValue, tuple[int, int]]:
@@ -134,11 +139,11 @@ def _check_all_come_by(function: func.FuncOp, subgroups: int) -> None:
     for step in (op for op in function.walk() if isinstance(op, NbarrierOp)):
         init = init_of(step)
         if init.id is not None and step not in elsewhere and init.participants != subgroups:
-            raise ShapeError("XT0000", f"all {subgroups} subgroups of the work-group come by this barrier, and it has "
+            raise ShapeError("XT1476", f"all {subgroups} subgroups of the work-group come by this barrier, and it has "
                              f"{init.participants} participants", f"give {subgroups} participants, an id that differs "
                              "between groups, such as xt.subgroup_id() // 2, or put it under a condition on "
                              "subgroup_id",
-                             place(step))
+                             place(step), _made(init, step))
 
 
 @dataclass
@@ -158,9 +163,10 @@ class _Walk:
     def function(self, function: func.FuncOp) -> None:
         left = self._block(function.body.block, {})
         if left:
-            self._fail(next(iter(left.values())), "XT0000", "nothing waits behind this arrival",
+            stray = next(iter(left.values()))
+            self._fail(stray, "XT1477", "nothing waits behind this arrival",
                        "call .wait() on the barrier before the kernel ends, or give the number of producers, where "
-                       "some subgroups only arrive and others only wait")
+                       "some subgroups only arrive and others only wait", _made(init_of(stray), stray))
 
     def _block(self, block: Block, state: Mapping[object, NbarrierOp]) -> dict[object, NbarrierOp]:
         """What is open behind a block."""
@@ -180,15 +186,17 @@ class _Walk:
             self.crowded |= {key, *now}
         elif isinstance(operation, NbarrierArriveOp):
             if key in now:
-                self._fail(operation, "XT0000",
+                self._fail(operation, "XT1478",
                            "a subgroup arrives here a second time, and has not waited since the first",
-                           "call .wait() on the barrier between two arrivals")
+                           "call .wait() on the barrier between two arrivals",
+                           elsewhere(place(operation), [("the first arrival is here", place(now[key]))]))
             self.crowded |= {key, *now} if now else set()
             now[key] = operation
         elif now.pop(key, None) is None:
-            self._fail(operation, "XT0000", "a subgroup waits here, and has not arrived at this barrier",
+            self._fail(operation, "XT1479", "a subgroup waits here, and has not arrived at this barrier",
                        "every subgroup that waits is one of those waited for: call .arrive() before it, or give the "
-                       "number of producers, where some subgroups only arrive and others only wait")
+                       "number of producers, where some subgroups only arrive and others only wait",
+                       _made(init_of(operation), operation))
 
     def _inside(self, operation: scf.ForOp | scf.IfOp, now: dict[object, NbarrierOp]) -> dict[object, NbarrierOp]:
         ends = [self._block(region.block, now) for region in operation.regions if region.blocks]
@@ -197,16 +205,37 @@ class _Walk:
         for one, other in ((ends[0], ends[1]), (ends[1], ends[0])):
             if stray := one.keys() - other.keys():
                 key = next(iter(stray))
-                what = "the body of a loop" if isinstance(operation, scf.ForOp) else "a branch"
-                self._fail(one[key], "XT0000",
-                           f"{what} leaves this barrier otherwise than it finds it, or than the other branch "
-                           "does: on some ways a subgroup has arrived and not waited",
+                what, than, around = ("the body of a loop", "it finds it", "loop") \
+                    if isinstance(operation, scf.ForOp) else ("a branch", "the other one does", "condition")
+                self._fail(one[key], "XT1480",
+                           f"{what} leaves this barrier otherwise than {than}: on some ways a subgroup has arrived "
+                           "and not waited",
                            "put arrival and wait into the same body, or give the number of producers, where some "
-                           "subgroups only arrive and others only wait")
+                           "subgroups only arrive and others only wait",
+                           elsewhere(place(one[key]), [(f"the {around} is here", place(operation))]))
         return ends[0]
 
-    def _fail(self, operation: NbarrierOp, code: str, message: str, hint: str) -> None:
-        raise self.kind(code, message, hint, place(operation))
+    def _fail(self, operation: NbarrierOp, code: str, message: str, hint: str, others: list[Note]) -> None:
+        raise self.kind(code, message, hint, place(operation), others)
+
+
+def _titled(init: InitNbarrierOp) -> str:
+    return "the barrier of this id" if init.id is None else f"barrier {init.id}"
+
+
+def _producing(init: InitNbarrierOp) -> str:
+    said = init.said_producers
+    return "no number of producers" if said is None else f"{said} producer{'' if said == 1 else 's'}"
+
+
+def _above(other: InitNbarrierOp, here: InitNbarrierOp, what: str) -> list[Note]:
+    return elsewhere(place(here), [(f"{_titled(other)} is made with {what} here", place(other))])
+
+
+def _made(init: InitNbarrierOp, step: Operation) -> list[Note]:
+    """Where the barrier of a step was made."""
+    made = f"{_titled(init)}, of {init.participants} participants, is made here"
+    return elsewhere(place(step), [(made, place(init))])
 
 
 def walked(function: func.FuncOp, kind: type[XeError]) -> _Walk:
@@ -263,12 +292,13 @@ def check_target(function: func.FuncOp, target: Target) -> None:
         return
     advice = "let all subgroups come by, for example with the barrier behind the condition; pvc and bmg have named ones"
     if strays := apart(function):
-        raise TargetError("XT0000",
-                          f"{target.name} has no named barriers, and not all subgroups of a work-group come by this "
-                          "one", advice, place(strays[0]))
+        raise TargetError("XT1481", f"{target.name} has no named barriers, and not all subgroups of a work-group come "
+                          "by this one", advice, place(strays[0]), _made(init_of(strays[0]), strays[0]))
     walk = walked(function, TraceError)
     crowded = next((init for init in inits if _key(init) in walk.crowded), None)
     if crowded is not None:
-        raise TargetError("XT0000",
-                          f"{target.name} has one barrier, and between an arrival at this one and its wait there is "
-                          "another", "wait before the next barrier; pvc and bmg have named ones", place(crowded))
+        raise TargetError("XT1482", f"{target.name} has one barrier, and between an arrival at this one and its wait "
+                          "there is another",
+                          "wait before the next barrier; pvc and bmg have named ones", place(crowded),
+                          elsewhere(place(crowded), [(f"{_titled(init)} is another", place(init)) for init in inits
+                                                     if init is not crowded and _key(init) in walk.crowded]))

@@ -13,8 +13,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.attributes import SourceLocation
-from xegpu.errors import Invalid, TraceError, XeError
+from xegpu.errors import Invalid, Note, TraceError, XeError, said
 from xegpu.loop_options import BARRIER
+from xegpu.parties import elsewhere
 from xegpu.places import Location
 
 _PER_SUBGROUP = ("gpu.subgroup_id", "gpu.thread_id", "gpu.lane_id")
@@ -36,8 +37,8 @@ def check(function: func.FuncOp, dealt: bool, kind: type[XeError] = TraceError) 
             try:
                 check_branches(operation)
             except VerifyException as error:
-                raise kind("XT0000", f"scf.if: {error}", "end both branches with scf.yield of the same types",
-                           place(operation)) from None
+                code, message, hint = said(error)
+                raise kind(code, f"scf.if: {message}", hint, place(operation)) from None
     _check_subgroups(function, dealt, kind)
 
 
@@ -45,12 +46,15 @@ def check_branches(operation: scf.IfOp) -> None:
     """Raise a VerifyException unless both branches yield what the operation has results for."""
     types = [result.type for result in operation.output]
     if types and not operation.false_region.blocks:
-        raise Invalid("XT0000", "it has results, and no else branch that yields them")
+        raise Invalid("XT1340", f"it gives ({_listed(types)}), and there is no else branch that yields them\n"
+                      "give it an else branch, which yields what there is where the condition does not hold",
+                          alone=True)
     for region in operation.regions:
         for block in region.blocks:
             yielded = [value.type for value in block.last_op.operands] if block.last_op is not None else []
             if yielded != types:
-                raise Invalid("XT0000", f"it gives ({_listed(types)}), and a branch yields ({_listed(yielded)})")
+                raise Invalid("XT1341", f"it gives ({_listed(types)}), and a branch yields ({_listed(yielded)})\n"
+                              f"end both branches with scf.yield of {_listed(types) or 'nothing'}", alone=True)
 
 
 def _listed(types: list[Attribute]) -> str:
@@ -88,17 +92,29 @@ def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) ->
     differing = per_subgroup(function)
     for operation in function.walk() if differing else ():
         if dealt and _differs(operation, differing):
-            raise kind("XT0000",
+            raise kind("XT1487",
                        f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
                        "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
-                       "kernel without a wg_map", place(operation))
+                       "kernel without a wg_map", place(operation), _position(function, operation))
         around = _around_a_barrier(operation, differing)
         if around is not None:
-            raise kind("XT0000",
+            raise kind("XT1486",
                        f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
                        "all subgroups of a work-group meet is never passed",
                        "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",
-                       place(operation))
+                       place(operation), _keeping(function, around, operation))
+
+
+def _position(function: func.FuncOp, at: Operation) -> list[Note]:
+    """Where the kernel asks which subgroup it is."""
+    return elsewhere(place(at), [("subgroup_id comes from here", place(operation)) for operation in function.walk()
+                                 if operation.name in _PER_SUBGROUP][:1])
+
+
+def _keeping(function: func.FuncOp, around: Operation, barrier: Operation) -> list[Note]:
+    """What keeps subgroups from a barrier, and where the kernel asks which one it is."""
+    own = elsewhere(place(barrier), [(f"{_named(around)} that not all subgroups run alike", place(around))])
+    return own + _position(function, around if own else barrier)
 
 
 def _around_a_barrier(operation: Operation, differing: set[SSAValue]) -> Operation | None:

@@ -12,20 +12,26 @@ from xegpu.dialect.attributes import SourceLocation
 from xegpu.errors import Invalid, Note
 from xegpu.places import Location
 
+Starts = Mapping[SSAValue, SSAValue]
+"""Of what loops carry that are still being recorded: the value before the loop."""
 
-def parties(operation: Operation, error: Exception, arguments: Location | None = None) -> list[Note]:
+
+def parties(operation: Operation, error: Exception, arguments: Location | None = None,
+            starts: Starts | None = None) -> list[Note]:
     """A note for each operand that was made on another line than the operation stands on.
 
     Args:
         operation: what does not verify.
         error: what its verifier found; an :class:`~xegpu.errors.Invalid` that is ``alone`` has no other party.
         arguments: where the kernel's arguments are named, while its function has no place yet.
+        starts: what loops carry that are still being recorded.
     """
     if isinstance(error, Invalid) and error.alone:
         return []
-    described = [(f"{_called(operation, value)} is {value.type}, {verb(value)} here", made_at(value, arguments))
-                 for value in operation.operands
-                 if isinstance(value.type, ShapedType) or hasattr(getattr(value.type, "data", value.type), "shape")]
+    shaped = [value for value in operation.operands
+              if isinstance(value.type, ShapedType) or hasattr(getattr(value.type, "data", value.type), "shape")]
+    described = [(f"{_called(operation, value)} is {value.type}, {verb(value, starts)} here",
+                  made_at(value, arguments, starts)) for value in shaped]
     return elsewhere(_place(operation), described)
 
 
@@ -51,20 +57,29 @@ def elsewhere(at: Location | None, described: Iterable[tuple[str, Location | Non
     return notes
 
 
-def made_at(value: SSAValue, arguments: Location | None = None) -> Location | None:
-    """Where a value was made: of what a loop carries, where it was before the loop; None if that is not known."""
-    owner = value.owner
+def origin(value: SSAValue, starts: Starts | None = None) -> SSAValue:
+    """A value, or for what a loop carries the one before the loop."""
+    if isinstance(value, BlockArgument):
+        above = value.owner.parent_op()
+        if starts is not None and value in starts:
+            return origin(starts[value], starts)
+        if isinstance(above, scf.ForOp) and value.index > 0:
+            return origin(above.iter_args[value.index - 1], starts)
+    return value
+
+
+def made_at(value: SSAValue, arguments: Location | None = None, starts: Starts | None = None) -> Location | None:
+    """Where a value, or what it was before its loop, was made; None if that is not known."""
+    owner = origin(value, starts).owner
     if isinstance(owner, Operation):
         return _place(owner)
     above = owner.parent_op()
-    if isinstance(above, scf.ForOp) and isinstance(value, BlockArgument) and value.index > 0:
-        return made_at(above.iter_args[value.index - 1], arguments)
-    return arguments if above is None else _place(above)
+    return None if above is None else _place(above) or arguments
 
 
-def verb(value: SSAValue) -> str:
+def verb(value: SSAValue, starts: Starts | None = None) -> str:
     """How a value comes to be where :func:`made_at` says."""
-    return "made" if isinstance(value.owner, Operation) else "given"
+    return "made" if isinstance(origin(value, starts).owner, Operation) else "given"
 
 
 def _called(operation: Operation, value: SSAValue) -> str:

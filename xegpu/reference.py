@@ -13,14 +13,14 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xegpu import block_meanings, layouts, memory, positions, scattered_reference
-from xegpu.addresses import memory_at
+from xegpu.addresses import check_promise, memory_at
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.positions import IotaOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
-from xegpu.memrefs import is_address, is_shared
+from xegpu.memrefs import ALIGNED, is_address, is_shared
 
 Array = np.ndarray[Any, Any]
 
@@ -84,7 +84,8 @@ def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tupl
     array, *numbers = operands
     if is_address(operation.source.type):
         rows, columns, *sizes_and_strides = numbers
-        array, where = memory_at(array, sizes_and_strides[:2], sizes_and_strides[2:], operation.result.type.data.dtype)
+        array, where = memory_at(array, sizes_and_strides[:2], sizes_and_strides[2:], operation.result.type.data.dtype,
+                                 machine.active, aligned=ALIGNED in operation.attributes)
         return array, rows, columns, where
     first, second = len(operation.offsets), len(operation.offsets) + len(operation.shape)
     *lead, row, column = numbers[:first]
@@ -92,6 +93,8 @@ def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tupl
     if first < second:  # else it is a memref of static shape, which describes itself
         across = [stride // array.itemsize for stride in array.strides[:len(group)]]
         sizes, strides = numbers[first:second], numbers[second:]
+        if ALIGNED in operation.attributes:
+            check_promise(array.ctypes.data, sizes, strides, array.itemsize)
         array = surface(array, [*array.shape[:len(group)], *sizes], [*across, *strides])
     return array, row, column, (*group, *lead)
 
@@ -200,6 +203,20 @@ def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     return source.reshape(*source.shape[:-2], words, factor)
 
 
+def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
+    """Words as narrower elements: each row of ``[..., rows, columns]`` becomes rows, the lowest bits first."""
+    parts = np.ascontiguousarray(values.astype(wide.numpy)).astype(wide.numpy.newbyteorder("<"), copy=False)
+    split = parts[..., None].view(narrow.numpy)
+    rows = np.moveaxis(split, -1, -2)
+    *outer, count, factor, columns = rows.shape
+    return rows.reshape(*outer, count * factor, columns).astype(narrow.compute)
+
+
+def _bitcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    types = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
+    return bits_by_rows(operands[0], *types)
+
+
 def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     whole = layouts.gather(operands[0], operation.block_shape(), operation.source_map.data)
     return layouts.scatter(whole, operation.target_map.data, machine.lanes)
@@ -230,6 +247,7 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         ops.MadOp: _product,
         LoadMadOp: _load_mad,
         ops.PackOp: _pack,
+        ops.BitcastOp: _bitcast,
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
         **scattered_reference.MEANINGS,

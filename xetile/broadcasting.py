@@ -9,6 +9,7 @@ from xegpu.errors import ElementTypeError, ShapeError
 from xetile.dialect.ops import text
 from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap
+from xetile.parties import dealt, notes
 from xetile.tracer import current
 from xetile.values import Vector
 
@@ -64,27 +65,39 @@ def broadcast(v: Vector, shape: tuple[int, int], wg_map: WgMap | None) -> Vector
     location = current().location()
     axes = [axis for axis, (old, new) in enumerate(zip(v.shape, shape, strict=True)) if old != new]
     if wide := [axis for axis in axes if v.shape[axis] != 1]:
-        raise ShapeError("XT0000", f"a {v.describe()} is not broadcast to {text(shape)}: dimension {wide[0]} has "
-                         f"{v.shape[wide[0]]} elements", "only dimensions of size 1 are repeated", location)
+        raise ShapeError("XT1220", f"a {v.describe()} is not broadcast to {text(shape)}: dimension {wide[0]} has "
+                         f"{v.shape[wide[0]]} elements", "only dimensions of size 1 are repeated: broadcast to "
+                         f"{text([new if old == 1 else old for old, new in zip(v.shape, shape, strict=True)])}, or "
+                         f"reduce it first with xt.tile_reduce(kind, v, axis={wide[0]})", location,
+                         notes(location, it=v))
     if axes and (v.wg_map is None) != (wg_map is None):
-        raise ShapeError("XT0000", f"the vector is dealt out as {v.wg_map}, its broadcast as {wg_map}",
-                         "give both a wg_map, or neither: how a broadcast is dealt out is not derived", location)
+        raise ShapeError("XT1415", f"the vector is {dealt(v.wg_map)}, its broadcast {dealt(wg_map)}",
+                         "give both a wg_map, or neither: how a broadcast is dealt out is not derived", location,
+                         notes(location, it=v))
     if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
-        raise ShapeError("XT0000", f"a vector dealt out as {v.wg_map} is not broadcast to one dealt out as {wg_map}",
+        raise ShapeError("XT1417", f"a vector dealt out as {v.wg_map} is not broadcast to one dealt out as {wg_map}",
                          f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
-                         location)
+                         location, notes(location, it=v))
     return Vector(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map) if axes else v
 
 
+def _map(v: Vector) -> str:
+    return "no wg_map" if v.wg_map is None else str(v.wg_map)
+
+
 def _check_alike(operator: str, left: Vector, right: Vector) -> None:
-    location = current().location()
+    location, sides = current().location(), {"the left side": left, "the right side": right}
     if left.dtype is not right.dtype:
-        raise ElementTypeError("XT0000", f"{left.describe()} {operator} {right.describe()}: the element types differ",
-                               f"convert one with .to(xt.{left.dtype}) or .to(xt.{right.dtype})", location)
+        raise ElementTypeError("XT1207", f"{left.describe()} {operator} {right.describe()}: the element types differ",
+                               f"convert one with .to(xt.{left.dtype}) or .to(xt.{right.dtype})", location,
+                               notes(location, **sides))
     if left.shape != right.shape:
-        raise ShapeError("XT0000", f"{left.describe()} {operator} {right.describe()}: the shapes differ",
-                         f"make both {text(left.shape)} or both {text(right.shape)}", location)
+        raise ShapeError("XT1208", f"{left.describe()} {operator} {right.describe()}: the shapes differ",
+                         f"make both {text(left.shape)} or both {text(right.shape)}", location,
+                         notes(location, **sides))
     if left.wg_map != right.wg_map:
-        raise ShapeError("XT0000",
-                         f"the sides of {operator} are dealt out differently: {left.wg_map} and {right.wg_map}",
-                         "give both the same wg_map", location)
+        raise ShapeError("XT1400",
+                         f"the sides of {operator} are dealt out differently: {_map(left)} and {_map(right)}",
+                         "give both the same wg_map" if None in (left.wg_map, right.wg_map) else
+                         f"give both the same wg_map, or bring one over: xt.tile_conv_layout(v, {left.wg_map})",
+                         location, notes(location, **sides))

@@ -13,9 +13,10 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from xegpu.errors import TraceError
+from xegpu.errors import Note, TraceError
 from xegpu.places import Location
 from xetile.frames import Path, Scope
+from xetile.parties import told
 from xetile.tiles import Tile
 from xetile.tracer import Tracer
 from xetile.values import Arithmetic, Scalar, Value, Vector
@@ -101,15 +102,23 @@ class Body:
         path = paths[0]
         old, new, name = self.before[path], self.after.get(path), self._construct.name
         if not isinstance(new, Value):
-            raise TraceError("XT0000",
+            raise TraceError("XT1310",
                              f"`{path}` is a {old.describe()} before {name} and {plainly(self.scope.get(path))} after "
-                             "its body", "give what the body makes another name", self._location)
+                             "its body", "give what the body makes another name", self._location,
+                             self._notes(path, old, new))
         self._tracer.check_visible(new.ssa, self._location)
         if not self._fits(path, new):
             was, now = described(old, new)
-            raise TraceError("XT0000", f"`{path}` is a {was} before {name} and a {now} after its body",
-                             self._mend(path, old, new), self._location)
+            raise TraceError("XT1311", f"`{path}` is a {was} before {name} and a {now} after its body",
+                             self._mend(path, old, new), self._location, self._notes(path, old, new))
         return new.ssa
+
+    def _notes(self, path: Path, old: Value, new: Any) -> list[Note]:
+        """Where a variable's value of before the body was made, and that of after it."""
+        was, now = described(old, new) if isinstance(new, Value) else (old.describe(), "")
+        values = [(f"before {self._construct.name} `{path}` is a {was}", old.like(self.initial[id(old)])),
+                  *([(f"after its body it is a {now}", new)] if isinstance(new, Value) else [])]
+        return told(self._location, values)
 
     def bring_out(self, groups: list[list[Path]], results: list[SSAValue]) -> None:
         """Let every carried variable stand for the statement's result, and nothing else stand for it."""
@@ -150,7 +159,7 @@ class Body:
             here = [p for p, old in self.before.items() if id(old) == identity and (p.depth == 0 or p in paths)]
             if any(self.after.get(path) is not self.after.get(paths[0]) for path in here):
                 name = self._construct.name
-                raise TraceError("XT0000",
+                raise TraceError("XT1314",
                     f"{_listed(here)} are one and the same before {name}, and differ after its body",
                     f"make a copy before {name}, as in {here[-1].root} = list({here[-1].root})", self._location)
         return list(groups.values())
@@ -171,17 +180,19 @@ class Body:
             if new is old or (not isinstance(new, Value) and type(new) is type(old) and new == old):
                 continue
             if path not in apart and self.reads(path):
-                raise TraceError("XT0000",
+                raise TraceError("XT1312",
                                  f"`{path}` is {plainly(old)} {self._construct.start} and {plainly(new)} after its "
                                  f"body, but the body is {self._construct.recorded}",
-                                 self._start_with(path, old, new), self._location)
+                                 self._start_with(path, old, new), self._location,
+                                 told(self._location, [(f"after the body `{path}` is {plainly(new)}", new)]
+                                      if isinstance(new, Value) else []))
 
     def _check_lengths(self) -> None:
         now = self._lengths()
         name, start, recorded = self._construct.name, self._construct.start, self._construct.recorded
         for path, old in self._sizes.items():
             if now.get(path, old) != old and self.reads(path):
-                raise TraceError("XT0000",
+                raise TraceError("XT1313",
                     f"`{path}` holds {old} items {start} and {now[path]} after its body, but the body is {recorded}",
                     f"let it keep its length: make all {max(old, now[path])} items before {name}, and replace them "
                     "inside", self._location)

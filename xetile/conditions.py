@@ -16,10 +16,11 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Region, SSAValue
 
 from xegpu import dtypes
-from xegpu.errors import ElementTypeError, TraceError, XeError
+from xegpu.errors import ElementTypeError, Note, TraceError, XeError
 from xegpu.places import Location
 from xetile.carried import PLAIN, Body, Construct, described, plainly
 from xetile.frames import Path, Scope
+from xetile.parties import notes, told
 from xetile.skipping import BodySkip
 from xetile.statements import Statement, with_statement
 from xetile.tracer import Tracer, current
@@ -57,7 +58,7 @@ class _Branch:
         frame = sys._getframe(1)
         statement = with_statement(frame)
         if statement is None or self._state != "new":
-            raise TraceError("XT0000", f"{self.construct.name} stands somewhere else than in a with statement",
+            raise TraceError("XT1320", f"{self.construct.name} stands somewhere else than in a with statement",
                              f"write `with {self.construct.name}(...):` around what depends on the condition",
                              self._location)
         self._state = "open"
@@ -73,9 +74,9 @@ class _Branch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> bool:
         self._state = "closed"
-        if self._skip is not None and self._skip.swallows(kind):
+        if self._skip is not None:
             self._ran()
-            return True
+            return self._skip.swallows(kind)  # last: behind it nothing may be called, see there
         if kind is not None:
             self._tracer.broken = self._tracer.broken or self._left("an exception")
         elif not self.statement.is_left_at_its_end(sys._getframe(1)):
@@ -96,12 +97,12 @@ class _Branch:
 
     def __del__(self) -> None:
         if self._state == "new" and not self._tracer.broken:
-            self._tracer.broken = TraceError("XT0000",
-                                             f"{self.construct.name} is called outside a with statement, where it does "
-                                             "nothing", f"write `with {self.construct.name}(...):`", self._location)
+            self._tracer.broken = TraceError(
+                "XT1320", f"{self.construct.name} is called outside a with statement, where it does nothing",
+                f"write `with {self.construct.name}(...):`", self._location)
 
     def _left(self, how: str) -> TraceError:
-        return TraceError("XT0000", f"the body of {self.construct.name} is left before its end, by {how}",
+        return TraceError("XT1321", f"the body of {self.construct.name} is left before its end, by {how}",
                           "let it run to its end: it is recorded whether the condition holds or not, so put what "
                           "depends on it into the body, and the rest behind it", self._location)
 
@@ -209,9 +210,10 @@ class otherwise(_Branch):
     def _followed(self) -> when:
         condition = self._tracer.condition
         if not isinstance(condition, when) or not _follows(condition, self.frame, self.statement, self._tracer):
-            raise TraceError("XT0000", "xt.otherwise does not follow an xt.when",
+            last = [Note("the last xt.when is here", condition._location)] if isinstance(condition, when) else []
+            raise TraceError("XT1322", "xt.otherwise does not follow an xt.when",
                              "write `with xt.otherwise():` right behind the body of `with xt.when(...):`, in the same "
-                             "function", self._location)
+                             "function", self._location, last)
         return condition
 
     def _end(self) -> None:
@@ -247,10 +249,12 @@ class otherwise(_Branch):
         if not values and type(one) is type(other) and one == other:
             return False
         shown = [f"a {text}" for text in described(one, other)] if values else [plainly(one), plainly(other)]
-        raise TraceError("XT0000",
+        raise TraceError("XT1323",
                          f"`{path}` is {shown[0]} after the body of xt.when and {shown[1]} after that of xt.otherwise",
                          "let both bodies leave run-time values of one type (xt.scalar makes one of a Python number), "
-                         "or give what they leave different names", self._location)
+                         "or give what they leave different names", self._location, told(self._location, [
+                             (f"xt.{name} leaves {text}", value) for name, text, value in
+                             (("when", shown[0], one), ("otherwise", shown[1], other)) if isinstance(value, Value)]))
 
 
 def _follows(condition: when, frame: FrameType, statement: Statement, tracer: Tracer) -> bool:
@@ -278,13 +282,16 @@ def _condition(condition: Any, location: Location) -> SSAValue:
     if isinstance(condition, Scalar) and condition.dtype is dtypes.i1:
         return condition.ssa
     if isinstance(condition, (bool, int, float, np.bool_, np.number)):
-        raise TraceError("XT0000",
-                         f"the condition of xt.when is {condition!r}, which is known when the kernel is recorded",
+        raise TraceError("XT1324", f"the condition of xt.when is {condition!r}, known when the kernel is recorded",
                          "branch on it with a plain `if`", location)
     if isinstance(condition, Scalar):
-        raise ElementTypeError("XT0000", f"the condition of xt.when is a {condition.describe()}",
-                               "compare it, as in xt.when(x != 0)", location)
-    hint = "a condition is one for a whole subgroup; choose element by element with xt.where" \
-        if isinstance(condition, Vector) else "compare run-time numbers, as in xt.when(xt.group_id(0) == 0)"
-    what = condition.describe() if isinstance(condition, Value) else f"{type(condition).__name__} {condition!r}"
-    raise ElementTypeError("XT0000", f"the condition of xt.when is a {what}", hint, location)
+        raise ElementTypeError("XT1325", f"the condition of xt.when is a {condition.describe()}, and no truth value",
+                               "compare it, as in xt.when(x != 0)", location, notes(location, it=condition))
+    if isinstance(condition, Vector):
+        raise ElementTypeError("XT1326", f"the condition of xt.when is a {condition.describe()}, of many truth values",
+                               "a condition is one for a whole subgroup; choose element by element with "
+                               "xt.where(condition, a, b)", location, notes(location, it=condition))
+    what = condition.describe() if isinstance(condition, Value) else f"{type(condition).__name__} {condition!r:.40}"
+    raise ElementTypeError("XT1327", f"the condition of xt.when is a {what}, which neither holds nor fails",
+                           "compare run-time numbers, as in xt.when(xt.group_id(0) == 0)", location,
+                           notes(location, it=condition))

@@ -9,10 +9,12 @@ from xdsl.dialects.builtin import VectorType
 
 from xegpu.errors import ElementTypeError, RankError, ShapeError
 from xetile.dialect.contractions import ITERATORS, MATMUL
+from xetile.dialect.ops import text
 from xetile.dialect.permutations import Permutation, map_of_permutation
 from xetile.dialect.supervector import NAME, ContractOp
 from xetile.distribution import WgMap
 from xetile.language import _need, text_of
+from xetile.parties import notes
 from xetile.products import accumulator
 from xetile.tracer import current
 from xetile.values import Vector
@@ -44,8 +46,9 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
     shape = _shape(maps, a, b)
     map_ = wg_map or (acc.wg_map if acc is not None else None)
     if map_ is None and (dealt := a.wg_map or b.wg_map) is not None:
-        raise ShapeError("XT0000", f"an operand is dealt out as {dealt}, and nothing says how the result is",
-                         "give the contraction a wg_map", tracer.location())
+        raise ShapeError("XT1520", f"an operand is dealt out as {dealt}, and nothing says how the result is",
+                         f"give the contraction a wg_map, which deals out {text(shape)}", tracer.location(),
+                         notes(tracer.location(), a=a, b=b))
     count = 1 + max(axis for map_of in maps for axis in map_of if axis is not None)
     operation = ContractOp(a.ssa, b.ssa, None if acc is None else acc.ssa, VectorType(dtype.mlir, shape),
                            [map_of_permutation(axes, count) for axes in maps], list(iterator_types), map_)
@@ -55,28 +58,29 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
 def _maps(given: Any) -> list[Permutation]:
     listed = isinstance(given, (tuple, list)) and all(isinstance(axes, (tuple, list)) for axes in given)
     if not listed or not all(type(axis) is int and axis >= 0 for axes in given for axis in axes):
-        raise ElementTypeError("XT0000", f"indexing_maps={text_of(given)} are no maps",
+        raise ElementTypeError("XT1521", f"indexing_maps={text_of(given)} is no tuple of maps",
                                "give the iterators of a, b and the result: ((0, 2), (2, 1), (0, 1))",
                                current().location())
     if len(given) != 3:
-        raise RankError("XT0000", f"there are {len(given)} indexing maps", "give three: of a, b and the result",
-                        current().location())
+        raise RankError("XT1522", f"there are {len(given)} indexing maps, and a contraction has three",
+                        "give those of a, b and the result: ((0, 2), (2, 1), (0, 1))", current().location())
     return [tuple(axes) for axes in given]
 
 
 def _check_ranks(maps: Sequence[Permutation], vectors: Sequence[Vector]) -> None:
+    location = current().location()
     for axes, vector in zip(maps, vectors, strict=False):
         if len(axes) != len(vector.shape):
-            raise RankError("XT0000", f"the indexing map {axes} has {len(axes)} entries, and the {vector.describe()} "
+            raise RankError("XT1523", f"the indexing map {axes} has {len(axes)} entries, and the {vector.describe()} "
                             f"{len(vector.shape)} dimensions", "give an iterator for each dimension",
-                            current().location())
+                            location, notes(location, it=vector))
 
 
 def _shape(maps: Sequence[Permutation], a: Vector, b: Vector) -> tuple[int, ...]:
     """The result's shape, by the sizes that the operands give the iterators."""
     sizes = dict(zip((*maps[0], *maps[1]), (*a.shape, *b.shape), strict=True))
     if missing := [axis for axis in maps[2] if axis not in sizes]:
-        raise ShapeError("XT0000",
-                         f"no operand runs along iterator {missing[0]} of the result", "the result's iterators are "
-                         "those of the operands, without the reductions", current().location())
+        raise ShapeError("XT1524", f"no operand runs along iterator {missing[0]} of the result",
+                         f"the operands run along {', '.join(map(str, sizes))}: take the result's iterators from "
+                         "these, without the reductions", current().location())
     return tuple(sizes[axis] for axis in maps[2])

@@ -11,6 +11,7 @@ from xegpu import dtypes
 from xegpu.dialect.diagnostics import AssertOp, PrintOp
 from xegpu.errors import ArgumentError, ElementTypeError, ShapeError
 from xetile.dialect.positions import IotaOp
+from xetile.parties import notes
 from xetile.tracer import Tracer, current
 from xetile.values import Arithmetic, Scalar, Value, Vector, plain
 
@@ -34,7 +35,7 @@ def device_print(format: str, *values: Any) -> None:
     """
     tracer = current("xt.device_print")
     if type(format) is not str:
-        raise ArgumentError("XT0000", f"xt.device_print takes a text first, not {_text(format)}",
+        raise ArgumentError("XT1700", f"xt.device_print takes a text first, not {_text(format)}",
                             'write xt.device_print("x = {}", x)', tracer.location())
     shown = [_shown(tracer, "xt.device_print", value) for value in values]
     tracer.emit(PrintOp(format, [*(value.ssa for value in shown), *_positions(tracer, shown)]))
@@ -56,13 +57,13 @@ def device_assert(condition: Any, message: str = "the condition does not hold") 
     """
     tracer = current("xt.device_assert")
     if type(message) is not str:
-        raise ArgumentError("XT0000", f"xt.device_assert takes a text as its message, not {_text(message)}",
+        raise ArgumentError("XT1700", f"xt.device_assert takes a text as its message, not {_text(message)}",
                             'write xt.device_assert(x >= 0.0, "x is negative")', tracer.location())
     if isinstance(condition, Arithmetic) and condition.dtype is dtypes.i1:
         shown = _shown(tracer, "xt.device_assert", condition)
         tracer.emit(AssertOp(message, [shown.ssa, *_positions(tracer, [shown])]))
         return
-    raise ElementTypeError("XT0000", f"the condition of xt.device_assert is {_text(condition)}",
+    raise ElementTypeError("XT1701", f"the condition of xt.device_assert is {_text(condition)}, not a run-time i1",
                            "compare vectors or run-time numbers, as in x >= 0.0; what is known when the kernel is "
                            "compiled, Python's own assert checks", tracer.location())
 
@@ -74,8 +75,9 @@ def _shown(tracer: Tracer, what: str, value: Any) -> Arithmetic:
         dtype = dtypes.f32 if type(number) is float else dtypes.i32 if abs(number) < 2**31 else dtypes.i64
         return Scalar(tracer.constant(number if type(number) is float else int(number), dtype))
     if not isinstance(value, (Scalar, Vector)):
-        raise ElementTypeError("XT0000", f"{what} cannot show {_text(value)}", "give vectors and run-time numbers: "
-                               "xt.load_tile(tile) gives a vector", tracer.location())
+        raise ElementTypeError("XT1702", f"{what} cannot show {_text(value)}", "give vectors and run-time numbers: "
+                               "xt.load_tile(tile) gives a vector; what is known when the kernel is compiled goes into "
+                               "the text", tracer.location(), notes(tracer.location(), it=value))
     dtype = value.dtype
     if dtype is dtypes.index or (dtype.bits >= 32 and dtype is not dtypes.tf32):
         return value
@@ -89,8 +91,9 @@ def _positions(tracer: Tracer, shown: list[Arithmetic]) -> list[SSAValue]:
     if vector is None:
         return []
     if len(vector.shape) != 2:
-        raise ShapeError("XT0000", f"this is a {vector.describe()}, in blocks", "show it before it is packed, or after "
-                         "xt.tile_unpack", tracer.location())
+        raise ShapeError("XT1703", f"a {vector.describe()} is no matrix, whose elements have a row and a column",
+                         "show it before it is packed, or after xt.tile_unpack(v)", tracer.location(),
+                         notes(tracer.location(), it=vector))
     type_ = VectorType(dtypes.i32.mlir, vector.shape)
     return [tracer.emit(IotaOp(type_, axis, wg_map=vector.wg_map)) for axis in (0, 1)]
 

@@ -14,8 +14,10 @@ from xdsl.ir import Operation
 
 from xegpu import dtypes
 from xegpu.errors import ElementTypeError
+from xetile.dialect.vector_ops import TileBitcastOp
 from xetile.operands import matched
 from xetile.operators import binary
+from xetile.parties import notes
 from xetile.tracer import current
 from xetile.values import Arithmetic, Scalar, Value, Vector, element_type, plain
 
@@ -23,12 +25,25 @@ from xetile.values import Arithmetic, Scalar, Value, Vector, element_type, plain
 def _apply(name: str, operation: type[Operation], v: Any) -> Any:
     tracer = current(f"xt.{name}")
     if not isinstance(v, Arithmetic) or not (v.dtype.is_float or operation is math.AbsIOp):
-        what = v.describe() if isinstance(v, Value) else f"{type(v).__name__} {plain(v)!r}"
-        hint = "convert it with .to(xt.f32)" if isinstance(v, Arithmetic) else \
-            "give a float vector or a run-time float; for Python numbers use the math module"
-        raise ElementTypeError("XT0000", f"xt.{name} takes floats, not a {what}", hint, tracer.location())
+        raise _no_float(name, v)
     result = tracer.emit(operation.create(operands=[v.ssa], result_types=[v.ssa.type]))
     return Vector(result, v.wg_map) if isinstance(v, Vector) else Scalar(result)
+
+
+def _no_float(name: str, v: Any) -> ElementTypeError:
+    location = current().location()
+    if isinstance(v, Arithmetic):
+        return ElementTypeError("XT1211", f"xt.{name} takes floats, not a {v.describe()}",
+                                "convert it with .to(xt.f32)", location, notes(location, it=v))
+    hint = "load its elements first: xt.load_tile(tile)" if isinstance(v, Value) else \
+        "of Python numbers calculate with the math module, or make a run-time one: xt.scalar(2.0, xt.f32)"
+    return ElementTypeError("XT1212", f"xt.{name} takes a vector or a run-time number, not {_what(v)}", hint, location,
+                            notes(location, it=v))
+
+
+def _what(v: Any) -> str:
+    """Anything in a few words."""
+    return f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {plain(v)!r:.40}"
 
 
 def exp(v: Any) -> Any:
@@ -210,34 +225,41 @@ def _of_several(name: str, operation: type[Operation], *sides: Any) -> Any:
     tracer = current(f"xt.{name}")
     like, operands = matched(f"xt.{name}", *sides)
     if not like.dtype.is_float:
-        raise ElementTypeError("XT0000",
-                               f"xt.{name} takes floats, not a {like.describe()}", "convert it with .to(xt.f32)",
-                               tracer.location())
+        raise _no_float(name, like)
     return like.like(tracer.emit(operation.create(operands=operands, result_types=[like.ssa.type])))
 
 
 def bitcast(v: Any, dtype: Any) -> Any:
-    """The bits of ``v`` read as another element type of the same size (``arith.bitcast``).
+    """The bits of ``v`` read as another element type (``arith.bitcast``, ``xetile.tile_bitcast``).
+
+    Of a narrower type each row of a vector becomes rows, the lowest bits first: 16 x 64 of ``u32`` are 32 x 64 of
+    ``f16``, whose rows 2i and 2i + 1 are the lower and the upper half of row i. So the matrix engine holds the rows of
+    B, and nothing moves.
 
     Args:
         v: a vector or a run-time number.
-        dtype: the element type, of as many bits as that of ``v``.
+        dtype: the element type, of as many bits as that of ``v``; of a vector, of a half, a quarter or an eighth too.
 
     Raises:
-        ElementTypeError: the sizes differ, or one of the types is ``i1`` or an index, which have no bits to read.
+        ElementTypeError: the sizes do not go together, or one of the types is ``i1`` or an index, which have no bits to
+            read.
     """
     tracer = current("xt.bitcast")
     target = element_type(dtype)
     if not isinstance(v, Arithmetic):
-        raise ElementTypeError("XT0000",
-                               f"xt.bitcast takes a vector or a run-time number, not a {type(v).__name__} {plain(v)!r}",
+        raise ElementTypeError("XT1212", f"xt.bitcast takes a vector or a run-time number, not {_what(v)}",
                                "convert Python numbers with NumPy: numpy.float32(v).view(numpy.int32)",
                                tracer.location())
+    if isinstance(v, Vector) and v.dtype.bits > target.bits and not {v.dtype, target} & {dtypes.i1, dtypes.index}:
+        map_ = v.wg_map and v.wg_map.split(v.dtype.bits // target.bits)
+        return Vector(tracer.emit(TileBitcastOp(v.ssa, target.mlir, map_)), map_)
     if v.dtype.bits != target.bits or {v.dtype, target} & {dtypes.i1, dtypes.index}:
-        fitting = [str(t) for t in dtypes.ALL if t.bits == v.dtype.bits and t not in (dtypes.i1, dtypes.index)]
-        raise ElementTypeError("XT0000", f"the bits of {v.dtype} cannot be read as {target}",
-                               f"bits are read between types of one size, here {', '.join(fitting)}; .to({target}) "
-                               "converts values", tracer.location())
+        fitting = [str(t) for t in dtypes.ALL if t.bits >= 8 and t not in (dtypes.i1, dtypes.index)
+                   and (t.bits == v.dtype.bits or (isinstance(v, Vector) and t.bits < v.dtype.bits))]
+        narrower = " or of narrower ones" if isinstance(v, Vector) else ""
+        raise ElementTypeError("XT1213", f"the bits of {v.dtype} cannot be read as {target}",
+                               f"bits are read as types of the same size{narrower}, here {', '.join(fitting)}; "
+                               f".to({target}) converts values", tracer.location())
     if v.dtype is target:
         return v
     shaped = v.ssa.type

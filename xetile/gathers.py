@@ -16,6 +16,7 @@ from xetile.caches import said
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
 from xetile.language import _need, _padding, _what
+from xetile.parties import notes
 from xetile.scattered import check_alike
 from xetile.tiles import Tile
 from xetile.tracer import current
@@ -87,13 +88,13 @@ def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = 
     _need(value, Vector, "atomic_rmw_tile(kind, value, tile)")
     _need(tile, Tile, "atomic_rmw_tile(kind, value, tile)")
     if not isinstance(kind, str):
-        raise ElementTypeError("XT0000",
-                               f"the kind of an atomic update is {_what(kind)}", 'give its name, such as "add"',
-                               current().location())
+        raise ElementTypeError("XT1447", f"the kind of an atomic update is {_what(kind)}, not a name",
+                               'give its name, such as "add"', current().location())
     name = full_name(kind, tile.dtype)
-    message, hint = fault(name, tile.dtype)
-    if message:
-        raise ElementTypeError("XT0000", message, hint, current().location())
+    code, message, hint = fault(name, tile.dtype)
+    location = current().location()
+    if code:
+        raise ElementTypeError(code, message, hint, location, notes(location, **{"the tile": tile}))
     check_alike(tile, value, "vector")
     masked = None if mask is None else _mask(tile, mask, "atomic_rmw_tile")
     return Vector(current().emit(AtomicRMWTileOp(name, value.ssa, tile.ssa, masked)), tile.wg_map)
@@ -103,9 +104,10 @@ def _mask(tile: Tile, mask: Any, function: str) -> SSAValue:
     """A mask for a tile: the author's, or one of which nothing is off."""
     if mask is not None:
         if not isinstance(mask, Vector) or mask.dtype is not dtypes.i1:
-            raise ElementTypeError("XT0000", f"the mask of {function} is {_what(mask)}",
-                                   "make a vector of i1: compare vectors, or load it from an array of bool",
-                                   current().location())
+            location = current().location()
+            raise ElementTypeError("XT1449", f"the mask of {function} is {_what(mask)}, not a vector of i1",
+                                   "make a vector of i1: compare vectors, or load it from an array of bool", location,
+                                   notes(location, **{"the mask": mask}))
         check_alike(tile, mask, "mask")
         return mask.ssa
     operation = BroadcastOp(current().constant(1, dtypes.i1), VectorType(dtypes.i1.mlir, tile.shape))

@@ -65,14 +65,14 @@ class range:
         self._tracer = current("xt.range")
         self._location = self._tracer.location()
         if not 1 <= len(bounds) <= 3:
-            raise ElementTypeError("XT0000", f"xt.range takes one to three bounds, not {len(bounds)}",
+            raise ElementTypeError("XT1330", f"xt.range takes one to three bounds, not {len(bounds)}",
                                    "write xt.range(stop), or xt.range(start, stop, step) as in xt.range(0, K, 32)",
                                    self._location)
         start, stop, step = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: bounds}[len(bounds)]
         self._start, self._stop, self._step = scalar(start), scalar(stop), scalar(step)
         size = constant_of(self._step)
         if size is not None and size <= 0:
-            raise TraceError("XT0000", f"the step of xt.range is {size}, and a loop on the device counts up",
+            raise TraceError("XT1331", f"the step of xt.range is {size}, and a loop on the device counts up",
                              f"use a positive step, such as {abs(size) or 1}; to count down from n, loop upwards "
                              "over k and use n - k", self._location)
 
@@ -82,12 +82,12 @@ class range:
     def _count(self, name: str, value: Any) -> Attribute:
         """A number of steps that an option of the loop gives."""
         if isinstance(value, (bool, Value)) or not hasattr(value, "__index__"):
-            shown = "a run-time number" if isinstance(value, Value) else f"{value!r:.40}"
-            raise ElementTypeError("XT0000", f"{name} of xt.range is {shown}, not an integer",
+            shown = f"a {value.describe()}" if isinstance(value, Value) else f"{value!r:.40}"
+            raise ElementTypeError("XT1332", f"{name} of xt.range is {shown}, not an integer",
                                    f"give a compile-time number of steps, such as {name}=4", self._location)
         if not 1 <= int(value) <= _MOST_STEPS:
-            raise ShapeError("XT0000", f"{name} of xt.range is {int(value)}, and must be between 1 and {_MOST_STEPS}",
-                             f"for example {name}=4", self._location)
+            raise ShapeError("XT1333", f"{name} of xt.range is {int(value)}, and must be between 1 and {_MOST_STEPS}",
+                             f"use {name}={min(max(int(value), 1), _MOST_STEPS)}", self._location)
         return IntegerAttr(int(value), i64)
 
     def __iter__(self) -> Iterator[Scalar]:
@@ -102,7 +102,7 @@ class range:
             yield Scalar(scalar(position))
 
     def _misplaced(self) -> TraceError:
-        return TraceError("XT0000", "xt.range stands somewhere else than in a for statement",
+        return TraceError("XT1334", "xt.range stands somewhere else than in a for statement",
                           "write `for k in xt.range(...):`, with nothing like enumerate, zip or a comprehension "
                           "around it; to count iterations as well, carry i = xt.scalar(0)", self._location)
 
@@ -119,7 +119,7 @@ class range:
     def __del__(self) -> None:
         if self._state != "open" or self._tracer.broken:
             return
-        self._tracer.broken = TraceError("XT0000",
+        self._tracer.broken = TraceError("XT1335",
             "this loop on the device is left before its end, by break, return or an exception",
             "let it run to its end: put the condition into its bound, as in xt.range(0, xt.minimum(n, limit), step)",
             self._location,
@@ -140,6 +140,7 @@ class range:
     def _argument(self, value: Value) -> SSAValue:
         argument = self._block.insert_arg(value.ssa.type, len(self._block.args))
         argument.name_hint = self._body.hint(value)
+        self._tracer.starts[argument] = value.ssa
         value.ssa = argument
         return argument
 

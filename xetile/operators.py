@@ -15,6 +15,7 @@ from xetile import values
 from xetile.arithmetic import constant_of, fold, rules_of
 from xetile.broadcasting import alike
 from xetile.dialect.attributes import WgMapAttr
+from xetile.parties import notes
 from xetile.powers import power
 from xetile.tracer import current
 from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar, scalar_of_element
@@ -37,8 +38,10 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     left, right = plain(left), plain(right)
     if stranger := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
         what = f"a {stranger[0].describe()}" if isinstance(stranger[0], Value) else f"a {type(stranger[0]).__name__}"
-        raise ElementTypeError("XT0000", f"{operator} takes vectors and numbers, not {what}",
-                               "load a tile's elements with xt.load_tile, or use a Python number", current().location())
+        location = current().location()
+        raise ElementTypeError("XT1201", f"{operator} takes vectors and numbers, not {what}",
+                               "load a tile's elements with xt.load_tile, or use a Python number", location,
+                               notes(location, it=stranger[0]))
     if not isinstance(left, Vector) and not isinstance(right, Vector):
         return _scalar_binary(operator, left, right)
     shaped = left if isinstance(left, Vector) else right
@@ -48,7 +51,7 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         shaped = left
     rule = rules_of(shaped.dtype).get(operator)
     if rule is None:
-        raise ElementTypeError("XT0000", f"vectors of {shaped.dtype} have no operator {operator}",
+        raise ElementTypeError("XT1202", f"vectors of {shaped.dtype} have no operator {operator}",
                                _instead(operator, shaped.dtype), location)
     if operator == "%" and shaped.dtype.kind == "i":
         return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
@@ -61,8 +64,9 @@ def _scalar_binary(operator: str, left: Any, right: Any) -> Scalar:
     operands = scalar(left, dtype), scalar(right, dtype)
     rule = rules_of(dtype).get(operator)
     if rule is None:
-        raise ElementTypeError("XT0000",
-                               f"{dtype} has no operator {operator}", _instead(operator, dtype), current().location())
+        raise ElementTypeError("XT1202",
+                               f"run-time numbers of {dtype} have no operator {operator}", _instead(operator, dtype),
+                               current().location())
     if (folded := fold(operator, dtype, *operands)) is not None:
         return Scalar(folded)
     divisor = constant_of(operands[1])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from xegpu import parties
 from xegpu.errors import Note
 from xegpu.places import Location
+from xetile.distribution import WgMap
 from xetile.tracer import current
 
 
@@ -17,7 +19,24 @@ def notes(at: Location, **values: Any) -> list[Note]:
         at: where the error is.
         values: what takes part in it, by the names that the message gives them.
     """
-    arguments = Location.of_definition(current().code)
+    return told(at, [(f"{name} is a {value.describe()}", value) for name, value in values.items()
+                     if hasattr(value, "ssa")])
+
+
+def dealt(wg_map: WgMap | None) -> str:
+    """How a vector or a tile is dealt out to the subgroups, in words."""
+    return "not dealt out" if wg_map is None else f"dealt out as {wg_map}"
+
+
+def told(at: Location, values: Iterable[tuple[str, Any]]) -> list[Note]:
+    """A note for each traced value that was made on another line than ``at``.
+
+    Args:
+        at: where the error is.
+        values: what is said of each value, and the value.
+    """
+    tracer = current()
+    arguments, starts = Location.of_definition(tracer.code), tracer.starts
     return parties.elsewhere(at, [
-        (f"{name} is a {value.describe()}, {parties.verb(value.ssa)} here", parties.made_at(value.ssa, arguments))
-        for name, value in values.items() if hasattr(value, "ssa")])
+        (f"{text}, {parties.verb(value.ssa, starts)} here", parties.made_at(value.ssa, arguments, starts))
+        for text, value in values])

@@ -7,7 +7,7 @@ from xegpu.errors import ElementTypeError, ShapeError
 from xegpu.targets import TARGETS
 from xetile.dialect.ops import flat_shape, text
 from xetile.distribution import WgMap
-from xetile.parties import notes
+from xetile.parties import dealt, notes
 from xetile.tracer import current
 from xetile.values import Vector
 
@@ -22,15 +22,16 @@ def accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:
     forms = [form for target in TARGETS.values() for form in target.forms if (form.a, form.b) == (a.dtype, b.dtype)]
     if not forms:
         pairs = sorted({f"{form.a} x {form.b}" for target in TARGETS.values() for form in target.forms})
-        raise ElementTypeError("XT0000", f"no matrix engine multiplies {a.dtype} by {b.dtype}",
+        raise ElementTypeError("XT1251", f"no matrix engine multiplies {a.dtype} by {b.dtype}",
                                f"tile_mma takes {', '.join(pairs)}; convert with .to(...) or view the array with "
-                               "xt.view(array, dtype)", location)
+                               "xt.view(array, dtype)", location, notes(location, A=a, B=b))
     accumulators = {form_type for form in forms for form_type in form.accumulators}
     if acc is not None and acc.dtype not in accumulators:
         names = " or ".join(sorted(map(str, accumulators)))
-        raise ElementTypeError("XT0000", f"{a.dtype} by {b.dtype} does not accumulate in {acc.dtype}",
+        raise ElementTypeError("XT1252", f"{a.dtype} by {b.dtype} does not accumulate in {acc.dtype}",
                                f"make the accumulator of {names}, as in xt.zeros({acc.shape}, "
-                               f"xt.{min(map(str, accumulators))})", location)
+                               f"xt.{min(map(str, accumulators))})", location,
+                               notes(location, **{"the accumulator": acc, "A": a, "B": b}))
     return acc.dtype if acc is not None else forms[0].accumulators[0]
 
 
@@ -44,9 +45,9 @@ def check_product(a: Vector, b: Vector, acc: Vector | None) -> None:
                          f"{rows} rows", f"make B's tile {depth}x{n}, or A's tile {m}x{rows}", location,
                          notes(location, A=a, B=b))
     if acc is not None and flat_shape(acc.shape) != (m, n):
-        raise ShapeError("XT0000", f"A {text(a.shape)} times B {text(b.shape)} is {m}x{n}, and the accumulator is "
+        raise ShapeError("XT1253", f"A {text(a.shape)} times B {text(b.shape)} is {m}x{n}, and the accumulator is "
                          f"{text(acc.shape)}", f"make the accumulator {m}x{n}: xt.zeros(({m}, {n}), xt.{acc.dtype})",
-                         current().location())
+                         location, notes(location, **{"the accumulator": acc, "A": a, "B": b}))
 
 
 def _check_blocks(a: Vector, b: Vector, acc: Vector | None) -> None:
@@ -54,18 +55,21 @@ def _check_blocks(a: Vector, b: Vector, acc: Vector | None) -> None:
     location = current().location()
     if len({len(operand.shape) for operand in operands}) > 1:
         shapes = ", ".join(text(operand.shape) for operand in operands)
-        raise ShapeError("XT0000", f"some operands of tile_mma are in blocks and some are not: {shapes}",
-                         "use xt.tile_pack(v, inner_blocks) or xt.tile_unpack(v)", location)
+        raise ShapeError("XT1254", f"some operands of tile_mma are in blocks and some are not: {shapes}",
+                         "bring all into blocks with xt.tile_pack(v, (rows, columns)), or none with xt.tile_unpack(v)",
+                         location, notes(location, **{"A": a, "B": b, "the accumulator": acc}))
     if len(a.shape) == 2:
         return
     if a.shape[3] != b.shape[2]:
-        raise ShapeError("XT0000", f"tile_mma of blocks {text(a.shape[2:])} and {text(b.shape[2:])}: those of A have "
+        raise ShapeError("XT1255", f"tile_mma of blocks {text(a.shape[2:])} and {text(b.shape[2:])}: those of A have "
                          f"{a.shape[3]} columns and those of B {b.shape[2]} rows",
-                         f"pack B in blocks of {a.shape[3]} rows: inner_blocks=({a.shape[3]}, {b.shape[3]})", location)
+                         f"pack B in blocks of {a.shape[3]} rows: inner_blocks=({a.shape[3]}, {b.shape[3]})", location,
+                         notes(location, A=a, B=b))
     if acc is not None and acc.shape[2:] != (a.shape[2], b.shape[3]):
-        raise ShapeError("XT0000", f"the blocks of the accumulator are {text(acc.shape[2:])}, and those of the product "
+        raise ShapeError("XT1256", f"the blocks of the accumulator are {text(acc.shape[2:])}, and those of the product "
                          f"{a.shape[2]}x{b.shape[3]}",
-                         f"pack it so: xt.tile_pack(acc, ({a.shape[2]}, {b.shape[3]}))", location)
+                         f"pack it so: xt.tile_pack(acc, ({a.shape[2]}, {b.shape[3]}))", location,
+                         notes(location, **{"the accumulator": acc, "A": a, "B": b}))
 
 
 def product_shape(a: Vector, b: Vector) -> tuple[int, ...]:
@@ -84,13 +88,17 @@ def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -
     """Raise a ShapeError unless each subgroup holds all that its part of the result needs (XeTile.md, ``wg_map``)."""
     location = current().location()
     if result is None:
-        if mapped := next((x for x in (a, b) if x.wg_map is not None), None):
-            raise ShapeError("XT0000", f"tile_mma has an operand with {mapped.wg_map} and others without a wg_map",
-                             "give the tiles of A, B and the accumulator each a wg_map, or none of them", location)
+        if mapped := next((name for name, x in (("A", a), ("B", b)) if x.wg_map is not None), None):
+            bare = "B" if mapped == "A" else "A"
+            map_ = (a if mapped == "A" else b).wg_map
+            raise ShapeError("XT1410", f"{mapped} of tile_mma is {dealt(map_)}, and {bare} has no wg_map",
+                             "give the tiles of A, B and the accumulator each a wg_map, or none of them", location,
+                             notes(location, A=a, B=b))
         return
     if acc is not None and acc.wg_map != result:
-        raise ShapeError("XT0000", f"the accumulator is dealt out as {acc.wg_map}, the result as {result}",
-                         f"make the accumulator with wg_map={result}", location)
+        raise ShapeError("XT1411", f"the accumulator is {dealt(acc.wg_map)}, the result {dealt(result)}",
+                         f"make the accumulator with wg_map={result}", location,
+                         notes(location, **{"the accumulator": acc}))
     depth = flat_shape(a.shape)[1]
     needed = {"A": (a, WgMap(result.sg_layout, (result.sg_data[0], depth))),
               "B": (b, WgMap(result.sg_layout, (depth, result.sg_data[1])))}
@@ -100,11 +108,11 @@ def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -
         fits = given is not None and given.sg_layout == map_.sg_layout \
             and given.sg_data[1 - axis] == map_.sg_data[1 - axis] and given.whole(axis, depth)
         if not fits:
-            raise ShapeError("XT0000", f"{name} is dealt out as {given}, but a result of {result} needs {map_}",
-                             f"give {name}'s tile {map_}", location)
+            raise ShapeError("XT1412", f"{name} is {dealt(given)}, but a result of {result} needs {map_}",
+                             f"give {name}'s tile {map_}", location, notes(location, **{name: operand}))
     assert a.wg_map is not None
     assert b.wg_map is not None
     if a.wg_map.sg_data[1] != b.wg_map.sg_data[0]:
-        raise ShapeError("XT0000", f"A is cut into blocks of {a.wg_map.sg_data[1]} along K and B into blocks of "
+        raise ShapeError("XT1413", f"A is cut into blocks of {a.wg_map.sg_data[1]} along K and B into blocks of "
                          f"{b.wg_map.sg_data[0]}: {a.wg_map} and {b.wg_map}",
-                         f"make both {depth}, or both the same divisor of it", location)
+                         f"make both {depth}, or both the same divisor of it", location, notes(location, A=a, B=b))

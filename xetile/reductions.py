@@ -10,6 +10,7 @@ from xetile.broadcasting import broadcast
 from xetile.dialect.ops import text
 from xetile.dialect.vector_ops import TileConvLayoutOp, TileReduceOp
 from xetile.distribution import WgMap
+from xetile.parties import notes
 from xetile.tracer import current
 from xetile.values import Value, Vector, plain
 
@@ -48,10 +49,10 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
     derived = v.wg_map and v.wg_map.collapsed(axes)
     result = wg_map or derived
     if derived is not None and derived != result:
-        raise ShapeError("XT0000",
+        raise ShapeError("XT1414",
                          f"a vector dealt out as {v.wg_map} and reduced along {list(axes)} is not dealt out as "
                          f"{result}", f"its map is {derived}; xt.tile_conv_layout(v, wg_map) gives it another",
-                         tracer.location())
+                         tracer.location(), notes(tracer.location(), it=v))
     return Vector(tracer.emit(TileReduceOp(name, v.ssa, axes, result)), result)
 
 
@@ -73,10 +74,11 @@ def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = 
     _need(v, "tile_broadcast")
     sizes = tuple(plain(size) for size in shape) if isinstance(shape, (tuple, list)) else ()
     if len(v.shape) == 4:
-        raise ShapeError("XT0000", f"tile_broadcast takes rows x columns, and the vector is in blocks: {text(v.shape)}",
-                         "use xt.tile_unpack(v) first, xt.tile_pack(v, inner_blocks) afterwards", tracer.location())
+        raise ShapeError("XT1222", f"tile_broadcast takes rows x columns, and the vector is in blocks: {text(v.shape)}",
+                         "use xt.tile_unpack(v) first, xt.tile_pack(v, inner_blocks) afterwards", tracer.location(),
+                         notes(tracer.location(), it=v))
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError("XT0000", f"tile_broadcast's shape must be two positive integers, not {shape!r}",
+        raise ShapeError("XT1223", f"tile_broadcast's shape must be two positive integers, not {shape!r}",
                          "give rows and columns, for example (32, 64)", tracer.location())
     _check_map(v, wg_map, "tile_broadcast")
     return broadcast(v, (sizes[0], sizes[1]), wg_map)
@@ -102,7 +104,7 @@ def _axes(axis: Any) -> tuple[int, ...]:
     """Dimensions of a vector in ascending order, negative ones counted from the end."""
     given = [plain(value) for value in (axis if isinstance(axis, (tuple, list)) else (axis,))]
     if not given or not all(type(value) is int and -2 <= value < 2 for value in given):
-        raise RankError("XT0000", f"a vector has dimensions 0 and 1, not {axis!r}",
+        raise RankError("XT1224", f"a vector has dimensions 0 and 1, not {axis!r}",
                         "use 0 to reduce columns, 1 to reduce rows, (0, 1) for both", current().location())
     return tuple(sorted({value % 2 for value in given}))
 
@@ -111,7 +113,7 @@ def _need(v: Any, function: str) -> None:
     if isinstance(v, Vector):
         return
     what = f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {v!r}"
-    raise ElementTypeError("XT0000", f"{function} takes a vector, not {what}", "get a vector with xt.load_tile(tile), "
+    raise ElementTypeError("XT1225", f"{function} takes a vector, not {what}", "get a vector with xt.load_tile(tile), "
                            "xt.zeros(shape, dtype) or xt.full(shape, value, dtype)", current().location())
 
 
@@ -121,11 +123,12 @@ def _check_map(v: Vector, result: WgMap | None, function: str) -> None:
         return
     location = current().location()
     if not isinstance(result, WgMap):
-        raise ElementTypeError("XT0000",
-                               f"wg_map is {result!r}", "make one with xt.wg_map(sg_layout=(8, 4), sg_data=(32, 64))",
+        raise ElementTypeError("XT1402",
+                               f"wg_map is {result!r:.40}, not what xt.wg_map gives",
+                               "make one with xt.wg_map(sg_layout=(8, 4), sg_data=(32, 64))",
                                location)
     if v.wg_map is None:
-        raise ShapeError("XT0000",
+        raise ShapeError("XT1416",
                          f"{function} gives a result dealt out as {result}, and its {text(v.shape)} vector has no map",
-                         "give both a wg_map, or neither", location)
+                         "give both a wg_map, or neither", location, notes(location, it=v))
     current().use_map(result.subgroups)

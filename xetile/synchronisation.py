@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from xegpu import dtypes
 from xegpu.dialect.synchronisation import SCOPES, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.errors import ElementTypeError
+from xetile.parties import notes
 from xetile.tracer import current
 from xetile.values import Scalar, Value, plain, scalar
 
@@ -97,18 +98,18 @@ def nbarrier(id: int | Scalar, participants: int, *, producers: int | None = Non
     tracer = current("xt.nbarrier")
     id_, count = plain(id), plain(participants)
     if type(count) is not int:
-        raise ElementTypeError("XT0000",
-                               f"the number of participants is {_text(count)}", "give a compile-time integer: how many "
-                               "subgroups wait for each other", tracer.location())
+        raise ElementTypeError("XT1460", f"the number of participants is {_text(count)}, not a compile-time integer",
+                               "say how many subgroups wait for each other, as in xt.nbarrier(0, 4)",
+                               tracer.location(), notes(tracer.location(), it=count))
     if type(id_) is not int and not (isinstance(id_, Scalar) and id_.dtype is dtypes.index):
-        raise ElementTypeError("XT0000",
-                               f"the id of a barrier is {_text(id_)}", "give an integer from 0 to 30, or a run-time "
-                               "index such as xt.subgroup_id() // 2", tracer.location())
+        raise ElementTypeError("XT1461", f"the id of a barrier is {_text(id_)}, not an index",
+                               "give an integer from 0 to 30, or a run-time index such as xt.subgroup_id() // 2",
+                               tracer.location(), notes(tracer.location(), it=id_))
     arriving = plain(producers)
     if arriving is not None and type(arriving) is not int:
-        raise ElementTypeError("XT0000",
-                               f"the number of producers is {_text(arriving)}", "give a compile-time integer: how many "
-                               "subgroups only arrive", tracer.location())
+        raise ElementTypeError("XT1460", f"the number of producers is {_text(arriving)}, not a compile-time integer",
+                               "say how many subgroups only arrive, as in producers=1", tracer.location(),
+                               notes(tracer.location(), it=arriving))
     numbers = scalar(id_, dtypes.index), scalar(count, dtypes.index)
     return Nbarrier(tracer.emit(InitNbarrierOp(*numbers, arriving)))
 
@@ -120,5 +121,5 @@ def _text(value: Any) -> str:
 def _check(value: Any, names: tuple[str, ...]) -> None:
     if value not in names:
         what = "scope" if names is SCOPES else "memory"
-        raise ElementTypeError("XT0000", f"xt.fence has no {what} {value!r}",
+        raise ElementTypeError("XT1463", f"xt.fence has no {what} {value!r}",
                                f"use {what}={names[0]!r} or {what}={names[1]!r}", current().location())

@@ -16,6 +16,7 @@ from xegpu.errors import ElementTypeError, TraceError
 from xetile.arithmetic import convert
 from xetile.dialect.ops import text
 from xetile.distribution import WgMap
+from xetile.parties import notes
 from xetile.tracer import current, is_recording
 
 operate: Callable[[str, Any, Any], Any] = NotImplemented  # type: ignore[assignment]
@@ -57,7 +58,7 @@ class Value:
     def __format__(self, spec: str) -> str:
         return repr(self)
 
-    def _held(self, what: str, hint: str) -> Any:
+    def _held(self, code: str, what: str, hint: str) -> Any:
         """What this value is, in a kernel that runs itself.
 
         Raises:
@@ -65,27 +66,26 @@ class Value:
         """
         tracer = current("a traced value")
         if not tracer.runs:
-            raise TraceError("XT0000",
-                             f"a {self.describe()} has no value while the kernel is recorded, so {what}", hint,
+            raise TraceError(code, f"a {self.describe()} has no value while the kernel is recorded, so {what}", hint,
                              tracer.location())
         return tracer.held(self.ssa)
 
     def __bool__(self) -> bool:
         return bool(self._held(
-            "Python cannot branch on it",
+            "XT1300", "Python cannot branch on it",
             "choose between values with xt.where(condition, a, b), put what only some work-groups do under `with "
             "xt.when(condition):`, join conditions with & | ~, or branch on a compile-time constant (a keyword-only "
             "parameter)"))
 
     def __index__(self) -> int:
         held: SupportsIndex = self._held(
-            "Python cannot count with it",
+            "XT1301", "Python cannot count with it",
             "write `for k in xt.range(...)` for a loop on the device; Python's own range and indices take compile-time "
             "numbers, such as keyword-only parameters")
         return int(operator.index(held))
 
     def _number(self) -> Any:
-        return self._held("int() and float() cannot turn it into a Python number",
+        return self._held("XT1302", "int() and float() cannot turn it into a Python number",
                           "go on with the run-time value itself, and convert it with .to(xt.i32) or .to(xt.f32)")
 
     def __int__(self) -> int:
@@ -104,11 +104,12 @@ class Value:
         return int(self._number())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self._held("NumPy cannot make an array of it", "calculate with the language's own functions"),
-                        dtype)
+        return np.array(self._held(
+            "XT1303", "NumPy cannot make an array of it",
+            "calculate with the language's own functions, such as xt.exp, xt.maximum and xt.tile_reduce"), dtype)
 
     def _compared(self, other: object) -> NoReturn:
-        raise TraceError("XT0000", f"a {self.describe()} is no number, so Python cannot compare it",
+        raise TraceError("XT1308", f"a {self.describe()} is no number, so Python cannot compare it",
                          "compare vectors and run-time numbers: xt.load_tile(tile) gives a vector; whether it is the "
                          "same object is asked with `is`", current("a traced value").location())
 
@@ -116,25 +117,26 @@ class Value:
     __eq__ = __ne__ = _compared  # type: ignore[assignment]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._held("Python cannot iterate over it",
-                               "write `for k in xt.range(...)` for a loop on the device"))
+        return iter(self._held("XT1304", "Python cannot iterate over it",
+                               "write `for k in xt.range(...)` for a loop on the device, and make a tile at position k "
+                               "in its body"))
 
     def __len__(self) -> int:
-        return len(self._held("it has no len()", "its sizes are in .shape"))
+        return len(self._held("XT1305", "it has no len()", "its sizes are in .shape"))
 
     def __getitem__(self, key: Any) -> Any:
-        return self._held("it cannot be indexed", "cover what you need with a tile: xt.load_tile(xt.init_tile(array, "
-                          "(row, column), (rows, columns)))")[key]
+        return self._held("XT1306", "it cannot be indexed",
+                          "cover what you need with a tile, xt.load_tile(xt.init_tile(array, (row, column), (rows, "
+                          "columns))); a single number of an array is xt.load_scalar(array, (row, column))")[key]
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
-        raise TraceError("XT0000",
-                         f"the elements of a {self.describe()} cannot be set", "write whole tiles with xt.store_tile",
-                         current("a traced value").location())
+        raise TraceError("XT1307", f"the elements of a {self.describe()} cannot be set",
+                         "write whole tiles with xt.store_tile(vector, tile); for some elements choose between the old "
+                         "and the new with xt.where(condition, new, old)", current("a traced value").location())
 
     def __matmul__(self, other: object) -> NoReturn:
-        raise ElementTypeError("XT0000",
-                               f"a {self.describe()} has no operator @", "multiply vectors with xt.tile_mma(a, b, acc)",
-                               current("arithmetic").location())
+        raise ElementTypeError("XT1200", f"a {self.describe()} has no operator @",
+                               "multiply vectors with xt.tile_mma(a, b, acc)", current("arithmetic").location())
 
     __rmatmul__ = __matmul__
 
@@ -333,21 +335,25 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
     """
     if isinstance(value, Scalar):
         if value.dtype is not dtype:
-            raise ElementTypeError("XT0000", f"a {value.describe()} stands where a {dtype} is needed",
-                                   f"convert it with .to(xt.{dtype})", current().location())
+            location = current().location()
+            raise ElementTypeError("XT1203", f"a {value.describe()} stands where a number of type {dtype} is needed",
+                                   f"convert it with .to(xt.{dtype})", location, notes(location, it=value))
         return value.ssa
     value = plain(value)
     if dtype is dtypes.i1 and isinstance(value, int) and value in (0, 1):
         return current().constant(bool(value), dtype)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        what = f"a {value.describe()}" if isinstance(value, Value) else f"{type(value).__name__} {value!r}"
-        raise ElementTypeError("XT0000", f"{what} stands where a number of type {dtype} is needed",
+        location = current().location()
+        what = f"a {value.describe()}" if isinstance(value, Value) else "None" if value is None else \
+            f"{type(value).__name__} {value!r:.40}"
+        raise ElementTypeError("XT1204", f"{what} stands where a number of type {dtype} is needed",
                                "give a Python number or a run-time one, such as xt.group_id(0) or array.shape[0]",
-                               current().location())
+                               location, notes(location, it=value))
     if isinstance(value, float) and not dtype.is_float:
-        raise ElementTypeError("XT0000", f"the number {value} stands where an integer ({dtype}) is needed",
-                               f"use a whole number such as {int(value) if abs(value) < 2**31 else 0}, or convert what "
-                               "it is combined with: .to(xt.f32)", current().location())
+        raise ElementTypeError("XT1205", f"the number {value} stands where an integer ({dtype}) is needed",
+                               f"use a whole number such as {int(value) if abs(value) < 2**31 else 0}" + (
+                                   "; // divides to one" if dtype is dtypes.index else
+                                   ", or convert what it is combined with: .to(xt.f32)"), current().location())
     return current().constant(value, dtype)
 
 
@@ -365,8 +371,8 @@ def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
     if isinstance(number, int) and not dtype.is_float and dtype.kind in "iu":
         low, high = limits(dtype)
         if not low <= number <= high:
-            raise ElementTypeError("XT0000", f"{number} does not fit {dtype}", f"{dtype} holds {low} to {high}",
-                                   current().location())
+            raise ElementTypeError("XT1206", f"the number {number} does not fit {dtype}",
+                                   f"{dtype} holds {low} to {high}{_roomier(number)}", current().location())
         if dtype.kind == "u" and dtype is not dtypes.i1:
             return current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))  # type: ignore
     return scalar(number, dtype)
@@ -377,6 +383,13 @@ def limits(dtype: DType) -> tuple[int, int]:
     if dtype is dtypes.i1:
         return 0, 1
     return (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
+
+
+def _roomier(number: int) -> str:
+    """Which integer type holds a number, for messages."""
+    signed = (dtypes.i8, dtypes.i16, dtypes.i32, dtypes.i64, dtypes.u64)
+    fitting = next((each for each in signed if limits(each)[0] <= number <= limits(each)[1]), None)
+    return "" if fitting is None else f"; for {number} use xt.{fitting}"
 
 
 def _wrap(number: int, dtype: DType) -> int:

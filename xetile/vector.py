@@ -21,6 +21,7 @@ from xetile.dialect.permutations import Permutation, minor_identity
 from xetile.dialect.supervector import NAME, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
 from xetile.distribution import WgMap
 from xetile.language import _check_map, _need, _what, text_of
+from xetile.parties import notes
 from xetile.tiles import Array
 from xetile.tracer import Tracer, current
 from xetile.values import Scalar, Value, Vector, element_type, plain, scalar, scalar_of_element
@@ -68,8 +69,9 @@ class VectorArray:
         tracer, vector = _recorder("store"), self._operation.vector
         _need(value, Vector, "vector.type_cast(array).store", any_rank=True)
         if value.ssa.type != vector:
-            raise ShapeError("XT0000", f"a {value.describe()} does not go into an array of {text(vector.get_shape())} "
-                             f"{vector.element_type}", "make the vector of its shape and type", tracer.location())
+            raise ShapeError("XT1500", f"a {value.describe()} does not go into an array of {text(vector.get_shape())} "
+                             f"{vector.element_type}", "make the vector of its shape and type", tracer.location(),
+                             notes(tracer.location(), it=value))
         tracer.emit(StoreOp.get(value.ssa, self._operation.result, [scalar(0)]))
 
 
@@ -134,9 +136,10 @@ def transfer_write(value: Vector, array: Array | View, indices: Any, *,
     axes = _permutation(source, value.shape, permutation)
     _check_view(array, indices, value.shape, axes, promised=in_bounds)
     if value.dtype is not source.dtype:
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT1501",
                                f"a {value.describe()} does not go into {source.name}, which holds {source.dtype}",
-                               f"convert it with .to(xt.{source.dtype})", tracer.location())
+                               f"convert it with .to(xt.{source.dtype})", tracer.location(),
+                               notes(tracer.location(), it=value))
     tracer.emit(TransferWriteOp(value.ssa, source.ssa, [scalar(index) for index in places], axes, bool(in_bounds)))
 
 
@@ -159,11 +162,12 @@ def type_cast(array: Array, shape: Any = None) -> VectorArray:
     assert isinstance(type_, MemRefType)
     known = type_.get_shape()
     if shape is None and DYNAMIC_INDEX in known:
-        raise ShapeError("XT0000", f"the sizes of {array.name} are known at run time only, and a vector's are not",
-                         "give them: xt.vector.type_cast(array, shape=(5, 4, 3))", tracer.location())
+        raise ShapeError("XT1502", f"the sizes of {array.name} are known at run time only, and a vector's are not",
+                         f"give a size for each of its {array.rank} dimensions: xt.vector.type_cast({array.name}, "
+                         f"shape={tuple(range(array.rank + 2, 2, -1))})", tracer.location())
     sizes = known if shape is None else _sizes(shape)
     if len(sizes) != array.rank:
-        raise RankError("XT0000",
+        raise RankError("XT1503",
                         f"{array.name} has {array.rank} dimensions, and the shape {text_of(shape)} has {len(sizes)}",
                         "give a size for each dimension of the array", tracer.location())
     operation = TypeCastOp(array.ssa, sizes)
@@ -185,7 +189,7 @@ def subview(array: Array | View, offsets: Any, sizes: Any) -> View:
     tracer = _recorder("subview")
     base, places, extents = _array(array, "subview"), _indices(array, offsets, "subview"), _sizes(sizes)
     if len(extents) != base.rank:
-        raise RankError("XT0000", f"{base.name} has {base.rank} dimensions, and {len(extents)} sizes are given",
+        raise RankError("XT1504", f"{base.name} has {base.rank} dimensions, and {len(extents)} sizes are given",
                         "give a size for each dimension, 1 where the view has one element", tracer.location())
     return View(base, places, extents)
 
@@ -212,7 +216,7 @@ def broadcast(value: Any, shape: Any, dtype: Any, *, wg_map: WgMap | None = None
 
 
 def _no_array(array: Any, function: str) -> ElementTypeError:
-    return ElementTypeError("XT0000", f"xt.vector.{function} takes an array argument of the kernel, not {_what(array)}",
+    return ElementTypeError("XT1505", f"xt.vector.{function} takes an array argument of the kernel, not {_what(array)}",
                             "pass the array itself, or a part of it: xt.vector.subview(array, offsets, sizes)",
                             current().location())
 
@@ -227,12 +231,12 @@ def _array(array: Any, function: str) -> Array:
 def _sizes(shape: Any) -> tuple[int, ...]:
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     if any(isinstance(size, Value) for size in given):
-        raise ShapeError("XT0000",
+        raise ShapeError("XT1506",
                          "the shape of a vector holds a run-time value", "sizes of vectors are compile-time constants: "
                          "make them keyword-only parameters, as in def kernel(A, *, N=128)", current().location())
     sizes = tuple(plain(size) for size in given)
     if not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError("XT0000", f"the shape of a vector must be positive integers, not {text_of(shape)}",
+        raise ShapeError("XT1507", f"the shape of a vector must be positive integers, not {text_of(shape)}",
                          "give a size for each dimension, for example (3, 4, 5), or 128", current().location())
     return sizes
 
@@ -242,7 +246,7 @@ def _indices(array: Array | View, indices: Any, function: str) -> tuple[Any, ...
     given = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
     source = _array(array, function)
     if len(given) != source.rank:
-        raise RankError("XT0000",
+        raise RankError("XT1508",
                         f"{source.name} has {source.rank} dimension{'' if source.rank == 1 else 's'}, and {len(given)} "
                         f"{'index is' if len(given) == 1 else 'indices are'} given",
                         "give the index of the slice's first element along every dimension", current().location())
@@ -253,18 +257,18 @@ def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permut
     rank, location = array.rank, current().location()
     if permutation is None:
         if len(sizes) > rank:
-            raise RankError("XT0000",
+            raise RankError("XT1509",
                             f"a vector of {text(sizes)} has more dimensions than {array.name}, which has {rank}",
                             "say where it repeats: permutation=(None, 0, 1)", location)
         return minor_identity(rank, len(sizes))
     axes = tuple(plain(axis) for axis in permutation) if isinstance(permutation, (tuple, list)) else (permutation,)
     if not all(axis is None or type(axis) is int for axis in axes):
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT1510",
                                f"permutation={text_of(permutation)} is no permutation", "for each dimension of the "
                                "vector give the dimension of the array that it runs along, or None where it repeats",
                                location)
     if len(axes) != len(sizes):
-        raise RankError("XT0000",
+        raise RankError("XT1511",
                         f"the permutation {axes} has {len(axes)} entries, and the vector {len(sizes)} dimensions",
                         "give one for each dimension of the vector", location)
     return axes
@@ -277,7 +281,9 @@ def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: P
     for axis, (index, size) in enumerate(zip(_listed(indices), array.sizes, strict=True)):
         extent, first = sizes[axes.index(axis)] if axis in axes else 1, plain(index)
         if not isinstance(first, int) or first < 0 or first + extent > size:
-            raise ShapeError("XT0000", "this transfer may leave the view that it goes through, and not the array",
+            shown = str(first) if isinstance(first, int) else "an index of the run time"
+            raise ShapeError("XT1512", "this transfer may leave the view that it goes through, and not the array: of "
+                             f"{size} elements along dimension {axis} the vector takes {extent}, from {shown} on",
                              "make the view as large as the vector, or go to the array itself", current().location())
 
 

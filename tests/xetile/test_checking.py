@@ -305,3 +305,111 @@ def test_a_ring_of_buffers() -> None:
     np.testing.assert_array_equal(c, a)
     assert "reads shared local memory[0, 4, 0], which subgroup 1 has written since the last barrier" in \
         finding(passed_on, 1, a, c, 5, barrier=False)
+
+
+@xt.kernel(subgroups=(2, 1))
+def handed_over(A, C, *, barrier):
+    mine, top = xt.subgroup_id() * 8, xt.group_id(0) * 16
+    x = xt.load_tile(xt.init_tile(A, (top + mine, 0), (8, 16)))
+    xt.store_tile(x, xt.init_tile(C, (top + mine, 0), (8, 16)))
+    if barrier:
+        xt.barrier()
+    y = xt.load_tile(xt.init_tile(C, (top, 0), (8, 16))) + xt.load_tile(xt.init_tile(C, (top + 8, 0), (8, 16)))
+    xt.store_tile(y, xt.init_tile(C, (top + mine, 16), (8, 16)))
+
+
+def test_arrays_between_subgroups() -> None:
+    a, c = whole(32, 16), np.zeros((32, 32), np.float32)
+    handed_over.on("numpy", check=True)[2](a, c, barrier=True)
+    sums = a.reshape(2, 2, 8, 16).sum(1, keepdims=True)
+    np.testing.assert_array_equal(c[:, 16:].reshape(2, 2, 8, 16), sums[:, [0, 0]])
+    assert "subgroup 1 of work-group (0, 0, 0) reads C[0, 0], which subgroup 0 has written since the last barrier" in \
+        finding(handed_over, 2, a, c, barrier=False)
+
+
+@xt.kernel
+def whole_numbers(A, B, C, n, *, how):
+    row = xt.group_id(0) * 8
+    a, b = (xt.load_tile(xt.init_tile(array, (row, 0), (8, 16))) for array in (A, B))
+    if how == "loop":
+        for _k in xt.range(0, n):
+            a = a + b
+    if how == "branch":
+        with xt.when(row == 8):
+            a = a + b
+    x = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "<<": lambda: a << b, "abs": lambda: xt.abs(a),
+         "masked": lambda: xt.where(b < 100, a + b, b), "condition": lambda: xt.where(a + b < 0, a, b),
+         "sum": lambda: xt.tile_reduce("add", a, 1) + xt.zeros((8, 16), C.dtype), "to": lambda: a.to(C.dtype),
+         "unused": lambda: (a + b, b)[1], "masked off": lambda: a + b}.get(how, lambda: a)()
+    if how == "masked off":
+        at = xt.iota((8, 16), 0, xt.index) * 16 + xt.iota((8, 16), 1, xt.index)
+        xt.store_scatter(x, xt.init_tile(C, at), b < 100)
+        return
+    xt.store_tile(x, xt.init_tile(C, (row, 0), (8, 16)))
+
+
+def of(dtype: Any, value: Any, at: Any = (), other: Any = 0) -> Any:
+    """All one value, but for one element."""
+    array = np.full((16, 16), value, dtype)
+    if at:
+        array[at] = other
+    return array
+
+
+CLEAN: list[tuple[str, Any, Any, Any]] = [
+    ("+", of("i1", 100), of("i1", 27), "i1"), ("+", of("u1", 200), of("u1", 100), "u1"),
+    ("*", of("u4", 2**31), of("u4", 3), "u4"), ("-", of("i4", -2**31), of("i4", 0), "i4"),
+    ("<<", of("i2", -1), of("i2", 15), "i2"), ("sum", of("i1", -8), of("i1", 0), "i1"),
+    ("masked", of("i1", 100), of("i1", 100), "i1"), ("masked off", of("i1", 100), of("i1", 100), "i1"),
+    ("unused", of("i1", 100), of("i1", 100), "i1"), ("branch", of("i1", 27, slice(8), 127), of("i1", 100), "i1"),
+    ("loop", of("i1", 100), of("i1", 9), "i1"), ("to", of("i4", 300), of("i4", 0), "u1"),
+    ("to", of("f4", 127.9), of("f4", 0), "i1"), ("to", of("f4", 2.0**31 - 128), of("f4", 0), "i4"),
+]
+LOST: list[tuple[str, Any, Any, Any, str]] = [
+    ("+", of("i1", 1, (9, 4), 100), of("i1", 100), "i1", "(1, 0, 0) makes 100 + 100 = 200 here, which i8 does "
+     "not hold, and stores what follows from it to C[9, 4]"),
+    ("-", of("i4", -2**31), of("i4", 0, (3, 3), 1), "i4", "makes -2147483648 - 1 = -2147483649 here, which i32"),
+    ("*", of("i8", 2**40), of("i8", 1, (1, 2), 2**23), "i8", "makes 1099511627776 * 8388608 = 9223372036854775808"),
+    ("<<", of("i2", 1), of("i2", 3, (0, 5), 15), "i2", "makes 1 << 15 = 32768 here, which i16 does not hold"),
+    ("<<", of("i2", 1), of("i2", 3, (0, 5), -1), "i2", "makes 1 << (-1) here"),
+    ("abs", of("i1", -128), of("i1", 0), "i1", "makes 128 of -128 here"),
+    ("sum", of("i1", 8), of("i1", 0), "i1", "makes a sum here, which i8 does not hold"),
+    ("masked", of("i1", 100), of("i1", 99), "i1", "makes 100 + 99 = 199 here"),
+    ("masked off", of("i1", 100), of("i1", 100, (2, 0), 99), "i1", "makes 100 + 99 = 199 here"),
+    ("condition", of("i1", 100), of("i1", 100), "i1", "makes 100 + 100 = 200 here"),
+    ("branch", of("i1", 101), of("i1", 27), "i1", "work-group (1, 0, 0) makes 101 + 27 = 128 here"),
+    ("loop", of("i1", 101), of("i1", 9), "i1", "and stores what follows from it to C[0, 0] (in the loop, _k = 2)"),
+    ("to", of("i4", 127, (8, 8), 128), of("i4", 0), "i1", "(1, 0, 0) converts 128 here, which i8 does not hold"),
+    ("to", of("f4", 0, (15, 1), np.nan), of("f4", 0), "i1", "converts nan here, which i8 does not hold"),
+    ("to", of("f4", -1), of("f4", 0), "u1", "converts -1.0 here, which u8 does not hold"),
+    ("to", of("f4", 2.0**31), of("f4", 0), "i4", "converts 2147483648.0 here, which i32 does not hold"),
+]
+
+
+def test_integers_that_fit() -> None:
+    for how, a, b, dtype in CLEAN:
+        whole_numbers.on("numpy", check=True)[2](a, b, np.zeros((16, 16), dtype), 3, how=how)
+
+
+def test_integers_that_do_not_fit() -> None:
+    for how, a, b, dtype, says in LOST:
+        c = np.zeros((16, 16), dtype)
+        assert says in finding(whole_numbers, 2, a, b, c, 3, how=how), how
+        whole_numbers.on("numpy", check={"races", "numbers"})[2](a, b, c, 3, how=how)
+
+
+@xt.kernel
+def far(A, C, n, *, wide=True):
+    x = xt.load_tile(xt.init_tile(A, (n * 65536 if wide else 0, 0), (8, 16)))
+    at = xt.iota((8, 16), 1, xt.i32) * n.to(xt.i32)
+    y = xt.load_gather(xt.init_tile(A, at.to(xt.index)), at == 0)
+    xt.store_tile(x + y, xt.init_tile(C, (0, 0), (8, 16)))
+
+
+def test_indices_of_32_bits() -> None:
+    a, c = whole(8, 16), np.zeros((8, 16), np.float32)
+    far.on("numpy", check=True)[1](a, c, 2**14)
+    assert "makes 32768 * 65536 = 2147483648 here, which index does not hold, and goes on with it" in \
+        finding(far, 1, a, c, 2**15)
+    assert "makes 4 * 1073741824 = 4294967296 here, which i32 does not hold, and uses what follows from it to find " \
+        "elements of A" in finding(far, 1, a, c, 2**30, wide=False)

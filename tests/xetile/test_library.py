@@ -11,9 +11,11 @@ import pytest
 from conftest import require_dpnp, require_ocloc
 
 import xetile as xt
+from xetile.library import int4
 from xetile.library.attention import attention_of_heads, blocks_for
+from xetile.library.grouped import FIELDS, Access, grouped_product, table_of
 from xetile.library.kernels import product
-from xetile.library.tiling import BLOCK_IO, choose
+from xetile.library.tiling import BLOCK_IO, choose, choose_for_all
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(7)
@@ -124,36 +126,103 @@ def test_everything_at_once() -> None:
 
 
 def test_parts_of_k_are_added_up() -> None:
-    tiling = choose(4, 30, 8192, 1, xt.f32, xt.TARGETS["pvc"])
-    assert tiling.parts > 1
-    a, b, bias = whole(2, 4, 8192), whole(2, 8192, 30), whole(30)
-    for result in both(xt.matmul, a, b, bias=bias, activation="relu"):
+    assert choose(4, 30, 4096, 2, xt.f32, xt.TARGETS["pvc"], sharing=True).parts > 1
+    a, b, bias = whole(2, 4, 4096), whole(2, 4096, 30), whole(30)
+    for result in both(xt.matmul, a, b, bias=bias, activation="relu", target="pvc"):
         np.testing.assert_array_equal(result, np.maximum(a @ b + bias, 0))
 
 
-def test_groups_of_different_sizes() -> None:
-    sizes = [(33, 40, 70), (1, 7, 200), (130, 64, 5), (0, 4, 4), *[(9, 9, 9)] * 6]
-    a, b = [whole(m, k, dtype=np.float16) for m, k, _ in sizes], [whole(k, n, dtype=np.float16) for _, k, n in sizes]
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "i8"])
+def test_groups_of_different_sizes(kind: str) -> None:
+    sizes = [(33, 40, 70), (1, 7, 200), (130, 64, 5), (0, 4, 4), (3, 0, 5), *[(9, 9, 9)] * 9]
+    dtype, wide = getattr(xt, kind).numpy, np.int32 if kind == "i8" else np.float32
+    a, b = [whole(m, k, dtype=dtype) for m, k, _ in sizes], [whole(k, n, dtype=dtype) for _, k, n in sizes]
+    out = [np.full((m + 1, n + 2), 7, wide) for m, _, n in sizes]
+    xt.grouped_matmul(a, b, out=[frame[:-1, :-2] for frame in out])
+    device = xt.grouped_matmul([on_device(x) for x in a], [on_device(x) for x in b], out_dtype=wide)
+    for x, y, frame, second in zip(a, b, out, device, strict=True):
+        expected = x.astype(wide) @ y.astype(wide)
+        np.testing.assert_array_equal(frame[:-1, :-2], expected)
+        assert (frame[-1] == 7).all()
+        assert (frame[:, -2:] == 7).all()
+        np.testing.assert_array_equal(require_dpnp().asnumpy(second), expected)
+
+
+@pytest.mark.parametrize("target", ["pvc", "dg2", None])
+@pytest.mark.parametrize("way", ["columns", "mixed", "aligned"])
+def test_groups_of_views(target: str | None, way: str) -> None:
+    sizes = [(8, 64, 64), (20, 96, 128), (1, 128, 64)] if way == "aligned" else [(8, 17, 9), (20, 30, 40), (1, 40, 7)]
+    a, b = [whole(m, k) for m, k, _ in sizes], [whole(n, k).T for _, k, n in sizes]
+    if way != "columns":
+        b[1] = np.ascontiguousarray(b[1])
+    if way == "aligned":
+        b = [np.ascontiguousarray(y) for y in b]
     dpnp = require_dpnp()
-    host = xt.grouped_matmul(a, b, out_dtype=xt.f32)
-    device = xt.grouped_matmul([dpnp.asarray(x) for x in a], [dpnp.asarray(x) for x in b], out_dtype=xt.f32)
-    for x, y, first, second in zip(a, b, host, device, strict=True):
-        expected = x.astype(np.float32) @ y.astype(np.float32)
-        np.testing.assert_array_equal(first, expected)
-        np.testing.assert_array_equal(dpnp.asnumpy(second), expected)
+    there = [dpnp.asarray(y.T).T if y.flags.f_contiguous else dpnp.asarray(y) for y in b]
+    device = xt.grouped_matmul([dpnp.asarray(x) for x in a], there, target=target)
+    for x, y, host, other in zip(a, b, xt.grouped_matmul(a, b, target=target), device, strict=True):
+        np.testing.assert_array_equal(host, x @ y)
+        np.testing.assert_array_equal(dpnp.asnumpy(other), x @ y)
 
 
-@pytest.mark.parametrize("zeros", [None, 8, "all"])
-def test_weights_of_four_bits(zeros: Any) -> None:
-    rows, depth, columns, group = 19, 256, 75, 64
-    a, weights = normal(rows, depth, dtype=np.float16), RANDOM.integers(0, 16, (depth, columns)).astype(np.uint8)
-    scales, bias = RANDOM.random((depth // group, columns)).astype(np.float16), normal(columns)
+def test_groups_take_one_launch() -> None:
+    assert xt.grouped_matmul([], []) == []
+    sizes = [(m, 33, n) for m in (1, 20, 200) for n in (5, 300)]
+    tiling = choose_for_all([(m, n, k) for m, k, n in sizes], xt.f16, xt.TARGETS["pvc"])
+    groups = [tiling.groups(m, n) for m, _, n in sizes]
+    table = table_of([(m, n, k) for m, k, n in sizes], groups, [[(0, 1, 1)] * len(sizes)] * 3)
+    tiles = sum(map(math.prod, groups))
+    assert len(table) == tiles + FIELDS * len(sizes)
+    assert np.bincount(table[:tiles]).tolist() == [math.prod(group) for group in groups]
+
+
+def four_bits(depth: int, columns: int, group: int, zeros: Any) -> tuple[Array, Array, Any, Array, Array]:
+    """Weights, scales, zero points, what they stand for, and what the sums of products are made of in magnitude.
+
+    A weight w is multiplied as 16 + w, and 16 + z times the sum of a row is taken off.
+    """
+    weights = RANDOM.integers(0, 16, (depth, columns)).astype(np.uint8)
+    scales = RANDOM.random((depth // group, columns)).astype(np.float16)
     points = RANDOM.integers(0, 16, scales.shape).astype(np.float16) if zeros == "all" else zeros
-    zero = np.broadcast_to(np.float64(0) if points is None else points, scales.shape)
-    full = (weights - np.repeat(zero, group, 0)) * np.repeat(scales.astype(np.float64), group, 0)
-    for result in both(xt.int4_matmul, a, xt.pack_int4(weights), scales, points, bias=bias, out_dtype=np.float32):
-        magnitude = np.abs(a.astype(np.float64)) @ np.abs(full) + np.abs(bias)
-        assert (np.abs(result - (a.astype(np.float64) @ full + bias)) <= (depth + 8) * 2.0**-24 * magnitude).all()
+    zero = np.repeat(np.broadcast_to(np.float64(0) if points is None else points, scales.shape), group, 0)
+    spread = np.repeat(scales.astype(np.float64), group, 0)
+    return weights, scales, points, (weights - zero) * spread, (32 + weights + zero) * spread
+
+
+@pytest.mark.parametrize(("dtype", "depth", "group", "zeros"), [
+    ("f16", 256, 64, None), ("bf16", 288, 96, 8), ("f16", 384, 128, "all"), ("bf16", 96, 32, "all")])
+def test_weights_of_four_bits(dtype: str, depth: int, group: int, zeros: Any) -> None:
+    a, bias = normal(7, depth, dtype=getattr(xt, dtype).numpy), normal(75)
+    weights, scales, points, full, magnitude = four_bits(depth, 75, group, zeros)
+    wide = a.astype(np.float64)
+    bound = (depth + 8) * 2.0**-24 * (np.abs(wide) @ magnitude + np.abs(bias))
+    results = both(xt.int4_matmul, a, xt.pack_int4(weights), scales, points, bias=bias, out_dtype=np.float32)
+    if target := {"f16": "pvc", "bf16": "dg2"}[dtype] if zeros == "all" else None:
+        operands = [on_device(x) for x in (a, xt.pack_int4(weights), scales, points, bias)]
+        got = xt.int4_matmul(*operands[:4], bias=operands[4], out_dtype=np.float32, target=target)
+        results.append(require_dpnp().asnumpy(got))
+    for result in results:
+        assert (np.abs(result - (wide @ full + bias)) <= bound).all()
+    device = require_dpnp().asnumpy(xt.pack_int4(on_device(weights)))
+    np.testing.assert_array_equal(device, xt.pack_int4(weights))
+
+
+@pytest.mark.parametrize(("target", "dtype", "group"), [
+    ("pvc", xt.f16, 128), ("bmg", xt.bf16, 128), ("pvc", xt.bf16, 32)])
+def test_weights_of_four_bits_are_masked_where_they_lie(target: str, dtype: Any, group: int) -> None:
+    require_ocloc()
+    floats, words = xt.Spec((None, None), dtype), xt.Spec((None, None), xt.u32)
+    tiling = int4.tilings(group, xt.TARGETS[target])[1]
+    report = int4.int4_product.lower(floats, words, floats, floats, floats, floats, target=target, BM=tiling.rows,
+                                     BN=tiling.columns, sg=tiling.layout, group=group, offset=True, biased=False,
+                                     activation=None).report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+    words_held = int4.WORDS * 64 // 16
+    rows = tiling.rows // tiling.layout[0]
+    scaled = 2 * (int4.STEP // group) * rows * 64 // 16  # two multiply-adds an element of the result
+    assert report.loop["dpas"] == (int4.STEP // 16) * rows // 8 * (4 + 1)  # the last for the sums of A's rows
+    assert report.loop["vector"] <= 8 * words_held + scaled + 200
+    assert report.loop["vector"] >= 8 * words_held
 
 
 def test_integers_with_scales_of_rows_and_columns() -> None:
@@ -220,9 +289,17 @@ BAD = [
     (lambda: xt.matmul(whole(3, 4), whole(4, 5), bias=whole(4)), "does not broadcast"),
     (lambda: xt.matmul(whole(3, 4), whole(4, 5), out=np.zeros((3, 6), np.float32)), "the result (3, 5)"),
     (lambda: xt.grouped_matmul([whole(3, 4)], []), "1 and 0 matrices"),
+    (lambda: xt.grouped_matmul([whole(3, 4), whole(3, 4, dtype=np.float16)], [whole(4, 5)] * 2), "of f16 and f32"),
+    (lambda: xt.grouped_matmul([whole(3, 4)], [whole(4, 5)], out=[np.broadcast_to(np.float32(0), (3, 5))]),
+     "out[0] is read-only"),
+    (lambda: xt.grouped_matmul([whole(3, 4)], [whole(2, 4, 5)]), "pass matrices"),
     (lambda: xt.pack_int4(np.full((32, 2), 16)), "4 bits hold 0 to 15"),
-    (lambda: xt.pack_int4(np.zeros((30, 2), np.uint8)), "K a multiple of 32"),
-    (lambda: xt.int4_matmul(whole(3, 64), np.zeros((32, 4), np.uint8), whole(1, 4)), "a of f16 or bf16"),
+    (lambda: xt.pack_int4(np.zeros(32, np.uint8)), "pass (K, N)"),
+    (lambda: xt.int4_matmul(whole(3, 64), np.zeros((16, 4), np.uint32), whole(1, 4)), "a of f16 or bf16"),
+    (lambda: xt.int4_matmul(whole(3, 64, dtype=np.float16), np.zeros((32, 4), np.uint8), whole(1, 4)),
+     "weights of u32 from xt.pack_int4"),
+    (lambda: xt.int4_matmul(whole(3, 64, dtype=np.float16), np.zeros((8, 4), np.uint32), whole(1, 4)),
+     "weights of (16, 4)"),
     (lambda: xt.scaled_matmul(whole(3, 4), whole(4, 5)), "pass i8 or u8"),
     (lambda: xt.attention(whole(2, 3, 4), whole(2, 3, 5), whole(2, 3, 4)), "must be equal"),
 ]
@@ -235,6 +312,18 @@ def test_mistakes(number: int) -> None:
         call()
     assert text in str(caught.value)
     assert "test_library.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_the_table_costs_the_hot_loop_nothing(target: str) -> None:
+    require_ocloc()
+    spec, options = xt.Spec((None, None), xt.bf16), {**BLOCK_IO[0].constants, "as_type": xt.bf16, "ahead": 3}
+    plain = product.lower(spec, spec, spec, spec, 1.0, 0.0, target=target, **options).report()
+    access = (Access(xt.bf16, "rows", True),) * 3
+    report = grouped_product.lower(xt.Spec((None,), xt.i64), target=target, access=access, **options).report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+    assert report.loop["dpas"] == plain.loop["dpas"]
+    assert report.density >= plain.density - 0.02
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])

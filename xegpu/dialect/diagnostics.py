@@ -52,11 +52,12 @@ class DiagnosticOp(IRDLOperation):
     def verify_(self) -> None:
         shapes = {value.type.get_shape() for value in self.values if isinstance(value.type, VectorType)}
         if len(shapes) > 1:
-            raise Invalid("XT0000", "the vectors have different shapes\ngive vectors of one shape, or print each by "
-                          "itself")
+            shown = " and ".join(sorted("x".join(map(str, shape)) for shape in shapes))
+            raise Invalid("XT1704", f"the vectors have different shapes: {shown}\ngive vectors of one shape, or print "
+                          "each by itself")
         if shapes and (len(self.values) < 3 or not all(isinstance(v.type, VectorType) for v in self.values[-2:])):
-            raise Invalid("XT0000", "the rows and the columns of the vectors' elements are missing\nput two vectors of "
-                          "xetile.iota behind the values")
+            raise Invalid("XT1705", "the rows and the columns of the vectors' elements are missing\nput two vectors of "
+                          "xetile.iota behind the values", alone=True)
 
 
 @irdl_op_definition
@@ -71,14 +72,16 @@ class PrintOp(DiagnosticOp):
         try:
             count = sum(spec is not None for _, spec in fields(self.message.data))
         except ValueError as error:
-            raise Invalid("XT0000", f"{error}\nfor example \"x = {{}}\"") from None
+            raise Invalid("XT1706", f"{error}\nwrite one {{}} for each value, such as {{:.3f}}; a brace itself is "
+                          "{{ or }}", alone=True) from None
         if count != len(self.said):
-            raise Invalid("XT0000", f'"{self.message.data}" has {count} fields, and there are {len(self.said)} values\n'
-                          "write one {} for each value")
+            raise Invalid("XT1707", f'"{self.message.data}" has {_many(count, "field")}, and there '
+                          f"{'is' if len(self.said) == 1 else 'are'} {_many(len(self.said), 'value')}\n"
+                          "write one {} for each value", alone=True)
         try:
             printf_format(self)
         except ValueError as error:
-            raise Invalid("XT0000", f"{error}\nwrite {{}}, or convert the value with .to(...)") from None
+            raise Invalid("XT1708", f"{error}\nwrite {{}}, or convert the value with .to(...)") from None
 
 
 @irdl_op_definition
@@ -91,7 +94,15 @@ class AssertOp(DiagnosticOp):
     def verify_(self) -> None:
         super().verify_()
         if len(self.said) != 1 or _dtype(self.said[0]).is_float:
-            raise Invalid("XT0000", "an assertion has one condition, an integer\ncompare floats with something")
+            raise Invalid("XT1709", f"an assertion has one condition, an integer, and not {self._given()}\n"
+                          "compare the value with something, for example by arith.cmpf")
+
+    def _given(self) -> str:
+        return f"{len(self.said)} values" if len(self.said) != 1 else f"a value of {_dtype(self.said[0])}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def fields(text: str) -> Iterator[tuple[str, str | None]]:

@@ -71,9 +71,9 @@ def check_elements(dtype: DType) -> None:
 
 def check_kind(kind: str, dtype: DType) -> None:
     """Raise a verifier's error unless an element type has a kind of atomic update."""
-    message, hint = fault(kind, dtype)
-    if message:
-        raise Invalid("XT3303", f"{message}\n{hint}")
+    code, message, hint = fault(kind, dtype)
+    if code:
+        raise Invalid(code, f"{message}\n{hint}")
 
 
 def check_vector(name: str, value: SSAValue, shape: tuple[int, ...], element: Attribute) -> None:

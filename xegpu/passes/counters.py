@@ -7,18 +7,26 @@ becomes
       %a_1 = update_nd_offset %a, [%0, %k] ; load_nd %a_1 }
 
 One counter then serves all tiles of a product, where each would have taken a register and an addition a step.
+
+A loop that starts at %s moves a descriptor by %k - %s. From one that starts at %s along that axis itself, or at a
+distance from it, %s is taken away before the loop, and %k moves it:
+    %a = create_nd_tdesc %A, [%m, %s + 96] ; scf.for %k = %s ... { update_nd_offset %a, [%0, %k - %s] }
+becomes
+    %a = create_nd_tdesc %A, [%m, 96] ; scf.for %k = %s ... { update_nd_offset %a, [%0, %k] }
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xegpu.constants import number
-from xegpu.dialect.ops import UpdateNdOffsetOp
+from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.ops import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.rewriting import Rebuilder, rewrite
 
 Axes = tuple[bool, ...]
@@ -57,14 +65,44 @@ def _from_counter(build: Rebuilder, old: scf.ForOp, block: Block, counted: dict[
     """Make each counted descriptor at the head of the body, from what it is before the loop."""
     if not counted:
         return
+    zero = number(old.lb) == 0
+    shifted = {} if zero else {at: _without_start(build, old, at, axes) for at, axes in counted.items()}
     build.blocks.append(block)
-    start = build.one(old.lb)
-    way = block.args[0] if number(start) == 0 else build.emit(arith.SubiOp(block.args[0], start))
+    counter, start = block.args[0], build.one(old.lb)
+    since = counter if zero or None not in shifted.values() else build.emit(arith.SubiOp(counter, start))
     for position, axes in counted.items():
-        offsets = [way if moves else build.constant(0) for moves in axes]
-        moved = build.emit(UpdateNdOffsetOp(build.one(old.iter_args[position]), offsets))
+        new = shifted.get(position)
+        desc, way = (build.one(old.iter_args[position]), since) if new is None else (new, counter)
+        moved = build.emit(UpdateNdOffsetOp(desc, [way if moves else build.constant(0) for moves in axes]))
         build.set(old.body.block.args[position + 1], moved)
     build.blocks.pop()
+
+
+def _without_start(build: Rebuilder, loop: scf.ForOp, position: int, axes: Axes) -> SSAValue | None:
+    """A carried descriptor as it would be if the loop's counter had started at 0; None where that cannot be seen."""
+    maker = loop.iter_args[position].owner
+    if not isinstance(maker, CreateNdTdescOp) or sum(axes) != 1:
+        return None
+    axis = axes.index(True) - len(axes)
+    terms = _terms(maker.offsets[axis])
+    if terms.count(loop.lb) != 1:
+        return None
+    terms.remove(loop.lb)
+    offsets = [build.one(offset) for offset in maker.offsets]
+    offsets[axis] = reduce(lambda a, b: build.emit(arith.AddiOp(a, b)), map(build.one, terms)) if terms \
+        else build.constant(0)
+    kind = build.one(maker.result).type
+    assert isinstance(kind, TensorDescType)
+    new = CreateNdTdescOp(build.one(maker.source), offsets, [build.one(size) for size in maker.shape],
+                          [build.one(stride) for stride in maker.strides], kind)
+    new.attributes.update(maker.attributes)
+    return build.emit(new)
+
+
+def _terms(value: SSAValue) -> list[SSAValue]:
+    """The values that an index is the sum of."""
+    owner = value.owner
+    return [*_terms(owner.lhs), *_terms(owner.rhs)] if isinstance(owner, arith.AddiOp) else [value]
 
 
 def _axes(loop: scf.ForOp, position: int) -> Axes | None:

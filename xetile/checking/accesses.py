@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +13,8 @@ from codegen.interpreter import BATCH, Machine, Window
 from xegpu import memory
 from xegpu.memrefs import is_shared
 from xegpu.origins import array_of
+from xegpu.parties import made_at
+from xegpu.places import Location
 from xegpu.scattered_memory import Elements
 from xegpu.scattered_reference import active_elements
 from xetile.checking.findings import array_name, failed, instance, number
@@ -58,6 +60,8 @@ class Accesses(Judge):
     # --- tiles -------------------------------------------------------------------------------------------------------
 
     def _window(self, machine: Machine, operation: Any, window: Window, kind: str) -> None:
+        if isinstance(window.array, memory.Surfaces):
+            return  # memory at addresses, of which nothing is known
         tile, shared = tile_of(operation.tile), is_shared(array_of(operation.tile).type)
         if "bounds" in self.names or OOB in operation.attributes:
             self._bounds(machine, operation, window, tile, kind)
@@ -69,8 +73,10 @@ class Accesses(Judge):
         if shared and not self.in_step:
             return  # who waits for whom at named barriers is not followed
 
+        bare, epoch = replace(machine, values={}), self.epoch  # a region outlives its machine; its vectors must not
+
         def access() -> Access:
-            return self._tile_access(machine, operation, window, span, kind, shared=shared)
+            return self._tile_access(bare, operation, window, span, kind, epoch, shared=shared)
 
         owner = None if self.dealt and _is_held_by_several(tile) else \
             (machine.groups, machine.origin, tile.encoding.wg_map if self.dealt else None)
@@ -79,8 +85,8 @@ class Accesses(Judge):
         if not span.takes(region):
             self.judge(machine, operation, access())
 
-    def _tile_access(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str, *,
-                     shared: bool) -> Access:
+    def _tile_access(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str,
+                     epoch: int, *, shared: bool) -> Access:
         tile, running = tile_of(operation.tile), machine.active
         where, offsets = (window.row, window.column), (*window.lead, window.row, window.column)
 
@@ -92,7 +98,7 @@ class Accesses(Judge):
             memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
 
         still = _still(machine, offsets) if kind == READ else []
-        codes = self._codes(machine, still, tile)
+        codes = self._codes(machine, still, tile, epoch)
         several = bool(still) or (self.dealt and _is_held_by_several(tile))
         active = True if running is None else running[..., None, None]
         return Access(kind, span, shared, codes, several, self.form, look, put, active, lambda at: at,
@@ -108,9 +114,10 @@ class Accesses(Judge):
             at, shared = first(bad), is_shared(array_of(operation.tile).type)
             shape = array.shape[3:] if shared else array.shape
             element = f"{array_name(operation.tile)}{_element(window, at, shared=shared)}"
-            raise failed(machine, operation, "XT0000", f"{instance(machine, at)} {kind}s {element}, "
+            raise failed(machine, operation, "XT6001", f"{instance(machine, at)} {kind}s {element}, "
                          f"outside its {text(shape)} elements", "mend the offsets; or drop oob=\"error\" and the "
-                         "check \"bounds\": reads outside give the padding, and writes there are dropped", at)
+                         "check \"bounds\": reads outside give the padding, and writes there are dropped", at,
+                         others=[_tile(operation)])
 
     def _written(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str) -> None:
         """Whether what is read from shared local memory was written, and note what is."""
@@ -127,9 +134,10 @@ class Accesses(Judge):
         if missing.any() and (missing := missing if machine.active is None else
                               missing & machine.active[..., None, None]).any():
             at = first(missing)
-            raise failed(machine, operation, "XT0000", f"{instance(machine, at)} reads {array_name(operation.tile)}"
+            raise failed(machine, operation, "XT6004", f"{instance(machine, at)} reads {array_name(operation.tile)}"
                          f"{_element(window, at, shared=True)}, which nothing has written yet",
-                         "write it before, and wait at an xt.barrier where another subgroup does", at)
+                         "write it before, and wait at an xt.barrier where another subgroup does", at,
+                         others=[("the array is made here", made_at(array_of(operation.tile))), _tile(operation)])
 
     # --- single elements ---------------------------------------------------------------------------------------------
 
@@ -142,7 +150,7 @@ class Accesses(Judge):
         tile = tile_of(operation.tile)
         rank = len(tile.blocked_shape())
         mask = active_elements(machine, np.asarray(mask, bool), rank)
-        codes = self._codes(machine, [], tile)
+        codes = self._codes(machine, [], tile, self.epoch)
         if rank == 4:
             codes = codes.max(axis=(-1, -2), keepdims=True)[..., None, None]
         offsets = np.asarray(elements.offsets, np.int64)
@@ -179,7 +187,7 @@ class Accesses(Judge):
         span = self.shadows.find(array, shared=shared)
         return None if span is None or kind not in span.numbers else span
 
-    def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters) -> Array:
+    def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters, epoch: int) -> Array:
         """The number of each instance, ``[batch axes, rows, columns]``.
 
         Along ``still`` axes all instances reach the same elements, and have one number together.
@@ -191,7 +199,7 @@ class Accesses(Judge):
             subgroup: Array | None = np.where(owners < 0, self.form.many - 1, owners)
         else:
             subgroup = None if any(axis > 2 for axis in still) else _behind(np.asarray(machine.subgroup))
-        codes = self.form.of(group, self.epoch, subgroup)
+        codes = self.form.of(group, epoch, subgroup)
         return np.broadcast_to(codes, (*_without(machine.instances, still), *tile.shape))
 
 
@@ -251,3 +259,8 @@ def _element(window: Window, at: tuple[int, ...], *, shared: bool) -> str:
     lead = [number(index, at) for index in (window.lead[3:] if shared else window.lead)]  # without the work-group
     row, column = number(window.row, at) + at[-2], number(window.column, at) + at[-1]
     return f"[{', '.join(map(str, (*lead, row, column)))}]"
+
+
+def _tile(operation: Any) -> tuple[str, Location | None]:
+    """The tile that an operation is on, as a party to a finding: its offsets stand where it was made."""
+    return "the tile gets its offsets here", made_at(operation.tile)

@@ -19,11 +19,12 @@ from codegen.meanings import BINARY, UNARY
 from xegpu.barriers import in_step
 from xegpu.dialect.conversions import CONVERSIONS
 from xegpu.dialect.synchronisation import NbarrierWaitOp
-from xegpu.errors import CheckError, DeviceError
-from xegpu.origins import arrays_of
+from xegpu.errors import CheckError, DeviceError, Note
+from xegpu.origins import arrays_of, written_at
 from xegpu.targets import Target
 from xetile.arguments import Argument
 from xetile.checking.accesses import Accesses
+from xetile.checking.integers import Integers
 from xetile.checking.numbers import Numbers, Product
 from xetile.checking.shadows import READ, UPDATE, WRITE, Codes
 from xetile.dialect.ops import LoadTileOp, StoreTileOp, TileMmaOp
@@ -63,6 +64,7 @@ class CheckedExecutor(NumPyExecutor):
             DeviceError: the kernel was parsed from a stage behind ``xetile``.
         """
         function = _recorded(lowered)
+        lowered.dump({stage_of(lowered.module): lowered.module})
         if "overlap" in self._names:
             _check_overlap(lowered, arguments)
         subgroups = subgroups_of(function)
@@ -75,6 +77,8 @@ class CheckedExecutor(NumPyExecutor):
         meanings = {**MEANINGS, **watching(accesses)}
         if "numbers" in self._names:
             meanings |= watching_numbers(Numbers(), meanings)
+        if "integers" in self._names:
+            meanings |= watching_integers(Integers(), meanings, {type(operation) for operation in function.walk()})
         apart.run(function, values, grid, subgroups, meanings, None)
 
 
@@ -83,7 +87,7 @@ def _recorded(lowered: Lowered) -> func.FuncOp:
     if stage == "xetile":
         return lowered.function
     if stage != FIRST:
-        raise DeviceError("XT0000", f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
+        raise DeviceError("XT6007", f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
                           "start from the kernel, or from its stage xetile")
     return only_function(lowered.modules["xetile"])
 
@@ -107,9 +111,11 @@ def _check_overlap(lowered: Lowered, arguments: Sequence[Argument]) -> None:
         for other in arrays:
             if other is not written and np.may_share_memory(written.source, other.source) and \
                     np.shares_memory(written.source, other.source):
-                raise CheckError("XT0000", f"{lowered.name} writes {written.name}, which overlaps {other.name}",
+                stored = written_at(lowered.function, position)
+                raise CheckError("XT6006", f"{lowered.name} writes {written.name}, which overlaps {other.name}",
                                  f"pass a copy, such as {other.name}.copy(); or make both one argument of the kernel, "
-                                 "which then knows what it writes", lowered.location)
+                                 "which then knows what it writes",
+                                 notes=[Note(f"{written.name} is written here", stored)] if stored else [])
 
 
 def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
@@ -137,6 +143,15 @@ def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation],
     return {**{kind: _then(numbers, plain[kind]) for kind in _CALCULATE},
             **{kind: _first(look, plain[kind]) for kind, look in stores.items()},
             TileMmaOp: TakesDelayed(partial(_multiplied, numbers, plain[TileMmaOp]))}
+
+
+def watching_integers(integers: Integers, plain: Meanings,
+                      used: set[type[Operation]]) -> dict[type[Operation], Meaning]:
+    """The meanings of the operations of a kernel, with what follows integers that did not fit."""
+    before: dict[type[Operation], Before] = {
+        StoreTileOp: integers.store, **dict.fromkeys((StoreScatterOp, LoadGatherOp, AtomicRMWTileOp), integers.single)}
+    return {kind: _first(before[kind], plain[kind]) if kind in before else integers.watching(plain[kind])
+            for kind in used & plain.keys()}
 
 
 def _then(numbers: Numbers, meaning: Meaning) -> Meaning:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
-from codegen.interpreter import BATCH, Machine
+from codegen.interpreter import BATCH, Machine, Window
+from xegpu import memory
 from xegpu.control_flow import place
 from xegpu.errors import ArgumentError, CheckError
 from xegpu.memrefs import is_shared
 from xegpu.origins import array_of
+from xegpu.parties import elsewhere
+from xegpu.places import Location
+from xetile.dialect.ops import tile_of
+
+Array = np.ndarray[Any, Any]
 
 NAMES = {
     "bounds": "loads and stores outside an array",
     "races": "instances that write one element, read what another one writes, or do either where another one updates",
     "shared": "shared local memory that is read before it is written, or without a barrier between",
     "numbers": "infinities and NaNs that an operation makes of numbers that were none, and that reach memory",
+    "integers": "signed integers that wrap around, and conversions that lose, where what follows reaches memory",
     "overlap": "an array that is written and overlaps another argument",
 }
 """The checks, with what each finds. ``check=True`` is all of them but ``bounds``, which then minds ``oob="error"``."""
@@ -40,7 +47,7 @@ def chosen(check: Any) -> frozenset[str]:
         found = frozenset([check])
     unknown = sorted(map(str, found - set(NAMES)))
     if unknown:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT1053",
                             f"there is no check {unknown[0]!r}", f"use check=True, or a set of {', '.join(NAMES)}")
     return found
 
@@ -49,7 +56,8 @@ Loops = Sequence[tuple[str, Any]]
 
 
 def failed(machine: Machine, operation: Operation, code: str, message: str, hint: str,
-           at: tuple[int, ...] | None = None, around: Loops | None = None) -> CheckError:
+           at: tuple[int, ...] | None = None, around: Loops | None = None,
+           others: Iterable[tuple[str, Location | None]] = ()) -> CheckError:
     """The error for a finding.
 
     Args:
@@ -60,11 +68,12 @@ def failed(machine: Machine, operation: Operation, code: str, message: str, hint
         hint: what would work.
         at: where the instance stands on the batch axes, for the loops' iterations; None for none in particular.
         around: the loops around the operation, with their variables as they were; None for as they are.
+        others: what else takes part in it, each with the author's line.
     """
     said = [f"{name} = {number(value, at)}" for name, value in
             (loops(machine, operation) if around is None else around)]
     where = f" (in the loop, {', '.join(said)})" if said else ""
-    return CheckError(code, message + where, hint, place(operation))
+    return CheckError(code, message + where, hint, place(operation), elsewhere(place(operation), others))
 
 
 def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:
@@ -86,6 +95,26 @@ def number(value: Any, at: tuple[int, ...] | None) -> int:
         return int(array)
     index = tuple(min(i, size - 1) for i, size in zip((at or (0,) * BATCH)[:BATCH], array.shape[:BATCH], strict=True))
     return int(array[index].reshape(-1)[0])
+
+
+def ran(machine: Machine) -> Any:
+    """What tells the instances that run from those of another run of the interpreter."""
+    return machine.groups, machine.origin
+
+
+def by_instance(machine: Machine, bad: Array) -> Array:
+    """For each instance that runs whether any element is."""
+    found: Array = np.asarray(bad.any(axis=tuple(range(BATCH, bad.ndim))) if bad.ndim > BATCH else bad)
+    found = found if found.ndim == BATCH else found.reshape((1,) * BATCH)
+    whole: Array = np.broadcast_to(found, np.broadcast_shapes(found.shape, machine.instances))
+    return whole if machine.active is None else np.asarray(whole & machine.active)
+
+
+def reached(machine: Machine, operation: Any, window: Window) -> Array:
+    """Which elements of a tile an operation reaches: those inside the array, of instances that take part."""
+    inside = memory.is_inside(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
+                              window.lead)
+    return inside if machine.active is None else inside & machine.active[..., None, None]
 
 
 def instance(machine: Machine, at: tuple[int, ...]) -> str:

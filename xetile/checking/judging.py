@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
-from codegen.interpreter import Machine
+from codegen.interpreter import BATCH, Machine
 from xegpu.errors import CheckError
 from xetile.checking.findings import failed, instance, number
 from xetile.checking.shadows import AGAINST, READ, UPDATE, WRITE, Codes, Shadows, Span
@@ -127,22 +128,44 @@ class Judge:
 
     def _race(self, machine: Machine, operation: Operation, access: Access, at: tuple[int, ...], other: int,
               past: str) -> CheckError:
-        place = access.place(at)
+        place = self._another(machine, access, access.place(at), other)
         who, same_group = self._other(machine, other, place)
         atomically = " atomically"
         does = f"{_VERBS[access.kind]} {access.name(at)}{atomically if access.kind == UPDATE else ''}"
         done = f"{_PARTICIPLES[past]}{atomically if past == UPDATE else ''}"
         order = "since the last barrier" if same_group else "in the same launch"
-        return failed(machine, operation, "XT0000", f"{instance(machine, place)} {does}, which {who} {done} {order}",
+        return failed(machine, operation, "XT6003" if same_group else "XT6002",
+                      f"{instance(machine, place)} {does}, which {who} {done} {order}",
                       _hint(access.kind, past, same_group=same_group), place)
+
+    def _another(self, machine: Machine, access: Access, place: tuple[int, ...], other: int) -> tuple[int, ...]:
+        """Where several instances have one number together, one of them that is not the one that was there before."""
+        if not access.several or access.codes.ndim < BATCH:
+            return place
+        choices = [(0, 1) if size == 1 < count else (i,)
+                   for i, size, count in zip(place, access.codes.shape, machine.instances, strict=False)]
+        group, subgroup = self.form.fields(other)
+        for start in product(*choices):
+            mine = self._group(machine, start)
+            if mine != self._indices(group) or number(machine.subgroup, start) != subgroup:
+                return (*start, *place[BATCH:])
+        return place
+
+    def _group(self, machine: Machine, place: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(number(machine.along(axis, *machine.groups[axis]), place) for axis in range(3))
+
+    def _indices(self, group: int | None) -> tuple[int, ...]:
+        """A work-group's place in the grid; none for several."""
+        return () if group is None else (group % self.grid[0], group // self.grid[0] % self.grid[1],
+                                         group // (self.grid[0] * self.grid[1]))
 
     def _other(self, machine: Machine, other: int, place: tuple[int, ...]) -> tuple[str, bool]:
         """Who was there before, and whether it is of the same work-group."""
         group, subgroup = self.form.fields(other)
         if group is None:
             return "other work-groups have", False
-        there = group % self.grid[0], group // self.grid[0] % self.grid[1], group // (self.grid[0] * self.grid[1])
-        if there != tuple(number(machine.along(axis, *machine.groups[axis]), place) for axis in range(3)):
+        there = self._indices(group)
+        if there != self._group(machine, place):
             return f"work-group ({', '.join(map(str, there))}) has", False
         return "another subgroup has" if subgroup is None or self.dealt else f"subgroup {subgroup} has", True
 

@@ -14,10 +14,10 @@ import numpy as np
 from xdsl.ir import Operation
 
 from codegen.interpreter import BATCH, Delayed, Machine, Window, now
-from xegpu import memory
+from xegpu.control_flow import place as place_of
 from xegpu.errors import CheckError
 from xegpu.scattered_reference import active_elements
-from xetile.checking.findings import array_name, failed, instance, loops, number
+from xetile.checking.findings import array_name, by_instance, failed, instance, loops, number, ran, reached
 from xetile.dialect.ops import tile_of
 from xetile.reference import unpack
 
@@ -99,20 +99,17 @@ class Numbers:
 
     def born(self, machine: Machine, operation: Operation, nans: Array, others: Array) -> None:
         """Note what an operation made."""
-        nan, infinite = (_by_instance(machine, each) for each in (nans, others))
+        nan, infinite = (by_instance(machine, each) for each in (nans, others))
         if len(self.births) < _MOST and (nan.any() or infinite.any()):
-            self.births.append(_Birth(operation, loops(machine, operation), _ran(machine), nan, infinite))
+            self.births.append(_Birth(operation, loops(machine, operation), ran(machine), nan, infinite))
 
     def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
         """Before a tile is stored."""
         value, window = operands
         if not self.births or value.dtype.kind != "f" or is_finite(value):
             return
-        tile = tile_of(operation.tile)
-        value = unpack(value) if tile.encoding.inner_blocks is not None else value
-        inside = memory.is_inside(window.array, window.row, window.column, tile.shape, BATCH, window.lead)
-        self._stored(machine, operation, value, inside if machine.active is None else
-                     inside & machine.active[..., None, None], window)
+        value = unpack(value) if tile_of(operation.tile).encoding.inner_blocks is not None else value
+        self._stored(machine, operation, value, reached(machine, operation, window), window)
 
     def scatter(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
         """Before single elements are stored."""
@@ -124,10 +121,10 @@ class Numbers:
     def _stored(self, machine: Machine, operation: Any, value: Array, written: Array, window: Window | None) -> None:
         for nan in (True, False):
             bad = (np.isnan(value) if nan else np.isinf(value)) & written
-            instances = _by_instance(machine, bad)
+            instances = by_instance(machine, bad)
             for birth in self.births:
                 made = birth.nan | birth.infinite if nan else birth.infinite
-                if birth.ran == _ran(machine) and (both := made & instances).any():
+                if birth.ran == ran(machine) and (both := made & instances).any():
                     raise self._finding(machine, operation, birth, both, bad, window)
 
     def _finding(self, machine: Machine, operation: Any, birth: _Birth, both: Array, bad: Array,
@@ -139,15 +136,12 @@ class Numbers:
         place = np.unravel_index(int(np.argmax(mine)), mine.shape)
         element = "" if window is None else \
             f"[{number(window.row, at) + int(place[-2])}, {number(window.column, at) + int(place[-1])}]"
-        return failed(machine, birth.operation, "XT0000",
+        return failed(machine, birth.operation, "XT6005",
                       f"{instance(machine, at)} makes {made} here, and stores what follows "
                       f"from it to {array_name(operation.tile)}{element}",
                       "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
-                      "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops)
-
-
-def _ran(machine: Machine) -> Any:
-    return machine.groups, machine.origin
+                      "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops,
+                      [("it is stored here", place_of(operation))])
 
 
 def is_finite(value: Any) -> bool:
@@ -165,11 +159,3 @@ def _known(bad: Array, result: Array) -> Array:
         pass
     whole = bad.any(axis=tuple(range(BATCH, bad.ndim)))
     return whole.reshape(*whole.shape, *[1] * (result.ndim - BATCH))
-
-
-def _by_instance(machine: Machine, bad: Array) -> Array:
-    """For each instance that runs whether any element is."""
-    found: Array = np.asarray(bad.any(axis=tuple(range(BATCH, bad.ndim))) if bad.ndim > BATCH else bad)
-    found = found if found.ndim == BATCH else found.reshape((1,) * BATCH)
-    whole: Array = np.broadcast_to(found, np.broadcast_shapes(found.shape, machine.instances))
-    return whole if machine.active is None else np.asarray(whole & machine.active)

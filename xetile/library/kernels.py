@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from xegpu import dtypes
@@ -40,6 +41,39 @@ def finished(x: Any, C: Any, c: Any, bias: Any, alpha: Any, beta: Any, at: tuple
     return x.to(C.dtype)
 
 
+Tiles = Callable[..., Any]
+"""Makes tiles on a matrix: of a row, a column, a shape and a map."""
+
+
+def tiles_of(array: Any, matrix: Any) -> Tiles:
+    """What makes tiles on one matrix of a batch, the ``matrix``-th."""
+    which = matrix_of(array, matrix)
+    return lambda row, column, shape, wg_map: init_tile(array, (*which, row, column), shape, wg_map=wg_map)
+
+
+def sum_along_k(A: Tiles, B: Tiles, m: Any, n: Any, start: Any, stop: Any, *, BM: int, BN: int, BK: int,
+                sg: tuple[int, int], as_type: DType, ahead: int) -> Any:
+    """The tile of A @ B at row m and column n, summed over K from ``start`` to ``stop``: where the time goes.
+
+    Prefetches run ``ahead`` steps ahead, each subgroup its share of both tiles.
+    """
+    a = A(m, start, (BM, BK), WgMap(sg, (BM // sg[0], BK)))
+    b = B(start, n, (BK, BN), WgMap(sg, (BK, BN // sg[1])))
+    x = zeros((BM, BN), dtypes.f32 if as_type.is_float else dtypes.i32, wg_map=WgMap(sg, (BM // sg[0], BN // sg[1])))
+    if ahead:
+        own_a, own_b = shares((BM, BK), sg[0] * sg[1], BK), shares((BK, BN), sg[0] * sg[1], BK)
+        pa, pb = A(m, start + ahead * BK, (BM, BK), own_a), B(start + ahead * BK, n, (BK, BN), own_b)
+    for _ in device_range(start, stop, BK):
+        if ahead:
+            prefetch_tile(pa)
+            prefetch_tile(pb)
+        x = multiply(converted(load_tile(a), as_type), converted(load_tile(b), as_type), x)
+        a, b = update_tile_offset(a, 0, BK), update_tile_offset(b, BK, 0)
+        if ahead:
+            pa, pb = update_tile_offset(pa, 0, BK), update_tile_offset(pb, BK, 0)
+    return x
+
+
 @kernel
 def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int, BN: int, BK: int, sg: tuple[int, int],
             as_type: DType, ahead: int = 0, parts: int = 1, scaled: bool = False, added: bool = False,
@@ -57,21 +91,8 @@ def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int
     else:
         batch, first = group_id(2), 0
     map_c = WgMap(sg, (BM // sg[0], BN // sg[1]))
-    a = init_tile(A, (*matrix_of(A, batch), m, first), (BM, BK), wg_map=WgMap(sg, (BM // sg[0], BK)))
-    b = init_tile(B, (*matrix_of(B, batch), first, n), (BK, BN), wg_map=WgMap(sg, (BK, BN // sg[1])))
-    x = zeros((BM, BN), dtypes.f32 if as_type.is_float else dtypes.i32, wg_map=map_c)
-    if ahead:
-        own_a, own_b = shares((BM, BK), sg[0] * sg[1], BK), shares((BK, BN), sg[0] * sg[1], BK)
-        pa = init_tile(A, (*matrix_of(A, batch), m, first + ahead * BK), (BM, BK), wg_map=own_a)
-        pb = init_tile(B, (*matrix_of(B, batch), first + ahead * BK, n), (BK, BN), wg_map=own_b)
-    for _ in device_range(0, steps * BK, BK):
-        if ahead:
-            prefetch_tile(pa)
-            prefetch_tile(pb)
-        x = multiply(converted(load_tile(a), as_type), converted(load_tile(b), as_type), x)
-        a, b = update_tile_offset(a, 0, BK), update_tile_offset(b, BK, 0)
-        if ahead:
-            pa, pb = update_tile_offset(pa, 0, BK), update_tile_offset(pb, BK, 0)
+    x = sum_along_k(tiles_of(A, batch), tiles_of(B, batch), m, n, first, first + steps * BK, BM=BM, BN=BN, BK=BK, sg=sg,
+                    as_type=as_type, ahead=ahead)
     if parts > 1:
         at: tuple[Any, ...] = (part, *matrix_of_part(C, batch), m, n)
         store_tile(x, init_tile(C, at, (BM, BN), wg_map=map_c))

@@ -25,6 +25,7 @@ from xetile.library.operands import (
     folded,
     result_type,
 )
+from xetile.library.streamk import streamed_product, sum_of_shares
 from xetile.library.tiling import Tiling, choose
 
 
@@ -96,7 +97,7 @@ class Epilogue:
 def _two_dimensions(a: Operand, b: Operand) -> tuple[Operand, Operand]:
     for operand in (a, b):
         if not operand.shape:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT7001",
                              f"{operand.name} has no dimensions, and a product needs one or more of each operand",
                              f"to scale by a number, write {operand.name} * ...")
     return a.as_row() if len(a.shape) == 1 else a, b.as_column() if len(b.shape) == 1 else b
@@ -123,13 +124,13 @@ def _result(out: Any, a: Operand, b: Operand, dtype: DType, shape: tuple[int, ..
     final = _final_shape(a, b, shape)
     if out is None:
         if epilogue.beta:
-            raise ArgumentError("XT0000", f"beta = {epilogue.beta} scales what out held, and there is no out",
+            raise ArgumentError("XT7005", f"beta = {epilogue.beta} scales what out held, and there is no out",
                                 "pass out=..., or leave beta at 0")
         return empty_like_input(a, final, dtype)
     given = Operand.of("out", out)
     check_places(given, a)
     if given.shape != final:
-        raise ShapeError("XT0000", f"out is {given.shape}, and the result {final}", f"pass an array of {final}")
+        raise ShapeError("XT7003", f"out is {given.shape}, and the result {final}", f"pass an array of {final}")
     return given
 
 
@@ -156,7 +157,7 @@ def _bias(bias: Any, a: Operand, shape: tuple[int, ...]) -> Operand | None:
     except ValueError:
         fits = False
     if not fits:
-        raise ShapeError("XT0000", f"a bias of {given.shape} does not broadcast to the result, {shape}",
+        raise ShapeError("XT7006", f"a bias of {given.shape} does not broadcast to the result, {shape}",
                          f"pass one row of {shape[-1]}, one column of {shape[-2]}x1, or all {shape}")
     return wide
 
@@ -181,24 +182,50 @@ def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: 
 
 def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: Epilogue,
             target: str | Target | None) -> None:
-    placed = product.on(None if c.library is np else c.array.sycl_queue, target=target)
+    placed = product.on(_place(c), target=target)
     device = placed.target or find_target("pvc" if target is None else target)
     (rows, columns), depth, batch = c.shape[-2:], a.shape[-1], math.prod(c.shape[:-2])
     engine = engine_type(a.dtype, b.dtype)
-    tiling = choose(rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device)
+    sharing = c.library is not np or target is not None  # NumPy runs work-groups side by side: they share nothing
+    tiling = choose(rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device, sharing=sharing)
     spread = None if bias is None else (bias.shape[-2] == 1, bias.shape[-1] == 1)
     ending = {**epilogue.constants, "spread": spread}
     last = (c if bias is None else bias).argument, epilogue.alpha, epilogue.beta
     grid = (*tiling.groups(rows, columns), batch)
-    if tiling.parts == 1:
-        placed[grid](a.argument, b.argument, c.argument, *last, **tiling.constants, as_type=engine,
-                     ahead=tiling.ahead, **ending)
+    constants = {**tiling.constants, "as_type": engine, "ahead": tiling.ahead}
+    sums = dtypes.f32 if engine.is_float else dtypes.i32
+    if tiling.shared:
+        _stream(a, b, c, tiling, grid, sums, last, constants, ending, target)
         return
-    work = empty_like_input(c, (tiling.parts, *c.shape), dtypes.f32 if engine.is_float else dtypes.i32)
+    if tiling.parts == 1:
+        placed[grid](a.argument, b.argument, c.argument, *last, **constants, **ending)
+        return
+    work = empty_like_input(c, (tiling.parts, *c.shape), sums)
     placed[(*grid[:2], batch * tiling.parts)](a.argument, b.argument, work.argument, work.argument, 1.0, 0.0,
-                                             **tiling.constants, as_type=engine, ahead=tiling.ahead,
-                                             parts=tiling.parts)
-    ends = sum_of_parts.on(None if c.library is np else c.array.sycl_queue, target=target)
+                                             **constants, parts=tiling.parts)
     small = Tiling(32, 64, (4, 2), 1)
+    ends = sum_of_parts.on(_place(c), target=target)
     ends[(*small.groups(rows, columns), batch)](work.argument, c.argument, *last, BM=small.rows, BN=small.columns,
                                                sg=small.layout, parts=tiling.parts, **ending)
+
+
+def _stream(a: Operand, b: Operand, c: Operand, tiling: Tiling, grid: tuple[int, ...], sums: DType,
+            last: tuple[Any, ...], constants: dict[str, Any], ending: dict[str, Any],
+            target: str | Target | None) -> None:
+    """Stream-K: a launch for all tiles, the shared ones into a work array, and one that adds these up."""
+    shared, sharers = tiling.shared, tiling.sharers
+    work = empty_like_input(c, (2 * sharers, tiling.rows, tiling.columns), sums)
+    streams = streamed_product.on(_place(c), target=target)
+    streams[sharers + math.prod(grid) - shared,](a.argument, b.argument, c.argument, work.argument, *last, shared,
+                                                sharers, **constants, **ending)
+    steps = -(-a.shape[-1] // tiling.depth)
+    rows, columns = min(tiling.rows, 32), min(tiling.columns, 64)
+    blocks = tiling.rows // rows * (tiling.columns // columns)
+    ends = sum_of_shares.on(_place(c), target=target)
+    ends[blocks, shared](work.argument, c.argument, *last, shared, sharers, steps, BM=tiling.rows, BN=tiling.columns,
+                         rows=rows, columns=columns, sg=(rows // 8, columns // 32), **ending)
+
+
+def _place(operand: Operand) -> Any:
+    """Where kernels on an operand run: its queue, or NumPy."""
+    return None if operand.library is np else operand.array.sycl_queue

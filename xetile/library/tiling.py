@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xegpu.dtypes import DType
@@ -16,6 +16,20 @@ _SUBGROUPS_A_CORE = 32
 _LEAST_STEPS_A_PART = 8
 _MOST_PARTS = 32
 
+_STEP_BYTES = 64
+"""Bytes of a row of A in a K step."""
+_CLOCKS = {"pvc": 1 / 64}
+"""Clocks of a core's matrix engines for one element of a tile and one step; half that rate elsewhere."""
+_OTHER_CLOCKS, _VECTOR_CLOCKS = 1 / 32, 1 / 8
+_SECOND_LAUNCH = 8192
+"""Clocks for the launch that adds up what several work-groups have of a tile: some microseconds."""
+_DOUBT = 1.03
+"""What sharing must gain: less than this is within the model's errors."""
+_LONELY = 4
+"""A work-group alone on a core that could hold many is faster than in their company by no more than this."""
+_L2_BYTES = 32
+"""Bytes a clock that a core moves to or from L2, where these sums lie."""
+
 
 @dataclass(frozen=True)
 class Tiling:
@@ -27,7 +41,9 @@ class Tiling:
         rate: the share of the matrix engine's peak that full tiles reach, for choosing only.
         depth: K step.
         ahead: K steps that prefetches run ahead, 0 for none.
-        parts: work-groups that share one tile of C, each with its part of K.
+        parts: work-groups that share one tile of C, each with its part of K (split-K).
+        shared: tiles, the first ones, whose steps along K are shared evenly (stream-K).
+        sharers: the work-groups that share them.
     """
 
     rows: int
@@ -37,6 +53,13 @@ class Tiling:
     depth: int = 32
     ahead: int = 0
     parts: int = 1
+    shared: int = 0
+    sharers: int = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether work-groups share tiles."""
+        return self.parts > 1 or self.shared > 0
 
     @property
     def constants(self) -> dict[str, object]:
@@ -71,7 +94,7 @@ PROCESSOR = (
 
 
 def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
-           among: Sequence[Tiling] = ()) -> Tiling:
+           among: Sequence[Tiling] = (), *, sharing: bool = False) -> Tiling:
     """The tiling with the least predicted time.
 
     Args:
@@ -80,31 +103,108 @@ def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target
         dtype: the element type that the matrix engine reads.
         target: the device that code is made for.
         among: other tilings than those of :func:`xetile.matmul`.
+        sharing: whether work-groups may share tiles.
     """
+    found = plans(rows, columns, depth, batch, dtype, target, among, sharing=sharing)
+    best = min(found, key=lambda plan: plan.clocks * (_DOUBT if plan.tiling.is_shared else 1)).tiling
+    return _prefetching(best, depth, target)
+
+
+def choose_for_all(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target) -> Tiling:
+    """The tiling with which products of different sizes, M, N and K each, take the least predicted time together."""
+    found = []
+    for case, steps in _cases(sizes, dtype, target):
+        at_once = case.cores * case.resident
+        counts = [math.prod(case.tiling.groups(m, n)) for m, n, _ in sizes]
+        work = sum(count * each for count, each in zip(counts, steps, strict=True))
+        found.append(case.plan(case.tiling, sum(counts), max(-(-work // at_once), *steps), 0))
+    best = min(found, key=lambda plan: plan.clocks).tiling
+    return _prefetching(best, sum(depth for *_, depth in sizes) // len(sizes), target)
+
+
+def _prefetching(tiling: Tiling, depth: int, target: Target) -> Tiling:
+    prefetches = target.block_io and depth > 4 * tiling.depth and tiling.rows * tiling.columns >= 128 * 128
+    return replace(tiling, ahead=3) if prefetches else tiling
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A way to make a product.
+
+    Attributes:
+        tiling: the tiles, and how they are shared.
+        groups: work-groups.
+        clocks: predicted, of a core.
+    """
+
+    tiling: Tiling
+    groups: int
+    clocks: float
+
+
+def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
+          among: Sequence[Tiling] = (), *, sharing: bool = True) -> list[Plan]:
+    """What :func:`choose` chooses among: each tiling with whole tiles, with parts of K (split-K), and with stream-K.
+
+    A wave of whole tiles takes as long as a full one, however few they are; shared ones cost a second launch, which
+    adds up sums that go through L2.
+    """
+    found = []
+    for case, _ in _cases([(rows, columns, depth)], dtype, target, among, batch):
+        found += [case.whole(), *(case.shared() if sharing and not target.loads_operands else ())]
+    return found
+
+
+def _cases(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target, among: Sequence[Tiling] = (),
+           batch: int = 1) -> Iterator[tuple[_Case, list[int]]]:
+    """For each kind of tile the first product in such tiles, and the steps along K of all of them."""
     table = among or (PROCESSOR if target.loads_operands else BLOCK_IO if target.block_io else NO_BLOCK_IO)
-    best = min(table, key=lambda tiling: _time(tiling, rows, columns, batch, target))
-    if target.loads_operands:
-        return best
-    step = max(512 // dtype.bits, 16)  # 64 bytes of a row of A
-    best = replace(best, depth=step, parts=_parts(best, rows, columns, depth // step, batch, target))
-    prefetches = target.block_io and depth > 4 * step and best.rows * best.columns >= 128 * 128
-    return replace(best, ahead=3) if prefetches else best
+    step = max(_STEP_BYTES * 8 // dtype.bits, 16)
+    steps = [max(-(-depth // step), 1) for *_, depth in sizes]
+    clocks = _VECTOR_CLOCKS if target.form(dtype, dtype).engine == "vector" else _CLOCKS.get(target.name, _OTHER_CLOCKS)
+    for tiling in table:
+        tiles = math.prod(tiling.groups(*sizes[0][:2])) * batch
+        yield _Case(tiling if target.loads_operands else replace(tiling, depth=step), CORES.get(target.name, 16), tiles,
+                    steps[0], clocks), steps
 
 
-def _at_once(tiling: Tiling, target: Target) -> int:
-    return CORES.get(target.name, 16) * max(_SUBGROUPS_A_CORE // math.prod(tiling.layout), 1)
+@dataclass(frozen=True)
+class _Case:
+    """A product in tiles of one kind: how many there are, their steps along K, and what a step of an element costs."""
 
+    tiling: Tiling
+    cores: int
+    tiles: int
+    steps: int
+    clocks: float
 
-def _time(tiling: Tiling, rows: int, columns: int, batch: int, target: Target) -> float:
-    """Waves of work-groups, times what one costs: elements of its tile over the rate at which it makes them."""
-    groups = math.prod(tiling.groups(rows, columns)) * batch
-    resident = max(_SUBGROUPS_A_CORE // math.prod(tiling.layout), 1)
-    waves = max(groups / _at_once(tiling, target), 1.0)
-    return math.ceil(waves) * resident * tiling.rows * tiling.columns / tiling.rate
+    @property
+    def resident(self) -> int:
+        """Work-groups that a core holds."""
+        return max(_SUBGROUPS_A_CORE // math.prod(self.tiling.layout), 1)
 
+    def plan(self, tiling: Tiling, groups: int, steps: int, sums: int) -> Plan:
+        """The plan in which ``groups`` work-groups take as long as ``steps`` one after another, and leave ``sums``."""
+        elements = tiling.rows * tiling.columns
+        busy = max(min(-(-groups // self.cores), self.resident), self.resident / _LONELY)
+        computing = busy * elements / tiling.rate * self.clocks * steps
+        adding = _SECOND_LAUNCH + sums * elements * 4 * 2 / (self.cores * _L2_BYTES) if sums else 0
+        return Plan(tiling, groups, computing + adding)
 
-def _parts(tiling: Tiling, rows: int, columns: int, steps: int, batch: int, target: Target) -> int:
-    """Parts of K that keep the device busy where there are too few tiles, each of eight steps at least."""
-    groups = math.prod(tiling.groups(rows, columns)) * batch
-    free = _at_once(tiling, target) // max(groups, 1)
-    return max(min(free, steps // _LEAST_STEPS_A_PART, _MOST_PARTS), 1)
+    def whole(self) -> Plan:
+        """A work-group makes a tile."""
+        waves = -(-self.tiles // (self.cores * self.resident))
+        return self.plan(self.tiling, self.tiles, max(waves, 1) * self.steps, 0)
+
+    def shared(self) -> Iterator[Plan]:
+        """Several work-groups make a tile, if there are enough steps: as many for each tile, or as many steps each."""
+        at_once = self.cores * self.resident
+        parts = min(at_once // max(self.tiles, 1), self.steps // _LEAST_STEPS_A_PART, _MOST_PARTS)
+        if parts > 1:
+            tiling, groups = replace(self.tiling, parts=parts), self.tiles * parts
+            yield self.plan(tiling, groups, -(-self.steps // parts), groups)
+        full, shared = divmod(self.tiles, at_once)
+        sharers = min(at_once, shared * self.steps // _LEAST_STEPS_A_PART)
+        if sharers > shared:
+            tiling, steps = replace(self.tiling, shared=shared, sharers=sharers), -(-shared * self.steps // sharers)
+            yield self.plan(tiling, full * at_once + sharers, full * self.steps + steps, sharers + shared)
