@@ -196,6 +196,10 @@ def _padding(padding: Any, dtype: DType) -> Attribute | None:
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise ElementTypeError("XT0000", f"padding is {_what(padding)}",
                                "give a Python number, known when the kernel is compiled", current().location())
+    if dtype.kind == "s" and number != 0:
+        raise ElementTypeError("XT0000", f"{dtype} is padded with zeros, not with {number}",
+                               "widen what is loaded, and choose by position: xt.where(inside, v.to(xt.f16), padding)",
+                               current().location())
     held = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
     if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
         raise ElementTypeError("XT0000",
