@@ -19,7 +19,7 @@ from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type
 from xegpu.dialect.conversions import CONVERSIONS
 from xegpu.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
-from xegpu.errors import XeError
+from xegpu.errors import BUG, XeError
 
 _SYMBOLS: dict[type[Operation], str] = {
     arith.AddfOp: "+", arith.SubfOp: "-", arith.MulfOp: "*", arith.DivfOp: "/",
@@ -101,7 +101,7 @@ def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, 
         return of_mlir(type_), 1, [[f"({value})" for value in values]]
     fragments: list[Fragment] = values
     if any(fragment.per_lane != 1 for fragment in fragments):
-        raise XeError("XT0000", f"{operation.name} on packed words is not supported")
+        raise XeError("XT9401", f"{operation.name} on packed words is not supported", BUG)
     groups = [list(names) for names in zip(*(fragment.names for fragment in fragments), strict=True)]
     return fragments[0].dtype, fragments[0].width, groups
 
@@ -242,7 +242,7 @@ def _bitcast(emitter: Emitter, operation: Any) -> None:
     result = operation.result.type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
     if i1 in (source, target):
-        raise XeError("XT0000", "i1 has no bits to reinterpret")
+        raise XeError("XT9401", "i1 has no bits to reinterpret", BUG)
     finish(emitter, operation, [f"as_{vector_type(target.opencl, width)}({group[0]})" for group in groups])
 
 

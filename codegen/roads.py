@@ -79,7 +79,7 @@ def road_for(queue: Queue) -> str:
         return ""
     found = next((road for road, is_here in _available().items() if is_here), None)
     if found is None:
-        raise ToolError("XT0000", "a Level Zero queue takes SPIR-V, and there is no compiler that makes it",
+        raise ToolError("XT5106", "a Level Zero queue takes SPIR-V, and there is no compiler that makes it",
                         'pip install "xetile[device]" brings the SYCL compiler; or install Intel\'s ocloc and set '
                         "XETILE_OCLOC to it")
     return found
@@ -87,7 +87,7 @@ def road_for(queue: Queue) -> str:
 
 def _known(road: str, said: str) -> str:
     if road not in _NAMES:
-        raise ToolError("XT0000", f"{said} {road!r}, which is no road to SPIR-V", 'choose "sycl" or "ocloc"')
+        raise ToolError("XT5107", f"{said} {road!r}, which is no road to SPIR-V", 'choose "sycl" or "ocloc"')
     return road
 
 

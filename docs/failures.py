@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import os
 import re
 import shlex
@@ -29,8 +30,10 @@ def raises(text: str, _argument: str, folder: Path) -> str:
     """A program, as a file ``kernel.py`` of its own, with NumPy, ml_dtypes and xetile imported."""
     file = folder / "kernel.py"
     file.write_text(text + "\n", encoding="utf-8")
+    linecache.checkcache(str(file))  # a page may have several programs
     namespace = {"xt": xt, "np": np, "ml_dtypes": ml_dtypes, "__name__": "kernel"}
-    return _message(lambda: exec(compile(text, str(file), "exec"), namespace))
+    with inside(folder):
+        return _message(lambda: exec(compile(text, str(file), "exec"), namespace))
 
 
 def reads(text: str, target: str, _folder: Path) -> str:
@@ -46,14 +49,14 @@ def command(text: str, _argument: str, folder: Path) -> str:
     """A line for the command line, in the folder of the page's files."""
     words = shlex.split(text)
     assert words[0] == "xetile", text
-    with _inside(folder), contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
+    with inside(folder), contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
         assert main(words[1:]) == 1, f"{text}: it does not fail"
     return said.getvalue().rstrip("\n")
 
 
 def by_hand(_text: str, code: str, folder: Path) -> str:
     """What docs/provoked.py does for a code."""
-    with _inside(folder):
+    with inside(folder):
         return _message(provoked.BY_CODE[code])
 
 
@@ -67,6 +70,8 @@ def plain(message: str, folder: Path) -> str:
     message = re.sub(r"(the devices here are ).*", r"\1opencl:cpu:0 (...)", message)
     message = re.sub(r"(xetile-refused-)\w+", r"\1...", message)
     message = re.sub(r"/[\w/.-]*/(?=xetile-refused)", "/tmp/", message)
+    message = re.sub(r"\n  called from .*(failures|provoked)\.py:.*", "", message)
+    message = re.sub(r"\n  \S*provoked\.py:\d+.*\n.*\n *\^+", "", message)
     for name in _devices():
         message = message.replace(name, "THE DEVICE")
     return message
@@ -86,7 +91,8 @@ def _message(act: Callable[[], object]) -> str:
 
 
 @contextlib.contextmanager
-def _inside(folder: Path) -> Iterator[None]:
+def inside(folder: Path) -> Iterator[None]:
+    """The current folder is another one."""
     before = Path.cwd()
     os.chdir(folder)
     try:

@@ -74,9 +74,9 @@ class _Branch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> bool:
         self._state = "closed"
-        if self._skip is not None and self._skip.swallows(kind):
+        if self._skip is not None:
             self._ran()
-            return True
+            return self._skip.swallows(kind)  # last: behind it nothing may be called, see there
         if kind is not None:
             self._tracer.broken = self._tracer.broken or self._left("an exception")
         elif not self.statement.is_left_at_its_end(sys._getframe(1)):
@@ -285,10 +285,10 @@ def _condition(condition: Any, location: Location) -> SSAValue:
         raise TraceError("XT1324", f"the condition of xt.when is {condition!r}, known when the kernel is recorded",
                          "branch on it with a plain `if`", location)
     if isinstance(condition, Scalar):
-        raise ElementTypeError("XT1325", f"the condition of xt.when is a {condition.describe()}",
+        raise ElementTypeError("XT1325", f"the condition of xt.when is a {condition.describe()}, and no truth value",
                                "compare it, as in xt.when(x != 0)", location, notes(location, it=condition))
     if isinstance(condition, Vector):
-        raise ElementTypeError("XT1326", f"the condition of xt.when is a {condition.describe()}",
+        raise ElementTypeError("XT1326", f"the condition of xt.when is a {condition.describe()}, of many truth values",
                                "a condition is one for a whole subgroup; choose element by element with "
                                "xt.where(condition, a, b)", location, notes(location, it=condition))
     what = condition.describe() if isinstance(condition, Value) else f"{type(condition).__name__} {condition!r:.40}"

@@ -8,6 +8,7 @@ the next one.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -215,11 +216,14 @@ class _Turn:
         self.waits_at: Location | None = None
         self.error: BaseException | None = None
         self.over, self._given_up = False, False
+        self._trace = None if threading.gettrace() else sys.gettrace()  # a debugger that knows of this thread alone
         self._thread = threading.Thread(target=self._work, args=(body,), daemon=True)
         self._thread.start()
 
     def _work(self, body: Callable[[Callable[[Location], None]], None]) -> None:
         self._go.acquire()
+        if self._trace is not None:
+            sys.settrace(self._trace)
         try:
             if not self._given_up:
                 body(self._wait)

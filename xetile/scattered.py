@@ -10,7 +10,7 @@ from xegpu.errors import ElementTypeError, ShapeError
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType
 from xetile.dialect.ops import text
 from xetile.dialect.scattered import InitScatteredTileOp, UpdateScatteredTileOp
-from xetile.parties import notes
+from xetile.parties import dealt, notes
 from xetile.tiles import Array, Tile
 from xetile.tracer import current
 from xetile.values import Scalar, Vector
@@ -34,7 +34,7 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
         raise ShapeError("XT1441", "a scattered tile has no order: each element has an offset of its own",
                          f"drop order={tuple(order)}", location)
     if wg_map is not None and wg_map != offsets.wg_map:
-        raise ShapeError("XT1442", f"the index vector is dealt out as {offsets.wg_map}, the tile as {wg_map}",
+        raise ShapeError("XT1442", f"the index vector is {dealt(offsets.wg_map)}, the tile {dealt(wg_map)}",
                          "drop wg_map=: a scattered tile has that of its index vector", location,
                          notes(location, **{"the index vector": offsets}))
     encoding = TileEncoding(wg_map=offsets.wg_map, scatter=True)
@@ -80,7 +80,7 @@ def check_alike(tile: Tile, vector: Vector, name: str) -> None:
     """Raise unless a vector is dealt out to the subgroups as a tile is."""
     location = current().location()
     if vector.wg_map != tile.wg_map:
-        raise ShapeError("XT1401", f"the {name} is dealt out as {vector.wg_map}, the tile as {tile.wg_map}",
+        raise ShapeError("XT1401", f"the {name} is {dealt(vector.wg_map)}, the tile {dealt(tile.wg_map)}",
                          f"give both the same wg_map, or bring the {name} over: xt.tile_conv_layout(v, {tile.wg_map})"
                          if vector.wg_map is not None and tile.wg_map is not None else "give both a wg_map, or neither",
                          location, notes(location, **{f"the {name}": vector, "the tile": tile}))

@@ -170,7 +170,7 @@ def _family_prelude(file: str, names: frozenset[str]) -> str:
         return ""
     lines = _FAMILIES[file][1]
     if unknown := sorted(names - lines.keys()):
-        raise TargetError("XT0000", f"no emulation of the builtin {unknown[0]}", _nearest(unknown[0], lines))
+        raise TargetError("XT9406", f"no emulation of the builtin {unknown[0]}", _nearest(unknown[0], lines))
     return "\n".join([_source(file).rstrip("\n"), *(lines[name] for name in sorted(names))]) + "\n\n"
 
 

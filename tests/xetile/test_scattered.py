@@ -559,7 +559,7 @@ def shared_updates(A, AT, M, C):
     (no_steps, "a vector of 8x32 i32 does not say where", ".to(xt.index)"),
     (other_shape, "the index vector is 8x32, and the shape given is", "drop the shape"),
     (an_order, "a scattered tile has no order", "drop order="),
-    (other_map, "the index vector is dealt out as None", "drop wg_map="),
+    (other_map, "the index vector is not dealt out", "drop wg_map="),
     (other_maps, "the mask is dealt out as", "the same wg_map"),
     (truths, "elements of i1 cannot be reached one by one", "u8"),
     (short_address, "a run-time index is no address", "i64 or a u64"),

@@ -307,7 +307,7 @@ MISTAKES: dict[str, tuple[Any, type[xt.XeError], str, str]] = {
     "no array": (lambda A, C, v: xt.vector.transfer_read(v, (0, 0), 4), xt.ElementTypeError,
                  "takes an array argument of the kernel, not a vector of 4x16 f32", "subview"),
     "padding of another type": (lambda A, C, v: xt.vector.transfer_read(A, (0, 0, 0), 4, padding=A.shape[0]),
-                                xt.ElementTypeError, "a run-time index stands where a f32 is needed", "convert it"),
+                                xt.ElementTypeError, "index stands where a number of type f32 is needed", "convert it"),
     "a write that repeats": (_write((0, 0, 0), permutation=(None, 2)), xt.ShapeError,
                              "a write does not broadcast", "drop that dimension"),
     "other elements": (lambda A, C, v: xt.vector.transfer_write(v.to(xt.i32), A, (0, 0, 0)), xt.ElementTypeError,

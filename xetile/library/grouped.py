@@ -94,7 +94,7 @@ def grouped_matmul(a: Sequence[Any], b: Sequence[Any], *, out: Sequence[Any] | N
     with AtTheCall():
         if len(a) != len(b) or (out is not None and len(out) != len(a)):
             counts = f"{len(a)} and {len(b)} matrices" + ("" if out is None else f" for {len(out)} results")
-            raise ShapeError("XT0000", f"a grouped product of {counts}", "pass as many in each list")
+            raise ShapeError("XT7030", f"a grouped product of {counts}", "pass as many in each list")
         problems = [_problem(i, *pair, None if out is None else out[i], out_dtype)
                     for i, pair in enumerate(zip(a, b, strict=True))]
         if problems:
@@ -115,7 +115,7 @@ Problem = tuple[Operand, Operand, Operand]
 def _problem(index: int, a: Any, b: Any, out: Any, out_dtype: Any) -> Problem:
     left, right = Operand.of(f"a[{index}]", a), Operand.of(f"b[{index}]", b)
     if len(left.shape) != 2 or len(right.shape) != 2:
-        raise ShapeError("XT0000", f"{left.name} is {left.shape} and {right.name} {right.shape}",
+        raise ShapeError("XT7008", f"{left.name} is {left.shape} and {right.name} {right.shape}",
                          "pass matrices; xt.matmul takes batches of one size")
     check_shapes(left, right)
     shape = left.shape[0], right.shape[1]
@@ -124,7 +124,7 @@ def _problem(index: int, a: Any, b: Any, out: Any, out_dtype: Any) -> Problem:
         return left, right, empty_like_input(left, shape, kind)
     result = Operand.of(f"out[{index}]", out)
     if result.shape != shape:
-        raise ShapeError("XT0000",
+        raise ShapeError("XT7003",
                          f"{result.name} is {result.shape}, and the result {shape}", f"pass an array of {shape}")
     return left, right, result
 
@@ -140,7 +140,7 @@ def _check_types(problems: Sequence[Problem]) -> None:
     for position, name in enumerate(("a", "b", "out")):
         kinds = {problem[position].dtype for problem in problems}
         if len(kinds) > 1:
-            raise ElementTypeError("XT0000", f"{name} holds matrices of {' and '.join(sorted(map(str, kinds)))}",
+            raise ElementTypeError("XT7031", f"{name} holds matrices of {' and '.join(sorted(map(str, kinds)))}",
                                    "convert them to one type, or multiply them in two calls")
 
 

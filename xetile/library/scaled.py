@@ -86,14 +86,14 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
         check_places(left, right)
         for operand in (left, right):
             if len(operand.shape) != 2:
-                raise ShapeError("XT0000",
+                raise ShapeError("XT7008",
                                  f"{operand.name} has {len(operand.shape)} dimensions", "pass matrices: (M, K), (K, N)")
         check_shapes(left, right)
         shape = left.shape[0], right.shape[1]
         kind = dtypes.f32 if out_dtype is None else dtypes.whole(dtypes.of(out_dtype))
         result = empty_like_input(left, shape, kind) if out is None else Operand.of("out", out)
         if result.shape != shape:
-            raise ShapeError("XT0000", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+            raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
         vectors = Vectors(vector_of("a_scale", a_scale, left, shape[0], column=True),
                           vector_of("b_scale", b_scale, left, shape[1]), vector_of("bias", bias, left, shape[1]))
         if 0 not in shape:
@@ -137,14 +137,14 @@ def bytes_of(name: str, value: Any, format_: str | None) -> Operand:
         ElementTypeError: it is neither, or there is no such format.
     """
     if format_ is not None and format_ not in FORMATS:
-        raise ElementTypeError("XT0000", f"there is no format {format_!r} of 8-bit floats",
-                               f"use one of {', '.join(FORMATS)}")
+        raise ElementTypeError("XT7050",
+                               f"there is no format {format_!r} of 8-bit floats", f"use one of {', '.join(FORMATS)}")
     operand = Operand.of(name, value)
     if format_ is not None and operand.dtype is dtypes.u8:
         return replace(operand, dtype=FORMATS[format_])
     if operand.dtype not in (*INTEGERS, *FORMATS.values()) or format_ not in (None, str(operand.dtype)):
-        raise ElementTypeError("XT0000",
-                               f"{name} is {operand.dtype}{' and shall hold ' + format_ if format_ else ''}",
+        raise ElementTypeError("XT7051", f"{name} is {operand.dtype}" + (
+                               f", and {format_} is kept in bytes" if format_ else ", and scales are for 8 bits"),
                                "pass i8 or u8, ml_dtypes.float8_e4m3fn or float8_e5m2, or u8 with formats=; "
                                "xt.matmul multiplies wider types")
     return operand
@@ -166,7 +166,8 @@ def vector_of(name: str, value: Any, like: Operand, size: int, *, column: bool =
     check_places(like, operand)
     count = int(np.prod(operand.shape))
     if count not in (1, size) or sum(n > 1 for n in operand.shape) > 1:
-        raise ShapeError("XT0000", f"{name} is {operand.shape}", f"pass {size} elements, or one")
+        raise ShapeError("XT7052", f"{name} is {operand.shape}, and there are {size} to scale or to add to",
+                         f"pass {size} elements, or one")
     flat = operand.array.reshape(-1)
     flat = like.library.broadcast_to(flat, (size,)) if count == 1 else flat
     return replace(operand, array=flat[:, None] if column else flat[None, :])
