@@ -86,7 +86,7 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
     if source is target:
         return value
     if target.kind == "s":
-        raise ElementTypeError("XT0000", f"{source} is not rounded to {target} in a kernel",
+        raise ElementTypeError("XT1215", f"{source} is not rounded to {target} in a kernel",
                                f"store f16 or f32, and convert outside: array.astype(ml_dtypes.{target.numpy})",
                                current().location())
     if source.kind == "s" and target is not dtypes.f16:  # f16 holds every 8-bit float

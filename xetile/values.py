@@ -341,7 +341,7 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
         return value.ssa
     value = plain(value)
     if dtype.kind == "s":
-        raise ElementTypeError("XT0000", f"{dtype} is loaded, stored, multiplied and widened, and the number {value} "
+        raise ElementTypeError("XT1214", f"{dtype} is loaded, stored, multiplied and widened, and the number {value} "
                                "stands where one of it is needed",
                                "calculate in f16, which holds 8-bit floats exactly: .to(xt.f16)", current().location())
     if dtype is dtypes.i1 and isinstance(value, int) and value in (0, 1):
