@@ -126,8 +126,8 @@ class Value:
 
     def __getitem__(self, key: Any) -> Any:
         return self._held("XT1306", "it cannot be indexed",
-                          "cover what you need with a tile: xt.load_tile(xt.init_tile(array, (row, column), "
-                          "(rows, columns)))")[key]
+                          "cover what you need with a tile, xt.load_tile(xt.init_tile(array, (row, column), (rows, "
+                          "columns))); a single number of an array is xt.load_scalar(array, (row, column))")[key]
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise TraceError("XT1307", f"the elements of a {self.describe()} cannot be set",

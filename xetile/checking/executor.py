@@ -64,6 +64,7 @@ class CheckedExecutor(NumPyExecutor):
             DeviceError: the kernel was parsed from a stage behind ``xetile``.
         """
         function = _recorded(lowered)
+        lowered.dump({stage_of(lowered.module): lowered.module})
         if "overlap" in self._names:
             _check_overlap(lowered, arguments)
         subgroups = subgroups_of(function)
