@@ -321,7 +321,7 @@ class BaseKernel:
 
     def _better_grid(self, counts: Sequence[Any]) -> str:
         if len(counts) > 3:
-            return f"make one number of two, as in {self.name}[a, b, c * d](...); xt.group_id(2) // d and % d are the two"
+            return f"make one number of two, as in {self.name}[a, b, c * d](...): they are xt.group_id(2) // d and % d"
         if any(isinstance(count, (float, np.floating)) for count in counts):
             return f"divide with //, as in {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)"
         return f"for example {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)"
