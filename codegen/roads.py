@@ -19,8 +19,10 @@ from codegen.emitter import FETCH
 from codegen.log import LOGGER
 from codegen.offline import OCLOC_DEVICES, compile_spirv, has_ocloc
 from codegen.prelude import prelude_for
+from codegen.processor import has_feature
 from codegen.sycl_compiler import compile_sycl, has_sycl_compiler
 from codegen.synchronisation import SIGNAL, WAIT
+from codegen.whole_products import DOT, DOT_BF16, WHOLE
 from xegpu.errors import ToolError
 
 VARIABLE = "XETILE_SPIRV"
@@ -139,7 +141,18 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 def opencl_for_cpu(text: str) -> str:
     """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
-    return _defined(_FETCH) + _defined(_FILL) + _portable(text)
+    return _defined(_FETCH) + _defined(_FILL) + _whole(text) + _portable(text)
+
+
+def _whole(text: str) -> str:
+    """What functions of whole vectors need, where a text has any."""
+    if WHOLE not in text:
+        return ""
+    has_dot = has_feature("avx512_bf16")
+    if DOT in text:
+        LOGGER.info("products of bf16 take %s", "the processor's vdpbf16ps" if has_dot else
+                    "float32: this processor has no avx512_bf16")
+    return _defined((WHOLE, "")) + (DOT_BF16 if DOT in text and has_dot else "")
 
 
 def _portable(text: str) -> str:

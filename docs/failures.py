@@ -71,7 +71,7 @@ def plain(message: str, folder: Path) -> str:
     message = re.sub(r"(xetile-refused-)\w+", r"\1...", message)
     message = re.sub(r"/[\w/.-]*/(?=xetile-refused)", "/tmp/", message)
     message = re.sub(r"\n  called from .*(failures|provoked)\.py:.*", "", message)
-    message = re.sub(r"\n  \S*provoked\.py:\d+.*\n.*\n *\^+", "", message)
+    message = re.sub(r"\n +\S*provoked\.py:\d+.*\n.*\n *\^+", "", message)
     for name in _devices():
         message = message.replace(name, "THE DEVICE")
     return message

@@ -303,3 +303,66 @@ def program_without_the_kernel() -> object:
 def text_without_a_kernel() -> object:
     lowered = copy.lower(ARRAY, ARRAY, target="pvc")
     return sycl.emit(mock.Mock(text="// nothing"), lowered.module)
+
+
+@xt.kernel
+def clear(C):
+    xt.store_tile(xt.zeros((8, 16), xt.f32), xt.init_tile(C, (0, 0), (8, 16)))
+
+
+MATRIX = xt.Spec((None, None), "f32")
+
+
+def edited(old: str, new: str) -> Path:
+    """A file with the subgroup stage of :func:`clear`, edited."""
+    path = Path("subgroup.mlir")
+    path.write_text(clear.lower(MATRIX).stages["subgroup"].replace(old, new), encoding="utf-8")
+    return path
+
+
+@contextlib.contextmanager
+def asked(**variables: str) -> Iterator[None]:
+    """Environment variables, set for a while."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@provokes("XT1612")
+def another_stage() -> None:
+    clear.override("xegpu", edited("", ""))
+
+
+@provokes("XT1613")
+def another_kernel() -> None:
+    clear.override("subgroup", edited("@clear", "@cleared"))
+
+
+@provokes("XT1614")
+def other_arguments() -> None:
+    clear.override("subgroup", edited("@clear(", "@clear(%n: index, "))
+
+
+@provokes("XT1620")
+def another_debugging() -> None:
+    clear.forget()
+    with asked(XETILE_DEBUG="trace"):
+        _ = clear.lower(MATRIX).opencl
+
+
+@provokes("XT1621")
+def dumps_into_a_file() -> None:
+    clear.forget()
+    Path("taken").write_text("a file stands where the folder should be", encoding="utf-8")
+    with asked(XETILE_DEBUG="dump", XETILE_DEBUG_DIR="taken"):
+        _ = clear.lower(MATRIX).opencl
+
+
+@provokes("XT4000")
+def another_gpu() -> None:
+    with mock.patch.object(executors, "device_target", return_value="dg2"):
+        clear.on("opencl:cpu", target="pvc")

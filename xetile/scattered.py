@@ -51,15 +51,15 @@ def _element(base: Array | Scalar, dtype: Any) -> DType:
         raise error.at(location) from None
     if isinstance(base, Scalar):
         if base.dtype not in (dtypes.i64, dtypes.u64):
-            raise ElementTypeError("XT1443", f"a {base.describe()} is no address",
+            raise ElementTypeError("XT1111", f"a {base.describe()} is no address",
                                    "an address is an i64 or a u64: give the kernel a pointer as such, or convert it "
                                    "with .to(xt.u64)", location, notes(location, it=base))
         if given is None:
-            raise ElementTypeError("XT1444", "an address does not say what lies there",
+            raise ElementTypeError("XT1112", "an address does not say what lies there",
                                    "give the element type, such as dtype=xt.f32", location)
         return given
     if given not in (None, base.dtype):
-        raise ElementTypeError("XT1445", f"{base.name} holds {base.dtype}, and dtype={given} is given",
+        raise ElementTypeError("XT1110", f"{base.name} holds {base.dtype}, and dtype={given} is given",
                                f"drop dtype=, or view the array: xt.view({base.name}, xt.{given})", location)
     return base.dtype
 

@@ -200,10 +200,10 @@ def test_a_promise_leaves_no_comparison_in_the_code(target: str) -> None:
 
 def test_a_broken_promise_is_seen_by_numpy() -> None:
     a = np.ones((5, 1, 16), np.float32)
-    with pytest.raises(xt.ShapeError, match="this read promises to stay inside its array, and does not") as error:
+    with pytest.raises(xt.ShapeError, match=r"this read reaches A\[5, 0, 0\], outside its 5x1x16") as error:
         promising.on("numpy")[1,](a, np.zeros((2, 9, 16), np.float32), first=2)
     assert "transfer_read(A, (first, 0, 0)" in str(error.value)
-    with pytest.raises(xt.ShapeError, match="this write promises"):
+    with pytest.raises(xt.ShapeError, match=r"this write reaches C.*promises to stay inside"):
         promising.on("numpy")[1,](a, np.zeros((2, 3, 16), np.float32), first=1)
     with pytest.raises(xt.ShapeError, match="lies outside an array"):
         promising.on("numpy:xegpu")[1,](a, np.zeros((2, 9, 16), np.float32), first=2)

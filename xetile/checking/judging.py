@@ -134,7 +134,8 @@ class Judge:
         does = f"{_VERBS[access.kind]} {access.name(at)}{atomically if access.kind == UPDATE else ''}"
         done = f"{_PARTICIPLES[past]}{atomically if past == UPDATE else ''}"
         order = "since the last barrier" if same_group else "in the same launch"
-        return failed(machine, operation, "XT0000", f"{instance(machine, place)} {does}, which {who} {done} {order}",
+        return failed(machine, operation, "XT6003" if same_group else "XT6002",
+                      f"{instance(machine, place)} {does}, which {who} {done} {order}",
                       _hint(access.kind, past, same_group=same_group), place)
 
     def _another(self, machine: Machine, access: Access, place: tuple[int, ...], other: int) -> tuple[int, ...]:
