@@ -32,7 +32,7 @@ def kinds_of(dtype: DType) -> tuple[str, ...]:
     """The kinds that an element type has; signed integers compare as unsigned ones, too."""
     if dtype is i1:
         return ("and", "or", "xor")
-    return {"f": FLOAT_KINDS, "i": INTEGER_KINDS, "u": _UNSIGNED_KINDS, "x": ()}[dtype.kind]
+    return {"f": FLOAT_KINDS, "i": INTEGER_KINDS, "u": _UNSIGNED_KINDS, "x": (), "s": ()}[dtype.kind]
 
 
 def kind_of(name: str, dtype: DType) -> str:

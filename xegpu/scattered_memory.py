@@ -15,7 +15,7 @@ import numpy as np
 from xegpu.atomics import Kind
 from xegpu.dtypes import DType
 from xegpu.errors import ShapeError
-from xegpu.memory import Surfaces
+from xegpu.memory import Surfaces, strided
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +29,7 @@ def flat(array: Array) -> tuple[Array, int]:
     first = -sum(distance for distance in reach if distance < 0)
     ascending = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in steps)]
     length = sum(map(abs, reach)) + 1
-    return np.lib.stride_tricks.as_strided(ascending, (length,), (array.itemsize,)), first
+    return strided(ascending, (length,), (array.itemsize,)), first
 
 
 def _bare(address: int, count: int, dtype: Any) -> Array:

@@ -340,6 +340,10 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
                                    f"convert it with .to(xt.{dtype})", location, notes(location, it=value))
         return value.ssa
     value = plain(value)
+    if dtype.kind == "s":
+        raise ElementTypeError("XT1214", f"{dtype} is loaded, stored, multiplied and widened, and the number {value} "
+                               "stands where one of it is needed",
+                               "calculate in f16, which holds 8-bit floats exactly: .to(xt.f16)", current().location())
     if dtype is dtypes.i1 and isinstance(value, int) and value in (0, 1):
         return current().constant(bool(value), dtype)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
