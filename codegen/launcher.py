@@ -146,6 +146,29 @@ def start(
     return event
 
 
+def keep(queue: Queue, held: Any) -> None:
+    """Keeps objects alive until everything that a queue was given so far has run: memory that kernels reach by address.
+
+    What kernels get as arguments is kept anyway.
+    """
+    order = None if queue.is_in_order else import_dpctl("dpctl.utils").SequentialOrderManager[queue]
+    _hold(queue.submit_barrier(order.submitted_events if order else []), held)
+
+
+def send(queue: Queue, source: Any, target: Any) -> None:
+    """Copies a NumPy array to device memory that nothing has used yet, without waiting for what the queue does.
+
+    Args:
+        queue: the queue of kernels that will read it.
+        source: contiguous.
+        target: dpctl's memory object, of the same size.
+    """
+    event = queue.memcpy_async(target, memoryview(source).cast("B"), source.nbytes)
+    if not queue.is_in_order:
+        import_dpctl("dpctl.utils").SequentialOrderManager[queue].add_event_pair(event, event)
+    _hold(event, (source, target))
+
+
 def _hold(event: Event, held: Any) -> None:
     """Keeps what a kernel works on until it has run; dpctl's own way to do so costs milliseconds on an in-order queue.
 

@@ -30,6 +30,7 @@ from xetile.arguments import Argument
 from xetile.launches import Launch
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import subgroups_of
+from xetile.pipeline import stage_of
 from xetile.reference import MEANINGS as XETILE_MEANINGS
 from xetile.supervector_reference import MEANINGS as SUPERVECTOR_MEANINGS
 
@@ -92,6 +93,7 @@ class NumPyExecutor(_InHostMemory):
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = lowered.function
+        lowered.dump({stage_of(lowered.module): lowered.module})
         apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))
 
@@ -101,6 +103,7 @@ class NumPyXeGPUExecutor(_InHostMemory):
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = only_function(lowered.modules["xegpu"])
+        lowered.dump(lowered.modules)
         apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))
 

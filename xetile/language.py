@@ -216,6 +216,10 @@ def _padding(padding: Any, dtype: DType) -> Attribute | None:
         raise ElementTypeError("XT1124", f"padding is {_what(padding)}, and stands in the compiled kernel",
                                "give a Python number, such as padding=0 or a keyword-only parameter; to choose by a "
                                "run-time value use xt.where", current().location())
+    if dtype.kind == "s" and number != 0:
+        raise ElementTypeError("XT1125", f"padding {number} does not fit {dtype}, which is padded with zeros",
+                               "widen what is loaded, and choose by position: xt.where(inside, v.to(xt.f16), padding)",
+                               current().location())
     held = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
     if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
         raise ElementTypeError("XT1125",

@@ -86,6 +86,16 @@ class Lowered:
         return made
 
     @cached_property
+    def _dumped(self) -> set[int]:
+        return set()
+
+    def dump(self, modules: dict[str, ModuleOp]) -> None:
+        """Write the stages that NumPy runs, once, if XETILE_DEBUG=dump asks for it; what is emitted is written then."""
+        if len(modules) not in self._dumped and dumps.is_on():
+            self._dumped.add(len(modules))
+            dumps.write(self.name, self.target, modules, None)
+
+    @cached_property
     def stages(self) -> dict[str, str]:
         """Every stage as MLIR text, in order."""
         return {name: printed(module) for name, module in self.modules.items()}

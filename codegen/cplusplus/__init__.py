@@ -75,7 +75,7 @@ def prototype(text: str, emulated: bool) -> str:
         text: the prototype.
         emulated: whether a prelude stands before the text.
     """
-    if "__spirv_Predicated" in text:
+    if "__spirv_Predicated" in text or "_matrix_mad_" in text:  # see declarations
         return ""
     if re.search(r"\b__(?:builtin_IB|internal_intel)_", text):  # known by its C name
         named = text.replace("private ", "XETILE_PRIVATE ")  # a generic pointer would be another function
