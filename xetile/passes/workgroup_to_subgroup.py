@@ -73,7 +73,7 @@ class WorkgroupToSubgroup:
             if first is None:
                 first = map_, operation
             if map_.subgroups != first[0].subgroups:
-                raise placed(ShapeError("XT0000",
+                raise placed(ShapeError("XT1070",
                     f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
                     f"all maps of a kernel share out one work-group: make the product of every sg_layout "
                     f"{first[0].subgroups}"), operation)
@@ -83,7 +83,7 @@ class WorkgroupToSubgroup:
         rows, columns = subgroups_of(function)
         most = self.target.subgroups[0]
         if rows * columns > most:
-            raise placed(TargetError("XT0000",
+            raise placed(TargetError("XT2502",
                 f"a work-group of {rows} x {columns} = {rows * columns} subgroups is more than the {most} that "
                 f"{self.target.name} has", f"make the product of sg_layout at most {most}"), cause)
 
@@ -169,7 +169,7 @@ def _load(build: Dealer, operation: ops.LoadTileOp) -> None:
 def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
     value, tiles = build.get(operation.value), build.get(operation.tile)
     if value.form != tiles.form:
-        build.fail("XT0000",
+        build.fail("XT1401",
                    f"the vector is dealt out as {value.form}, the tile as {tiles.form}", "give both the same wg_map")
     for part, tile in zip(value.values, tiles.values, strict=True):
         build.emit(hinted(ops.StoreTileOp(part, tile), operation))
@@ -232,7 +232,7 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     rows, columns = map_.rounds(form.shape)
     depth = len(a.values) // rows
     if len(b.values) != depth * columns:
-        build.fail("XT0000", f"{a.form.wg_map} cuts A's K into {depth} and {b.form.wg_map} cuts B's into "
+        build.fail("XT1413", f"{a.form.wg_map} cuts A's K into {depth} and {b.form.wg_map} cuts B's into "
                    f"{len(b.values) // columns}",
                    "make sg_data of A along its columns equal to sg_data of B along its rows")
     accumulators: list[SSAValue | None] = [None] * (rows * columns)
