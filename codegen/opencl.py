@@ -399,6 +399,13 @@ def _spread(emitter: Emitter, operation: xvector.BroadcastOp) -> None:
     emitter.assign(operation.vector, fragment, [expression] * len(fragment.names))
 
 
+def _bitcast(emitter: Emitter, operation: ops.BitcastOp) -> None:
+    source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
+    each = result.width * result.dtype.bits // source.dtype.bits
+    parts = [source.slice(start, each).names[0] for start in range(0, source.units, each)]
+    emitter.assign(operation.result, result, [f"as_{result.c_type}({part})" for part in parts])
+
+
 def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
     """The elements of a column next to each other: a lane's own registers, read as wider words."""
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
@@ -433,6 +440,7 @@ RULES: dict[type[Operation], Rule] = {
     ops.StoreNdOp: _store,
     ops.PrefetchNdOp: _prefetch,
     ops.PackOp: _pack,
+    ops.BitcastOp: _bitcast,
     xvector.BroadcastOp: _spread,
     xvector.ExtractOp: _extract,
     ExtractStridedSliceOp: _slice,

@@ -200,6 +200,20 @@ def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     return source.reshape(*source.shape[:-2], words, factor)
 
 
+def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
+    """Words as narrower elements: each row of ``[..., rows, columns]`` becomes rows, the lowest bits first."""
+    parts = np.ascontiguousarray(values.astype(wide.numpy)).astype(wide.numpy.newbyteorder("<"), copy=False)
+    split = parts[..., None].view(narrow.numpy)
+    rows = np.moveaxis(split, -1, -2)
+    *outer, count, factor, columns = rows.shape
+    return rows.reshape(*outer, count * factor, columns).astype(narrow.compute)
+
+
+def _bitcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    types = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
+    return bits_by_rows(operands[0], *types)
+
+
 def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     whole = layouts.gather(operands[0], operation.block_shape(), operation.source_map.data)
     return layouts.scatter(whole, operation.target_map.data, machine.lanes)
@@ -230,6 +244,7 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         ops.MadOp: _product,
         LoadMadOp: _load_mad,
         ops.PackOp: _pack,
+        ops.BitcastOp: _bitcast,
         ops.PadOp: _pad,
         ops.ConvertLayoutOp: _convert,
         **scattered_reference.MEANINGS,

@@ -113,6 +113,10 @@ class WgMap:
         rows, columns = (1 if axis in axes else data for axis, data in enumerate(self.sg_data))
         return WgMap(self.sg_layout, (rows, columns))
 
+    def split(self, factor: int) -> WgMap:
+        """The map of a vector of which each row became ``factor`` rows."""
+        return WgMap(self.sg_layout, (self.sg_data[0] * factor, self.sg_data[1]))
+
     def transposed(self) -> WgMap:
         """The map of the transposed vector: both dimensions of ``sg_layout`` and ``sg_data`` exchanged."""
         return WgMap(self.sg_layout[::-1], self.sg_data[::-1])

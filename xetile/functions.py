@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from xegpu import dtypes
 from xegpu.errors import ElementTypeError
+from xetile.dialect.vector_ops import TileBitcastOp
 from xetile.operands import matched
 from xetile.operators import binary
 from xetile.parties import notes
@@ -229,14 +230,19 @@ def _of_several(name: str, operation: type[Operation], *sides: Any) -> Any:
 
 
 def bitcast(v: Any, dtype: Any) -> Any:
-    """The bits of ``v`` read as another element type of the same size (``arith.bitcast``).
+    """The bits of ``v`` read as another element type (``arith.bitcast``, ``xetile.tile_bitcast``).
+
+    Of a narrower type each row of a vector becomes rows, the lowest bits first: 16 x 64 of ``u32`` are 32 x 64 of
+    ``f16``, whose rows 2i and 2i + 1 are the lower and the upper half of row i. So the matrix engine holds the rows of
+    B, and nothing moves.
 
     Args:
         v: a vector or a run-time number.
-        dtype: the element type, of as many bits as that of ``v``.
+        dtype: the element type, of as many bits as that of ``v``; of a vector, of a half, a quarter or an eighth too.
 
     Raises:
-        ElementTypeError: the sizes differ, or one of the types is ``i1`` or an index, which have no bits to read.
+        ElementTypeError: the sizes do not go together, or one of the types is ``i1`` or an index, which have no bits to
+            read.
     """
     tracer = current("xt.bitcast")
     target = element_type(dtype)
@@ -244,11 +250,16 @@ def bitcast(v: Any, dtype: Any) -> Any:
         raise ElementTypeError("XT1212", f"xt.bitcast takes a vector or a run-time number, not {_what(v)}",
                                "convert Python numbers with NumPy: numpy.float32(v).view(numpy.int32)",
                                tracer.location())
+    if isinstance(v, Vector) and v.dtype.bits > target.bits and not {v.dtype, target} & {dtypes.i1, dtypes.index}:
+        map_ = v.wg_map and v.wg_map.split(v.dtype.bits // target.bits)
+        return Vector(tracer.emit(TileBitcastOp(v.ssa, target.mlir, map_)), map_)
     if v.dtype.bits != target.bits or {v.dtype, target} & {dtypes.i1, dtypes.index}:
-        fitting = [str(t) for t in dtypes.ALL if t.bits == v.dtype.bits and t not in (dtypes.i1, dtypes.index)]
+        fitting = [str(t) for t in dtypes.ALL if t.bits >= 8 and t not in (dtypes.i1, dtypes.index)
+                   and (t.bits == v.dtype.bits or (isinstance(v, Vector) and t.bits < v.dtype.bits))]
+        narrower = " or of narrower ones" if isinstance(v, Vector) else ""
         raise ElementTypeError("XT1213", f"the bits of {v.dtype} cannot be read as {target}",
-                               f"bits are read between types of one size, here {', '.join(fitting)}; .to({target}) "
-                               "converts values", tracer.location())
+                               f"bits are read as types of the same size{narrower}, here {', '.join(fitting)}; "
+                               f".to({target}) converts values", tracer.location())
     if v.dtype is target:
         return v
     shaped = v.ssa.type

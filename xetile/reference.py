@@ -17,7 +17,7 @@ from xegpu import memory, positions
 from xegpu.dialect.ops import number_of
 from xegpu.dtypes import of_mlir
 from xegpu.reductions import reduce
-from xegpu.reference import described, product
+from xegpu.reference import bits_by_rows, described, product
 from xetile import scattered_reference
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.loaded_products import LoadMmaOp
@@ -95,6 +95,11 @@ def _broadcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Arr
     return np.broadcast_to(operands[0], (*operands[0].shape[:-len(shape)], *shape))
 
 
+def _bitcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    types = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
+    return bits_by_rows(operands[0], *types)
+
+
 def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     rows, columns, *blocks = ops.shape_of(operation.result)
     height, width = blocks or (1, 1)
@@ -115,6 +120,7 @@ MEANINGS: Meanings = {
     ops.TilePackOp: lambda machine, operation, operands: pack(operands[0], ops.shape_of(operation.result)[2:]),  # type: ignore
     ops.TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),
     **scattered_reference.MEANINGS,
+    vector_ops.TileBitcastOp: _bitcast,
     vector_ops.TileReduceOp: _reduce,
     vector_ops.TileBroadcastOp: _broadcast,
     vector_ops.TileConvLayoutOp: lambda machine, operation, operands: operands[0],

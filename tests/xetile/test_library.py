@@ -11,6 +11,7 @@ import pytest
 from conftest import require_dpnp, require_ocloc
 
 import xetile as xt
+from xetile.library import int4
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.kernels import product
 from xetile.library.tiling import BLOCK_IO, choose
@@ -142,17 +143,53 @@ def test_groups_of_different_sizes() -> None:
         np.testing.assert_array_equal(dpnp.asnumpy(second), expected)
 
 
-@pytest.mark.parametrize("zeros", [None, 8, "all"])
-def test_weights_of_four_bits(zeros: Any) -> None:
-    rows, depth, columns, group = 19, 256, 75, 64
-    a, weights = normal(rows, depth, dtype=np.float16), RANDOM.integers(0, 16, (depth, columns)).astype(np.uint8)
-    scales, bias = RANDOM.random((depth // group, columns)).astype(np.float16), normal(columns)
+def four_bits(depth: int, columns: int, group: int, zeros: Any) -> tuple[Array, Array, Any, Array, Array]:
+    """Weights, scales, zero points, what they stand for, and what the sums of products are made of in magnitude.
+
+    A weight w is multiplied as 16 + w, and 16 + z times the sum of a row is taken off.
+    """
+    weights = RANDOM.integers(0, 16, (depth, columns)).astype(np.uint8)
+    scales = RANDOM.random((depth // group, columns)).astype(np.float16)
     points = RANDOM.integers(0, 16, scales.shape).astype(np.float16) if zeros == "all" else zeros
-    zero = np.broadcast_to(np.float64(0) if points is None else points, scales.shape)
-    full = (weights - np.repeat(zero, group, 0)) * np.repeat(scales.astype(np.float64), group, 0)
-    for result in both(xt.int4_matmul, a, xt.pack_int4(weights), scales, points, bias=bias, out_dtype=np.float32):
-        magnitude = np.abs(a.astype(np.float64)) @ np.abs(full) + np.abs(bias)
-        assert (np.abs(result - (a.astype(np.float64) @ full + bias)) <= (depth + 8) * 2.0**-24 * magnitude).all()
+    zero = np.repeat(np.broadcast_to(np.float64(0) if points is None else points, scales.shape), group, 0)
+    spread = np.repeat(scales.astype(np.float64), group, 0)
+    return weights, scales, points, (weights - zero) * spread, (32 + weights + zero) * spread
+
+
+@pytest.mark.parametrize(("dtype", "depth", "group", "zeros"), [
+    ("f16", 256, 64, None), ("bf16", 288, 96, 8), ("f16", 384, 128, "all"), ("bf16", 96, 32, "all")])
+def test_weights_of_four_bits(dtype: str, depth: int, group: int, zeros: Any) -> None:
+    a, bias = normal(7, depth, dtype=getattr(xt, dtype).numpy), normal(75)
+    weights, scales, points, full, magnitude = four_bits(depth, 75, group, zeros)
+    wide = a.astype(np.float64)
+    bound = (depth + 8) * 2.0**-24 * (np.abs(wide) @ magnitude + np.abs(bias))
+    results = both(xt.int4_matmul, a, xt.pack_int4(weights), scales, points, bias=bias, out_dtype=np.float32)
+    if target := {"f16": "pvc", "bf16": "dg2"}[dtype] if zeros == "all" else None:
+        operands = [on_device(x) for x in (a, xt.pack_int4(weights), scales, points, bias)]
+        got = xt.int4_matmul(*operands[:4], bias=operands[4], out_dtype=np.float32, target=target)
+        results.append(require_dpnp().asnumpy(got))
+    for result in results:
+        assert (np.abs(result - (wide @ full + bias)) <= bound).all()
+    device = require_dpnp().asnumpy(xt.pack_int4(on_device(weights)))
+    np.testing.assert_array_equal(device, xt.pack_int4(weights))
+
+
+@pytest.mark.parametrize(("target", "dtype", "group"), [
+    ("pvc", xt.f16, 128), ("bmg", xt.bf16, 128), ("pvc", xt.bf16, 32)])
+def test_weights_of_four_bits_are_masked_where_they_lie(target: str, dtype: Any, group: int) -> None:
+    require_ocloc()
+    floats, words = xt.Spec((None, None), dtype), xt.Spec((None, None), xt.u32)
+    tiling = int4.tilings(group, xt.TARGETS[target])[1]
+    report = int4.int4_product.lower(floats, words, floats, floats, floats, floats, target=target, BM=tiling.rows,
+                                     BN=tiling.columns, sg=tiling.layout, group=group, offset=True, biased=False,
+                                     activation=None).report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+    words_held = int4.WORDS * 64 // 16
+    rows = tiling.rows // tiling.layout[0]
+    scaled = 2 * (int4.STEP // group) * rows * 64 // 16  # two multiply-adds an element of the result
+    assert report.loop["dpas"] == (int4.STEP // 16) * rows // 8 * (4 + 1)  # the last for the sums of A's rows
+    assert report.loop["vector"] <= 8 * words_held + scaled + 200
+    assert report.loop["vector"] >= 8 * words_held
 
 
 def test_integers_with_scales_of_rows_and_columns() -> None:
@@ -220,8 +257,12 @@ BAD = [
     (lambda: xt.matmul(whole(3, 4), whole(4, 5), out=np.zeros((3, 6), np.float32)), "the result (3, 5)"),
     (lambda: xt.grouped_matmul([whole(3, 4)], []), "1 and 0 matrices"),
     (lambda: xt.pack_int4(np.full((32, 2), 16)), "4 bits hold 0 to 15"),
-    (lambda: xt.pack_int4(np.zeros((30, 2), np.uint8)), "K a multiple of 32"),
-    (lambda: xt.int4_matmul(whole(3, 64), np.zeros((32, 4), np.uint8), whole(1, 4)), "a of f16 or bf16"),
+    (lambda: xt.pack_int4(np.zeros(32, np.uint8)), "pass (K, N)"),
+    (lambda: xt.int4_matmul(whole(3, 64), np.zeros((16, 4), np.uint32), whole(1, 4)), "a of f16 or bf16"),
+    (lambda: xt.int4_matmul(whole(3, 64, dtype=np.float16), np.zeros((32, 4), np.uint8), whole(1, 4)),
+     "weights of u32 from xt.pack_int4"),
+    (lambda: xt.int4_matmul(whole(3, 64, dtype=np.float16), np.zeros((8, 4), np.uint32), whole(1, 4)),
+     "weights of (16, 4)"),
     (lambda: xt.scaled_matmul(whole(3, 4), whole(4, 5)), "pass i8 or u8"),
     (lambda: xt.attention(whole(2, 3, 4), whole(2, 3, 5), whole(2, 3, 4)), "must be equal"),
 ]

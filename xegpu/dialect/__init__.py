@@ -26,9 +26,9 @@ from xegpu.dialect.kernels import Gpu
 XeGPU = Dialect(
     "xegpu",
     [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
-     ops.PackOp, ops.PadOp, ops.ConvertLayoutOp, loaded_products.LoadMadOp, positions.IotaOp, block_ops.ReduceOp,
-     block_ops.BroadcastOp, compile_hints.CompileHintOp, *synchronisation.OPERATIONS, *scattered.OPERATIONS,
-     *diagnostics.OPERATIONS],
+     ops.PackOp, ops.BitcastOp, ops.PadOp, ops.ConvertLayoutOp, loaded_products.LoadMadOp, positions.IotaOp,
+     block_ops.ReduceOp, block_ops.BroadcastOp, compile_hints.CompileHintOp, *synchronisation.OPERATIONS,
+     *scattered.OPERATIONS, *diagnostics.OPERATIONS],
     [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.ScatterTdescAttr,
      attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr,
      synchronisation.NbarrierType],

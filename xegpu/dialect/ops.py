@@ -32,7 +32,7 @@ from xegpu.dialect.attributes import ACCESS, DescriptorType, SgMapAttr, TensorDe
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load
 from xegpu.dialect.vectors import vector as vector
-from xegpu.dtypes import of_mlir
+from xegpu.dtypes import i1, of_mlir
 from xegpu.errors import Invalid
 from xegpu.layouts import LaneMap
 from xegpu.memrefs import array_at, is_address, is_shared, verify_described, verify_line
@@ -417,6 +417,45 @@ class PackOp(IRDLOperation):
         factor = 32 // of_mlir(self.source.type.element_type).bits  # type: ignore[attr-defined]
         if factor == 1 or shape[0] % factor:
             raise Invalid("XT0000", f"{self.source.type} does not pack into 32-bit words along its rows")
+
+
+@irdl_op_definition
+class BitcastOp(IRDLOperation):
+    """A block of words to a block of narrower elements: row ``i`` becomes rows, the lowest bits first.
+
+    ``%h = xegpu.bitcast %w : vector<8x16xui32> -> vector<16x16xf16>``: the order in which VNNI form holds the rows of
+    B, so that packing the result moves nothing. Fragments keep their lanes. It goes beyond the seed.
+    """
+
+    name = "xegpu.bitcast"
+    source = operand_def(VECTOR)
+    result = result_def(VECTOR)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, element: Attribute) -> None:
+        super().__init__(operands=[source], result_types=[split_rows(source, element)])
+
+    def verify_(self) -> None:
+        check_split_rows(self.source, self.result)
+
+
+def split_rows(source: SSAValue, element: Attribute) -> VectorType[Attribute]:
+    """The type of words as rows of narrower elements: rows are the last dimension but one."""
+    factor = of_mlir(source.type.element_type).bits // of_mlir(element).bits  # type: ignore[attr-defined]
+    *outer, rows, columns = shape_of(source)
+    return vector((*outer, rows * factor, columns), element)
+
+
+def check_split_rows(source: SSAValue, result: SSAValue) -> None:
+    """Raise a verifier's error unless one type holds the bits of the other, its words cut up along the rows."""
+    wide, narrow = (of_mlir(value.type.element_type) for value in (source, result))  # type: ignore[attr-defined]
+    if i1 in (wide, narrow) or wide.bits <= narrow.bits or wide.bits % narrow.bits:
+        raise Invalid("XT0000", f"words of {wide} do not hold a number of {narrow}\n"
+                      f"narrower elements come of wider ones; of equal ones arith.bitcast makes others")
+    if result.type != (wanted := split_rows(source, result.type.element_type)):  # type: ignore[attr-defined]
+        raise Invalid("XT0000", f"{source.type} as {narrow} is a {wanted}, not a {result.type}\n"
+                      f"each row gives {wide.bits // narrow.bits}")
 
 
 @irdl_op_definition

@@ -28,6 +28,7 @@ from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import (
+    BitcastOp,
     ConvertLayoutOp,
     CreateNdTdescOp,
     DpasOp,
@@ -104,9 +105,10 @@ class _Distributor(Rebuilder):
     def __init__(self, target: Target, webs: Webs) -> None:
         super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
-                          DpasOp: _product, MadOp: _product, PackOp: _pack, PadOp: _pad, BroadcastOp: _spread,
-                          ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota, LoadMadOp: _load_mad,
-                          PrintOp: _diagnostic, AssertOp: _diagnostic, **distribute_blocks.RULES, **scattered.RULES})
+                          DpasOp: _product, MadOp: _product, PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad,
+                          BroadcastOp: _spread, ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota,
+                          LoadMadOp: _load_mad, PrintOp: _diagnostic, AssertOp: _diagnostic, **distribute_blocks.RULES,
+                          **scattered.RULES})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:
@@ -406,6 +408,16 @@ def _pack(build: _Distributor, operation: PackOp) -> None:
     value = build.converted(source, build.plain(form.shape))
     lanes = layouts.operand_b(build.target.subgroup, bits)
     build.set(operation.result, build.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
+
+
+def _bitcast(build: _Distributor, operation: BitcastOp) -> None:
+    source = build.get(operation.source)
+    form: Distributed = source.form
+    rows, columns = shape_of(operation.result)
+    lanes = build.plain(form.shape)  # raises for columns that do not spread over the lanes
+    lanes = LaneMap((1, lanes.wi_layout[1]))  # each lane has whole columns, so that no row goes to another
+    made = BitcastOp(build.converted(source, lanes), operation.result.type.element_type)  # type: ignore[attr-defined]
+    build.set(operation.result, build.emit(made), Distributed((rows, columns), lanes))
 
 
 def _pad(build: _Distributor, operation: PadOp) -> None:

@@ -12,7 +12,8 @@ XeTile = Dialect(
     "xetile",
     [ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp, ops.TileMmaOp,
      ops.TileTransposeOp, ops.TilePackOp, ops.TileUnpackOp, loaded_products.LoadMmaOp, positions.IotaOp,
-     vector_ops.TileReduceOp, vector_ops.TileBroadcastOp, vector_ops.TileConvLayoutOp, *scattered.OPERATIONS],
+     vector_ops.TileReduceOp, vector_ops.TileBroadcastOp, vector_ops.TileConvLayoutOp,
+     vector_ops.TileBitcastOp, *scattered.OPERATIONS],
     [attributes.WgMapAttr, attributes.TileAttr, attributes.TileType, hints.CacheHintAttr],
 )
 

@@ -17,6 +17,7 @@ _without_yet: WeakKeyDictionary[SSAValue, ref[Block]] = WeakKeyDictionary()
 """The same as long as a body is not yet that of a loop: what the loop carries into it may have a map."""
 _COLLAPSING = "xetile.tile_reduce"
 _TURNING = "xetile.tile_transpose"
+_SPLITTING = "xetile.tile_bitcast"
 
 
 def map_of(value: SSAValue) -> WgMap | None:
@@ -44,7 +45,7 @@ def map_of(value: SSAValue) -> WgMap | None:
             continue
         if (found := _said(owner)) is not None:
             return found
-        if owner.name in (_COLLAPSING, _TURNING):
+        if owner.name in (_COLLAPSING, _TURNING, _SPLITTING):
             return _derived(owner)
         pending += owner.operands
     if unfinished is None:
@@ -80,6 +81,8 @@ def _derived(operation: Operation) -> WgMap | None:
     source = map_of(operation.operands[0])
     if source is None or operation.name == _TURNING:
         return source and source.transposed()
+    if operation.name == _SPLITTING:
+        return source.split(operation.factor)  # type: ignore[attr-defined]
     return source.collapsed([axis.value.data for axis in operation.properties["axes"]])  # type: ignore[attr-defined]
 
 

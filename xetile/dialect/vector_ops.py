@@ -25,6 +25,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from xegpu.dialect.ops import check_split_rows, split_rows
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ElementTypeError, Invalid
 from xegpu.reductions import kind_of
@@ -247,3 +248,39 @@ class TileConvLayoutOp(IRDLOperation):
         if source is not None and source.subgroups != self.wg_map.data.subgroups:
             raise Invalid("XT1070", f"{source} has {source.subgroups} subgroups, and {self.wg_map.data} has "
                           f"{self.wg_map.data.subgroups}\nboth deal to the subgroups of one work-group")
+
+
+@irdl_op_definition
+class TileBitcastOp(IRDLOperation):
+    """A vector of words as narrower elements: row ``i`` becomes rows, the lowest bits first. It goes beyond the seed.
+
+    ``%h = xetile.tile_bitcast %w : vector<16x64xui32> -> vector<32x64xf16>``. Rows of blocked vectors are those of
+    their blocks.
+    """
+
+    name = "xetile.tile_bitcast"
+    source = operand_def(VECTOR)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, element: Attribute, wg_map: WgMap | None = None) -> None:
+        super().__init__(operands=[source], result_types=[split_rows(source, element)],
+                         properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    @property
+    def factor(self) -> int:
+        """Rows that one row becomes."""
+        return of_mlir(_element(self.source)).bits // of_mlir(_element(self.result)).bits
+
+    def verify_(self) -> None:
+        if len(shape_of(self.source)) not in (2, 4):
+            raise Invalid("XT0000", f"{self.source.type} has no rows: tile_bitcast takes two dimensions, or the four "
+                          "of blocks\narith.bitcast reads elements as others of the same size")
+        check_split_rows(self.source, self.result)
+        source = _check_maps(self, self.source, self.wg_map, self.result)
+        if source is not None and self.wg_map is not None and self.wg_map.data != (made := source.split(self.factor)):
+            raise Invalid("XT0000", f"a vector dealt out as {source} has as {_element(self.result)} the map {made}, "
+                          f"not {self.wg_map.data}\nleave wg_map out, or give that one")

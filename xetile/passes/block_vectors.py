@@ -21,7 +21,7 @@ from xdsl.ir import SSAValue
 
 from xegpu.rewriting import Rule
 from xetile.dialect import ops
-from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
+from xetile.dialect.vector_ops import TileBitcastOp, TileBroadcastOp, TileReduceOp, axes_of
 from xetile.distribution import Pair
 
 
@@ -64,13 +64,23 @@ def _broadcast(build: Any, operation: TileBroadcastOp) -> None:
     build.set(operation.result, build.reblock(made, build.compute_block(_flat(operation.result))))
 
 
+def _bitcast(build: Any, operation: TileBitcastOp) -> None:
+    if len(ops.shape_of(operation.source)) == 4:
+        build.copy(operation)
+        return
+    source = build.reblock(build.one(operation.source), build.compute_block(_flat(operation.source)))
+    made = build.emit(TileBitcastOp(source, operation.result.type.element_type))  # type: ignore[attr-defined]
+    build.set(operation.result, build.reblock(made, build.compute_block(_flat(operation.result))))
+
+
 def _transpose(build: Any, operation: ops.TileTransposeOp) -> None:
     flat = build.emit(ops.TileUnpackOp(build.one(operation.source)))
     turned = build.emit(ops.TileTransposeOp(flat))
     build.set(operation.result, build.emit(ops.TilePackOp(turned, build.compute_block(_flat(operation.result)))))
 
 
-RULES: dict[type[Any], Rule] = {TileReduceOp: _reduce, TileBroadcastOp: _broadcast, ops.TileTransposeOp: _transpose}
+RULES: dict[type[Any], Rule] = {TileReduceOp: _reduce, TileBroadcastOp: _broadcast, ops.TileTransposeOp: _transpose,
+                                TileBitcastOp: _bitcast}
 """Rules of :mod:`xetile.passes.blocking`, whose rebuilder knows the block sizes."""
 
 OPERATIONS = tuple(RULES)

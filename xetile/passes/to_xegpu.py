@@ -35,7 +35,7 @@ from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
 from xetile.dialect.loaded_products import LoadMmaOp
 from xetile.dialect.positions import IotaOp
-from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp
+from xetile.dialect.vector_ops import TileBitcastOp, TileBroadcastOp, TileReduceOp
 from xetile.distribution import Pair
 from xetile.passes import scattered, vectors_to_xegpu
 
@@ -175,6 +175,10 @@ def _pack(build: Rebuilder, operation: ops.TilePackOp) -> None:
 def _cut(build: Rebuilder, source: Parts, block: Pair) -> Parts:
     """A vector of blocks in blocks of another shape."""
     form = Blocks(source.form.shape, block)
+    if isinstance(spread := source.values[0].owner, BroadcastOp) and len(set(source.values)) == 1:
+        part = xegpu.vector(block, spread.vector.type.element_type)
+        value = build.shared(("spread", spread.source, part), lambda: build.emit(BroadcastOp(spread.source, part)))
+        return Parts((value,) * (form.shape[0] // block[0] * form.across), form)
     rows, columns = (range(0, size, step) for size, step in zip(form.shape, form.block, strict=True))
     return Parts(tuple(_block(build, source, form.block, row, column) for row in rows for column in columns), form)
 
@@ -186,6 +190,12 @@ def _form(value: SSAValue) -> Blocks:
 
 def _reduce(build: Rebuilder, operation: TileReduceOp) -> None:
     build.set(operation.result, vectors_to_xegpu.reduce(build, operation), _form(operation.result))
+
+
+def _bitcast(build: Rebuilder, operation: TileBitcastOp) -> None:
+    element = operation.result.type.element_type  # type: ignore[attr-defined]
+    values = tuple(build.emit(xegpu.BitcastOp(value, element)) for value in build.get(operation.source).values)
+    build.set(operation.result, values, _form(operation.result))
 
 
 def _broadcast(build: Rebuilder, operation: TileBroadcastOp) -> None:
@@ -259,7 +269,8 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
         for j in range(columns):
             for i in range(rows):
                 position = i * columns + j
-                made = build.emit(product(a[i * depth + k], b[k * columns + j], result[position], part))
+                factors = a[i * depth + k], b[k * columns + j], result[position]
+                made = build.shared(("product", *factors), lambda: build.emit(product(*factors, part)))  # noqa: B023
                 made.name_hint = operation.acc.name_hint if operation.acc is not None else operation.result.name_hint
                 result[position] = made
     form = Blocks((rows * block[0], columns * block[1]), (block[0], block[1]))
@@ -286,6 +297,7 @@ RULES: dict[type[Operation], Rule] = {
     BroadcastOp: _spread,
     TileReduceOp: _reduce,
     TileBroadcastOp: _broadcast,
+    TileBitcastOp: _bitcast,
     IotaOp: _iota,
     LoadMmaOp: _load_mma,
 }

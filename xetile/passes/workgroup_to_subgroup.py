@@ -247,6 +247,17 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     build.set(operation.result, tuple(value for value in accumulators if value is not None), form)
 
 
+def _bitcast(build: Dealer, operation: vector_ops.TileBitcastOp) -> None:
+    source = build.get(operation.source)
+    if source.form is None:
+        build.copy(operation)
+        return
+    element = operation.result.type.element_type  # type: ignore[attr-defined]
+    values = tuple(build.emit(vector_ops.TileBitcastOp(value, element)) for value in source.values)
+    form = Dealt(source.form.wg_map.split(operation.factor), ops.shape_of(operation.result))  # type: ignore[arg-type]
+    build.set(operation.result, values, form)
+
+
 def _diagnostic(build: Dealer, operation: DiagnosticOp) -> None:
     """Each block once, by one of the subgroups that hold it; what is no vector by the first subgroup."""
     form = next((build.get(value).form for value in operation.values if build.get(value).form is not None), None)
@@ -273,6 +284,7 @@ RULES: dict[type[Operation], Rule] = {
     vector_ops.TileConvLayoutOp: exchange.conv_layout,
     vector_ops.TileReduceOp: exchange.reduce,
     vector_ops.TileBroadcastOp: exchange.broadcast,
+    vector_ops.TileBitcastOp: _bitcast,
     BroadcastOp: _spread,
     **scattered.SUBGROUP_RULES,
     IotaOp: _iota,
