@@ -28,7 +28,8 @@ class WgMapAttr(Data[WgMap]):
         try:
             return WgMap(fields["sg_layout"], fields["sg_data"])  # type: ignore[arg-type]
         except KeyError as missing:
-            misread(parser, "XT2056", f"a wg_map needs {missing.args[0]}\nwrite <sg_layout = [8, 4], sg_data = [32, 64]>")
+            misread(parser, "XT2056", f"a wg_map needs {missing.args[0]}\n"
+                    "write <sg_layout = [8, 4], sg_data = [32, 64]>")
         except ShapeError as error:
             misread(parser, error.code, f"{error.message}\n{error.hint}")
 

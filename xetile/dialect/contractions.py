@@ -33,7 +33,8 @@ def check_contraction(types: Sequence[Attribute], axes: Sequence[Permutation], i
     """
     shapes = [type_.get_shape() for type_ in types if isinstance(type_, VectorType)]
     if len(axes) != 3:
-        raise Invalid("XT1522", f"it has {len(axes)} indexing maps\ngive three: of the two operands and of the result", alone=True)
+        raise Invalid("XT1522", f"it has {len(axes)} indexing maps\ngive three: of the two operands and of the result",
+                      alone=True)
     if wrong := [kind for kind in iterators if kind not in ("parallel", "reduction")]:
         raise Invalid("XT2323", f"there is no iterator type {wrong[0]}\nwrite parallel or reduction", alone=True)
     for name, map_, shape in zip(_NAMES, axes, shapes, strict=True):

@@ -16,7 +16,8 @@ def verify_memory_space(tile: TileParameters, source: Attribute) -> None:
     """Raise unless a tile that says its memory space stands on an array in that space."""
     said = tile.encoding.memory_space
     if said not in (0, 3):
-        raise Invalid("XT2134", f"there is no memory space {said}\nuse 3 for shared local memory, 0 for global memory", alone=True)
+        raise Invalid("XT2134", f"there is no memory space {said}\nuse 3 for shared local memory, 0 for global memory",
+                      alone=True)
     if not said or not isinstance(source, MemRefType):
         return
     space = source.memory_space.value.data if isinstance(source.memory_space, IntegerAttr) else 0

@@ -45,7 +45,8 @@ class IotaOp(IRDLOperation):
     def verify_(self) -> None:
         shape, axis = shape_of(self.result), self.axis.value.data
         if len(shape) not in (2, 4):
-            raise Invalid("XT2150", f"iota gives a vector of two dimensions, or of four in blocks, not {len(shape)}\nwrite vector<8x16xi32>", alone=True)
+            raise Invalid("XT2150", f"iota gives a vector of two dimensions, or of four in blocks, not {len(shape)}\n"
+                          "write vector<8x16xi32>", alone=True)
         if axis not in (0, 1):
             raise Invalid("XT1155", f"there is no axis {axis}\nuse axis 0 for rows, 1 for columns", alone=True)
         try:

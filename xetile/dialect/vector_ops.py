@@ -69,7 +69,7 @@ def _check_maps(operation: IRDLOperation, source: SSAValue, given: WgMapAttr | N
     if given is not None:
         if len(shape_of(result)) != 2:
             raise Invalid("XT2162", f"{operation.name} of a blocked vector takes no wg_map\n"
-                          "leave the map out: blocks are those of one subgroup, after the work-group's tile is dealt out")
+                          "leave the map out: blocks are those of one subgroup, after the tile is dealt out")
         check_map(given.data, shape_of(result))
     return map_of(source)
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, MemRefType, NoneAttr, StridedLayoutAttr, i64
@@ -19,9 +19,9 @@ from xdsl.utils.exceptions import ParseError
 
 from xegpu.cache import POLICIES
 from xegpu.dialect.attributes import SgMapAttr, parse_integers
-from xegpu.errors import Note, XeError, misread
+from xegpu.errors import XeError, misread
 from xegpu.layouts import LaneMap
-from xegpu.parties import elsewhere, made_at, verb
+from xegpu.parties import valued
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileParameters, WgMapAttr
 from xetile.distribution import WgMap
 
@@ -37,15 +37,8 @@ def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None,
     try:
         misread(parser, code, f"{message}\n{hint}", at)
     except ParseError as error:
-        error.notes = made(others)  # type: ignore[attr-defined]
+        error.notes = valued(None, {f"%{value.name_hint}": value for value in others})  # type: ignore[attr-defined]
         raise
-
-
-def made(values: Iterable[SSAValue]) -> list[Note]:
-    """Notes on where values of the text were made, of those that it has read to their end."""
-    described = [(f"%{value.name_hint or '...'} is {value.type}, {verb(value)} here", made_at(value))
-                 for value in values]
-    return elsewhere(None, described)
 
 
 def guess(word: str, known: Any) -> str:
