@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
+from xegpu.memory import Surfaces
 from xegpu.memrefs import is_shared
 from xegpu.scattered_memory import Elements, identity
 
@@ -40,10 +41,11 @@ _PRODUCT_BYTES = 128 << 20
 class Window:
     """A tile or a block descriptor at run time: an array and where on it the window stands.
 
-    ``lead`` are the indices of the dimensions in front of the last two: they say on which matrix it stands.
+    ``lead`` are the indices of the dimensions in front of the last two: they say on which matrix it stands. Where the
+    matrices of instances differ in size, :class:`xegpu.memory.Surfaces` stand in the place of the array.
     """
 
-    array: np.ndarray[Any, Any]
+    array: Any
     row: Any
     column: Any
     lead: tuple[Any, ...] = ()
@@ -55,7 +57,7 @@ class Window:
     @property
     def surface(self) -> tuple[Any, ...]:
         """What tells its array from others: two views of one array are alike."""
-        return identity(self.array)
+        return self.array.surface if isinstance(self.array, Surfaces) else identity(self.array)
 
 
 Standing = Window | Elements

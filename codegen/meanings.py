@@ -12,7 +12,7 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Attribute, Operation
 
-from codegen import diagnostics, hints, shared_memory, synchronisation
+from codegen import diagnostics, hints, scalars, shared_memory, synchronisation
 from codegen.comparisons import MEANINGS as COMPARISONS
 from codegen.interpreter import Machine, Meaning, Meanings, narrow
 from codegen.rounding import fused
@@ -200,7 +200,7 @@ def _axis(operation: Any) -> int:
 
 MEANINGS: Meanings = {
     **COMPARISONS, **shared_memory.MEANINGS, **synchronisation.MEANINGS, **hints.MEANINGS,
-    **diagnostics.MEANINGS,
+    **diagnostics.MEANINGS, **scalars.MEANINGS,
     **{kind: _binary(function) for kind, function in BINARY.items()},
     **{kind: _unary(function) for kind, function in UNARY.items()},
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),

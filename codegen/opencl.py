@@ -30,6 +30,7 @@ from codegen import (
     padding,
     positions,
     products,
+    scalars,
     scattered,
     shared_memory,
     shuffles,
@@ -420,7 +421,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
-    **hints.RULES, **diagnostics.RULES, **positions.RULES, **scattered.RULES,
+    **hints.RULES, **diagnostics.RULES, **positions.RULES, **scattered.RULES, **scalars.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
     **loaded_products.RULES, **shuffles.RULES,
     arith.ConstantOp: _constant,

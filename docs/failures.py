@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import os
 import re
 import shlex
@@ -29,6 +30,7 @@ def raises(text: str, _argument: str, folder: Path) -> str:
     """A program, as a file ``kernel.py`` of its own, with NumPy, ml_dtypes and xetile imported."""
     file = folder / "kernel.py"
     file.write_text(text + "\n", encoding="utf-8")
+    linecache.checkcache(str(file))  # a page may have several programs
     namespace = {"xt": xt, "np": np, "ml_dtypes": ml_dtypes, "__name__": "kernel"}
     return _message(lambda: exec(compile(text, str(file), "exec"), namespace))
 

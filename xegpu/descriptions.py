@@ -10,12 +10,13 @@ from xdsl.dialects.memref import CastOp, ExtractStridedMetaDataOp
 from xdsl.ir import SSAValue
 
 from xegpu.constants import number
-from xegpu.memrefs import Described, is_address, is_shared, static_form
+from xegpu.memrefs import ALIGNED, Described, is_address, is_shared, static_form
 from xegpu.origins import array_of
 from xegpu.rewriting import Rebuilder, exchanged
 
 Numbers = Sequence[SSAValue] | Sequence[int]
 _EXCHANGED = {"block": "block-columns", "rows": "columns", "block-columns": "block", "columns": "rows"}
+_PROMISED = {"rows": "block", "columns": "block-columns"}
 
 
 def spelled_out(build: Rebuilder, operation: Described) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
@@ -44,12 +45,13 @@ def way_of(operation: Described, ways: Mapping[Any, str]) -> str:
     Returns:
         the way of the array, exchanged where the last two dimensions are; for memory that is described by other
         numbers than the array's own, and for shared local memory, ``rows`` or ``columns`` where one of the last two
-        strides is the constant 1.
+        strides is the constant 1; ``block`` or ``block-columns`` where the author promises so much.
     """
     array = array_of(operation.source)
     way, form = "" if is_shared(array.type) else ways.get(array, ""), geometry(operation)
     if not way or form == "other":
-        return _by_strides(operation)
+        along = _by_strides(operation)
+        return _PROMISED.get(along, along) if ALIGNED in operation.attributes else along
     return way if form == "own" else _EXCHANGED.get(way, way)
 
 

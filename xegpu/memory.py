@@ -56,7 +56,66 @@ Lead = tuple[Offset, ...]
 """Indices of the dimensions in front of the last two: which matrix of a batch."""
 
 
-def read(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batch: int, padding: Any = 0,
+@dataclass(frozen=True)
+class Surfaces:
+    """Matrices of different sizes in one stretch of memory, one for each instance; :func:`read` and :func:`write` take
+    it in the place of an array.
+
+    Attributes:
+        flat: the memory, from the first matrix's first element to the end of the last.
+        first: for each instance where in it its matrix begins.
+        sizes: rows and columns.
+        strides: from one row, and from one column, to the next.
+    """
+
+    flat: Block
+    first: Block
+    sizes: tuple[Any, Any]
+    strides: tuple[Any, Any]
+
+    @property
+    def surface(self) -> tuple[Any, ...]:
+        """What tells it from others."""
+        return self.flat.__array_interface__["data"], self.first.tobytes(), *map(np.ndarray.tobytes, map(
+            np.asarray, (*self.sizes, *self.strides)))
+
+    def places(self, rows: Block, columns: Block) -> tuple[Block, Block]:
+        """Where in the memory elements lie, and which of them lie inside their matrices.
+
+        Args:
+            rows, columns: of each element, in shapes that broadcast: the batch axes, then those of a block.
+        """
+        first, height, width, down, right = (_behind(number, max(rows.ndim, columns.ndim)) for number in (
+            self.first, *self.sizes, *self.strides))
+        inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+        return first + rows * down + columns * right, inside
+
+    def read(self, row: Offset, column: Offset, shape: tuple[int, int], batch: int, padding: Any) -> Block:
+        """The elements of blocks; those outside their matrices are ``padding``."""
+        places, inside = self.places(*_indices((row, column), shape, batch))
+        found = np.full(np.broadcast_shapes(places.shape, inside.shape), padding, self.flat.dtype)
+        inside = np.broadcast_to(inside, found.shape)
+        found[inside] = self.flat[np.broadcast_to(places, found.shape)[inside]]
+        return found
+
+    def write(self, row: Offset, column: Offset, value: Block, active: Block | None) -> None:
+        """Blocks to their matrices."""
+        batch = value.ndim - 2
+        places, inside = self.places(*_indices((row, column), (value.shape[-2], value.shape[-1]), batch))
+        inside = inside if active is None else inside & active
+        shape = np.broadcast_shapes(places.shape, inside.shape, value.shape)
+        chosen = np.broadcast_to(inside, shape)
+        self.flat[np.broadcast_to(places, shape)[chosen]] = \
+            np.broadcast_to(value, shape)[chosen].astype(self.flat.dtype)
+
+
+def _behind(number: Any, axes: int) -> Block:
+    """A number of each instance with as many axes as the places of elements have."""
+    array = np.asarray(number, np.int64)
+    return array.reshape(array.shape + (1,) * (axes - array.ndim)) if array.ndim else array
+
+
+def read(array: Block | Surfaces, row: Offset, column: Offset, shape: tuple[int, int], batch: int, padding: Any = 0,
          lead: Lead = ()) -> Block:
     """Blocks of ``shape`` at (row, column), elements outside ``array`` being ``padding``.
 
@@ -71,6 +130,8 @@ def read(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batc
     Returns:
         ``batch`` axes, each of size 1 where no offset varies along it, then ``shape``; it may be a view of ``array``.
     """
+    if isinstance(array, Surfaces):
+        return array.read(row, column, shape, batch, padding)
     lattice, sizes = lattice_of((*lead, row, column)), (*[1] * len(lead), *shape)
     if lattice is None:
         return _gather(array, (*lead, row, column), shape, padding, batch)
@@ -142,12 +203,15 @@ def _inside(array: Block, indices: Sequence[Block]) -> Block:
     return inside
 
 
-def is_inside(array: Block, row: Offset, column: Offset, shape: tuple[int, int], batch: int, lead: Lead = ()) -> Block:
+def is_inside(array: Block | Surfaces, row: Offset, column: Offset, shape: tuple[int, int], batch: int,
+              lead: Lead = ()) -> Block:
     """Which elements of blocks of ``shape`` at (row, column) lie inside ``array``, in the shape of a read."""
+    if isinstance(array, Surfaces):
+        return array.places(*_indices((row, column), shape, batch))[1]
     return _inside(array, _indices((*lead, row, column), shape, batch))
 
 
-def write(array: Block, row: Offset, column: Offset, value: Block, active: Block | None = None,
+def write(array: Block | Surfaces, row: Offset, column: Offset, value: Block, active: Block | None = None,
           lead: Lead = ()) -> None:
     """Blocks to ``array``; elements outside it are dropped, and so are instances that are not ``active``.
 
@@ -158,6 +222,10 @@ def write(array: Block, row: Offset, column: Offset, value: Block, active: Block
         active: for each instance, or for each element of ``value``, whether it writes; None for all.
         lead: an index for each dimension in front of the last two, each like ``row``.
     """
+    if isinstance(array, Surfaces):
+        array.write(row, column, value, active[..., None, None] if active is not None and
+                    active.ndim == value.ndim - 2 else active)
+        return
     batch = value.ndim - 2
     shape = (value.shape[-2], value.shape[-1])
     lattice, sizes = lattice_of((*lead, row, column)), (*[1] * len(lead), *shape)

@@ -6,7 +6,7 @@ on a memref of static shape, by that type alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from xdsl.dialects.builtin import (
@@ -61,6 +61,14 @@ class Described(Protocol):
     @property
     def strides(self) -> Sequence[SSAValue]:
         """A stride for each dimension, or nothing."""
+
+    @property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """What else is said of it."""
+
+
+ALIGNED = "aligned"
+"""An attribute of what makes a tile or a descriptor on memory that it describes: 2D block messages may reach it."""
 
 
 def is_shared(type_: Attribute) -> bool:
@@ -118,6 +126,9 @@ def verify_described(operation: Described, what: str) -> None:
         what: how it is called in messages.
     """
     source, given = operation.source.type, (len(operation.shape), len(operation.strides))
+    if ALIGNED in operation.attributes and (given == (0, 0) or is_shared(source)):
+        raise Invalid("XT0000", f"{what} on {source} is said to be aligned\nsay it of memory that sizes and strides "
+                      "describe, as at an address; of arrays the launch looks at what they are")
     if is_shared(source) and isinstance(array_of(operation.source), BlockArgument):
         raise Invalid("XT0000", f"an argument cannot lie in shared local memory, as {source} does\n"
                       "allocate it in the kernel: memref.alloc() : memref<...>")

@@ -13,14 +13,14 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xegpu import block_meanings, layouts, memory, positions, scattered_reference
-from xegpu.addresses import memory_at
+from xegpu.addresses import check_promise, memory_at
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.positions import IotaOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
-from xegpu.memrefs import is_address, is_shared
+from xegpu.memrefs import ALIGNED, is_address, is_shared
 
 Array = np.ndarray[Any, Any]
 
@@ -84,7 +84,8 @@ def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tupl
     array, *numbers = operands
     if is_address(operation.source.type):
         rows, columns, *sizes_and_strides = numbers
-        array, where = memory_at(array, sizes_and_strides[:2], sizes_and_strides[2:], operation.result.type.data.dtype)
+        array, where = memory_at(array, sizes_and_strides[:2], sizes_and_strides[2:], operation.result.type.data.dtype,
+                                 machine.active, aligned=ALIGNED in operation.attributes)
         return array, rows, columns, where
     first, second = len(operation.offsets), len(operation.offsets) + len(operation.shape)
     *lead, row, column = numbers[:first]
@@ -92,6 +93,8 @@ def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tupl
     if first < second:  # else it is a memref of static shape, which describes itself
         across = [stride // array.itemsize for stride in array.strides[:len(group)]]
         sizes, strides = numbers[first:second], numbers[second:]
+        if ALIGNED in operation.attributes:
+            check_promise(array.ctypes.data, sizes, strides, array.itemsize)
         array = surface(array, [*array.shape[:len(group)], *sizes], [*across, *strides])
     return array, row, column, (*group, *lead)
 

@@ -15,6 +15,7 @@ import numpy as np
 from xegpu.atomics import Kind
 from xegpu.dtypes import DType
 from xegpu.errors import ShapeError
+from xegpu.memory import Surfaces
 
 Array = np.ndarray[Any, Any]
 
@@ -143,7 +144,8 @@ def _turns(places: Array) -> Iterator[Array]:
     yield from np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
 
 
-def block_elements(array: Array, at: Sequence[Any], rows: Array, columns: Array, batch: int) -> tuple[Elements, Array]:
+def block_elements(array: Array | Surfaces, at: Sequence[Any], rows: Array, columns: Array,
+                   batch: int) -> tuple[Elements, Array]:
     """Elements of an array at a place plus ``rows`` and ``columns``, and which of them lie inside it.
 
     Args:
@@ -154,6 +156,9 @@ def block_elements(array: Array, at: Sequence[Any], rows: Array, columns: Array,
     """
     axes = (None,) * max(rows.ndim, columns.ndim)
     *lead, y, x = (np.asarray(start, np.int64).reshape(np.shape(start) or (1,) * batch)[(..., *axes)] for start in at)
+    if isinstance(array, Surfaces):
+        places, inside = array.places(y + rows, x + columns)
+        return Elements(array.flat, places), inside
     inside, offsets = np.asarray(True), np.asarray(0)
     for index, size, stride in zip((*lead, y + rows, x + columns), array.shape, array.strides, strict=True):
         inside = inside & (index >= 0) & (index < size)

@@ -85,6 +85,7 @@ from xetile.language import (
 from xetile.language import scalar_ as scalar
 from xetile.loops import range
 from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
+from xetile.scalars import load_scalar
 from xetile.selection import where
 from xetile.shared import alloc_slm
 from xetile.synchronisation import barrier, fence, nbarrier
@@ -104,8 +105,8 @@ __all__ = [
     "asin", "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_place", "bf16", "bitcast",
     "cbrt", "ceil", "copysign", "cos", "cosh", "device_assert", "device_print", "erf", "exp", "exp2", "expm1", "f16",
     "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32",
-    "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather", "load_tile", "log",
-    "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum", "nbarrier", "num_groups",
+    "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather", "load_scalar", "load_tile",
+    "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum", "nbarrier", "num_groups",
     "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar", "scaled_matmul", "sin",
     "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32", "tile_broadcast",
     "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose", "tile_unpack", "trunc", "tune",

@@ -73,11 +73,11 @@ def broadcast(v: Vector, shape: tuple[int, int], wg_map: WgMap | None) -> Vector
     if axes and (v.wg_map is None) != (wg_map is None):
         raise ShapeError("XT1415", f"the vector is dealt out as {v.wg_map}, its broadcast as {wg_map}",
                          "give both a wg_map, or neither: how a broadcast is dealt out is not derived", location,
-                         notes(location, **{"the vector": v}))
+                         notes(location, it=v))
     if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
         raise ShapeError("XT1417", f"a vector dealt out as {v.wg_map} is not broadcast to one dealt out as {wg_map}",
                          f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
-                         location, notes(location, **{"the vector": v}))
+                         location, notes(location, it=v))
     return Vector(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map) if axes else v
 
 

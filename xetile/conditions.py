@@ -285,10 +285,10 @@ def _condition(condition: Any, location: Location) -> SSAValue:
         raise TraceError("XT1324", f"the condition of xt.when is {condition!r}, known when the kernel is recorded",
                          "branch on it with a plain `if`", location)
     if isinstance(condition, Scalar):
-        raise ElementTypeError("XT1325", f"the condition of xt.when is a {condition.describe()}",
+        raise ElementTypeError("XT1325", f"the condition of xt.when is a {condition.describe()}, and no truth value",
                                "compare it, as in xt.when(x != 0)", location, notes(location, it=condition))
     if isinstance(condition, Vector):
-        raise ElementTypeError("XT1326", f"the condition of xt.when is a {condition.describe()}",
+        raise ElementTypeError("XT1326", f"the condition of xt.when is a {condition.describe()}, of many truth values",
                                "a condition is one for a whole subgroup; choose element by element with "
                                "xt.where(condition, a, b)", location, notes(location, it=condition))
     what = condition.describe() if isinstance(condition, Value) else f"{type(condition).__name__} {condition!r:.40}"

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     StringAttr,
+    UnitAttr,
     UnrealizedConversionCastOp,
     VectorType,
 )
@@ -20,6 +21,7 @@ from xdsl.ir import Attribute
 from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ArgumentError, ElementTypeError, RankError, ShapeError, XeError
+from xegpu.memrefs import ALIGNED
 from xegpu.positions import check_type
 from xetile.addresses import memory_of
 from xetile.arguments import AtTheCall, TypedView, check_view
@@ -83,6 +85,7 @@ def init_tile(
     base_shape: tuple[Any, ...] | None = None,
     base_strides: tuple[Any, ...] | None = None,
     dtype: Any = None,
+    aligned: bool = False,
 ) -> Tile:
     """A tile of ``shape`` at ``offsets`` of an array (``init_tile``); it covers the array's last two dimensions.
 
@@ -104,6 +107,9 @@ def init_tile(
         base_shape, base_strides: sizes and strides in elements, integers or run-time indices, that describe the memory
             from its first element on; an array has its own, and is then described anew.
         dtype: the type of the elements at an address.
+        aligned: promises of memory described so that 2D block messages may reach it: it starts at a multiple of 64
+            bytes, its rows (with ``base_strides=(1, pitch)`` its columns) have 64 bytes at least and a multiple of 4,
+            and the pitch is a multiple of 16 bytes. NumPy checks it, devices do not.
 
     Raises:
         RankError: the array has less than two dimensions, or not as many as there are offsets, sizes or strides.
@@ -112,7 +118,8 @@ def init_tile(
     """
     tracer = current("xt.init_tile")
     if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
-        _refuse_for_scattered(inner_blocks=inner_blocks, base_shape=base_shape, base_strides=base_strides)
+        _refuse_for_scattered(inner_blocks=inner_blocks, base_shape=base_shape, base_strides=base_strides,
+                              aligned=aligned or None)
         return init_scattered(base, offsets, shape, order, wg_map, dtype)
     memory = memory_of(base, base_shape, base_strides, dtype)
     rows, columns = _shape(shape, "a tile's shape")
@@ -123,6 +130,11 @@ def init_tile(
     parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding(_order(order), wg_map, blocks))
     operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], *memory.description(),
                            TileType(parameters))
+    if aligned and isinstance(base, Array) and base_shape is None:
+        raise ShapeError("XT0000", f"aligned= is said of {base.name}, an array, which each launch looks at itself",
+                         "drop it; it goes with an address, or with base_shape and base_strides", tracer.location())
+    if aligned:
+        operation.attributes[ALIGNED] = UnitAttr()
     return Tile(tracer.emit(operation))
 
 

@@ -34,7 +34,7 @@ def power(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> 
         return _of_float(base, exponent, general)
     if type(exponent) is not int or not 0 <= exponent <= _MOST or base.dtype is dtypes.i1:
         shown = f"a {exponent.describe()}" if hasattr(exponent, "describe") else repr(exponent)
-        raise ElementTypeError("XT1210", f"a {base.describe()} to the power of {shown}",
+        raise ElementTypeError("XT1210", f"integers have no such power: a {base.describe()} to the power of {shown}",
                                f"integers take Python integers from 0 to {_MOST} as exponents; for others convert with "
                                ".to(xt.f32)", current().location())
     return _multiplied(base, exponent)

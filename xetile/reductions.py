@@ -52,7 +52,7 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
         raise ShapeError("XT1414",
                          f"a vector dealt out as {v.wg_map} and reduced along {list(axes)} is not dealt out as "
                          f"{result}", f"its map is {derived}; xt.tile_conv_layout(v, wg_map) gives it another",
-                         tracer.location(), notes(tracer.location(), **{"the vector": v}))
+                         tracer.location(), notes(tracer.location(), it=v))
     return Vector(tracer.emit(TileReduceOp(name, v.ssa, axes, result)), result)
 
 
@@ -76,7 +76,7 @@ def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = 
     if len(v.shape) == 4:
         raise ShapeError("XT1222", f"tile_broadcast takes rows x columns, and the vector is in blocks: {text(v.shape)}",
                          "use xt.tile_unpack(v) first, xt.tile_pack(v, inner_blocks) afterwards", tracer.location(),
-                         notes(tracer.location(), **{"the vector": v}))
+                         notes(tracer.location(), it=v))
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
         raise ShapeError("XT1223", f"tile_broadcast's shape must be two positive integers, not {shape!r}",
                          "give rows and columns, for example (32, 64)", tracer.location())
@@ -129,5 +129,5 @@ def _check_map(v: Vector, result: WgMap | None, function: str) -> None:
     if v.wg_map is None:
         raise ShapeError("XT1416",
                          f"{function} gives a result dealt out as {result}, and its {text(v.shape)} vector has no map",
-                         "give both a wg_map, or neither", location, notes(location, **{"the vector": v}))
+                         "give both a wg_map, or neither", location, notes(location, it=v))
     current().use_map(result.subgroups)

@@ -50,7 +50,7 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     block = memory.read(window.array, window.row, window.column, tile.shape, machine.batch, padding,
                         window.lead)
     block = memory.as_numbers(block, tile.dtype)
-    if np.may_share_memory(block, window.array):
+    if isinstance(window.array, np.ndarray) and np.may_share_memory(block, window.array):
         block = block.copy()  # the kernel may write this array before it uses what it has loaded
     blocks = tile.encoding.inner_blocks
     return block if blocks is None else pack(block, blocks)

@@ -118,7 +118,8 @@ class Value:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._held("XT1304", "Python cannot iterate over it",
-                               "write `for k in xt.range(...)` for a loop on the device"))
+                               "write `for k in xt.range(...)` for a loop on the device, and make a tile at position k "
+                               "in its body"))
 
     def __len__(self) -> int:
         return len(self._held("XT1305", "it has no len()", "its sizes are in .shape"))
@@ -342,14 +343,17 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
     if dtype is dtypes.i1 and isinstance(value, int) and value in (0, 1):
         return current().constant(bool(value), dtype)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        what = f"a {value.describe()}" if isinstance(value, Value) else f"{type(value).__name__} {value!r:.40}"
+        location = current().location()
+        what = f"a {value.describe()}" if isinstance(value, Value) else "None" if value is None else \
+            f"{type(value).__name__} {value!r:.40}"
         raise ElementTypeError("XT1204", f"{what} stands where a number of type {dtype} is needed",
                                "give a Python number or a run-time one, such as xt.group_id(0) or array.shape[0]",
-                               current().location())
+                               location, notes(location, it=value))
     if isinstance(value, float) and not dtype.is_float:
         raise ElementTypeError("XT1205", f"the number {value} stands where an integer ({dtype}) is needed",
-                               f"use a whole number such as {int(value) if abs(value) < 2**31 else 0}, or convert what "
-                               "it is combined with: .to(xt.f32)", current().location())
+                               f"use a whole number such as {int(value) if abs(value) < 2**31 else 0}" + (
+                                   "; // divides to one" if dtype is dtypes.index else
+                                   ", or convert what it is combined with: .to(xt.f32)"), current().location())
     return current().constant(value, dtype)
 
 

@@ -71,7 +71,7 @@ class VectorArray:
         if value.ssa.type != vector:
             raise ShapeError("XT1500", f"a {value.describe()} does not go into an array of {text(vector.get_shape())} "
                              f"{vector.element_type}", "make the vector of its shape and type", tracer.location(),
-                             notes(tracer.location(), **{"the vector": value}))
+                             notes(tracer.location(), it=value))
         tracer.emit(StoreOp.get(value.ssa, self._operation.result, [scalar(0)]))
 
 
@@ -139,7 +139,7 @@ def transfer_write(value: Vector, array: Array | View, indices: Any, *,
         raise ElementTypeError("XT1501",
                                f"a {value.describe()} does not go into {source.name}, which holds {source.dtype}",
                                f"convert it with .to(xt.{source.dtype})", tracer.location(),
-                               notes(tracer.location(), **{"the vector": value}))
+                               notes(tracer.location(), it=value))
     tracer.emit(TransferWriteOp(value.ssa, source.ssa, [scalar(index) for index in places], axes, bool(in_bounds)))
 
 

@@ -58,6 +58,8 @@ class Accesses(Judge):
     # --- tiles -------------------------------------------------------------------------------------------------------
 
     def _window(self, machine: Machine, operation: Any, window: Window, kind: str) -> None:
+        if isinstance(window.array, memory.Surfaces):
+            return  # memory at addresses, of which nothing is known
         tile, shared = tile_of(operation.tile), is_shared(array_of(operation.tile).type)
         if "bounds" in self.names or OOB in operation.attributes:
             self._bounds(machine, operation, window, tile, kind)

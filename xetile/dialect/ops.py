@@ -26,7 +26,7 @@ from xegpu.constants import number
 from xegpu.dialect.hints import check_hints
 from xegpu.dtypes import of_mlir
 from xegpu.errors import Invalid, XeError
-from xegpu.memrefs import is_shared, static_form, verify_described
+from xegpu.memrefs import ALIGNED, is_shared, static_form, verify_described
 from xegpu.origins import arrays_of
 from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
 from xetile.dialect.elements import verify_element, verify_order, verify_padding, verify_product_types
@@ -49,6 +49,8 @@ OOB = "xetile.oob"
 
 IN_BOUNDS = "in_bounds"
 """The attribute of an ``init_tile`` whose tile is promised to stay inside its array: nothing is compared then."""
+PROMISES = (IN_BOUNDS, ALIGNED)
+"""What is promised of a tile, and stays so whatever becomes of it."""
 
 
 def tile_of(value: SSAValue) -> TileParameters:

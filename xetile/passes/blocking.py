@@ -299,9 +299,8 @@ def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
 
 
 def _promised(build: _Blocker, made: ops.InitTileOp, old: ops.InitTileOp) -> SSAValue:
-    """A new tile with the promise that the old one made."""
-    if ops.IN_BOUNDS in old.attributes:
-        made.attributes[ops.IN_BOUNDS] = old.attributes[ops.IN_BOUNDS]
+    """A new tile with the promises that the old one made."""
+    made.attributes.update({name: old.attributes[name] for name in ops.PROMISES if name in old.attributes})
     return build.emit(made)
 
 

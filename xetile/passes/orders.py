@@ -106,7 +106,7 @@ def _init(build: _Orders, operation: ops.InitTileOp) -> None:
     result = TileType(tile).with_(shape=shape, order=(0, 1) if columns != turned else (1, 0))
     made = ops.InitTileOp(source, offsets, sizes, strides, result)
     made.attributes.update({name: value for name, value in operation.attributes.items()
-                            if not turned or name == ops.IN_BOUNDS})
+                            if not turned or name in ops.PROMISES})
     build.set(operation.result, build.emit(made), turned or None)
 
 

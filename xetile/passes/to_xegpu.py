@@ -28,7 +28,7 @@ from xegpu.dialect.hints import hints_of, of_locality, with_hints
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.dtypes import of_mlir
-from xegpu.memrefs import is_shared
+from xegpu.memrefs import ALIGNED, is_shared
 from xegpu.rewriting import Parts, Rebuilder, Rule, exchanged, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
@@ -97,6 +97,8 @@ def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
         source, shape, strides = spelled_out(build, operation)
         offsets, shape, strides = exchanged(offsets), exchanged(shape), exchanged(strides)
     made = xegpu.CreateNdTdescOp(source, offsets, shape, strides, result)
+    if ALIGNED in operation.attributes:
+        made.attributes[ALIGNED] = operation.attributes[ALIGNED]
     build.set(operation.result, build.emit(made))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, VectorType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, UnitAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.atomics import KINDS, full_name, kinds_of
@@ -23,6 +23,7 @@ from xegpu.dialect.compile_hints import SCHEDULE_BARRIER, CompileHintOp
 from xegpu.dialect.hints import LEVELS, CacheHintAttr
 from xegpu.dialect.synchronisation import FenceOp
 from xegpu.dtypes import i1, of_mlir
+from xegpu.memrefs import ALIGNED
 from xegpu.older import ops as older
 from xegpu.older.attributes import WordAttr
 from xetile.text.attributes import guess
@@ -107,6 +108,8 @@ def _create_nd(kind: Any) -> Rule:
                         f"{sum(map(len, groups))} numbers", "write %memory, [%offsets:2], [%shape:2], [%strides:2]")
         offsets, sizes, strides = (*groups, [], [])[:3]
         made = kind(source, offsets, sizes, strides, result)
+        if sketch.take(ALIGNED) is not None:
+            made.attributes[ALIGNED] = UnitAttr()
         made.properties.update(_properties(sketch, kind, "mode"))
         return made  # type: ignore[no-any-return]
 

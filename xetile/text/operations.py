@@ -184,12 +184,11 @@ def _init(sketch: Sketch) -> Operation:
         sketch.fail("XT2043", "it takes offsets, or offsets, sizes and strides",
                     "write %array, [%row, %column], [%height, %width], [%pitch, %one]")
     blocks = _integers(sketch, "inner_blocks")  # what later stages print in the place of the tile's own
-    inside = sketch.take(ops.IN_BOUNDS)
-    sketch.finish("inner_blocks", ops.IN_BOUNDS)
+    said = [name for name in ops.PROMISES if sketch.take(name) is not None]
+    sketch.finish("inner_blocks", *ops.PROMISES)
     offsets, sizes, strides = (*groups, [], [])[:3]
     made = ops.InitTileOp(source, offsets, sizes, strides, result)
-    if inside is not None:
-        made.attributes[ops.IN_BOUNDS] = UnitAttr()
+    made.attributes.update(dict.fromkeys(said, UnitAttr()))
     if blocks is not None:
         made.attributes["inner_blocks"] = integers(blocks)
     return made

@@ -1,0 +1,45 @@
+"""Single numbers of arrays, in NumPy and in OpenCL C. What all lanes load from one place takes one message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from codegen.emitter import Emitter, Rule, atom
+from codegen.fragments import Array
+from codegen.interpreter import BATCH, Machine, Meanings, narrow
+from xegpu.control_flow import place
+from xegpu.dialect.scalars import LoadScalarOp
+from xegpu.dtypes import of_mlir
+from xegpu.errors import ShapeError
+
+
+def _meaning(machine: Machine, operation: LoadScalarOp, operands: Sequence[Any]) -> Any:
+    array, indices = operands[0], [np.asarray(index) for index in operands[1:]]
+    inside = np.asarray(True)
+    for index, size in zip(indices, array.shape, strict=True):
+        inside = inside & (index >= 0) & (index < size)
+    bad = ~inside if machine.active is None else ~inside & machine.active
+    if bad.any():
+        at = tuple(int(np.broadcast_to(index, bad.shape)[bad][0]) for index in indices)
+        raise ShapeError("XT0000", f"load_scalar reads at {at if len(at) > 1 else at[0]}, outside an array of "
+                         f"{'x'.join(map(str, array.shape))}", "keep the indices inside: devices do not look",
+                         place(operation))
+    if array.size == 0:
+        return 0
+    found = array[tuple(np.clip(index, 0, size - 1) for index, size in zip(indices, array.shape, strict=True))]
+    return narrow(found) if np.ndim(found) == BATCH else found.item()
+
+
+def _rule(emitter: Emitter, operation: LoadScalarOp) -> None:
+    array: Array = emitter.values[operation.array]
+    apart = " + ".join(f"{atom(emitter.values[index])} * (long){atom(stride)}"
+                       for index, stride in zip(operation.indices, array.strides, strict=True))
+    emitter.define(operation.result, of_mlir(operation.result.type).opencl, f"{array.name}[{apart}]")
+
+
+MEANINGS: Meanings = {LoadScalarOp: _meaning}
+RULES: dict[type[Operation], Rule] = {LoadScalarOp: _rule}

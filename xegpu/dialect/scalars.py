@@ -1,0 +1,50 @@
+"""``xegpu.load_scalar``: one number of an array, the same for a whole subgroup. It goes beyond the seed.
+
+    %at = xegpu.load_scalar %table, [%i, %c2] : memref<?x?xi64, strided<[?, ?]>> -> i64
+
+It is the same operation at every stage: what it gives is an address, a size or a bound as an argument would be.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IndexType, MemRefType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, var_operand_def
+
+from xegpu import dtypes
+from xegpu.errors import Invalid
+from xegpu.memrefs import is_shared
+
+TYPES = (dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u64, dtypes.f32)
+"""What a number may be."""
+
+
+@irdl_op_definition
+class LoadScalarOp(IRDLOperation):
+    """An element of an array in global memory, at an index for each dimension."""
+
+    name = "xegpu.load_scalar"
+    array = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    result = result_def(Attribute)
+    assembly_format = "$array `,` `[` $indices `]` attr-dict `:` type($array) `->` type($result)"
+
+    def __init__(self, array: SSAValue, indices: list[SSAValue]) -> None:
+        assert isinstance(array.type, MemRefType)
+        super().__init__(operands=[array, indices], result_types=[array.type.element_type])
+
+    def verify_(self) -> None:
+        type_ = self.array.type
+        assert isinstance(type_, MemRefType)
+        if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in TYPES]:
+            raise Invalid("XT0000", f"an element of {type_} is no number of type {self.result.type} to be loaded\n"
+                          f"load {', '.join(map(str, TYPES))}, as the array holds them")
+        if len(self.indices) != len(type_.get_shape()):
+            raise Invalid("XT0000", f"{type_} takes {len(type_.get_shape())} indices, not {len(self.indices)}\n"
+                          "give one for each dimension")
+        if is_shared(type_):
+            raise Invalid("XT0000", "a number is loaded of an array in global memory, not of shared local memory\n"
+                          "load a tile of that")
+
+
+OPERATIONS = (LoadScalarOp,)
