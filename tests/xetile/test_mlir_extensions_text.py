@@ -296,7 +296,7 @@ gpu.module @m { gpu.func @f(%A: memref<32x32xf32>, %C: memref<32x32xf32>, %i: in
     ("%x = xetile.load_tile %t {pading = 1.0} : !xetile.tile<16x16xf32, #m> -> vector<16x16xf32>",
      "no attribute pading", "did you mean padding?"),
     ("%x = xetile.load_tile %t : !xetile.tile<16x16xf32, #mm> -> vector<16x16xf32>", "#mm is not defined",
-     "did you mean m?"),
+     "did you mean #m?"),
     ("%x = xetile.load_tile %tt : !xetile.tile<16x16xf32, #m> -> vector<16x16xf32>", "%tt is not defined above",
      "did you mean %t?"),
     ("%x = xetile.load_tile %t : !xetile.tile<16x16xf32> -> vector<16x16xf32>",

@@ -391,12 +391,19 @@ def _blocks(blocks: Pair) -> ArrayAttr[IntegerAttr]:
     return ArrayAttr([IntegerAttr(size, i64) for size in blocks])
 
 
+def _blocked_form(flat: Sequence[int], blocks: Sequence[int]) -> str:
+    """What a vector is in blocks; for one that they do not divide, another one for example."""
+    divides = len(flat) == len(blocks) == 2 and not any(size % block for size, block in zip(flat, blocks, strict=True))
+    (rows, columns), (high, wide) = (flat, blocks) if divides else ((64, 32), (16, 16))
+    return f"{rows}x{columns} in blocks of [{high}, {wide}] is {rows // high}x{columns // wide}x{high}x{wide}"
+
+
 def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
     flat, blocked = shape_of(plain), shape_of(packed)
     blocks = tuple(size.value.data for size in attribute)
     if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:
         raise Invalid("XT2121", f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them, not "
-                      f"{text(flat)} to {text(blocked)}\na vector<64x32> in blocks of [16, 16] is 4x2x16x16")
+                      f"{text(flat)} to {text(blocked)}\n{_blocked_form(flat, blocks)}")
     if (blocked[0] * blocked[2], blocked[1] * blocked[3]) != flat:
         raise Invalid("XT2121", f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}\n"
                       f"{text(blocked)} is {text(flat_shape(blocked))} in two dimensions")

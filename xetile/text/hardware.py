@@ -217,7 +217,7 @@ def _atomic(kind: Any) -> Rule:
         if word is None:
             sketch.fail("XT2044", "it takes a kind", 'write "addf" %value, %desc, %mask')
         if full_name(word, dtype) not in KINDS:
-            sketch.fail("XT3303", f"there is no atomic update {word}", guess(word, kinds_of(dtype)))
+            sketch.fail("XT1450", f"there is no atomic update {word}", guess(word, kinds_of(dtype)))
         name: Attribute = scattered.AtomicKindAttr(full_name(word, dtype))
         results = sketch.results or [value.type]
         return _made(kind, [value, desc, mask], results, {"kind": name, **_properties(sketch, kind, "mode")})

@@ -346,7 +346,7 @@ def _atomic(sketch: Sketch) -> Operation:
     sketch.finish()
     kind = full_name(name, dtype)
     if kind not in KINDS:
-        sketch.fail("XT3303", f"there is no atomic update {name}", guess(name, kinds_of(dtype)))
+        sketch.fail("XT1450", f"there is no atomic update {name}", guess(name, kinds_of(dtype)))
     return _checked(sketch, AtomicRMWTileOp(kind, value, tile, mask), result)
 
 

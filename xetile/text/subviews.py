@@ -116,7 +116,7 @@ def _check_inside(operation: Transfer, sizes: list[SSAValue | int]) -> None:
         first = number(index)
         inside = first is not None and isinstance(size, int) and first >= 0 and first + extent <= size
         if not promised and not inside:
-            _fail(operation, "XT2083", "it may leave the view that it goes through, and not the array",
+            _fail(operation, "XT1512", "it may leave the view that it goes through, and not the array",
                   "make the view as large as the vector, promise in_bounds, or go to the array itself")
 
 

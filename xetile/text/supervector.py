@@ -58,12 +58,12 @@ def _permutation(sketch: Sketch, rank: int, vector: VectorType[Attribute]) -> Pe
     given, dimensions = sketch.take("permutation_map"), len(vector.get_shape())
     if given is None:
         if dimensions > rank:
-            sketch.fail("XT2302", f"{vector} has more dimensions than memory of {rank}",
+            sketch.fail("XT1509", f"{vector} has more dimensions than memory of {rank}",
                         "say where it repeats: permutation_map = affine_map<(d0) -> (0, d0)>")
         return minor_identity(rank, dimensions)
     if not isinstance(given, AffineMapAttr):
-        sketch.fail("XT2303",
-                    f"its permutation map is {given}", "write permutation_map = affine_map<(d0, d1) -> (d1, d0)>")
+        sketch.fail("XT2303", f"its permutation map is {given}, which is no affine map",
+                    "write permutation_map = affine_map<(d0, d1) -> (d1, d0)>")
     if given.data.num_dims != rank:
         sketch.fail("XT2304",
                     f"its permutation map {given.data} is of {given.data.num_dims} dimensions, and the memref has "
@@ -85,8 +85,8 @@ def _stays_inside(sketch: Sketch, vector: VectorType[Attribute]) -> bool:
         return given is not None
     truths = list(given) if isinstance(given, ArrayAttr) else []
     if len(truths) != len(vector.get_shape()) or not all(isinstance(truth, IntegerAttr) for truth in truths):
-        sketch.fail("XT2305",
-                    f"in_bounds is {given}", "give a truth value for each dimension of the vector: [true, false]")
+        sketch.fail("XT2305", f"in_bounds is {given}, and the vector has {len(vector.get_shape())} dimensions",
+                    "give a truth value for each dimension of the vector: [true, false]")
     return all(truth.value.data for truth in truths)
 
 
@@ -134,7 +134,7 @@ def _write(sketch: Sketch) -> Operation:
     vector, rank = _vector(sketch, vectors[0].type), _rank(sketch, memories[0])
     indices = _indices(sketch, rest, rank)
     if rest:
-        sketch.fail("XT2309", f"memory of {rank} dimensions takes {rank} indices", "leave the others out")
+        sketch.fail("XT1508", f"memory of {rank} dimensions takes {rank} indices", "leave the others out")
     permutation, inside = _permutation(sketch, rank, vector), _stays_inside(sketch, vector)
     sketch.finish("permutation_map", "in_bounds")
     return TransferWriteOp(vectors[0], memories[0], indices, permutation, inside)
@@ -146,10 +146,15 @@ def _type_cast(sketch: Sketch) -> Operation:
                     "write %A : memref<5x4x3xf32>, memref<1xvector<5x4x3xf32>>")
     result, (source,) = sketch.results[0], sketch.operands
     _rank(sketch, source)
+    assert isinstance(source.type, MemRefType)
+    if isinstance(source.type.element_type, VectorType):
+        sketch.fail("XT2310", f"{source.type} holds vectors already", "load its vector: load %V[%c0]")
     if not isinstance(result, MemRefType) or not isinstance(result.element_type, VectorType) \
             or result.get_shape() not in ((1,), ()):
-        sketch.fail("XT2311", f"it gives a memref of one vector, not {result}", "write memref<1xvector<5x4x3xf32>>")
-    if isinstance(source.type, MemRefType) and DYNAMIC_INDEX in source.type.get_shape():
+        shape = "x".join("4" if size == DYNAMIC_INDEX else str(size) for size in source.type.get_shape())
+        sketch.fail("XT2311", f"it gives a memref of one vector, not {result}",
+                    f"write memref<1xvector<{shape}x{source.type.element_type}>>")
+    if DYNAMIC_INDEX in source.type.get_shape():
         sketch.fail("XT2312",
                     f"{source.type} does not say its sizes, which the vector copies", "cast a memref of static shape")
     sketch.finish()
@@ -171,8 +176,8 @@ def _contract(sketch: Sketch) -> Operation:
     if maps is None:
         maps = ArrayAttr([map_of_permutation(axes, len(ITERATORS)) for axes in MATMUL])
     if not isinstance(maps, ArrayAttr) or not all(isinstance(map_, AffineMapAttr) for map_ in maps):
-        sketch.fail("XT2321",
-                    f"its indexing maps are {maps}", "give three affine maps, of the operands and of the result")
+        sketch.fail("XT2321", f"its indexing maps are {maps}, and no list of affine maps",
+                    "give three affine maps, of the operands and of the result")
     for map_ in maps:
         _permuted(sketch, map_)
     names = [item.data for item in iterators if isinstance(item, StringAttr)] if isinstance(iterators, ArrayAttr) \

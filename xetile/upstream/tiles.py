@@ -199,8 +199,9 @@ def _cast(build: Tiles, operation: ShapeCastOp) -> None:
     assert isinstance(result, VectorType)
     shapes = [ops.shape_of(value) for value in source.values]
     if not build.facts.of_lanes and len(result.get_shape()) == 2 and shapes[0] != result.get_shape():
-        build.refuse("XT2409", f"{operation.source.type} is cast to {result}, and it is {list(shapes[0])} of a block",
-                     "cast back to the block's own dimensions")
+        build.refuse("XT2409",
+                     f"{operation.source.type} is cast to {result}, and is {ops.text(shapes[0])} of its block",
+                     f"cast to those dimensions: vector<{ops.text(shapes[0])}x{result.element_type}>")
     build.set(operation.result, source.values, source.form)
 
 
