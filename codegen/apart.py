@@ -25,7 +25,7 @@ from codegen.interpreter import Machine, Meaning, Meanings
 from xegpu.barriers import handed, in_step, init_of
 from xegpu.control_flow import place
 from xegpu.dialect.synchronisation import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
-from xegpu.errors import ShapeError, TraceError
+from xegpu.errors import Note, ShapeError, TraceError
 from xegpu.parties import elsewhere
 
 _WHOLE = "all"
@@ -44,6 +44,13 @@ def run(function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, i
         return
     for group in product(*map(range, grid)):
         _Crew(function, arguments, tuple((at, 1) for at in group), grid, subgroups, meanings, lanes).run()
+
+
+def _made(operation: Operation) -> list[Note]:
+    """Where the named barrier of an operation was made."""
+    if not isinstance(operation, NbarrierOp):
+        return []
+    return elsewhere(place(operation), [("the barrier is made here", place(init_of(operation)))])
 
 
 class _Cancelled(BaseException):
@@ -181,12 +188,14 @@ class _Crew:
         if member.tickets.get(barrier, -1) == state.rounds:
             raise ShapeError("XT1484", f"a subgroup arrives twice in one round of barrier {barrier}, which has "
                              f"{awaited.total()} participants", "wait between two arrivals, at this barrier or, as a "
-                             "producer, at one where its consumers say that they are ready", place(operation))
+                             "producer, at one where its consumers say that they are ready", place(operation),
+                             _made(operation))
         if state.arrived[type(operation)] == awaited[type(operation)]:
             raise ShapeError("XT1485",
-                             f"more subgroups than {awaited[type(operation)]} take this part in one round of barrier "
+                             f"more subgroups than {awaited[type(operation)]} "
+                             f"{'wait' if isinstance(operation, NbarrierWaitOp) else 'arrive'} in one round of barrier "
                              f"{barrier}, which has {awaited.total()} participants", "give the number of those that "
-                             "arrive and, with producers, of those that wait", place(operation))
+                             "arrive and, with producers, of those that wait", place(operation), _made(operation))
         member.tickets[barrier] = state.rounds
         state.arrived[type(operation)] += 1
         if state.arrived == awaited:

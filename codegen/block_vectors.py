@@ -101,7 +101,7 @@ def _reduce(emitter: Emitter, operation: ReduceOp) -> None:
     source, target = (bits_of(block, lanes, emitter.subgroup) for block, lanes in
                       zip((shape, operation.smaller(operation.sources[0])), operation.maps, strict=True))
     if source is None or target is None:
-        raise TargetError("XT0000", f"blocks of {shape[0]}x{shape[1]} are not reduced in registers",
+        raise TargetError("XT9400", f"blocks of {shape[0]}x{shape[1]} are not reduced in registers",
                           "make rows and columns of the vector multiples of a power of two")
     _call(emitter, operation, fragments, result, (source, target))
     emitter.values[operation.result] = result
@@ -174,7 +174,7 @@ def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:
 def _fetched(words: Sequence[str], holder: list[int], index: list[int], repeats: int, dtype: DType) -> str:
     """One word of the result for every lane: its own, that of one lane, or shuffled."""
     if len(set(index)) > 1:
-        raise TargetError("XT0000",
+        raise TargetError("XT9400",
                           "a row of a broadcast lies in several words", "make the columns a multiple of the lanes")
     word = words[index[0]]
     if all(held == lane % repeats for lane, held in enumerate(holder)):

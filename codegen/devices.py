@@ -85,7 +85,7 @@ def import_dpctl(module: str = "dpctl") -> Any:
         __import__(module)  # every launch comes here: this takes a fraction of what importlib's function does
         return sys.modules[module]
     except ImportError as error:
-        raise DeviceError("XT0000", f"no device: dpctl does not import ({error})", f"install it: {INSTALL}") from error
+        raise DeviceError("XT5000", f"no device: dpctl does not import ({error})", f"install it: {INSTALL}") from error
 
 
 def all_devices() -> list[tuple[str, Any]]:
@@ -110,7 +110,7 @@ def find_queue(where: str | Queue) -> Queue:
         return _queue_of_filter(where)
     if isinstance(where, import_dpctl().SyclQueue):
         return where
-    raise DeviceError("XT0000",
+    raise DeviceError("XT5001",
                       f"{where!r} is no device", 'give a filter string such as "opencl:cpu", or a dpctl.SyclQueue')
 
 
@@ -122,7 +122,7 @@ def _queue_of_filter(where: str) -> Queue:
     except (dpctl.SyclQueueCreationError, dpctl.SyclDeviceCreationError, ValueError, TypeError) as error:
         found = [f"{device.filter_string} ({device.name.strip()})" for device in dpctl.get_devices()]
         there = f"the devices here are {', '.join(found)}" if found else _NOTHING_FOUND
-        raise DeviceError("XT0000", f"there is no device {where!r}", there) from error
+        raise DeviceError("XT5002", f"there is no device {where!r}", there) from error
 
 
 @cache
@@ -177,14 +177,14 @@ def gpu_target(device_id: int | None, name: str) -> str:
     hint = 'pass target= ("pvc", "bmg", "lnl", "ptl", "cri", "dg2" or "arl") to say which code it takes'
     number = -1 if device_id is None else device_id
     if number in _WITHOUT_DPAS:
-        raise DeviceError("XT0000",
+        raise DeviceError("XT5003",
                           f"{name} (device id {number:#06x}) has no matrix engine (DPAS)", 'run on "opencl:cpu"')
     by_id = (target for low, high, target in _IDS if low <= number <= high)
     by_name = (target for pattern, target in _NAMES if re.search(pattern, name))
     found = next(by_id, None) or next(by_name, None)
     if found is None:
         known = "" if device_id is None else f" (device id {number:#06x})"
-        raise DeviceError("XT0000", f"{name}{known} is in no target table", hint)
+        raise DeviceError("XT5004", f"{name}{known} is in no target table", hint)
     return found
 
 

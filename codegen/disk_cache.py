@@ -66,7 +66,7 @@ def bound() -> int:
     except ValueError:
         megabytes = -1.0
     if not 0 <= megabytes < float("inf"):
-        raise ToolError("XT0000", f"XETILE_CACHE_SIZE is {said!r}, which is no number of megabytes",
+        raise ToolError("XT5120", f"XETILE_CACHE_SIZE is {said!r}, which is no number of megabytes",
                         f"set it to one, such as {_DEFAULT_MB}, or XETILE_CACHE=0 to keep nothing")
     return int(megabytes * 2**20)
 

@@ -18,8 +18,8 @@ from codegen import truth
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type
 from xegpu.dialect.conversions import CONVERSIONS
-from xegpu.dtypes import DType, bf16, f16, f32, f64, i1, of_mlir, tf32, u32
-from xegpu.errors import XeError
+from xegpu.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
+from xegpu.errors import BUG, XeError
 
 _SYMBOLS: dict[type[Operation], str] = {
     arith.AddfOp: "+", arith.SubfOp: "-", arith.MulfOp: "*", arith.DivfOp: "/",
@@ -101,7 +101,7 @@ def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, 
         return of_mlir(type_), 1, [[f"({value})" for value in values]]
     fragments: list[Fragment] = values
     if any(fragment.per_lane != 1 for fragment in fragments):
-        raise XeError("XT0000", f"{operation.name} on packed words is not supported")
+        raise XeError("XT9401", f"{operation.name} on packed words is not supported", BUG)
     groups = [list(names) for names in zip(*(fragment.names for fragment in fragments), strict=True)]
     return fragments[0].dtype, fragments[0].width, groups
 
@@ -180,7 +180,30 @@ def convert(emitter: Emitter, operation: Operation) -> None:
         finish(emitter, operation, [rounded(truth.numbers(group[0], f32 if target is bf16 else target, width), target,
                                             width) for group in groups])
         return
+    if source.kind == "s":
+        finish(emitter, operation, [f"{_float8(emitter, source, width)}({group[0]})" for group in groups])
+        return
     finish(emitter, operation, [converted(group[0], source, target, width) for group in groups])
+
+
+def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
+    """The name of a function that widens 8-bit floats to f16, exactly.
+
+    E5M2 is the upper half of f16. E4M3, whose bias is 7 where that of f16 is 15, has no infinity, and one NaN a sign.
+    """
+    half, word = vector_type("half", width), vector_type("ushort", width)
+    name = f"{dtype}_to_{half}"
+    lines = [f"  const {word} bits = convert_{word}(v);"]
+    if dtype is e5m2:
+        lines.append(f"  return as_{half}(({word})(bits << ({word})(8)));")
+    else:
+        lines += [f"  const {word} low = bits & ({word})(0x7f);",
+                  f"  const {word} nan = ((low + ({word})(1)) >> ({word})(7)) * ({word})(0x7e00);",
+                  f"  const {word} sign = (bits & ({word})(0x80)) << ({word})(8);",
+                  f"  const {half} size = as_{half}(({word})(low << ({word})(7))) * ({half})(256.0f);",
+                  f"  return as_{half}(({word})(as_{word}(size) | nan | sign));"]
+    emitter.function(f"static {half} {name}({vector_type('uchar', width)} v)\n{{\n" + "\n".join(lines) + "\n}\n")
+    return name
 
 
 def converted(expression: str, source: DType, target: DType, width: int) -> str:
@@ -219,7 +242,7 @@ def _bitcast(emitter: Emitter, operation: Any) -> None:
     result = operation.result.type
     target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
     if i1 in (source, target):
-        raise XeError("XT0000", "i1 has no bits to reinterpret")
+        raise XeError("XT9401", "i1 has no bits to reinterpret", BUG)
     finish(emitter, operation, [f"as_{vector_type(target.opencl, width)}({group[0]})" for group in groups])
 
 

@@ -18,7 +18,7 @@ from codegen.inside import Inside
 from xegpu.constants import number
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
-from xegpu.errors import XeError
+from xegpu.errors import BUG, XeError
 from xegpu.places import Location
 from xegpu.targets import Target
 
@@ -179,7 +179,7 @@ class Emitter:
         """Emit one operation by its rule."""
         rule = self.rules.get(type(operation))
         if rule is None:
-            raise XeError("XT0000", f"{operation.name} cannot be emitted as OpenCL C")
+            raise XeError("XT9401", f"{operation.name} cannot be emitted as OpenCL C", BUG)
         self.block = operation.parent
         location = operation.location.data if isinstance(operation.location, SourceLocation) else None
         self._place = _place(location) or self._place

@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.dtypes import of_mlir
-from xegpu.errors import XeError
+from xegpu.errors import BUG, XeError
 from xegpu.memory import Surfaces
 from xegpu.memrefs import is_shared
 from xegpu.scattered_memory import Elements, identity
@@ -196,7 +196,7 @@ class Machine:
             return self._each_option(operation, operands)
         meaning = self.meanings.get(type(operation))
         if meaning is None:
-            raise XeError("XT0000", f"NumPy has no meaning for {operation.name}")
+            raise XeError("XT9402", f"NumPy has no meaning for {operation.name}", BUG)
         if not isinstance(meaning, TakesDelayed):
             operands = [now(operand) for operand in operands]
         return meaning(self, operation, operands)

@@ -127,7 +127,7 @@ class _Block(_Piece):
         """What the variables of ``width`` words each cover."""
         across = min(self.desc.shape[1] // self.lanes.unit[1], width)
         if width % across:
-            raise TargetError("XT0000", f"blocks of {self.desc.shape[1]} columns cannot be read element by element",
+            raise TargetError("XT9400", f"blocks of {self.desc.shape[1]} columns cannot be read element by element",
                               f"make the columns of inner_blocks a power of two times {self.lanes.unit[1]}")
         shape = (width // across * self.lanes.unit[0], across * self.lanes.unit[1])
         return [_Piece(self.desc, self.words[start][0], shape, self.subgroup)
@@ -322,7 +322,7 @@ def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     block = _block_of(emitter, ops.desc_of(operation.desc))
     fragment = truth.to_memory(emitter, emitter.fragment(operation.value))
     if fragment.per_lane != 1:
-        raise TargetError("XT0000",
+        raise TargetError("XT9400",
                           "a block cannot be stored through a descriptor that others are loaded through in words",
                           "make a descriptor of its own for what is stored")
     for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):

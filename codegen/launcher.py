@@ -13,7 +13,7 @@ from codegen.devices import Queue, import_dpctl, needs_spirv
 from codegen.refusals import refusal
 from codegen.spirv import is_spirv
 from codegen.usm import UsmArray
-from xegpu.errors import DeviceError, ToolError
+from xegpu.errors import BUG, DeviceError, ToolError
 
 Program: TypeAlias = Any
 Kernel: TypeAlias = Any
@@ -40,11 +40,11 @@ def build_program(queue: Queue, source: str | bytes, options: str = "") -> Progr
         ToolError: bytes that are no SPIR-V, or the driver's compiler failed; ``log`` is what it printed.
     """
     if needs_spirv(queue) and isinstance(source, str):
-        raise DeviceError("XT0000",
+        raise DeviceError("XT5005",
                           "a Level Zero queue takes SPIR-V, not OpenCL C", "use an OpenCL queue, or compile with ocloc")
     # Drivers do not check this themselves: Intel's CPU driver loops forever over what is no SPIR-V.
     if isinstance(source, bytes) and not is_spirv(source):
-        raise ToolError("XT0000", "these bytes are no SPIR-V", "make them with codegen.offline.compile_spirv")
+        raise ToolError("XT5100", "these bytes are no SPIR-V", "make them with codegen.offline.compile_spirv")
     programs = import_dpctl("dpctl.program")
     create = programs.create_program_from_source if isinstance(source, str) else programs.create_program_from_spirv
     try:
@@ -62,7 +62,7 @@ def find_kernel(program: Program, name: str) -> Kernel:
         DeviceError: there is none of that name.
     """
     if not program.has_sycl_kernel(name):
-        raise DeviceError("XT0000", f"the program has no kernel {name!r}")
+        raise DeviceError("XT9403", f"the program has no kernel {name!r}", BUG)
     return program.get_sycl_kernel(name)
 
 
@@ -85,7 +85,8 @@ def launch(
     """
     counts = (*groups, 1, 1)[:3]
     if len(groups) not in (1, 2, 3) or min(counts) < 0 or local_size < 1:
-        raise DeviceError("XT0000", f"cannot launch {tuple(groups)} work-groups of {local_size} work-items")
+        raise DeviceError("XT5010", f"cannot launch {tuple(groups)} work-groups of {local_size} work-items",
+                          "give one to three numbers of work-groups, none negative, and work-groups of one or more")
     if 0 in counts:
         return import_dpctl().SyclEvent()
     global_size = (counts[0] * local_size, counts[1], counts[2])
@@ -145,6 +146,29 @@ def start(
     return event
 
 
+def keep(queue: Queue, held: Any) -> None:
+    """Keeps objects alive until everything that a queue was given so far has run: memory that kernels reach by address.
+
+    What kernels get as arguments is kept anyway.
+    """
+    order = None if queue.is_in_order else import_dpctl("dpctl.utils").SequentialOrderManager[queue]
+    _hold(queue.submit_barrier(order.submitted_events if order else []), held)
+
+
+def send(queue: Queue, source: Any, target: Any) -> None:
+    """Copies a NumPy array to device memory that nothing has used yet, without waiting for what the queue does.
+
+    Args:
+        queue: the queue of kernels that will read it.
+        source: contiguous.
+        target: dpctl's memory object, of the same size.
+    """
+    event = queue.memcpy_async(target, memoryview(source).cast("B"), source.nbytes)
+    if not queue.is_in_order:
+        import_dpctl("dpctl.utils").SequentialOrderManager[queue].add_event_pair(event, event)
+    _hold(event, (source, target))
+
+
 def _hold(event: Event, held: Any) -> None:
     """Keeps what a kernel works on until it has run; dpctl's own way to do so costs milliseconds on an in-order queue.
 
@@ -180,10 +204,13 @@ def _refusal(
     """Why a launch failed, as far as it can be told: the driver itself gives no reason."""
     name, limit = kernel.get_function_name(), queue.sycl_device.max_work_group_size
     if len(args) != kernel.num_args:
-        return DeviceError("XT0000", f"kernel {name} takes {kernel.num_args} arguments, not {len(args)}")
+        return DeviceError("XT5011", f"kernel {name} takes {kernel.num_args} arguments, not {len(args)}",
+                           "pass those of its signature: each pointer, size and stride by itself")
     size = local_size[0] * local_size[1] * local_size[2]
     if size > limit:
-        return DeviceError("XT0000", f"a work-group of {size} work-items is over the device's limit of {limit}")
+        return DeviceError("XT5012", f"a work-group of {size} work-items is over the device's limit of {limit}",
+                           f"make work-groups of at most {limit} work-items: fewer subgroups")
     kinds = ", ".join(type(arg).__name__ for arg in args)
     sizes = f"{tuple(global_size)} work-items in groups of {tuple(local_size)}"
-    return DeviceError("XT0000", f"{queue.sycl_device.name.strip()} refused kernel {name}: {sizes}, arguments {kinds}")
+    return DeviceError("XT5013", f"{queue.sycl_device.name.strip()} refused kernel {name}: {sizes}, arguments {kinds}",
+                       "XETILE_LOG=1 shows what was built, xetile devices whether this device runs kernels at all")

@@ -25,18 +25,17 @@ from xdsl.ir import Operation, SSAValue
 from codegen.emitter import FETCH, Emitter, Rule, atom
 from codegen.fragments import Descriptor, Fragment
 from codegen.products import narrowed, widened
+from codegen.whole_products import LANES, WHOLE, Shape, define, parts_of
 from xegpu.dialect import ops
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dtypes import DType, bf16, f16, f32
 
-_ACCUMULATORS = 24
-"""Vectors of sums that are kept in registers at a time, of the 32 that there are."""
-_WIDEST = 4
-"""Vectors of B that stand beside them, at most."""
 _EXACT = 1 << 24
 """Sums of integers are exact in float32 up to here."""
 _LINE = 64
 """Bytes of a line of the cache."""
+_AHEAD = 24
+"""Rows of B that are fetched ahead where each is read once."""
 _LOOP = "#pragma clang loop vectorize(disable)"
 """The lanes are the vector. The compiler's other choice, a vector along K, takes gathers."""
 
@@ -52,11 +51,17 @@ class _Names:
     row: str
     b: str
     number: str
+    rows: str
+    columns: str
+    scratch: str
+    whole: str
+    sum: str
 
     @classmethod
     def of(cls, emitter: Emitter) -> _Names:
         """New names."""
-        return cls(*(emitter.name(hint) for hint in ("lane", "first", "end", "k", "row", "b_panel", "number")))
+        hints = "lane", "first", "end", "k", "row", "b_panel", "number", "rows", "columns", "scratch", "whole", "sum"
+        return cls(*(emitter.name(hint) for hint in hints))
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,17 @@ class _Product:
         """The C type of sums: floats where they are exact, even for integers, of which processors add fewer at once."""
         return "float" if self.dtype.is_float or self.k * _largest(self.types) <= _EXACT else "int"
 
+    @property
+    def shape(self) -> Shape:
+        """What a function for the whole tile depends on."""
+        return Shape(self.m, self.n, *self.types)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a function of whole vectors serves it: on rows of A and B that are contiguous, into f32."""
+        return self.dtype is f32 and self.a.step == self.b.step == "1" and self.shape.fits \
+            and self.emitter.subgroup == LANES
+
     def place(self, row: int, vector: int) -> int:
         """Where the accumulator of a row and a vector of columns stands among all words."""
         return (row // self.block * self.across + vector) * self.block + row % self.block
@@ -113,6 +129,8 @@ def _load_mad(emitter: Emitter, operation: LoadMadOp) -> None:
         emitter.set_words(value, fragment)
     product = _Product(emitter, operation)
     sums = [name for fragment in results for name in fragment.names]
+    if product.is_whole:
+        define(emitter, product.shape)
     emitter.lines += ["  " * emitter.depth + line for line in _text(product, sums)]
 
 
@@ -130,18 +148,71 @@ def _text(product: _Product, sums: list[str]) -> Iterator[str]:
           f"{names.end} = clamp({a.width} - ({a.column}), 0, {product.k});"
     yield f"  if ({names.first} < {names.end} && {a.row} + {product.m} > 0 && {a.row} < {a.height} && " \
           f"{b.column} + {product.n} > 0 && {b.column} < {b.width}) {{"
+    parts = [_Part(rows, vectors) for vectors, all_rows in parts_of(product.m, product.across) for rows in all_rows]
+    if product.is_whole:
+        yield f"#ifdef {WHOLE}"
+        yield from _by_call(product, sums)
+        yield from _anywhere(product, sums, parts)
+        yield "    }"
+        yield "#else"
+    yield from _in_lanes(product, sums, parts)
+    if product.is_whole:
+        yield "#endif"
+    yield "  }"
+    yield "}"
+
+
+def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
+    """Lines that call the function for the whole tile, where it begins inside the arrays; else there is more to do."""
+    names, a, b = product.names, product.a, product.b
+    across = product.across
+    yield f"    if ({a.row} >= 0 && {b.column} >= 0 && {b.row} + {names.first} >= 0 && " \
+          f"{b.row} + {names.end} <= {b.height}) {{"
+    yield f"      const int {names.rows} = min({a.height} - ({a.row}), {product.m}), " \
+          f"{names.columns} = min({b.width} - ({b.column}), {product.n});"
+    yield f"      float {names.scratch}[{product.m * product.n}];"
+    yield f"      private float *{names.whole} = (private float *)sub_group_broadcast((ulong){names.scratch}, 0);"
+    for row in range(product.m):
+        yield "      " + " ".join(f"{_place(product, row, v)} = {sums[product.place(row, v)]};" for v in range(across))
+    yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
+    yield f"      if ({names.lane} == 0) {product.shape.name}_call({names.whole}, " \
+          f"{a.array.name} + ({a.row}) * (long){a.pitch} + {a.column} + {names.first}, {a.pitch}, " \
+          f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, " \
+          f"{names.end} - {names.first}, {names.rows}, {names.columns});"
+    yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
+    yield f"      float {names.sum};"
+    for row in range(product.m):
+        pairs = [(v, sums[product.place(row, v)]) for v in range(across)]
+        yield "      " + " ".join(
+            f"{names.sum} = {_place(product, row, v)}; {name} = {names.rows} > {row} & "
+            f"{names.columns} > {v * LANES} + {names.lane} ? {names.sum} : {name};" for v, name in pairs)
+    yield "    } else {"
+
+
+def _place(product: _Product, row: int, vector: int) -> str:
+    """Where a lane's sum of a row and a vector stands in the memory that the function sees."""
+    names = product.names
+    return f"{names.whole}[{(row * product.across + vector) * LANES} + {names.lane}]"
+
+
+def _anywhere(product: _Product, sums: list[str], parts: list[_Part]) -> Iterator[str]:
+    """Lines for a tile that lies anywhere, with a check at each number."""
+    yield f"    {product.total} {product.names.b}[{product.k * product.across}];"
+    yield from _copied(product, checked=True)
+    for part in parts:
+        yield from _rows(product, sums, part, inside=False)
+
+
+def _in_lanes(product: _Product, sums: list[str], parts: list[_Part]) -> Iterator[str]:
+    """Lines in which a lane has a number of each vector; those for tiles inside their arrays come first."""
+    names, b = product.names, product.b
     yield f"    {product.total} {names.b}[{product.k * product.across}];"
     yield f"    if ({b.row} + {names.first} >= 0 && {b.row} + {names.end} <= {b.height} && {b.column} >= 0 && " \
           f"{b.column} + {product.n} <= {b.width}) {{"
-    parts = [_Part(range(row, row + rows), range(first, first + width))
-             for first, width in _even(product.across, _WIDEST)
-             for row, rows in _even(product.m, _ACCUMULATORS // width)]
     if b.step == "1" and (product.types[1] is f32 or len(parts[0].rows) == product.m):
         yield from _in_place(product, sums, parts)
     else:
         yield from _from_copies(product, sums, parts)
-    yield "  }"
-    yield "}"
 
 
 def _in_place(product: _Product, sums: list[str], parts: list[_Part]) -> Iterator[str]:
@@ -166,13 +237,6 @@ def _from_copies(product: _Product, sums: list[str], parts: list[_Part]) -> Iter
         yield from _rows(product, sums, replace(part, fetched=range(position, lines, len(parts))))
 
 
-def _even(total: int, most: int) -> list[tuple[int, int]]:
-    """First and size of the parts of ``total`` of at most ``most``, as even as it goes."""
-    count = -(-total // most)
-    sizes = [total // count + (part < total % count) for part in range(count)]
-    return [(sum(sizes[:part]), size) for part, size in enumerate(sizes)]
-
-
 def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
     """Lines that copy the tile of B, widened; what lies outside is zero."""
     names, b, (_, dtype) = product.names, product.b, product.types
@@ -191,8 +255,11 @@ def _copied(product: _Product, *, checked: bool) -> Iterator[str]:
     yield "      }"
 
 
-def _rows(product: _Product, sums: list[str], part: _Part) -> Iterator[str]:
-    """Lines that add the products of a few rows of A to their sums, of rows inside the array."""
+def _rows(product: _Product, sums: list[str], part: _Part, *, inside: bool = True) -> Iterator[str]:
+    """Lines that add the products of a few rows of A to their sums, of rows inside the array.
+
+    With ``inside`` there are lines without checks for when all of them are.
+    """
     a = product.a
     first, end = (f"{a.row} + {row}" for row in (part.rows.start, part.rows.stop))
     names = {(row, vector): sums[product.place(row, vector)] for row in part.rows for vector in part.vectors}
@@ -202,11 +269,13 @@ def _rows(product: _Product, sums: list[str], part: _Part) -> Iterator[str]:
         totals = {place: f"t_{name}" for place, name in names.items()}
         yield f"      {product.total} " + ", ".join(
             f"{totals[place]} = {_opened(product, name)}" for place, name in names.items()) + ";"
-    yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
-    yield from _steps(product, names if direct else totals, part, checked=False)
-    yield "      } else {"
+    if inside:
+        yield f"      if ({first} >= 0 && {end} <= {a.height}) {{"
+        yield from _steps(product, names if direct else totals, part, checked=False)
+        yield "      } else {"
     yield from _steps(product, names if direct else totals, part, checked=True)
-    yield "      }"
+    if inside:
+        yield "      }"
     if not direct:
         yield from (f"      {name} {_closed(product, totals[place])};" for place, name in names.items())
     yield "    }"
@@ -252,6 +321,10 @@ def _numbers_of_b(product: _Product, part: _Part, columns: dict[int, str]) -> It
     pointer = f"{b.array.space} const {dtype.opencl} *{names.row} = {b.array.name} + "
     if part.fetched or not part.copied:
         yield f"{pointer}({b.row} + {names.k}) * (long){b.pitch} + ({b.column}){_times(b.step)};"
+    if not part.copied and b.step == "1" and len(part.rows) == product.m:  # nothing else hides how far memory is
+        first, end = (at * product.emitter.subgroup for at in (part.vectors.start, part.vectors.stop))
+        yield " ".join(f"{FETCH}({names.row} + {_AHEAD} * (long){b.pitch} + {column});"
+                       for column in range(first, end, _LINE // dtype.bytes))
     for line in part.fetched:
         yield f"{FETCH}({names.row} + {product.k} * (long){b.pitch} + {line * _LINE // dtype.bytes});"
     if part.copied:

@@ -24,6 +24,7 @@ OCLOC_DEVICES: Mapping[str, str] = {target.name: target.ocloc for target in TARG
 _LENGTH = 8
 _SECONDS = 600  # a compiler that takes longer hangs
 _HINT = "install Debian's or Ubuntu's package intel-ocloc, or set XETILE_OCLOC to the program"
+_OTHER = "what it printed is in .log of this error; xetile was written for ocloc 26 with libiga64 beside it"
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,10 @@ def find_ocloc() -> str:
     """
     named = os.environ.get("XETILE_OCLOC")
     if named and not shutil.which(named):
-        raise ToolError("XT0000", f"XETILE_OCLOC is {named!r}, which is no program", _HINT)
+        raise ToolError("XT5101", f"XETILE_OCLOC is {named!r}, which is no program", _HINT)
     found = named or shutil.which("ocloc")
     if not found:
-        raise ToolError("XT0000", "ocloc, Intel's offline compiler, is not installed", _HINT)
+        raise ToolError("XT5102", "ocloc, Intel's offline compiler, is not installed", _HINT)
     return found
 
 
@@ -176,13 +177,13 @@ def _disassembled(ocloc: str, binary: DeviceBinary) -> dict[str, dict[str, str |
 def _read_dump(dump: Path, log: str) -> dict[str, dict[str, str | int]]:
     information = dump / ".ze_info"
     if not information.exists():
-        raise ToolError("XT0000", "ocloc's disassembly holds no .ze_info", log=log)
+        raise ToolError("XT5103", "ocloc's disassembly holds no .ze_info", _OTHER, log=log)
     kernels: dict[str, dict[str, str | int]] = {}
     for name, facts in read_ze_info(information.read_text()).items():
         text = dump / f".text.{name}.asm"
         if not text.exists():
-            raise ToolError("XT0000",
-                            f"ocloc could not decode kernel {name}", "is libiga64 installed beside ocloc?", log=log)
+            raise ToolError("XT5103",
+                            f"ocloc could not decode kernel {name}", _OTHER, log=log)
         kernels[name] = {"name": name, "asm": text.read_text(), **facts}
     return kernels
 
@@ -203,7 +204,7 @@ def read_ze_info(text: str) -> dict[str, dict[str, int]]:
 
 def _device_name(target: str) -> str:
     if target not in OCLOC_DEVICES:
-        raise TargetError("XT0000",
+        raise TargetError("XT5104",
                           f"ocloc compiles nothing for target {target!r}", f"use one of {', '.join(OCLOC_DEVICES)}")
     return OCLOC_DEVICES[target]
 
@@ -218,7 +219,7 @@ def _run(command: list[str], folder: Path, failure: str) -> str:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolError("XT0000", f"{failure}: {error}", _HINT) from error
+        raise ToolError("XT5105", f"{failure}: {error}", _HINT) from error
     log = (done.stdout + done.stderr).decode(errors="replace").replace("\0", "")
     if done.returncode != 0:
         raise refusal(failure, log, _source_in(folder))
@@ -234,5 +235,5 @@ def _source_in(folder: Path) -> str:
 def _only_file(folder: Path, suffix: str, log: str) -> bytes:
     found = sorted(folder.glob(f"*{suffix}"))
     if len(found) != 1:
-        raise ToolError("XT0000", f"ocloc said it succeeded, but left {len(found)} {suffix} files", log=log)
+        raise ToolError("XT5103", f"ocloc said it succeeded, but left {len(found)} {suffix} files", _OTHER, log=log)
     return found[0].read_bytes()

@@ -46,7 +46,7 @@ from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
-from xegpu.errors import TargetError
+from xegpu.errors import BUG, TargetError
 from xegpu.memrefs import is_address, static_form
 from xegpu.rewriting import number
 from xegpu.targets import Target
@@ -170,10 +170,12 @@ def _options(function: func.FuncOp, target: Target, subgroup: int, subgroups: in
     if said == small or (said is None and needed <= small * _SMALL_BUDGET):
         return ""
     if subgroups > target.subgroups[1]:
-        raise TargetError("XT0000",
-            f"a work-group of {subgroups} subgroups that need about {needed:.0f} registers each: with more than "
+        raise TargetError("XT4050",
+            f"{subgroups} subgroups a work-group, {'for which' if said else 'each of which needs'} "
+            f"{f'{said} registers a thread are asked' if said else f'about {needed:.0f} registers'}: with more than "
             f"{small} registers a thread, {target.name} has at most {target.subgroups[1]} subgroups",
-            f"lower sg_layout to {target.subgroups[1]} subgroups, or make the subgroup's tile smaller")
+            f"lower sg_layout (or subgroups=) to {target.subgroups[1]} subgroups, or " +
+            (f"ask for registers={small}" if said else "make the subgroup's tile smaller"))
     return LARGE
 
 
@@ -412,7 +414,7 @@ def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
     bits = source.dtype.bits * source.width
     if bits < 32:
-        raise TargetError("XT0000", f"a fragment of {source.units} {source.dtype} does not pack into 32-bit words")
+        raise TargetError("XT9400", f"a fragment of {source.units} {source.dtype} does not pack into 32-bit words", BUG)
     pieces = [f"as_{vector_type('uint', bits // 32)}({name})" for name in source.names]
     each = len(pieces) // len(result.names)
     groups = [pieces[i:i + each] for i in range(0, len(pieces), each)]

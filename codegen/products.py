@@ -18,6 +18,9 @@ def _dpas(emitter: Emitter, operation: ops.DpasOp) -> None:
     depth = operation.sizes()[2]
     name = f"intel_sub_group_{a_type}_{b_type}_matrix_mad_k{depth}"
     result = emitter.fresh(operation.result)
+    if a_type.kind == "s":  # the compiler knows these, and declares them nowhere
+        emitter.function(f"{result.c_type} {name}({vector_type('short', a.width)}, int8, {result.c_type}) "
+                         "__attribute__((overloadable));\n")
     c_type = vector_type(_ACCUMULATOR[str(result.dtype)], result.width)
     acc = f"({c_type})(0)" if operation.acc is None else _as(c_type, emitter.fragment(operation.acc))
     call = f"{name}({_operand_a(emitter, a)}, {_operand_b(b)}, {acc})"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import platform
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from codegen import disk_cache
 from codegen.binaries import binary_of, can_keep, program_of, versions
 from codegen.devices import Queue
 from codegen.launcher import build_program, find_kernel
+from codegen.processor import description
 
 _KIND = "program"
 
@@ -38,14 +36,4 @@ def build_kernel(queue: Queue, source: str | bytes, options: str, name: str) -> 
 def _key(queue: Queue, source: str | bytes, options: str) -> str:
     device = queue.sycl_device
     return disk_cache.key_of(source, type(source).__name__, options, device.name, device.driver_version, device.vendor,
-                             versions(), _processor() if device.is_cpu else "")
-
-
-@cache
-def _processor() -> str:
-    """What the CPU is and can do: a folder of caches may be shared by machines whose devices have the same name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))
+                             versions(), description() if device.is_cpu else "")

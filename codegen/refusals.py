@@ -31,7 +31,7 @@ def refusal(failure: str, log: str, text: str = "") -> ToolError:
     path = _kept(log, text)
     hint = f"the compiler's line is `{quoted}`; " if quoted else ""
     hint += f"its whole log, and the text, are in {path}" if path else "its whole log is in .log of this error"
-    return ToolError("XT0000", f"{failure}{came}: {message}", hint, log=log)
+    return ToolError("XT5110", f"{failure}{came}: {message}", hint, log=log)
 
 
 def first_error(log: str) -> str:

@@ -19,8 +19,10 @@ from codegen.emitter import FETCH
 from codegen.log import LOGGER
 from codegen.offline import OCLOC_DEVICES, compile_spirv, has_ocloc
 from codegen.prelude import prelude_for
+from codegen.processor import has_feature
 from codegen.sycl_compiler import compile_sycl, has_sycl_compiler
 from codegen.synchronisation import SIGNAL, WAIT
+from codegen.whole_products import DOT, DOT_BF16, WHOLE
 from xegpu.errors import ToolError
 
 VARIABLE = "XETILE_SPIRV"
@@ -33,8 +35,9 @@ _FILL = ("XETILE_FILL", "__attribute__((noinline))")
 later in the text."""
 _ROLLED = "XETILE_ROLLED"
 """Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
-_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer)")
-"""The processor's instruction. OpenCL's ``prefetch`` is a call for each lane there, and SPIR-V has no word for this."""
+_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
+"""The processor's instruction, into the second cache: the first is full of what is in use. OpenCL's ``prefetch`` is a
+call for each lane there, and SPIR-V has no word for this."""
 _TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
 _NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
               f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")
@@ -79,7 +82,7 @@ def road_for(queue: Queue) -> str:
         return ""
     found = next((road for road, is_here in _available().items() if is_here), None)
     if found is None:
-        raise ToolError("XT0000", "a Level Zero queue takes SPIR-V, and there is no compiler that makes it",
+        raise ToolError("XT5106", "a Level Zero queue takes SPIR-V, and there is no compiler that makes it",
                         'pip install "xetile[device]" brings the SYCL compiler; or install Intel\'s ocloc and set '
                         "XETILE_OCLOC to it")
     return found
@@ -87,7 +90,7 @@ def road_for(queue: Queue) -> str:
 
 def _known(road: str, said: str) -> str:
     if road not in _NAMES:
-        raise ToolError("XT0000", f"{said} {road!r}, which is no road to SPIR-V", 'choose "sycl" or "ocloc"')
+        raise ToolError("XT5107", f"{said} {road!r}, which is no road to SPIR-V", 'choose "sycl" or "ocloc"')
     return road
 
 
@@ -139,7 +142,18 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
 
 def opencl_for_cpu(text: str) -> str:
     """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
-    return _defined(_FETCH) + _defined(_FILL) + _portable(text)
+    return _defined(_FETCH) + _defined(_FILL) + _whole(text) + _portable(text)
+
+
+def _whole(text: str) -> str:
+    """What functions of whole vectors need, where a text has any."""
+    if WHOLE not in text:
+        return ""
+    has_dot = has_feature("avx512_bf16")
+    if DOT in text:
+        LOGGER.info("products of bf16 take %s", "the processor's vdpbf16ps" if has_dot else
+                    "float32: this processor has no avx512_bf16")
+    return _defined((WHOLE, "")) + (DOT_BF16 if DOT in text and has_dot else "")
 
 
 def _portable(text: str) -> str:

@@ -25,7 +25,7 @@ def _meaning(machine: Machine, operation: LoadScalarOp, operands: Sequence[Any])
     bad = ~inside if machine.active is None else ~inside & machine.active
     if bad.any():
         at = tuple(int(np.broadcast_to(index, bad.shape)[bad][0]) for index in indices)
-        raise ShapeError("XT0000", f"load_scalar reads at {at if len(at) > 1 else at[0]}, outside an array of "
+        raise ShapeError("XT1243", f"load_scalar reads at {at if len(at) > 1 else at[0]}, outside an array of "
                          f"{'x'.join(map(str, array.shape))}", "keep the indices inside: devices do not look",
                          place(operation))
     if array.size == 0:

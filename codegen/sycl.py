@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import MemRefType
 from codegen.cplusplus import declarations, header, prototype, translate
 from codegen.opencl import LARGE, Source
 from xegpu.dtypes import DType, bf16, of_mlir
-from xegpu.errors import XeError
+from xegpu.errors import BUG, XeError
 from xegpu.origins import written_arguments
 
 _HOST = {"char": "std::int8_t", "uchar": "std::uint8_t", "short": "std::int16_t", "ushort": "std::uint16_t",
@@ -75,7 +75,7 @@ def emit(source: Source, function: func.FuncOp, prelude: str | None = None) -> s
     """
     match = _KERNEL.search(source.text)
     if match is None:
-        raise XeError("XT0000", "the kernel's text has no kernel that SYCL's form could be made of")
+        raise XeError("XT9404", "the kernel's text has no kernel that SYCL's form could be made of", BUG)
     name, parameters, body = match.groups()
     before, extern = _prototypes(source.text[:match.start()], emulated=prelude is not None)
     extern += declarations(source.text, source.lanes) + _features(source) if prelude is None else ""

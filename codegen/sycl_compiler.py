@@ -21,6 +21,7 @@ from xegpu.errors import ToolError
 _LIBRARY = "libsycl-jit.so"
 _PACKAGE = "intel-sycl-rt"
 _HINT = f'install it: pip install "xetile[device]" brings the package {_PACKAGE}'
+_ELSE = "XETILE_SPIRV=ocloc"
 _SECONDS = 600  # a compiler that takes longer hangs
 # Warnings would be about the translation; Intel's builtins are defined elsewhere, on the device.
 _FLAGS = ("-DXETILE_KERNEL_ONLY", "-w", "-fsycl-allow-device-image-dependencies")
@@ -41,7 +42,7 @@ def find_sycl_compiler() -> Path:
         installed = []
     found = next((path for path in (*installed, Path(sys.prefix) / "lib" / _LIBRARY) if path.exists()), None)
     if found is None:
-        raise ToolError("XT0000", f"the SYCL compiler {_LIBRARY} is not installed", _HINT)
+        raise ToolError("XT5130", f"the SYCL compiler {_LIBRARY} is not installed", _HINT)
     return found
 
 
@@ -77,7 +78,8 @@ def _checked(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         raise _changed(f"the SPIR-V has {len(kernels)} kernels instead of one")
     if strangers := [name for name in imports(data) if not _is_builtin(name)]:
         # Compilers of devices link such a call to nothing, and say nothing.
-        raise ToolError("XT0000", f"the kernel calls {strangers[0]}, which exists nowhere")
+        raise ToolError("XT5131", f"the kernel calls {strangers[0]}, which exists nowhere",
+                        f"take the other compiler: {_ELSE}")
     return data
 
 
@@ -93,7 +95,8 @@ def _compiled(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         try:
             done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ToolError("XT0000", f"the SYCL compiler failed: {error}") from error
+            raise ToolError("XT5132", f"the SYCL compiler failed: {error}",
+                            f"take the other compiler: {_ELSE}") from error
         log = (done.stdout + done.stderr).decode(errors="replace")
         if done.returncode == 0:
             return output.read_bytes()
@@ -101,7 +104,8 @@ def _compiled(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         raise refusal("the SYCL compiler failed", log, text)
     if done.returncode == sycl_jit.CHANGED:
         raise _changed(log)
-    raise ToolError("XT0000", f"the SYCL compiler ended with code {done.returncode}: {_last_words(log)}", log=log)
+    raise ToolError("XT5132", f"the SYCL compiler ended with code {done.returncode}: {_last_words(log)}",
+                    f"what it printed is in .log of this error; or take the other compiler: {_ELSE}", log=log)
 
 
 def _is_builtin(name: str) -> bool:
@@ -114,7 +118,7 @@ def _is_builtin(name: str) -> bool:
 
 
 def _changed(what: str) -> ToolError:
-    return ToolError("XT0000", f"the private interface of {_LIBRARY} has changed: {what}",
+    return ToolError("XT5133", f"the private interface of {_LIBRARY} has changed: {what}",
                      f"xetile was written for {_PACKAGE} 2026.1; install that one")
 
 

@@ -72,7 +72,7 @@ def usm_interface(array: Any) -> UsmArray:
     """
     interface = getattr(array, "__sycl_usm_array_interface__", None)
     if interface is None:
-        raise DeviceError("XT0000", f"a {type(array).__name__} is not in USM", "give a NumPy array, or one of dpnp's")
+        raise DeviceError("XT5020", f"a {type(array).__name__} is not in USM", "give a NumPy array, or one of dpnp's")
     base, flag = interface["data"]
     typestr, shape = interface["typestr"], tuple(interface["shape"])
     pointer = base + interface.get("offset", 0) * np.dtype(typestr).itemsize
@@ -163,10 +163,11 @@ def copy_out(source: UsmArray, target: np.ndarray) -> None:
         DeviceError: ``target`` has another shape or other strides, or cannot be written.
     """
     if source.shape != target.shape or source.strides != _element_strides(target):
-        raise DeviceError("XT0000",
-                          f"shape {source.shape}, strides {source.strides} do not fit {target.shape} on the host")
+        raise DeviceError("XT5021",
+                          f"shape {source.shape}, strides {source.strides} do not fit {target.shape} on the host",
+                          "pass the array that was copied to the device")
     if not target.flags.writeable:
-        raise DeviceError("XT0000",
+        raise DeviceError("XT5022",
                           "a read-only NumPy array cannot receive results", "give a writable copy: array.copy()")
     low, high = bounds(target)
     if low == high:
@@ -183,7 +184,7 @@ def copy_out(source: UsmArray, target: np.ndarray) -> None:
 def _element_strides(array: np.ndarray) -> tuple[int, ...]:
     if any(stride % array.itemsize for stride in array.strides):
         reason = f"strides of {array.strides} bytes are not a whole number of {array.itemsize}-byte elements"
-        raise DeviceError("XT0000", reason, "give a copy: numpy.ascontiguousarray(array)")
+        raise DeviceError("XT5023", reason, "give a copy: numpy.ascontiguousarray(array)")
     return tuple(stride // array.itemsize for stride in array.strides)
 
 
@@ -220,7 +221,8 @@ def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int
     try:
         memory = dpctl_memory.MemoryUSMDevice(high - low + 2 * LINE, alignment=LINE, queue=queue)
     except (dpctl_memory.USMAllocationError, MemoryError, ValueError) as error:
-        raise DeviceError("XT0000", f"{queue.sycl_device.name.strip()} has no room for {high - low} bytes") from error
+        raise DeviceError("XT5024", f"{queue.sycl_device.name.strip()} has no room for {high - low} bytes",
+                          "free arrays on the device, or split the problem") from error
     base = usm_interface(memory).pointer
     start = base + (-aligned - base) % LINE
     if high > low:

@@ -14,12 +14,16 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 
 import xetile as xt
 from codegen.devices import find_queue
+from xegpu.dtypes import of_mlir
 from xetile.commands import main
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -32,30 +36,41 @@ def raises(text: str, _argument: str, folder: Path) -> str:
     file.write_text(text + "\n", encoding="utf-8")
     linecache.checkcache(str(file))  # a page may have several programs
     namespace = {"xt": xt, "np": np, "ml_dtypes": ml_dtypes, "__name__": "kernel"}
-    return _message(lambda: exec(compile(text, str(file), "exec"), namespace))
+    with inside(folder):
+        return _message(lambda: exec(compile(text, str(file), "exec"), namespace))
 
 
 def reads(text: str, target: str, _folder: Path) -> str:
-    """A text of MLIR; if it reads, it is lowered and emitted for the target."""
+    """A text of MLIR; if it reads and a target is named, its kernels are lowered for arrays as they say."""
     def read() -> None:
-        module = xt.parse(text, "kernel.mlir")
-        if target:
-            _ = module.lower(target=target).opencl
+        for kernel in xt.parse(text, "kernel.mlir").values():
+            if target:
+                _ = kernel.lower(*_described(kernel.module), target=target).opencl
     return _message(read)
+
+
+def _described(module: ModuleOp) -> Iterator[Any]:
+    """What the arguments of a kernel's text are, as arrays and numbers of their types."""
+    function = next(operation for operation in module.walk() if isinstance(operation, func.FuncOp))
+    for type_ in function.function_type.inputs:
+        if isinstance(type_, MemRefType):
+            yield xt.Spec(tuple(None if size < 0 else size for size in type_.get_shape()), of_mlir(type_.element_type))
+        else:
+            yield 0 if isinstance(type_, IndexType) else of_mlir(type_).numpy.type(0)
 
 
 def command(text: str, _argument: str, folder: Path) -> str:
     """A line for the command line, in the folder of the page's files."""
     words = shlex.split(text)
     assert words[0] == "xetile", text
-    with _inside(folder), contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
+    with inside(folder), contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
         assert main(words[1:]) == 1, f"{text}: it does not fail"
     return said.getvalue().rstrip("\n")
 
 
 def by_hand(_text: str, code: str, folder: Path) -> str:
     """What docs/provoked.py does for a code."""
-    with _inside(folder):
+    with inside(folder):
         return _message(provoked.BY_CODE[code])
 
 
@@ -69,6 +84,8 @@ def plain(message: str, folder: Path) -> str:
     message = re.sub(r"(the devices here are ).*", r"\1opencl:cpu:0 (...)", message)
     message = re.sub(r"(xetile-refused-)\w+", r"\1...", message)
     message = re.sub(r"/[\w/.-]*/(?=xetile-refused)", "/tmp/", message)
+    message = re.sub(r"\n  called from .*(failures|provoked)\.py:.*", "", message)
+    message = re.sub(r"\n +\S*provoked\.py:\d+.*\n.*\n *\^+", "", message)
     for name in _devices():
         message = message.replace(name, "THE DEVICE")
     return message
@@ -88,7 +105,8 @@ def _message(act: Callable[[], object]) -> str:
 
 
 @contextlib.contextmanager
-def _inside(folder: Path) -> Iterator[None]:
+def inside(folder: Path) -> Iterator[None]:
+    """The current folder is another one."""
     before = Path.cwd()
     os.chdir(folder)
     try:

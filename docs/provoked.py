@@ -7,7 +7,41 @@ page has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import builtins
+import contextlib
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import xetile as xt
+from codegen import (
+    block_vectors,
+    cplusplus,
+    devices,
+    disk_cache,
+    launcher,
+    offline,
+    opencl,
+    prelude,
+    roads,
+    sycl,
+    sycl_compiler,
+    usm,
+)
+from codegen.devices import find_queue
+from xegpu.rewriting import Parts
+from xetile import executors, roofline
+from xetile.commands.output import write_bytes
+from xetile.dialect.ops import LoadTileOp
+from xetile.distribution import WgMap
+from xetile.passes import workgroup_to_subgroup
+from xetile.passes.dealing import Dealt
+from xetile.passes.exchange import Dealer
 
 BY_CODE: dict[str, Callable[[], object]] = {}
 
@@ -18,3 +52,357 @@ def provokes(code: str) -> Callable[[Callable[[], object]], Callable[[], object]
         BY_CODE[code] = act
         return act
     return put
+
+
+@contextlib.contextmanager
+def without_module(name: str) -> Iterator[None]:
+    """Imports of a package fail, as they do where it is not installed."""
+    real = builtins.__import__
+
+    def refuse(wanted: str, *rest: Any, **more: Any) -> Any:
+        if wanted.partition(".")[0] == name:
+            raise ImportError(f"No module named {name!r}")
+        return real(wanted, *rest, **more)
+
+    with mock.patch.object(builtins, "__import__", refuse):
+        yield
+
+
+@provokes("XT8003")
+def machine_code_on_a_terminal() -> object:
+    """Standard output is a terminal, as it is for somebody who forgets ``-o``."""
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with contextlib.redirect_stdout(Terminal()):
+        return write_bytes(b"\x7fELF", None)
+
+
+@provokes("XT7162")
+def no_matplotlib() -> object:
+    """matplotlib does not import."""
+    with without_module("matplotlib"):
+        return roofline.plot("roofline.png", [])
+
+
+@xt.kernel
+def copy(A, C):
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))), xt.init_tile(C, (0, 0), (8, 16)))
+
+
+ARRAY = xt.Spec((None, None), "f32")
+PLAIN = "kernel void fill(global int *a) { a[get_global_id(0)] = 1; }"
+
+
+def _built() -> Any:
+    """The kernel of a plain program, and the queue that it is for."""
+    queue = find_queue("opencl:cpu")
+    return queue, launcher.find_kernel(launcher.build_program(queue, PLAIN), "fill")
+
+
+def _level_zero() -> Any:
+    """The CPU device passes for one that takes SPIR-V only."""
+    return mock.patch.multiple(launcher, needs_spirv=lambda queue: True)
+
+
+@provokes("XT5000")
+def no_dpctl() -> object:
+    with without_module("dpctl"):
+        return copy.on("opencl:cpu")[1](np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32))
+
+
+@provokes("XT5003")
+def no_matrix_engine() -> object:
+    return devices.gpu_target(min(devices._WITHOUT_DPAS), "Intel(R) Graphics")
+
+
+@provokes("XT5004")
+def unknown_gpu() -> object:
+    return devices.gpu_target(0x1234, "Intel(R) Graphics of tomorrow")
+
+
+@provokes("XT5005")
+def text_for_level_zero() -> object:
+    with _level_zero():
+        return launcher.build_program(find_queue("opencl:cpu"), PLAIN)
+
+
+@provokes("XT5010")
+def fewer_than_no_groups() -> object:
+    return launcher.launch(*_built(), [], (-1,), 16)
+
+
+@provokes("XT5011")
+def no_argument() -> object:
+    return launcher.launch(*_built(), [], (1,), 16)
+
+
+@provokes("XT5012")
+def large_group() -> object:
+    queue, kernel = _built()
+    memory = devices.import_dpctl("dpctl.memory").MemoryUSMDevice(64, queue=queue)
+    return launcher.launch(queue, kernel, [memory], (1,), 1 << 20)
+
+
+@provokes("XT5013")
+def odd_argument() -> object:
+    return launcher.launch(*_built(), ["a text"], (1,), 16)
+
+
+@provokes("XT5020")
+def a_list_as_memory() -> object:
+    return usm.usm_interface([1, 2, 3])
+
+
+@provokes("XT5100")
+def bytes_of_no_program() -> object:
+    return launcher.build_program(find_queue("opencl:cpu"), b"kernel")
+
+
+@provokes("XT5101")
+def wrong_path_of_ocloc() -> object:
+    with mock.patch.dict(os.environ, XETILE_OCLOC="/nowhere/ocloc"):
+        return copy.lower(ARRAY, ARRAY, target="pvc").report()
+
+
+@provokes("XT5103")
+def ocloc_that_does_nothing() -> object:
+    """A program that ends well and leaves nothing."""
+    with _ocloc("#!/bin/sh\nexit 0\n"):
+        return offline.compile_device(PLAIN, "pvc")
+
+
+@provokes("XT5104")
+def machine_code_for_the_cpu() -> object:
+    return offline.compile_device(PLAIN, "cpu")
+
+
+@provokes("XT5105")
+def ocloc_that_is_no_program() -> object:
+    with _ocloc("\0no program"):
+        return offline.compile_device(PLAIN, "pvc")
+
+
+@contextlib.contextmanager
+def _ocloc(text: str) -> Iterator[None]:
+    """Another file in the place of ocloc."""
+    file = Path("ocloc").resolve()
+    file.write_text(text)
+    file.chmod(0o755)
+    with mock.patch.dict(os.environ, XETILE_OCLOC=str(file)):
+        yield
+
+
+@provokes("XT5106")
+def nobody_makes_spirv() -> object:
+    with mock.patch.multiple(roads, needs_spirv=lambda queue: True, has_sycl_compiler=lambda: False,
+                             has_ocloc=lambda: False):
+        return roads.road_for(find_queue("opencl:cpu"))
+
+
+@provokes("XT5107")
+def unknown_road() -> object:
+    with mock.patch.dict(os.environ, XETILE_SPIRV="spirv"):
+        return copy.on("opencl:cpu")[1](np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32))
+
+
+@provokes("XT5120")
+def unbounded_cache() -> object:
+    with mock.patch.dict(os.environ, XETILE_CACHE_SIZE="large"):
+        return disk_cache.bound()
+
+
+@provokes("XT5130")
+def no_sycl_compiler() -> object:
+    with mock.patch.object(Path, "exists", return_value=False):
+        return sycl_compiler.find_sycl_compiler()
+
+
+@provokes("XT5131")
+def call_of_nothing() -> object:
+    with mock.patch.object(sycl_compiler, "imports", return_value=["_Z7mysteryv"]):
+        return sycl_compiler.compile_sycl(copy.lower(ARRAY, ARRAY, target="cpu").sycl)
+
+
+@provokes("XT5132")
+def compiler_that_is_killed() -> object:
+    return _compiler_that_ends_with(-9)
+
+
+@provokes("XT5133")
+def compiler_of_tomorrow() -> object:
+    return _compiler_that_ends_with(sycl_compiler.sycl_jit.CHANGED)
+
+
+def _compiler_that_ends_with(code: int) -> object:
+    said = mock.Mock(returncode=code, stdout=b"", stderr=b"it has no function compileSYCL" if code > 0 else b"")
+    with mock.patch.object(sycl_compiler.subprocess, "run", return_value=said):
+        return sycl_compiler.compile_sycl(f"// a text that nobody has compiled before: {code}")
+
+
+@provokes("XT5021")
+def results_for_another_array() -> object:
+    return usm.copy_out(_on_the_device(np.zeros((8, 16), np.float32)), np.zeros((16, 8), np.float32))
+
+
+@provokes("XT5022")
+def results_for_a_read_only_array() -> object:
+    host = np.zeros((8, 16), np.float32)
+    there = _on_the_device(host)
+    host.flags.writeable = False
+    return usm.copy_out(there, host)
+
+
+@provokes("XT5023")
+def odd_strides() -> object:
+    host = np.ndarray((4, 4), np.float32, np.zeros(256, np.uint8), strides=(18, 4))
+    return _on_the_device(host)
+
+
+@provokes("XT5024")
+def full_memory() -> object:
+    memory = devices.import_dpctl("dpctl.memory")
+    with mock.patch.object(memory, "MemoryUSMDevice", mock.Mock(side_effect=memory.USMAllocationError)):
+        return _on_the_device(np.zeros((1024, 1024), np.float32))
+
+
+def _on_the_device(host: Any) -> Any:
+    return usm.copy_in([host], find_queue("opencl:cpu"))[0]
+
+
+@provokes("XT9405")
+def unknown_builtin_of_cpp() -> object:
+    return cplusplus._dpas("intel_sub_group_unknown", 16)
+
+
+@provokes("XT9406")
+def unknown_builtin_of_the_prelude() -> object:
+    return prelude._family_prelude(next(iter(prelude._FAMILIES)), frozenset({"intel_sub_group_unknown"}))
+
+
+@provokes("XT9400")
+def row_in_two_words() -> object:
+    return block_vectors._fetched(["low", "high"], [0, 0], [0, 1], 1, xt.f32)
+
+
+@provokes("XT9401")
+def no_rules() -> object:
+    with mock.patch.dict(opencl.RULES, clear=True):
+        module = copy.lower(ARRAY, ARRAY, target="pvc").modules["xegpu"]
+        return opencl.emit(next(iter(module.body.block.ops)), xt.TARGETS["pvc"])
+
+
+@provokes("XT9402")
+def no_meanings() -> object:
+    """The executor's table lacks an operation of the kernel."""
+    with mock.patch.dict(executors.MEANINGS, clear=True):  # type: ignore[arg-type]
+        return copy.on("numpy")[1](np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32))
+
+
+@provokes("XT9403")
+def program_without_the_kernel() -> object:
+    return launcher.find_kernel(launcher.build_program(find_queue("opencl:cpu"), PLAIN), "other")
+
+
+@provokes("XT9404")
+def text_without_a_kernel() -> object:
+    lowered = copy.lower(ARRAY, ARRAY, target="pvc")
+    return sycl.emit(mock.Mock(text="// nothing"), lowered.module)
+
+
+@xt.kernel
+def clear(C):
+    xt.store_tile(xt.zeros((8, 16), xt.f32), xt.init_tile(C, (0, 0), (8, 16)))
+
+
+MATRIX = xt.Spec((None, None), "f32")
+
+
+def edited(old: str, new: str) -> Path:
+    """A file with the subgroup stage of :func:`clear`, edited."""
+    path = Path("subgroup.mlir")
+    path.write_text(clear.lower(MATRIX).stages["subgroup"].replace(old, new), encoding="utf-8")
+    return path
+
+
+@contextlib.contextmanager
+def asked(**variables: str) -> Iterator[None]:
+    """Environment variables, set for a while."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@provokes("XT1612")
+def another_stage() -> None:
+    clear.override("xegpu", edited("", ""))
+
+
+@provokes("XT1613")
+def another_kernel() -> None:
+    clear.override("subgroup", edited("@clear", "@cleared"))
+
+
+@provokes("XT1614")
+def other_arguments() -> None:
+    clear.override("subgroup", edited("@clear(", "@clear(%n: index, "))
+
+
+@provokes("XT1620")
+def another_debugging() -> None:
+    clear.forget()
+    with asked(XETILE_DEBUG="trace"):
+        _ = clear.lower(MATRIX).opencl
+
+
+@provokes("XT1621")
+def dumps_into_a_file() -> None:
+    clear.forget()
+    Path("taken").write_text("a file stands where the folder should be", encoding="utf-8")
+    with asked(XETILE_DEBUG="dump", XETILE_DEBUG_DIR="taken"):
+        _ = clear.lower(MATRIX).opencl
+
+
+@provokes("XT4000")
+def another_gpu() -> None:
+    with mock.patch.object(executors, "device_target", return_value="dg2"):
+        clear.on("opencl:cpu", target="pvc")
+
+
+def _dealt_otherwise(change: Callable[[Parts], Parts]) -> None:
+    """Deal the second of a kernel's loads out in another way than a rule of the pass does, and lower the kernel."""
+    rule, seen = workgroup_to_subgroup.RULES[LoadTileOp], []
+
+    def other(build: Dealer, operation: LoadTileOp) -> None:
+        rule(build, operation)
+        seen.append(operation)
+        if len(seen) == 2:
+            build.parts[operation.result] = change(build.get(operation.result))
+
+    @xt.kernel
+    def rows(X, Y):
+        share = xt.wg_map((4, 1), (8, 32))
+        x, y = (xt.init_tile(array, (0, 0), (64, 32), wg_map=share) for array in (X, Y))
+        total = xt.load_tile(x)
+        for _ in xt.range(0, 4):
+            total = xt.load_tile(x) + total
+        xt.store_tile(total, y)
+
+    matrix = xt.Spec((64, 64), "f32")
+    with mock.patch.dict(workgroup_to_subgroup.RULES, {LoadTileOp: other}):
+        _ = rows.lower(matrix, matrix).xegpu
+
+
+@provokes("XT9301")
+def _another_form() -> None:
+    _dealt_otherwise(lambda parts: Parts(parts.values, Dealt(WgMap((4, 1), (16, 32)), (64, 32))))
+
+
+@provokes("XT9302")
+def _another_number() -> None:
+    _dealt_otherwise(lambda parts: Parts((*parts.values, parts.values[0]), parts.form))

@@ -12,6 +12,7 @@ HTML comments on the lines before it:
     <!-- reads: TARGET -->     MLIR that raises an XeError while it is read, or, if a target is named, emitted for it
     <!-- command -->           a line for the command line, which ends in an error
     <!-- provoked -->          an error of the catalogue that takes more than a few lines to make: provoked.py makes it
+    <!-- run -->               a python block that makes files for the commands below
     <!-- file: NAME -->        a block that commands below find as a file of that name
     <!-- message -->           the message of the error above
     <!-- stage: NAME -->       a stage of the page's ``lowered``, shortened; ``opencl`` is the emitted text.
@@ -47,7 +48,7 @@ from xegpu.dtypes import BY_NAME
 from xetile import catalogue
 
 sys.path.insert(0, str(Path(__file__).parent))
-from failures import FAILING, plain
+from failures import FAILING, inside, plain
 
 ROOT = Path(__file__).resolve().parent.parent
 CATALOGUE = tuple(sorted((ROOT / "xetile" / "catalogue").glob("XT*.md")))
@@ -146,6 +147,10 @@ class _Run:
                 return block.lines
         if "file" in block.marks:
             (self.folder / block.marks["file"]).write_text(block.text + "\n", encoding="utf-8")
+            return block.lines
+        if "run" in block.marks:
+            with inside(self.folder):
+                self._printed(block)
             return block.lines
         if kind := next((kind for kind in FAILING if kind in block.marks), None):
             with without_ocloc() if "without" in block.marks else contextlib.nullcontext():

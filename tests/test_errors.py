@@ -47,7 +47,7 @@ def test_a_code_is_in_the_form_of_one() -> None:
 def test_a_page(page: Path) -> None:
     """It has a title, an explanation, and the message that is really given."""
     text = page.read_text(encoding="utf-8")
-    assert re.match(r"# [A-Z`][^\n]{3,90}[^.\n]\n\n[^\n<#]{20}", text), "a title, then what is behind it"
+    assert re.match(r"# [^\s#][^\n]{3,90}[^.\n]\n\n[^\n<#]{20}", text), "a title, then what is behind it"
     assert text.count("<!-- message -->") >= 1
     now = update.refresh(page)
     difference = update.difference(text, now.text, page.name)

@@ -14,6 +14,8 @@ from xegpu.errors import ShapeError
 from xegpu.memory import Surfaces
 
 Array = np.ndarray[Any, Any]
+_LARGEST = 1 << 62
+"""Bytes that NumPy says an array has, wherever its elements lie: more than these it refuses."""
 
 
 class _Place:
@@ -37,7 +39,8 @@ def memory_at(address: Any, sizes: Sequence[Any], strides: Sequence[Any], dtype:
 
     Returns:
         an array on that memory, and the indices of each instance's part of it, in front of row and column: none where
-        all have the same address. Where sizes or strides differ it is a :class:`Surfaces`.
+        all have the same address. Where sizes or strides differ, or addresses lie too far apart for an array, it is
+        a :class:`Surfaces`.
 
     Raises:
         ShapeError: the promise is not kept.
@@ -49,16 +52,17 @@ def memory_at(address: Any, sizes: Sequence[Any], strides: Sequence[Any], dtype:
             check_promise(first, numbers[:2], numbers[2:], dtype.numpy.itemsize)
     if not different:
         return np.empty((0, 0), dtype.numpy), ()
-    if len({tuple(numbers) for _, *numbers in different}) > 1:
-        return _surfaces(given, different, dtype, active), ()
     _, rows, columns, *steps = different[0]
-    bytes_apart = tuple(step * dtype.numpy.itemsize for step in steps)
     addresses = sorted({first for first, *_ in different})
+    between = gcd(*(place - addresses[0] for place in addresses)) or 1
+    count = (addresses[-1] - addresses[0]) // between + 1
+    alike = len({tuple(numbers) for _, *numbers in different}) == 1
+    if not alike or count * rows * columns * dtype.numpy.itemsize >= _LARGEST:
+        return _surfaces(given, different, dtype, active), ()
+    bytes_apart = tuple(step * dtype.numpy.itemsize for step in steps)
     if len(addresses) == 1:
         return _view(addresses[0], (rows, columns), bytes_apart, dtype), ()
-    beyond = [place - addresses[0] for place in addresses]
-    between = gcd(*beyond)
-    array = _view(addresses[0], (beyond[-1] // between + 1, rows, columns), (between, *bytes_apart), dtype)
+    array = _view(addresses[0], (count, rows, columns), (between, *bytes_apart), dtype)
     places = given[0] if active is None else np.where(active, given[0], addresses[0])
     return array, (((places - places.dtype.type(addresses[0])) // between).astype(np.int64),)
 
@@ -72,7 +76,7 @@ def check_promise(address: int, sizes: Sequence[int], strides: Sequence[int], it
     turn = -1 if strides[-2] == 1 and strides[-1] != 1 else 1
     why = fault(address, tuple(sizes[-2:][::turn]), tuple(strides[-2:][::turn]), itemsize)
     if why:
-        raise ShapeError("XT0000", f"this memory is promised to be aligned, and {why}",
+        raise ShapeError("XT3034", f"this memory is promised to be aligned, and {why}",
                          "drop aligned=True for such memory, or allocate it with another pitch")
 
 
@@ -90,7 +94,7 @@ def _surfaces(given: Sequence[Array], different: Sequence[Sequence[int]], dtype:
     size = dtype.numpy.itemsize
     lowest = min(row[0] for row in different)
     if any((row[0] - lowest) % size for row in different):
-        raise ShapeError("XT0000", f"addresses of {dtype} are not whole elements apart",
+        raise ShapeError("XT3035", f"addresses of {dtype} are not whole elements apart",
                          f"let every address be a multiple of {size}")
     last = max(row[0] + size * sum(abs(step) * max(count - 1, 0) for count, step in zip(row[1:3], row[3:], strict=True))
                for row in different)

@@ -59,11 +59,12 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
                              "has, as in @xt.kernel(subgroups=(2, 1))", place(init))
         if count != first:
             raise ShapeError("XT1471", f"{_titled(init)} has {count} participants here and {first} above",
-                             f"give {first} in both places, or another id", place(init), _above(other, init))
+                             f"give {first} in both places, or another id", place(init),
+                             _above(other, init, f"{first} participants"))
         if init.said_producers != other.said_producers:
             here, there = (_producing(each) for each in (init, other))
             raise ShapeError("XT1472", f"{_titled(init)} has {here} here and {there} above",
-                             "give one number in both places, or another id", place(init), _above(other, init))
+                             "give one number in both places, or another id", place(init), _above(other, init, there))
         if most is not None and init.id is not None and init.id >= most:
             raise ShapeError("XT1473", f"barrier {init.id} is none of the {most} that are allocated",
                              f"write xegpu.alloc_nbarrier {init.id + 1}", place(init))
@@ -88,8 +89,8 @@ def _check_producers(function: func.FuncOp) -> None:
                 for use in init_.result.uses}) != 2:
             used = {type(step) for step in steps}
             missing = "no producer arrives" if NbarrierArriveOp not in used else "no consumer waits"
-            raise ShapeError("XT1475", f"this barrier has producers and consumers, and {missing} at it",
-                             "let the producers call .arrive(), and the consumers .wait()", place(init))
+            raise ShapeError("XT1475", "this barrier has producers and consumers, and only one side uses it: "
+                             f"{missing}", "let the producers arrive, and the consumers wait", place(init))
 
 
 def handed(function: func.FuncOp) -> dict[SSAValue, tuple[int, int]]:
@@ -204,13 +205,14 @@ class _Walk:
         for one, other in ((ends[0], ends[1]), (ends[1], ends[0])):
             if stray := one.keys() - other.keys():
                 key = next(iter(stray))
-                what = "the body of a loop" if isinstance(operation, scf.ForOp) else "a branch"
+                what, than, around = ("the body of a loop", "it finds it", "loop") \
+                    if isinstance(operation, scf.ForOp) else ("a branch", "the other one does", "condition")
                 self._fail(one[key], "XT1480",
-                           f"{what} leaves this barrier otherwise than it finds it, or than the other branch "
-                           "does: on some ways a subgroup has arrived and not waited",
+                           f"{what} leaves this barrier otherwise than {than}: on some ways a subgroup has arrived "
+                           "and not waited",
                            "put arrival and wait into the same body, or give the number of producers, where some "
                            "subgroups only arrive and others only wait",
-                           elsewhere(place(one[key]), [(f"{what} is of this statement", place(operation))]))
+                           elsewhere(place(one[key]), [(f"the {around} is here", place(operation))]))
         return ends[0]
 
     def _fail(self, operation: NbarrierOp, code: str, message: str, hint: str, others: list[Note]) -> None:
@@ -223,11 +225,11 @@ def _titled(init: InitNbarrierOp) -> str:
 
 def _producing(init: InitNbarrierOp) -> str:
     said = init.said_producers
-    return "no said number of producers" if said is None else f"{said} producer{'' if said == 1 else 's'}"
+    return "no number of producers" if said is None else f"{said} producer{'' if said == 1 else 's'}"
 
 
-def _above(other: InitNbarrierOp, here: InitNbarrierOp) -> list[Note]:
-    return elsewhere(place(here), [(f"{_titled(other)} above", place(other))])
+def _above(other: InitNbarrierOp, here: InitNbarrierOp, what: str) -> list[Note]:
+    return elsewhere(place(here), [(f"{_titled(other)} is made with {what} here", place(other))])
 
 
 def _made(init: InitNbarrierOp, step: Operation) -> list[Note]:
@@ -297,4 +299,6 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     if crowded is not None:
         raise TargetError("XT1482", f"{target.name} has one barrier, and between an arrival at this one and its wait "
                           "there is another",
-                          "wait before the next barrier; pvc and bmg have named ones", place(crowded))
+                          "wait before the next barrier; pvc and bmg have named ones", place(crowded),
+                          elsewhere(place(crowded), [(f"{_titled(init)} is another", place(init)) for init in inits
+                                                     if init is not crowded and _key(init) in walk.crowded]))

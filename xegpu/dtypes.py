@@ -21,7 +21,8 @@ class DType:
     Attributes:
         name: the name in the seeds (``bf16``, ``u8`` ...).
         bits: the bits that one element takes in memory.
-        kind: ``"f"`` float, ``"i"`` signed, ``"u"`` unsigned, ``"x"`` index.
+        kind: ``"f"`` float, ``"i"`` signed, ``"u"`` unsigned, ``"x"`` index, ``"s"`` floats that are stored, multiplied
+            by a matrix engine and widened, and not calculated with.
         numpy: the NumPy type that holds it in memory.
         mlir: the MLIR type.
         opencl: the OpenCL C type that holds it in memory, and as a scalar.
@@ -48,7 +49,7 @@ class DType:
     @property
     def signed(self) -> bool:
         """Whether integers of it compare and extend as signed."""
-        return self.kind in "ifx"
+        return self.kind in "ifxs"
 
     @property
     def register(self) -> str:
@@ -74,6 +75,8 @@ f32 = _type("f32", 32, "f", np.float32, builtin.f32, "float")
 tf32 = _type("tf32", 32, "f", np.float32, builtin.tf32, "float")
 f16 = _type("f16", 16, "f", np.float16, builtin.f16, "half", np.float32)
 bf16 = _type("bf16", 16, "f", ml_dtypes.bfloat16, builtin.bf16, "ushort", np.float32)
+e4m3 = _type("e4m3", 8, "s", ml_dtypes.float8_e4m3fn, builtin.f8E4M3FN, "uchar", np.float32)
+e5m2 = _type("e5m2", 8, "s", ml_dtypes.float8_e5m2, builtin.f8E5M2, "uchar", np.float32)
 i64 = _type("i64", 64, "i", np.int64, builtin.i64, "long")
 i32 = _type("i32", 32, "i", np.int32, builtin.i32, "int")
 i16 = _type("i16", 16, "i", np.int16, builtin.i16, "short")
@@ -87,7 +90,7 @@ u4 = _type("u4", 4, "u", ml_dtypes.uint4, _unsigned(4), "uchar", np.uint8)
 i1 = _type("i1", 8, "u", np.bool_, builtin.i1, "char")
 index = _type("index", 64, "x", np.int64, builtin.IndexType(), "int")
 
-ALL = (f64, f32, tf32, f16, bf16, i64, i32, i16, i8, i4, u64, u32, u16, u8, u4, i1, index)
+ALL = (f64, f32, tf32, f16, bf16, e4m3, e5m2, i64, i32, i16, i8, i4, u64, u32, u16, u8, u4, i1, index)
 BY_NAME = {dtype.name: dtype for dtype in ALL}
 _BY_MLIR: dict[Attribute, DType] = {dtype.mlir: dtype for dtype in ALL}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in reversed(ALL) if dtype not in (tf32, index)}
@@ -107,7 +110,7 @@ def of(value: Any) -> DType:
         return _BY_NUMPY[np.dtype(value)]
     except (TypeError, KeyError):
         names = " ".join(BY_NAME)
-        raise ElementTypeError("XT0000", f"{value!r} is not an element type", f"use one of: {names}") from None
+        raise ElementTypeError("XT3270", f"{value!r} is not an element type", f"use one of: {names}") from None
 
 
 def whole(dtype: DType) -> DType:
@@ -118,7 +121,7 @@ def whole(dtype: DType) -> DType:
     """
     if dtype.bits < 8:
         wide = "i8" if dtype.kind == "i" else "u8"
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT3271",
                                f"{dtype} cannot be loaded, stored or computed with: NumPy keeps one in a byte, and the "
                                "hardware two", f"use {wide}, as in array.astype(numpy.{BY_NAME[wide].numpy})")
     return dtype
@@ -131,7 +134,7 @@ def of_mlir(mlir: Attribute) -> DType:
         ElementTypeError: MLIR has that type and this language has not.
     """
     if mlir not in _BY_MLIR:
-        raise ElementTypeError("XT0000", f"element type {mlir} is not supported", f"use one of: {' '.join(BY_NAME)}")
+        raise ElementTypeError("XT3272", f"element type {mlir} is not supported", f"use one of: {' '.join(BY_NAME)}")
     return _BY_MLIR[mlir]
 
 

@@ -22,6 +22,8 @@ UNDECLARED = "XT2001"
 """The code of what xDSL finds by itself: an operation that is not as its declaration says."""
 UNREADABLE = "XT2002"
 """The code of what xDSL's parser finds by itself: a text that is no MLIR."""
+BUG = "this is a mistake of xetile, and not yours: please report it with the kernel"
+"""The hint of an error that no author is known to be able to cause."""
 _CODE = re.compile(r"XT\d{4}")
 
 

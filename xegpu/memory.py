@@ -159,7 +159,14 @@ def _windows(slab: Block, lattice: Sequence[Progression], shape: tuple[int, int]
     for along, stride in zip(lattice, slab.strides, strict=True):
         for axis, step, count in along.axes:
             sizes[axis], strides[axis] = count, step * stride
-    return np.lib.stride_tricks.as_strided(slab, (*sizes, *shape), (*strides, *slab.strides[-2:]))
+    return strided(slab, (*sizes, *shape), (*strides, *slab.strides[-2:]))
+
+
+def strided(array: Block, shape: Sequence[int], strides: Sequence[int]) -> Block:
+    """The memory of an array in another shape, ``strides`` in bytes."""
+    # NumPy's protocol names a type by its letter and size, and float8_e5m2 is no "f1" there.
+    held = array.view(np.uint8) if array.dtype.itemsize == 1 else array
+    return np.lib.stride_tricks.as_strided(held, tuple(shape), tuple(strides)).view(array.dtype)
 
 
 def _slab(array: Block, starts: Sequence[int], extents: Sequence[int], padding: Any) -> Block:

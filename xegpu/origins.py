@@ -8,6 +8,9 @@ from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, UnrealizedConversionCastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from xegpu.dialect.attributes import SourceLocation
+from xegpu.places import Location
+
 _MOVES = ("xetile.update_tile_offset", "xegpu.update_nd_offset", "xetile.update_scattered_tile", "xegpu.update_offset",
           "memref.cast")
 _STORES = ("xetile.store_tile", "xegpu.store_nd", "xetile.store_scatter", "xegpu.store_scatter",
@@ -91,7 +94,17 @@ def array_of(value: SSAValue) -> SSAValue:
 
 def written_arguments(function: func.FuncOp) -> tuple[int, ...]:
     """Positions of the array arguments that a kernel writes to."""
-    stores = (op for op in function.walk() if op.name in _STORES)
-    found: set[SSAValue] = set().union(*(arrays_of(operation.operands[1]) for operation in stores))
+    found: set[SSAValue] = set().union(*(arrays_of(operation.operands[1]) for operation in _stores(function)))
     return tuple(position for position, argument in enumerate(function.body.block.args)
                  if argument in found and isinstance(argument.type, MemRefType))
+
+
+def written_at(function: func.FuncOp, position: int) -> Location | None:
+    """The author's line that writes an argument, the first one; None if that is not known."""
+    argument = function.body.block.args[position]
+    first = next((op for op in _stores(function) if argument in arrays_of(op.operands[1])), None)
+    return first.location.data if first and isinstance(first.location, SourceLocation) else None  # type: ignore
+
+
+def _stores(function: func.FuncOp) -> Iterator[Operation]:
+    return (op for op in function.walk() if op.name in _STORES)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ShapedType
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.errors import Invalid, Note
@@ -28,15 +28,11 @@ def parties(operation: Operation, error: Exception, arguments: Location | None =
     """
     if isinstance(error, Invalid) and error.alone:
         return []
-    shaped = [value for value in operation.operands if _has_shape(value.type)]
+    shaped = [value for value in operation.operands
+              if isinstance(value.type, ShapedType) or hasattr(getattr(value.type, "data", value.type), "shape")]
     described = [(f"{_called(operation, value)} is {value.type}, {verb(value, starts)} here",
                   made_at(value, arguments, starts)) for value in shaped]
     return elsewhere(_place(operation), described)
-
-
-def _has_shape(type_: Attribute) -> bool:
-    """Whether a type is one of many elements: an array or a vector, or a tile or a descriptor by its parameters."""
-    return isinstance(type_, ShapedType) or hasattr(getattr(type_, "data", type_), "shape")
 
 
 def valued(at: Location | None, values: Mapping[str, SSAValue]) -> list[Note]:

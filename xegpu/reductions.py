@@ -32,7 +32,7 @@ def kinds_of(dtype: DType) -> tuple[str, ...]:
     """The kinds that an element type has; signed integers compare as unsigned ones, too."""
     if dtype is i1:
         return ("and", "or", "xor")
-    return {"f": FLOAT_KINDS, "i": INTEGER_KINDS, "u": _UNSIGNED_KINDS, "x": ()}[dtype.kind]
+    return {"f": FLOAT_KINDS, "i": INTEGER_KINDS, "u": _UNSIGNED_KINDS, "x": (), "s": ()}[dtype.kind]
 
 
 def kind_of(name: str, dtype: DType) -> str:
@@ -45,7 +45,7 @@ def kind_of(name: str, dtype: DType) -> str:
     kind = short.get(name, name)
     if kind not in known:
         names = (*known, *(alias for alias, full in short.items() if full in known))
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT3256",
                                f"{dtype} has no reduction {name!r}", f"use one of: {', '.join(names)}" if names else
                                "convert the vector to another element type first")
     return kind

@@ -76,7 +76,7 @@ def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array
     bytes_apart = tuple(stride * array.itemsize for stride in strides)
     if array.shape == tuple(sizes) and array.strides == bytes_apart:
         return array
-    return np.lib.stride_tricks.as_strided(array, tuple(sizes), bytes_apart)
+    return memory.strided(array, sizes, bytes_apart)
 
 
 def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:

@@ -15,7 +15,7 @@ import numpy as np
 from xegpu.atomics import Kind
 from xegpu.dtypes import DType
 from xegpu.errors import ShapeError
-from xegpu.memory import Surfaces
+from xegpu.memory import Surfaces, strided
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +29,7 @@ def flat(array: Array) -> tuple[Array, int]:
     first = -sum(distance for distance in reach if distance < 0)
     ascending = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in steps)]
     length = sum(map(abs, reach)) + 1
-    return np.lib.stride_tricks.as_strided(ascending, (length,), (array.itemsize,)), first
+    return strided(ascending, (length,), (array.itemsize,)), first
 
 
 def _bare(address: int, count: int, dtype: Any) -> Array:
@@ -97,7 +97,7 @@ class Elements:
         memory, first = self._memory(active, offsets)
         outside = active & ((offsets < -first) | (offsets >= len(memory) - first))
         if outside.any():
-            raise ShapeError("XT0000",
+            raise ShapeError("XT3314",
                              f"element {offsets[outside][0]} lies outside an array whose memory holds elements "
                              f"{-first} to {len(memory) - first - 1}",
                              "mask off what lies outside: a device would touch it")

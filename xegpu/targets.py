@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xegpu.cache import XE, XE2, XE3P, Caches
-from xegpu.dtypes import DType, bf16, f16, f32, f64, i8, i32, tf32, u8
+from xegpu.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, tf32, u8
 from xegpu.errors import TargetError
 
 
@@ -61,6 +61,11 @@ XE2_BLOCKS = frozenset(
 )
 """What there is, less the reads of several blocks that are each smaller than a register: the builtins exist, but
 Intel's compiler warns that it pads such blocks with zeros, and takes the second from the wrong place."""
+
+
+_FLOAT8 = tuple(MatrixForm(a, b, (f32,), 32) for a in (e4m3, e5m2) for b in (e4m3, e5m2))
+"""Products of 8-bit floats. Intel's compiler takes them for every device, and makes wrong ones where these are not
+known to be (bf8 by bf8 for all types on pvc and bmg)."""
 
 
 def _dpas_forms(subgroup: int) -> tuple[MatrixForm, ...]:
@@ -138,18 +143,24 @@ class Target:
         """
         form = self._forms.get((a, b))
         if form is None:
-            raise TargetError("XT0000", f"{self.name} has no matrix product of {a} by {b}", self._advice(a, b))
+            raise TargetError("XT4101", f"{self.name} has no matrix product of {a} by {b}", self._advice(a, b))
         if accumulator is not None and accumulator not in form.accumulators:
             names = " or ".join(map(str, form.accumulators))
-            raise TargetError("XT0000",
+            raise TargetError("XT4102",
                 f"{self.name} does not accumulate {a} by {b} in {accumulator}", f"make the accumulator {names}"
             )
         return form
 
+    def multiplies(self, a: DType, b: DType) -> bool:
+        """Whether it has a product of these element types."""
+        return (a, b) in self._forms
+
     def _advice(self, a: DType, b: DType) -> str:
         pairs = sorted({f"{x.a} x {x.b}" for x in self.forms})
         advice = f"{self.name} takes " + ", ".join(pairs)
-        if a is tf32 and b is tf32:
+        if "s" in (a.kind, b.kind):
+            advice += "; convert 8-bit floats with .to(xt.f16), which holds them exactly"
+        elif a is tf32 and b is tf32:
             advice += "; pass the arrays as f32 instead of tf32"
         elif f"{a} x {a}" in pairs:
             advice += f"; convert B with .to(xt.{a})"
@@ -176,8 +187,8 @@ class Target:
 
 
 def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, distances: bool = True,
-         caches: Caches = XE2) -> Target:
-    forms = _dpas_forms(16) + _vector_forms(16, all_types=False)
+         caches: Caches = XE2, more: tuple[MatrixForm, ...] = ()) -> Target:
+    forms = _dpas_forms(16) + more + _vector_forms(16, all_types=False)
     return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances,
                   caches=caches, named_barriers=True)
 
@@ -194,7 +205,7 @@ TARGETS = {
         _xe2("bmg", "Arc B-series (Battlemage)", "bmg"),
         _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
         _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),
-        _xe2("cri", "Crescent Island (Xe3P)", "cri", caches=XE3P),
+        _xe2("cri", "Crescent Island (Xe3P)", "cri", caches=XE3P, more=_FLOAT8),
         _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2", frozenset([f64])),
         _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_forms(16, all_types=True),
@@ -212,5 +223,5 @@ def find_target(name: str | Target) -> Target:
     if isinstance(name, Target):
         return name
     if name not in TARGETS:
-        raise TargetError("XT0000", f"there is no target {name!r}", f"use one of: {', '.join(TARGETS)}")
+        raise TargetError("XT4104", f"there is no target {name!r}", f"use one of: {', '.join(TARGETS)}")
     return TARGETS[name]

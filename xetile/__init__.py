@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from codegen.devices import register_cpu_driver
-from xegpu.dtypes import bf16, f16, f32, f64, i1, i4, i8, i16, i32, i64, index, tf32, u4, u8, u16, u32, u64
+from xegpu.dtypes import bf16, e4m3, e5m2, f16, f32, f64, i1, i4, i8, i16, i32, i64, index, tf32, u4, u8, u16, u32, u64
 from xegpu.errors import (
     ArgumentError,
     CheckError,
@@ -103,14 +103,15 @@ __all__ = [
     "ArgumentError", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec",
     "TARGETS", "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "alloc_slm",
     "asin", "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_place", "bf16", "bitcast",
-    "cbrt", "ceil", "copysign", "cos", "cosh", "device_assert", "device_print", "erf", "exp", "exp2", "expm1", "f16",
-    "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id", "grouped_matmul", "i1", "i16", "i32",
-    "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather", "load_scalar", "load_tile",
-    "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum", "nbarrier", "num_groups",
-    "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar", "scaled_matmul", "sin",
-    "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32", "tile_broadcast",
-    "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose", "tile_unpack", "trunc", "tune",
-    "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view", "wg_map", "when", "where", "zeros",
+    "cbrt", "ceil", "copysign", "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2", "erf", "exp", "exp2",
+    "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id", "grouped_matmul", "i1",
+    "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather",
+    "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum",
+    "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar",
+    "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
+    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose", "tile_unpack",
+    "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view", "wg_map", "when",
+    "where", "zeros",
 ]
 
 _LATER = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
 from xdsl.dialects.memref import CastOp
 from xdsl.ir import SSAValue
@@ -14,6 +15,7 @@ from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError
 from xegpu.memrefs import is_shared
+from xetile.parties import notes
 from xetile.tiles import Array, check_rank
 from xetile.tracer import current
 from xetile.values import Scalar, Value, scalar
@@ -47,10 +49,26 @@ def memory_of(base: Any, shape: Any, strides: Any, dtype: Any) -> Memory:
         return _of_array(base, shape, strides, dtype)
     if isinstance(base, Scalar):
         return _at_address(base, shape, strides, dtype)
-    what = f"a {base.describe()}" if isinstance(base, Value) else f"{type(base).__name__} {_short(base)}"
-    raise ElementTypeError("XT0000", f"init_tile takes an array argument of the kernel, not {what}",
-                           "pass the array itself, or an address as a run-time argument: numpy.uint64(address)",
-                           current().location())
+    location = current().location()
+    raise ElementTypeError("XT1101", f"init_tile takes an array argument of the kernel, not {_described(base)}",
+                           _instead(base), location, notes(location, it=base))
+
+
+def _described(base: Any) -> str:
+    if isinstance(base, Value):
+        return f"a {base.describe()}"
+    if isinstance(base, np.ndarray):
+        return f"a NumPy array of {'x'.join(map(str, base.shape))} {base.dtype}"
+    return f"{type(base).__name__} {_short(base)}"
+
+
+def _instead(base: Any) -> str:
+    if isinstance(base, Value):
+        return "give it an array argument of the kernel; values that subgroups exchange go through an array of " \
+               "xt.alloc_slm(shape, dtype)"
+    if hasattr(base, "__array_interface__") or hasattr(base, "__sycl_usm_array_interface__"):
+        return "make the array a parameter of the kernel, and pass it at each launch"
+    return "pass the array itself, or an address as a run-time argument: numpy.uint64(address)"
 
 
 def _short(value: Any) -> str:
@@ -61,14 +79,33 @@ def _short(value: Any) -> str:
 def _of_array(base: Array, shape: Any, strides: Any, dtype: Any) -> Memory:
     check_rank(base, 2, "init_tile")
     if dtype is not None:
-        raise ElementTypeError("XT0000",
-                               f"init_tile takes a dtype with an address only, and {base.name} is an array of "
-                               f"{base.dtype}", "drop it; to read the array as another type of the same size, use "
-                               "xt.view(array, dtype)", current().location())
+        refuse_type(base, dtype)
     if shape is None and strides is None:
         return Memory(base.ssa, base.rank, base.dtype, base.metadata)
     numbers = _numbers(shape, strides, base.rank, f"{base.name} has {base.rank} dimensions")
     return Memory(_dynamic(base), base.rank, base.dtype, lambda: numbers)
+
+
+def refuse_type(base: Array, dtype: Any) -> NoReturn:
+    """Say that an array has an element type of its own.
+
+    Args:
+        base: the array.
+        dtype: the type that is given beside it.
+
+    Raises:
+        ElementTypeError: always.
+    """
+    location = current().location()
+    try:
+        given = dtypes.of(dtype)
+    except ElementTypeError as error:
+        raise error.at(location) from None
+    fits = given.bits == base.dtype.bits and given is not base.dtype
+    convert = "" if given is base.dtype else f", and convert what is loaded with .to(xt.{given})"
+    raise ElementTypeError("XT1110", f"{base.name} is an array of {base.dtype}, and dtype={given} is given, which is "
+                           "for addresses", f"to read it as another type of the same size, write xt.view({base.name}, "
+                           f"xt.{given})" if fits else f"drop dtype={convert}", location)
 
 
 def _dynamic(base: Array) -> SSAValue:
@@ -85,17 +122,18 @@ def _dynamic(base: Array) -> SSAValue:
 def _at_address(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
     location = current().location()
     if base.dtype not in (dtypes.i64, dtypes.u64):
-        raise ElementTypeError("XT0000", f"an address is a number of type i64 or u64, not a {base.describe()}",
-                               "pass numpy.uint64(address) as a run-time argument", location)
+        raise ElementTypeError("XT1111", f"an address is a number of type i64 or u64, not a {base.describe()}",
+                               "pass numpy.uint64(address) as a run-time argument", location,
+                               notes(location, it=base))
     missing = [name for name, value in (("base_shape", shape), ("base_strides", strides), ("dtype", dtype))
                if value is None]
     if missing:
-        example = {"base_shape": "base_shape=(rows, columns)", "base_strides": "base_strides=(pitch, 1), in elements",
+        example = {"base_shape": "base_shape=(rows, columns)", "base_strides": "base_strides=(pitch, 1) (in elements)",
                    "dtype": "dtype=xt.bf16"}
         error = ElementTypeError if missing == ["dtype"] else RankError
-        raise error("XT0000",
+        raise error("XT1112",
                     f"a tile at an address needs {' and '.join(missing)}: an address says nothing of what is there",
-                    f"add {', '.join(example[name] for name in missing)}", location)
+                    f"add {' and '.join(example[name] for name in missing)}", location)
     try:
         element = dtypes.of(dtype)
     except ElementTypeError as error:
@@ -108,11 +146,11 @@ def _numbers(shape: Any, strides: Any, rank: int, why: str) -> tuple[list[SSAVal
     """Sizes and strides, Python integers or run-time indices, as SSA values."""
     for name, given, other in (("base_shape", shape, "base_strides"), ("base_strides", strides, "base_shape")):
         if given is None:
-            raise RankError("XT0000",
+            raise RankError("XT1113",
                             f"init_tile has {other} and no {name}", f"add {name}, {_counted(rank)}, in elements",
                             current().location())
         if not isinstance(given, (tuple, list)) or len(given) != rank:
-            raise RankError("XT0000", f"{name} is {_short(given)}, and {why}", f"give {_counted(rank)}, in elements",
+            raise RankError("XT1114", f"{name} is {_short(given)}, and {why}", f"give {_counted(rank)}, in elements",
                             current().location())
     return [scalar(size) for size in shape], [scalar(stride) for stride in strides]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
-from xegpu.errors import DeviceError, ElementTypeError, ShapeError, XeError
+from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, XeError
 from xegpu.places import Location
 
 Sizes = tuple[int | None, ...]
@@ -39,10 +39,14 @@ class Spec:
     def __init__(self, shape: Sizes, dtype: Any, strides: Sizes | None = None) -> None:
         with AtTheCall():
             self.shape = _sizes(shape, "shape")
+            if any(size is not None and size < 0 for size in self.shape):
+                raise ShapeError("XT1037", f"a Spec of shape {self.shape} has a negative size",
+                                 "give None for a size that is known at run time only")
             self.dtype = dtypes.whole(dtypes.of(dtype))
             self.strides = _row_major(self.shape) if strides is None else _sizes(strides, "strides")
             if len(self.strides) != len(self.shape):
-                raise ShapeError("XT0000", f"{len(self.strides)} strides for {len(self.shape)} dimensions",
+                raise ShapeError("XT1035", f"{len(self.strides)} stride{'' if len(self.strides) == 1 else 's'} for "
+                                 f"{len(self.shape)} dimension{'' if len(self.shape) == 1 else 's'}",
                                  f"give one a dimension, or none: row-major ones are {_row_major(self.shape)}")
 
     def __repr__(self) -> str:
@@ -51,7 +55,7 @@ class Spec:
 
 def _sizes(values: Any, name: str) -> Sizes:
     if not isinstance(values, (tuple, list)) or not all(value is None or _is_integer(value) for value in values):
-        raise ShapeError("XT0000", f"the {name} of a Spec is a tuple of integers and None, not {values!r}",
+        raise ShapeError("XT1036", f"{name}= of a Spec is a tuple of integers and None, not {values!r}",
                          "for example xt.Spec((None, 1024), xt.bf16)")
     return tuple(None if value is None else int(value) for value in values)
 
@@ -87,7 +91,7 @@ def check_view(name: str, held: DType, wanted: DType) -> None:
     """
     if held.bits != wanted.bits:
         fitting = [str(dtype) for dtype in dtypes.ALL if dtype.bits == held.bits and dtype is not dtypes.index]
-        raise ElementTypeError("XT0000", f"{name} holds {held} of {held.bits} bits, and {wanted} has {wanted.bits}",
+        raise ElementTypeError("XT1034", f"{name} holds {held} of {held.bits} bits, and {wanted} has {wanted.bits}",
                                f"view it as one of {', '.join(fitting)}; to convert values, load them and use .to(...)")
 
 
@@ -144,6 +148,19 @@ class Argument:
             return not self.source.flags.writeable
         return bool(self.kind == "usm" and self.source.read_only)
 
+    def check_there(self) -> None:
+        """Raise if the array is described only.
+
+        Raises:
+            ArgumentError: it is a :class:`Spec`.
+        """
+        if self.kind == "spec":
+            shape = tuple(1 if size is None else size for size in self.shape)
+            kind = self.dtype.numpy.type
+            raise ArgumentError("XT1041", f"{self.name} is a Spec, which describes an array and holds no elements",
+                                "compile with kernel.lower(...), or launch with an array, such as "
+                                f"numpy.zeros({shape}, {kind.__module__}.{kind.__name__})")
+
     @property
     def pointer(self) -> int | None:
         """Address of the first element on a device; None for an array that is not there, or not there yet."""
@@ -153,17 +170,16 @@ class Argument:
         """The NumPy array as the element type it is read as, or the number."""
         if self.kind == "number":
             return self.source
-        if self.kind != "numpy":
-            where = "described by a Spec only" if self.kind == "spec" else "in device memory"
-            raise DeviceError("XT0000", f"{self.name} is {where}, so NumPy cannot run on it",
-                              f"pass a NumPy array, such as dpnp.asnumpy({self.name}), or name a device in .on(...)")
+        if self.kind == "usm":
+            raise DeviceError("XT1040", f"{self.name} is in device memory, so NumPy cannot run on it",
+                              f"pass a NumPy array, such as dpnp.asnumpy({self.name}), or drop .on(...)")
         return self.source.view(self.dtype.numpy) if self.source.dtype != self.dtype.numpy else self.source
 
 
 def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:
     dtype = _element_type(name, array.dtype)
     if any(stride % max(array.itemsize, 1) for stride in array.strides):
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT1033",
                                f"{name} has strides of {array.strides} bytes, not whole elements of {array.itemsize}",
                                f"pass a copy: numpy.ascontiguousarray({name})")
     strides = tuple(stride // array.itemsize for stride in array.strides)
@@ -183,8 +199,9 @@ def _of_number(name: str, value: Any) -> Argument:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ElementTypeError("XT0000",
-                               f"{name} is a {type(value).__name__}, which no kernel takes as a run-time argument",
+        what = "None" if value is None else f"a {type(value).__name__}"
+        raise ElementTypeError("XT1030",
+                               f"{name} is {what}, which no kernel takes as a run-time argument",
                                _instead(name, value))
     if isinstance(value, int) and (wide is not None or not -(2**31) <= value < 2**31):
         return _of_wide(name, value, wide)
@@ -195,7 +212,7 @@ def _of_wide(name: str, value: int, dtype: DType | None) -> Argument:
     """A number of 64 bits, such as an address; the numbers that count elements have 32."""
     dtype = dtype or (dtypes.i64 if value < 2**63 else dtypes.u64)
     if not -(2**63) <= value < 2**64:
-        raise ElementTypeError("XT0000", f"{name} = {value} does not fit 64 bits",
+        raise ElementTypeError("XT1031", f"{name} = {value} does not fit 64 bits",
                                f"pass a number from {-2**63} to {2**64 - 1}, or a float: float({name})")
     return Argument(name, dtype, None, (), (), dtype.numpy.type(value), "number")
 
@@ -209,10 +226,18 @@ def _instead(name: str, value: Any) -> str:
            "it behind a bare *"
 
 
+def _converted(name: str, dtype: np.dtype[Any]) -> str:
+    if dtype.kind == "c":
+        return f"pass two arrays, {name}.real.copy() and {name}.imag.copy()"
+    if dtype.names:
+        return f"pass one of its fields, as in {name}[{dtype.names[0]!r}].copy()"
+    return f"convert it, as in {name}.astype(numpy.float32)"
+
+
 def _element_type(name: str, dtype: np.dtype[Any]) -> DType:
     try:
         found = dtypes.of(dtype)
     except ElementTypeError as error:
-        raise ElementTypeError("XT0000", f"{name} holds {dtype}, which is not an element type",
-                               f"convert it, as in {name}.astype(numpy.float32); {error.hint}") from None
+        raise ElementTypeError("XT1032", f"{name} holds {dtype}, which is not an element type",
+                               f"{_converted(name, dtype)}; {error.hint}") from None
     return dtypes.whole(found)

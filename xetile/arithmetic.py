@@ -14,6 +14,7 @@ from xegpu import dtypes
 from xegpu.dialect import conversions
 from xegpu.dialect.comparisons import CmpFOp, CmpIOp
 from xegpu.dtypes import DType, of_mlir
+from xegpu.errors import ElementTypeError
 from xetile.tracer import current
 
 Rule = Callable[[SSAValue, SSAValue], Operation]
@@ -43,7 +44,7 @@ _UNSIGNED: dict[str, Rule] = {
     **_compare(CmpIOp, "ult ule ugt uge eq ne"),
 }
 _TRUTH: dict[str, Rule] = {symbol: _UNSIGNED[symbol] for symbol in ("&", "|", "^", *COMPARISONS)}
-_KINDS = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "x": _SIGNED}
+_KINDS = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "x": _SIGNED, "s": {}}
 
 
 def rules_of(dtype: DType) -> dict[str, Rule]:
@@ -84,6 +85,12 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
     source = of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
     if source is target:
         return value
+    if target.kind == "s":
+        raise ElementTypeError("XT1215", f"{source} is not rounded to {target} in a kernel",
+                               f"store f16 or f32, and convert outside: array.astype(ml_dtypes.{target.numpy})",
+                               current().location())
+    if source.kind == "s" and target is not dtypes.f16:  # f16 holds every 8-bit float
+        return convert(convert(value, dtypes.f16), target)
     if {source, target} == {dtypes.f16, dtypes.bf16}:  # as wide as each other, so neither extends nor truncates
         return convert(convert(value, dtypes.f32), target)
     result = VectorType(target.mlir, type_.get_shape()) if isinstance(type_, VectorType) else target.mlir
@@ -95,7 +102,7 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
 
 
 def _conversion(source: DType, target: DType) -> type[Operation]:
-    if source.is_float and target.is_float:
+    if source.kind in "fs" and target.is_float:
         wider = target.bits > source.bits or (source is dtypes.tf32 and target.bits >= 32)
         return arith.ExtFOp if wider else arith.TruncFOp
     if source.is_float:

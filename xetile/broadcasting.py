@@ -9,7 +9,7 @@ from xegpu.errors import ElementTypeError, ShapeError
 from xetile.dialect.ops import text
 from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap
-from xetile.parties import notes
+from xetile.parties import dealt, notes
 from xetile.tracer import current
 from xetile.values import Vector
 
@@ -71,7 +71,7 @@ def broadcast(v: Vector, shape: tuple[int, int], wg_map: WgMap | None) -> Vector
                          f"reduce it first with xt.tile_reduce(kind, v, axis={wide[0]})", location,
                          notes(location, it=v))
     if axes and (v.wg_map is None) != (wg_map is None):
-        raise ShapeError("XT1415", f"the vector is dealt out as {v.wg_map}, its broadcast as {wg_map}",
+        raise ShapeError("XT1415", f"the vector is {dealt(v.wg_map)}, its broadcast {dealt(wg_map)}",
                          "give both a wg_map, or neither: how a broadcast is dealt out is not derived", location,
                          notes(location, it=v))
     if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
@@ -79,6 +79,10 @@ def broadcast(v: Vector, shape: tuple[int, int], wg_map: WgMap | None) -> Vector
                          f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
                          location, notes(location, it=v))
     return Vector(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map) if axes else v
+
+
+def _map(v: Vector) -> str:
+    return "no wg_map" if v.wg_map is None else str(v.wg_map)
 
 
 def _check_alike(operator: str, left: Vector, right: Vector) -> None:
@@ -93,6 +97,7 @@ def _check_alike(operator: str, left: Vector, right: Vector) -> None:
                          notes(location, **sides))
     if left.wg_map != right.wg_map:
         raise ShapeError("XT1400",
-                         f"the sides of {operator} are dealt out differently: {left.wg_map} and {right.wg_map}",
-                         "give both the same wg_map, or bring one over: xt.tile_conv_layout(v, "
-                         f"{left.wg_map or right.wg_map})", location, notes(location, **sides))
+                         f"the sides of {operator} are dealt out differently: {_map(left)} and {_map(right)}",
+                         "give both the same wg_map" if None in (left.wg_map, right.wg_map) else
+                         f"give both the same wg_map, or bring one over: xt.tile_conv_layout(v, {left.wg_map})",
+                         location, notes(location, **sides))

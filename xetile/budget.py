@@ -54,10 +54,11 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
 
     change = None if origin is None else first_change(origin, fits)
     hint = "lower " + ", ".join(f"{name} to {value}" for name, value in change.items()) if change else \
-        f"let a subgroup accumulate less: {most * _FOR_ACCUMULATORS:.0f} registers at most"
+        f"lower the tile sizes, or deal the tile to more subgroups: accumulators may take " \
+        f"{most * _FOR_ACCUMULATORS:.0f} registers"
     loop = _accumulated(modules)[1]
     place = None if loop is None else loop.location
-    raise TargetError("XT0000",
+    raise TargetError("XT4010",
         f"{_described(modules, origin, change)} takes {taken:.0f} registers, and a thread of {target.name} has {most}: "
         "too few are left for the operands", hint, place.data if isinstance(place, SourceLocation) else location)
 

@@ -29,7 +29,7 @@ def said(made: _Made, kind: str, l1: str | None, l3: str | None) -> _Made:
         if policy is None:
             continue
         if policy not in BY_KIND[kind]:
-            raise ElementTypeError("XT0000", f"a {kind} takes no cache hint {name}={policy!r}",
+            raise ElementTypeError("XT1127", f"a {kind} takes no cache hint {name}={policy!r}",
                                    f"use {', '.join(map(repr, BY_KIND[kind]))}", current().location())
         made.attributes[f"{name}_hint"] = CacheHintAttr(policy)
     return made

@@ -74,9 +74,9 @@ class _Branch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> bool:
         self._state = "closed"
-        if self._skip is not None and self._skip.swallows(kind):
+        if self._skip is not None:
             self._ran()
-            return True
+            return self._skip.swallows(kind)  # last: behind it nothing may be called, see there
         if kind is not None:
             self._tracer.broken = self._tracer.broken or self._left("an exception")
         elif not self.statement.is_left_at_its_end(sys._getframe(1)):

@@ -17,9 +17,11 @@ Pair = tuple[int, int]
 def _integer_pair(value: object, name: str) -> Pair:
     pair = tuple(value) if isinstance(value, (tuple, list)) else ()
     counts = [operator.index(v) for v in pair if isinstance(v, SupportsIndex) and _is_number(v)]
+    one = value if type(value) is int and value > 0 else 0
+    example = (8, 4) if not one else (1, one) if name == "sg_layout" else (one, one)
     if len(pair) != 2 or len(counts) != 2 or min(counts) <= 0:
-        raise ShapeError("XT0000", f"{name} must be two positive integers, not {value!r}",
-                         f"give rows and columns, for example {name}=(8, 4)")
+        raise ShapeError("XT1151", f"{name} must be two positive integers, not {value!r}",
+                         f"give rows and columns, for example {name}={example}")
     return counts[0], counts[1]
 
 
@@ -63,14 +65,14 @@ class WgMap:
                 divide the tile.
         """
         if len(shape) != 2:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT1152",
                              f"a wg_map deals out two dimensions, not {len(shape)}", "give a shape of rows and columns")
         for axis, name in enumerate(("rows", "columns")):
             size, data, reach = shape[axis], self.sg_data[axis], self.sg_layout[axis] * self.sg_data[axis]
             if size % data or (size % reach and reach % size):
                 layout = self.sg_layout[axis]
                 even = size // layout if size % layout == 0 else size
-                raise ShapeError("XT0000",
+                raise ShapeError("XT1153",
                     f"{self} does not deal out a tile of {shape[0]}x{shape[1]}: its {size} {name} are neither a "
                     f"multiple nor a divisor of sg_layout x sg_data = {layout} x {data} = {reach}"
                     if not size % data else

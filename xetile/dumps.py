@@ -27,7 +27,7 @@ def is_on() -> bool:
     """
     wanted = os.environ.get("XETILE_DEBUG", "")
     if wanted not in ("", "0", "dump"):
-        raise ToolError("XT0000",
+        raise ToolError("XT1620",
                         f"XETILE_DEBUG is {wanted!r}, which means nothing", "set XETILE_DEBUG=dump, or unset it")
     return wanted == "dump"
 
@@ -57,7 +57,7 @@ def write(name: str, target: Target, modules: Mapping[str, ModuleOp], source: So
         for file, text in files.items():
             (folder / file).write_text(text.rstrip("\n") + "\n")
     except OSError as error:
-        raise ToolError("XT0000", f"XETILE_DEBUG=dump: {folder} cannot be written: {error.strerror}",
+        raise ToolError("XT1621", f"XETILE_DEBUG=dump: {folder} cannot be written: {error.strerror}",
                         "set XETILE_DEBUG_DIR to a folder that can") from None
     print(f"xetile: {name} for {target.name}: {len(files)} files in {folder}", file=sys.stderr)
     return folder

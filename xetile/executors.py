@@ -22,14 +22,18 @@ from codegen.programs import build_kernel
 from codegen.roads import can_make_spirv, chosen_road, naming_the_other, opencl_for_cpu, road_for
 from codegen.spirv import entry_points
 from codegen.usm import UsmArray, copy_in, copy_out
+from xegpu import barriers
+from xegpu.control_flow import place
 from xegpu.dtypes import DType
 from xegpu.errors import DeviceError, ShapeError, TargetError
+from xegpu.parties import elsewhere
 from xegpu.reference import meanings as xegpu_meanings
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
 from xetile.launches import Launch
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import subgroups_of
+from xetile.pipeline import stage_of
 from xetile.reference import MEANINGS as XETILE_MEANINGS
 from xetile.supervector_reference import MEANINGS as SUPERVECTOR_MEANINGS
 
@@ -92,6 +96,7 @@ class NumPyExecutor(_InHostMemory):
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = lowered.function
+        lowered.dump({stage_of(lowered.module): lowered.module})
         apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))
 
@@ -101,6 +106,7 @@ class NumPyXeGPUExecutor(_InHostMemory):
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = only_function(lowered.modules["xegpu"])
+        lowered.dump(lowered.modules)
         apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))
 
@@ -140,8 +146,9 @@ class DeviceExecutor:
     def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
         stranger = next((a.name for a in arguments if a.kind == "usm" and a.source.queue != self.queue), None)
         if stranger is not None:
-            raise DeviceError("XT0000", f"{stranger} is on another queue than the kernel runs on",
-                              "make all arrays on one queue, or drop .on(...)")
+            raise DeviceError("XT1044", f"{stranger} is on another queue than the kernel runs on",
+                              "drop .on(...), and the kernel runs on the queue of its arrays; or move the array: "
+                              f"dpnp.asarray({stranger}, sycl_queue=queue)")
         host = [argument for argument in arguments if argument.kind == "numpy"]
         copies = iter(copy_in([argument.source for argument in host], self.queue))
         return tuple(replace(a, source=next(copies), kind="usm") if a.kind == "numpy" else a for a in arguments)
@@ -184,10 +191,12 @@ class DeviceExecutor:
     def _built(self, lowered: Lowered, road: str) -> Any:
         emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
         if on_cpu and emitted.apart:
-            raise TargetError("XT0000",
+            waits = barriers.apart(only_function(lowered.modules["xegpu"]))
+            raise TargetError("XT4001",
                               f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",
-                              'run it on "numpy" or on a GPU, or let all subgroups come by the barrier')
+                              'run it on "numpy" or on a GPU, or let all subgroups come by the barrier',
+                              notes=elsewhere(None, [("they wait here", place(waits[0]))]))
         if not on_cpu:
             lowered.check_registers()
         source, options, name = self.program_of(lowered)
@@ -241,7 +250,7 @@ def check_fits(target: Target, own: Target, device: str) -> None:
         return
     runs = [t.name for t in TARGETS.values() if t.ocloc and t.subgroup == own.subgroup and t.blocks <= own.blocks]
     if target.name not in runs:
-        raise TargetError("XT0000", f"code for {target.name} does not run on {device}, which takes code for {own.name}",
+        raise TargetError("XT4000", f"code for {target.name} does not run on {device}, which takes code for {own.name}",
                           f"drop target=, or choose one of {', '.join(runs)}; \"opencl:cpu\" runs the text of "
                           "every GPU")
 
@@ -253,7 +262,7 @@ def _passed(argument: Argument) -> list[Any]:
     array: UsmArray = argument.source
     for size in (*array.shape, *array.strides):
         if not -_INT <= size < _INT:
-            raise ShapeError("XT0000", f"{argument.name} has a size or stride of {size} elements",
+            raise ShapeError("XT1046", f"{argument.name} has a size or stride of {size} elements",
                              "devices count with 32-bit integers: pass a part of the array")
     return [array, *(ctypes.c_int(value) for value in (*array.shape, *array.strides))]
 
@@ -287,7 +296,7 @@ def executor_for(where: Any, target: Target | None) -> Executor:
     if where == "numpy:xegpu":
         return NumPyXeGPUExecutor(target or find_target("pvc"))
     if isinstance(where, str) and where.startswith("numpy"):
-        raise DeviceError("XT0000", f"there is no execution {where!r}", 'use "numpy" or "numpy:xegpu"')
+        raise DeviceError("XT1052", f"there is no execution {where!r}", 'use "numpy", "numpy:xegpu" or "numpy:program"')
     key = (where, target)
     if key not in _devices:
         _devices[key] = DeviceExecutor(where, target)

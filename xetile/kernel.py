@@ -16,7 +16,8 @@ from xdsl.ir import Attribute
 
 from xegpu import block_io
 from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, TextError
+from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Note, ShapeError, TextError, XeError
+from xegpu.origins import written_at
 from xegpu.places import Location
 from xegpu.register_mode import REGISTERS
 from xegpu.targets import Target, find_target
@@ -116,7 +117,7 @@ class BaseKernel:
         """
         with AtTheCall():
             if check and where != "numpy":
-                raise ArgumentError("XT0000", f"check={check!r} goes with \"numpy\" alone, and this runs on {where!r}",
+                raise ArgumentError("XT1050", f"check={check!r} goes with \"numpy\" alone, and this runs on {where!r}",
                                     'write .on("numpy", check=True), or drop it')
             if check:
                 checked = CheckedExecutor(self._target(target) or find_target("pvc"), chosen(check))
@@ -124,7 +125,7 @@ class BaseKernel:
             if where == "numpy:program":
                 return self.program(only, subgroups)
             if only is not None:
-                raise ArgumentError("XT0000",
+                raise ArgumentError("XT1051",
                                     f"only={only!r} goes with \"numpy:program\" alone, and this runs on {where!r}",
                                     'write .on("numpy:program", only=...), or drop it')
             return self._place(where, target, subgroups)
@@ -147,7 +148,7 @@ class BaseKernel:
         Raises:
             DeviceError: it has none.
         """
-        raise DeviceError("XT0000", f"{self.name} was parsed from text, so there is no Python function to run",
+        raise DeviceError("XT1601", f"{self.name} was parsed from text, so there is no Python function to run",
                           'use .on("numpy"), which runs its operations')
 
     def _target(self, given: str | Target | None) -> Target | None:
@@ -178,12 +179,21 @@ class BaseKernel:
             ElementTypeError: one is neither an array nor a number, or of a type that is no element type.
         """
         if named := [name for name in self.parameters if name in (constants or ())]:
-            raise ArgumentError("XT0000", f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
-                                self._calling())
+            raise ArgumentError("XT1010", f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
+                                self._calling(), notes=self.defined())
         if len(args) != len(self.parameters):
-            raise ArgumentError("XT0000", f"{self.name} takes {_counted(len(self.parameters), 'argument')} "
-                                f"({', '.join(self.parameters)}), and is called with {len(args)}", self._calling())
-        return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
+            raise ArgumentError("XT1011", f"{self.name} takes {_counted(len(self.parameters), 'argument')} "
+                                f"({', '.join(self.parameters)}), and is called with {len(args)}", self._calling(),
+                                notes=self.defined())
+        try:
+            return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
+        except XeError as error:
+            error.notes += self.defined()
+            raise
+
+    def defined(self) -> list[Note]:
+        """Where the kernel is defined, as the other party to a call that does not fit it."""
+        return [Note(f"{self.name} is defined here", self.location())]
 
     def _calling(self) -> str:
         """How the kernel is called."""
@@ -222,8 +232,12 @@ class BaseKernel:
         with AtTheCall():
             overriding, opencl = None, None
             if stage is not None:
-                text = text_of(path if path is not None else "")
-                if check_stage(stage) == OPENCL:
+                check_stage(stage)
+                if path is None:
+                    raise ArgumentError("XT1615", f"override({stage!r}) names no file", "name the file that holds the "
+                                        f"stage: override({stage!r}, \"edited.mlir\"); override(None) takes all back")
+                text = text_of(path)
+                if stage == OPENCL:
                     opencl = text
                 else:
                     overriding = self._stage_of(text, stage, str(path))
@@ -234,16 +248,19 @@ class BaseKernel:
     def _stage_of(self, text: str, stage: str, path: str) -> BaseKernel:
         kernels, said = overrides.parse_stage(text, path)
         if said != stage:
-            raise TextError("XT0000",
+            raise TextError("XT1612",
                             f"{path} holds the stage {said}, and not {stage}", f"write kernel.override({said!r}, ...)")
         if self.name not in kernels:
-            raise TextError("XT0000",
-                            f"{path} holds {', '.join(kernels)}, and no {self.name}", "keep the kernel's name")
-        if len(kernels[self.name].parameters) != len(self.parameters):
-            raise TextError("XT0000",
-                            f"{self.name} takes {_counted(len(kernels[self.name].parameters), 'argument')} in {path}, "
-                            f"and {len(self.parameters)} in Python", "keep the kernel's arguments")
+            raise TextError("XT1613", f"{path} holds {', '.join(kernels)}, and no {self.name}",
+                            f"name the function in the file {self.name}: func.func @{self.name}(...)")
         found: BaseKernel = kernels[self.name]
+        if len(found.parameters) != len(self.parameters):
+            there = Note("in the file it stands here", found.location())
+            counted = _counted(len(found.parameters), "argument")
+            raise TextError("XT1614",
+                            f"{self.name} takes {counted} in {path}, and {len(self.parameters)} in Python",
+                            f"keep the arguments, {', '.join(self.parameters)}, or write the text anew from "
+                            f"{self.name}.lower(...).stages", notes=[*self.defined(), there])
         return found
 
     def _with(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
@@ -256,7 +273,7 @@ class BaseKernel:
 
     def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """The constants as a key."""
-        return tuple(sorted((name, _hashable(value)) for name, value in constants.items()))
+        return tuple(sorted((name, _hashable(value, name)) for name, value in constants.items()))
 
     def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
         """The constants of a call, with the defaults of those that it does not give."""
@@ -268,18 +285,46 @@ class BaseKernel:
         Raises:
             ShapeError: there is none, or it is not one to three non-negative integers.
         """
+        made_by: list[Note] = []
         if grid is None:
             if self.grid_function is None:
-                raise ShapeError("XT0000", f"{self.name} is launched without a grid",
+                raise ShapeError("XT1020", f"{self.name} is launched without a grid",
                                  f"write {self.name}[M // BM, N // BN]({', '.join(self.parameters)}), or give the "
-                                 "kernel a grid of its own: @xt.kernel(grid=lambda ...)")
-            grid = self.grid_function(*args, **self.all_constants(constants))
+                                 "kernel a grid of its own: @xt.kernel(grid=lambda ...)", notes=self.defined())
+            grid = self._worked_out(self.grid_function, args, self.all_constants(constants))
+            made_by = [Note("this function gave it", Location.of_definition(self.grid_function.__code__))] \
+                if inspect.isfunction(self.grid_function) else []
         counts = grid if isinstance(grid, (tuple, list)) else (grid,)
         if not 1 <= len(counts) <= 3 or not all(_is_count(count) for count in counts):
-            raise ShapeError("XT0000", f"a grid is one to three integers from 0 to {_MOST_GROUPS}, not {grid!r}",
-                             f"for example {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)")
+            raise ShapeError("XT1021", f"a grid is one to three integers from 0 to {_MOST_GROUPS}, not {grid!r}",
+                             self._better_grid(counts), notes=made_by)
         x, y, z = (*(int(count) for count in counts), 1, 1)[:3]
         return x, y, z
+
+    def _worked_out(self, function: Callable[..., Any], args: Sequence[Any], constants: dict[str, Any]) -> Any:
+        """What the kernel's grid function gives.
+
+        Raises:
+            ArgumentError: it does not take the kernel's arguments and constants.
+        """
+        try:
+            return function(*args, **constants)
+        except TypeError:
+            try:
+                inspect.signature(function).bind(*args, **constants)
+            except TypeError as error:
+                taken = ", ".join((*self.parameters, *(["*"] if constants else []), *constants))
+                raise ArgumentError("XT1022", f"the grid function of {self.name} does not take what {self.name} is "
+                                    f"called with: {error}", "give it the kernel's parameters and constants, as in "
+                                    f"lambda {taken}: ...", notes=self.defined()) from None
+            raise
+
+    def _better_grid(self, counts: Sequence[Any]) -> str:
+        if len(counts) > 3:
+            return f"make one number of two, as in {self.name}[a, b, c * d](...): they are xt.group_id(2) // d and % d"
+        if any(isinstance(count, (float, np.floating)) for count in counts):
+            return f"divide with //, as in {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)"
+        return f"for example {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -291,21 +336,23 @@ def _is_count(count: Any) -> bool:
         and 0 <= count <= _MOST_GROUPS
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: Any, name: str) -> Any:
     """A constant as a part of a key, with its type: 1, 1.0 and True are equal, but not the same to a kernel."""
     kind = type(value)
     if isinstance(value, (tuple, list)):
-        return kind, tuple(_hashable(item) for item in value)
+        return kind, tuple(_hashable(item, name) for item in value)
     if isinstance(value, dict):
-        return kind, tuple((_hashable(name), _hashable(item)) for name, item in value.items())
+        return kind, tuple((_hashable(key, name), _hashable(item, name)) for key, item in value.items())
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return kind, value.dtype, value.shape, value.tobytes()
     try:
         hash(value)
     except TypeError:
-        raise ElementTypeError("XT0000", f"a {kind.__name__} cannot be a compile-time constant: it has no hash",
-                               "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; "
-                               "of a class of your own make a @dataclass(frozen=True)") from None
+        instead = f"pass a tuple, or {name}=frozenset(...)" if kind is set else \
+            "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; of a class of your " \
+            "own make a @dataclass(frozen=True)"
+        raise ElementTypeError("XT1014", f"the constant {name} is a {kind.__name__}, or holds one, which has no hash",
+                               instead) from None
     return kind, value
 
 
@@ -359,13 +406,15 @@ class Placed:
             grid = self._kernel.grid(None, args, constants)
         if type(grid) is not tuple or {*map(type, grid)} != _INTEGERS:
             return grid, None
-        return grid, (grid, seen, *((name, _hashable(value)) for name, value in constants.items()))
+        return grid, (grid, seen, *((name, _hashable(value, name)) for name, value in constants.items()))
 
     def _checked(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[
             Sequence[Argument], Executor, Sequence[Argument], Lowered, Grid]:
         """Arguments, where they run, what they are there, the code for them, and the grid."""
         kernel = self._kernel
         arguments = kernel.bind(args, constants)
+        for argument in arguments:
+            argument.check_there()
         counts = kernel.grid(grid, args, constants)
         executor = self._executor or _executor_of_arrays(arguments, self._target)
         placed = executor.place(arguments)
@@ -415,7 +464,7 @@ def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) ->
     kinds = {argument.kind for argument in arrays}
     if kinds == {"usm", "numpy"}:
         names = {kind: next(a.name for a in arrays if a.kind == kind) for kind in kinds}
-        raise DeviceError("XT0000",
+        raise DeviceError("XT1042",
                           f"{names['usm']} is on a device and {names['numpy']} is a NumPy array in host memory",
                           f"copy it to the device, as in dpnp.asarray({names['numpy']}), or have host arrays copied "
                           f"there and back: .on({names['usm']}.sycl_queue)")
@@ -424,7 +473,7 @@ def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) ->
     queues = [argument.source.queue for argument in arrays]
     other = next((a for a, queue in zip(arrays, queues, strict=True) if queue != queues[0]), None)
     if other is not None:
-        raise DeviceError("XT0000", f"{arrays[0].name} and {other.name} are on different queues",
+        raise DeviceError("XT1043", f"{arrays[0].name} and {other.name} are on different queues",
                           f"make both on one queue: dpnp.asarray({other.name}, sycl_queue={arrays[0].name}.sycl_queue)")
     return executor_for(queues[0], target)
 
@@ -433,8 +482,10 @@ def _check_outputs(lowered: Lowered, arguments: Sequence[Argument], kernel: Base
     for position in lowered.written:
         if arguments[position].read_only:
             name = arguments[position].name
-            raise ElementTypeError("XT0000", f"{kernel.name} writes {name}, and {name} is read-only",
-                                   f"pass an array that can be written, such as {name}.copy()")
+            stored = written_at(lowered.function, position)
+            raise ElementTypeError("XT1045", f"{kernel.name} writes {name}, and {name} is read-only",
+                                   f"pass an array that can be written, such as {name}.copy()",
+                                   notes=[Note(f"{name} is written here", stored)] if stored else [])
 
 
 class Kernel(BaseKernel):
@@ -452,8 +503,10 @@ class Kernel(BaseKernel):
                  subgroups: tuple[int, int] = (1, 1), registers: int | None = None) -> None:
         super().__init__()
         if not inspect.isfunction(function):
-            raise ArgumentError("XT0000", f"@xt.kernel makes a kernel of a function, not of {function!r}",
-                                "write @xt.kernel above a def statement, and its options by name: @xt.kernel(grid=...)")
+            option = f"subgroups={function!r}" if isinstance(function, tuple) else "grid=..."
+            raise ArgumentError("XT1001", f"@xt.kernel makes a kernel of a function, not of {function!r}",
+                                "write @xt.kernel above a def statement, and its options by name: "
+                                f"@xt.kernel({option})")
         self.function, self.grid_function = function, grid
         self.name = function.__name__
         self.subgroups, self.registers = _check_subgroups(subgroups), _check_registers(registers)
@@ -485,12 +538,12 @@ class Kernel(BaseKernel):
         parameters = inspect.signature(self.function).parameters.values()
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise ArgumentError("XT0000",
+                raise ArgumentError("XT1002",
                                     f"the parameter {parameter} of {self.name} stands for any number of arguments",
                                     "name every parameter; those behind a bare * are compile-time constants",
                                     self.location())
             if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
-                raise ArgumentError("XT0000",
+                raise ArgumentError("XT1003",
                                     f"the run-time argument {parameter.name} of {self.name} has a default value",
                                     "make it a compile-time constant by putting it behind a bare *, or drop the "
                                     "default",
@@ -504,13 +557,13 @@ class Kernel(BaseKernel):
             name = sorted(unknown)[0]
             near = difflib.get_close_matches(name, self._constants, 1)
             guess = f"did you mean {near[0]}? " if near else ""
-            raise ArgumentError("XT0000",
+            raise ArgumentError("XT1012",
                                 f"{self.name} has no constant {name}", f"{guess}its constants, the keyword-only "
-                                f"parameters, are {', '.join(self._constants) or 'none'}")
+                                f"parameters, are {', '.join(self._constants) or 'none'}", notes=self.defined())
         if missing - set(constants):
             name = sorted(missing - set(constants))[0]
-            raise ArgumentError("XT0000", f"{self.name} needs a value for its constant {name}",
-                                f"pass {name}=... in the call, or give the parameter a default")
+            raise ArgumentError("XT1013", f"{self.name} needs a value for its constant {name}",
+                                f"pass {name}=... in the call, or give the parameter a default", notes=self.defined())
         return super().constants_key({**self._constants, **constants})
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
@@ -536,14 +589,15 @@ def _makers(arguments: Sequence[Argument]) -> list[Callable[[Tracer], Any]]:
 def _check_subgroups(subgroups: Any) -> tuple[int, int]:
     if not isinstance(subgroups, (tuple, list)) or len(subgroups) != 2 or \
             not all(type(count) is int and count > 0 for count in subgroups):
-        raise ShapeError("XT0000", f"subgroups are two positive integers, not {subgroups!r}",
-                         "give rows and columns of subgroups, for example subgroups=(8, 4)")
+        raise ShapeError("XT1004", f"subgroups are two positive integers, not {subgroups!r}",
+                         "give rows and columns of subgroups, for example subgroups="
+                         + (f"(1, {subgroups})" if type(subgroups) is int and subgroups > 0 else "(8, 4)"))
     return subgroups[0], subgroups[1]
 
 
 def _check_registers(registers: Any) -> int | None:
     if registers not in (None, 128, 256):
-        raise ShapeError("XT0000", f"registers={registers!r} is no register mode",
+        raise ShapeError("XT1005", f"registers={registers!r} is no register mode",
                          "a thread has 128 registers, or 256: registers=256; leave it out to have it chosen")
     return registers  # type: ignore[no-any-return]
 

@@ -42,6 +42,7 @@ from xetile.dialect.ops import (
 )
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
+from xetile.parties import notes
 from xetile.products import accumulator, check_maps, check_product, derived_map, product_shape
 from xetile.scattered import init_scattered, update_scattered
 from xetile.tiles import Array, Tile
@@ -131,7 +132,7 @@ def init_tile(
     operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], *memory.description(),
                            TileType(parameters))
     if aligned and isinstance(base, Array) and base_shape is None:
-        raise ShapeError("XT0000", f"aligned= is said of {base.name}, an array, which each launch looks at itself",
+        raise ShapeError("XT1115", f"aligned= is said of {base.name}, an array, which each launch looks at itself",
                          "drop it; it goes with an address, or with base_shape and base_strides", tracer.location())
     if aligned:
         operation.attributes[ALIGNED] = UnitAttr()
@@ -139,28 +140,34 @@ def init_tile(
 
 
 def _refuse_for_scattered(**given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise ShapeError("XT0000",
-                             f"{name}= stands beside an index vector, whose elements each have an offset of their own",
-                             f"drop {name}=", current().location())
+    said = [name for name, value in given.items() if value is not None]
+    if said:
+        raise ShapeError("XT1108",
+                         f"{said[0]}= stands beside an index vector, whose elements each have an offset of their own",
+                         f"drop {' and '.join(f'{name}=' for name in said)}", current().location())
 
 
 def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
-    given, batch = text_of(offsets), rank - 2
+    given, batch, location = _offsets(offsets), rank - 2, current().location()
     if not batch:
-        return RankError("XT0000", f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
-                         "first element, for example (xt.group_id(0) * 32, 0)", current().location())
-    return RankError("XT0000", f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
+        return RankError("XT1103", f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
+                         "first element, for example (xt.group_id(0) * 32, 0)", location)
+    return RankError("XT1103", f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
                      f"dimensions, and the offsets are {given}",
                      f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
                      f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "
-                     f"{base.name}[{', '.join('0' * batch)}]", current().location())
+                     f"{base.name}[{', '.join('0' * batch)}]", location, notes(location, **{base.name: base}))
+
+
+def _offsets(offsets: Any) -> str:
+    if not isinstance(offsets, (tuple, list)):
+        return _what(offsets) if isinstance(offsets, Value) else text_of(offsets)
+    return f"{len(offsets)}" if any(isinstance(offset, Value) for offset in offsets) else text_of(offsets)
 
 
 def _order(order: Any) -> tuple[int, int]:
     if order not in ((1, 0), (0, 1), [1, 0], [0, 1]):
-        raise ShapeError("XT0000", f"order={text_of(order)} is no order of two dimensions",
+        raise ShapeError("XT1107", f"order={text_of(order)} is no order of two dimensions",
                          "use (1, 0) for rows that are contiguous, (0, 1) for columns", current().location())
     return order[0], order[1]
 
@@ -192,7 +199,7 @@ def _promised(made: Any, oob: str, plainly: str) -> Any:
         ArgumentError: another word than ``"error"`` and what happens otherwise.
     """
     if oob not in ("error", plainly):
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT1126",
                             f"there is no oob={oob!r}", f'use oob="error" or oob="{plainly}", which is what happens '
                             "otherwise", current().location())
     if oob == "error":
@@ -206,13 +213,18 @@ def _padding(padding: Any, dtype: DType) -> Attribute | None:
     if dtype is dtypes.i1 and isinstance(number, bool):
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise ElementTypeError("XT0000", f"padding is {_what(padding)}",
-                               "give a Python number, known when the kernel is compiled", current().location())
+        raise ElementTypeError("XT1124", f"padding is {_what(padding)}, and stands in the compiled kernel",
+                               "give a Python number, such as padding=0 or a keyword-only parameter; to choose by a "
+                               "run-time value use xt.where", current().location())
+    if dtype.kind == "s" and number != 0:
+        raise ElementTypeError("XT1125", f"padding {number} does not fit {dtype}, which is padded with zeros",
+                               "widen what is loaded, and choose by position: xt.where(inside, v.to(xt.f16), padding)",
+                               current().location())
     held = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
     if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
-        raise ElementTypeError("XT0000",
-                               f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds",
-                               current().location())
+        raise ElementTypeError("XT1125",
+                               f"padding {number} does not fit {dtype}",
+                               "give a whole number from {} to {}".format(*limits(dtype)), current().location())
     if held == 0:
         return None
     return FloatAttr(float(held), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
@@ -236,18 +248,29 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
         TargetError: the target has no such combination of hints. This is raised when the kernel is lowered for it.
         ShapeError: shape, element type or work-group map of the two differ.
     """
+    if isinstance(value, Tile) and isinstance(tile, Vector):
+        raise ElementTypeError("XT1120", "store_tile(value, tile) takes the value first, and is given the tile first",
+                               "exchange the two: xt.store_tile(value, tile)", current("xt.store_tile").location())
     _need(value, Vector, "store_tile(value, tile)")
     _need(tile, Tile, "store_tile(value, tile)")
-    if value.shape != tile.blocked_shape:
-        raise ShapeError("XT0000", f"a {value.describe()} does not go into a {tile.describe()}",
-                         _fitting_tile(value, tile), current().location())
-    if value.dtype is not tile.dtype:
-        raise ElementTypeError("XT0000", f"a {value.describe()} does not go into a {tile.describe()}",
-                               f"convert it with .to(xt.{tile.dtype})", current().location())
-    if value.wg_map != tile.wg_map:
-        raise ShapeError("XT0000", f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
-                         "give both the same wg_map", current().location())
+    _check_stored(value, tile)
     current().emit(said(_promised(StoreTileOp(value.ssa, tile.ssa), oob, "drop"), "store", l1, l3))
+
+
+def _check_stored(value: Vector, tile: Tile) -> None:
+    location = current().location()
+    others = {"the value": value, "the tile": tile}
+    if value.shape != tile.blocked_shape:
+        raise ShapeError("XT1130", f"a {value.describe()} does not go into a {tile.describe()}",
+                         _fitting_tile(value, tile), location, notes(location, **others))
+    if value.dtype is not tile.dtype:
+        raise ElementTypeError("XT1131", f"a {value.describe()} does not go into a {tile.describe()}",
+                               f"convert it with .to(xt.{tile.dtype})", location, notes(location, **others))
+    if value.wg_map != tile.wg_map:
+        hint = f"give both the same wg_map, or bring the vector over: xt.tile_conv_layout(v, {tile.wg_map})" \
+            if value.wg_map and tile.wg_map else "give both a wg_map, or neither"
+        raise ShapeError("XT1401", f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
+                         hint, location, notes(location, **others))
 
 
 def _fitting_tile(value: Vector, tile: Tile) -> str:
@@ -272,7 +295,7 @@ def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: s
     """
     _need(tile, Tile, "prefetch_tile")
     if type(locality) is not int or locality not in range(4):
-        raise ShapeError("XT0000", f"locality is 0, 1, 2 or 3, not {text_of(locality)}",
+        raise ShapeError("XT1128", f"locality is 0, 1, 2 or 3, not {text_of(locality)}",
                          "use 3 to keep the tile close, 2 for what is needed later", current().location())
     current().emit(said(PrefetchTileOp(tile.ssa, locality), "prefetch", l1, l3))
 
@@ -289,9 +312,9 @@ def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
     if isinstance(d0, Vector) and d1 is None:
         return update_scattered(tile, d0)
     if more:
-        raise RankError("XT0000",
-                        f"update_tile_offset takes two offsets, not {2 + len(more)}", "a tile moves within its matrix; "
-                        "make one on another matrix with xt.init_tile", current().location())
+        raise RankError("XT1129",
+                        f"update_tile_offset takes two offsets, not {2 + len(more)}", "give rows and columns: a tile "
+                        "moves within its matrix; make one on another matrix with xt.init_tile", current().location())
     return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, [scalar(d0), scalar(d1)])))
 
 
@@ -335,8 +358,10 @@ def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
     """
     _need(v, Vector, "tile_transpose")
     if v.wg_map is None and wg_map is not None:
-        raise ShapeError("XT0000", f"the vector is dealt out as {v.wg_map}, its transpose as {wg_map}",
-                         "give both a wg_map, or neither", current().location())
+        location = current().location()
+        raise ShapeError("XT1416", f"tile_transpose gives a result dealt out as {wg_map}, and its {text(v.shape)} "
+                         "vector has no map", "give both a wg_map, or neither", location,
+                         notes(location, **{"the vector": v}))
     result = wg_map or (v.wg_map and v.wg_map.transposed())
     _check_map(result, (v.shape[1], v.shape[0]))
     return Vector(current().emit(TileTransposeOp(v.ssa, result)), result)
@@ -389,7 +414,7 @@ def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: 
     shape, element = _shape(shape, "a vector's shape"), element_type(dtype)
     _check_map(wg_map, shape)
     if type(axis) is not int or axis not in (0, 1):
-        raise RankError("XT0000",
+        raise RankError("XT1155",
                         f"a vector has axes 0 and 1, not {text_of(axis)}", "write xt.iota(shape, 0) for rows, "
                         "xt.iota(shape, 1) for columns", tracer.location())
     _placed(lambda: check_type(element.mlir, shape[axis]))
@@ -424,16 +449,18 @@ def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
     return Scalar(scalar_value(value, element_type(dtype)))
 
 
-def _shape(shape: Any, what: str) -> tuple[int, int]:
+def _shape(shape: Any, whose: str) -> tuple[int, int]:
     """Rows and columns, if ``shape`` is two positive compile-time integers."""
     location = current().location()
     sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
     if any(isinstance(size, Value) for size in sizes):
-        raise ShapeError("XT0000",
-                         f"{what} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "
+        raise ShapeError("XT1105",
+                         f"{whose} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "
                          "make them keyword-only parameters, as in def kernel(A, *, BM=32)", location)
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError("XT0000", f"{what} must be two positive integers, not {text_of(shape)}",
+        whole = len(sizes) == 2 and all(type(size) in (int, float) and size == int(size) > 0 for size in sizes)
+        raise ShapeError("XT1106", f"{whose} must be two positive integers, not {text_of(shape)}",
+                         f"divide with //, which gives {tuple(map(int, sizes))}" if whole else
                          "give rows and columns, for example (32, 64)", location)
     return sizes[0], sizes[1]
 
@@ -442,7 +469,7 @@ def _check_map(wg_map: Any, shape: tuple[int, int]) -> None:
     if wg_map is None:
         return
     if not isinstance(wg_map, WgMap):
-        raise ElementTypeError("XT0000", f"wg_map is {_what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
+        raise ElementTypeError("XT1402", f"wg_map is {_what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
                                "sg_data=(32, 64))", current().location())
     _placed(lambda: wg_map.check(shape))
     current().use_map(wg_map.subgroups)
@@ -452,17 +479,27 @@ def _need(value: Any, kind: type[Value], function: str, *, any_rank: bool = Fals
     """Raise unless a value is what a function takes; vectors have two dimensions, or four in blocks, unless any do."""
     location = current(f"xt.{function}").location()
     if not isinstance(value, kind):
-        hint = {Tile: "make a tile with xt.init_tile(array, (row, column), (rows, columns))",
-                Vector: "get a vector with xt.load_tile(tile), xt.zeros(shape, dtype) or xt.full(shape, value, dtype)"}
-        raise ElementTypeError("XT0000",
-                               f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint[kind], location)
+        name = value.name if isinstance(value, Array) else "array"
+        made = f"xt.init_tile({name}, (row, column), (rows, columns))"
+        loaded = made if isinstance(value, Array) else "tile"
+        code, hint = ("XT1120", f"make a tile with {made}") if kind is Tile else \
+            ("XT1225", f"get a vector with xt.load_tile({loaded}), xt.zeros(shape, dtype) or "
+                       "xt.full(shape, value, dtype)")
+        raise ElementTypeError(code, f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint, location,
+                               notes(location, **({name: value} if isinstance(value, Array) else {"it": value})))
     if isinstance(value, Vector) and not any_rank and len(value.shape) not in (2, 4):
-        raise RankError("XT0000", f"{function} takes a vector of two dimensions, not a {value.describe()}",
-                        "read it with two dimensions, or write it with xt.vector.transfer_write", location)
+        raise RankError("XT1122", f"{function} takes a vector of two dimensions, not a {value.describe()}",
+                        "read it with two dimensions, or write it with xt.vector.transfer_write", location,
+                        notes(location, **{"the vector": value}))
 
 
 def _what(value: Any) -> str:
-    return f"a {value.describe()}" if isinstance(value, Value) else f"{type(value).__name__} {text_of(value)}"
+    """A text for an object of the author's that is not what it should be, for messages."""
+    if isinstance(value, Value):
+        return f"a {value.describe()}"
+    if isinstance(value, np.ndarray):
+        return f"a NumPy array of {text(value.shape)} {value.dtype}"
+    return f"{type(value).__name__} {text_of(value)}"
 
 
 def text_of(value: Any) -> str:

@@ -86,6 +86,16 @@ class Lowered:
         return made
 
     @cached_property
+    def _dumped(self) -> set[int]:
+        return set()
+
+    def dump(self, modules: dict[str, ModuleOp]) -> None:
+        """Write the stages that NumPy runs, once, if XETILE_DEBUG=dump asks for it; what is emitted is written then."""
+        if len(modules) not in self._dumped and dumps.is_on():
+            self._dumped.add(len(modules))
+            dumps.write(self.name, self.target, modules, None)
+
+    @cached_property
     def stages(self) -> dict[str, str]:
         """Every stage as MLIR text, in order."""
         return {name: printed(module) for name, module in self.modules.items()}
@@ -127,9 +137,10 @@ class Lowered:
         """
         try:
             if (module := self.modules.get("xegpu-packed")) is None:
-                raise TargetError("XT0000",
-                                  f"the text of {self.name} is past the stage xegpu-packed, from which the earlier "
-                                  "generation's form is made", "start from an earlier stage of the kernel")
+                raise TargetError("XT4003",
+                                  f"the text of {self.name} is at the stage {stage_of(self.module)}, and the earlier "
+                                  "generation's form is made from xegpu-packed",
+                                  "start from the kernel, or from its text at xegpu-packed or before")
             from xetile.text.older import older_text
 
             return older_text(module)
@@ -181,8 +192,9 @@ class Lowered:
     @cached_property
     def _binary(self) -> offline.DeviceBinary:
         if self.target.ocloc is None:
-            raise TargetError("XT0000", f"there is no machine code for {self.target.name} to look at",
-                              "choose a GPU: target=\"pvc\"", self.location)
+            raise TargetError("XT4002", f"there is no machine code for {self.target.name} to look at",
+                              "lower it for a GPU: target=\"pvc\"; .opencl is the text that its driver compiles",
+                              self.location)
         try:
             return offline.compile_device(self.opencl, self.target.name, self.emitted.options)
         except XeError as error:
@@ -283,9 +295,9 @@ def upstream_text(lowered: Lowered, level: str) -> str:
     try:
         module = lowered.modules.get(stage)
         if module is None:
-            raise TargetError("XT0000",
-                              f"the text of {lowered.name} is past the stage {stage}, from which LLVM's form is made",
-                              "start from an earlier stage of the kernel")
+            raise TargetError("XT4003",
+                              f"the text of {lowered.name} is at the stage {stage_of(lowered.module)}, and LLVM's form "
+                              f"is made from {stage}", f"start from the kernel, or from its text at {stage} or before")
         return str(export(only_function(module), lowered.target, lowered.access))
     except XeError as error:
         raise error.at(lowered.location) from None

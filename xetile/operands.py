@@ -10,6 +10,7 @@ from xegpu.errors import ElementTypeError, ShapeError
 from xetile.broadcasting import in_one_shape
 from xetile.dialect.ops import text
 from xetile.operators import spread
+from xetile.parties import notes
 from xetile.tracer import current
 from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar_of_element
 
@@ -29,14 +30,14 @@ def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]
     for side in numbers:
         if not isinstance(side, (Arithmetic, int, float)):
             what = f"a {side.describe()}" if isinstance(side, Value) else f"a {type(side).__name__}"
-            raise ElementTypeError("XT0000", f"{function} takes vectors and numbers, not {what}",
+            raise ElementTypeError("XT1201", f"{function} takes vectors and numbers, not {what}",
                                    "load a tile's elements with xt.load_tile, or use a Python number",
                                    current().location())
     like = next((side for kind in (Vector, Scalar) for side in numbers if isinstance(side, kind)), None)
     if like is None:
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT1161",
                                f"{function} of Python numbers", "calculate with Python, or make one of them a run-time "
-                               "number: xt.scalar(number, xt.f32)", current().location())
+                               f"number: xt.scalar({numbers[0]}, xt.f32)", current().location())
     return like, [operand(function, side, like) for side in numbers]
 
 
@@ -51,18 +52,22 @@ def operand(function: str, side: Any, like: Vector | Scalar) -> SSAValue:
 def _check(function: str, like: Any, side: Vector) -> None:
     location = current().location()
     if side.dtype is not like.dtype:
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT1207",
                                f"{function} of a {like.describe()} and a {side.describe()}: the element types differ",
-                               f"convert one with .to(xt.{like.dtype}) or .to(xt.{side.dtype})", location)
+                               f"convert one with .to(xt.{like.dtype}) or .to(xt.{side.dtype})", location,
+                               notes(location, **{"the one": like, "the other": side}))
     check_shapes(function, like, side)
 
 
 def check_shapes(function: str, first: Vector, second: Vector) -> None:
     """Raise a ShapeError unless two vectors have one shape and one work-group map."""
+    location = current().location()
+    others = {"the first": first, "the second": second}
     if first.shape != second.shape:
-        raise ShapeError("XT0000", f"{function} of a {first.describe()} and a {second.describe()}: the shapes differ",
-                         f"make both {text(first.shape)} or both {text(second.shape)}", current().location())
+        raise ShapeError("XT1208", f"{function} of a {first.describe()} and a {second.describe()}: the shapes differ",
+                         f"make both {text(first.shape)} or both {text(second.shape)}", location,
+                         notes(location, **others))
     if first.wg_map != second.wg_map:
-        raise ShapeError("XT0000",
+        raise ShapeError("XT1400",
                          f"the operands of {function} are dealt out differently: {first.wg_map} and {second.wg_map}",
-                         "give both the same wg_map", current().location())
+                         "give both the same wg_map", location, notes(location, **others))

@@ -84,6 +84,8 @@ def _instead(operator: str, dtype: DType) -> str:
     """What an author writes where an element type lacks an operator."""
     if dtype is dtypes.i1:
         return "truth values have & | ^ ~ and comparisons; count them with .to(xt.i32)"
+    if dtype.kind == "s":
+        return "convert with .to(xt.f16), which holds 8-bit floats exactly"
     other = {"/": "//", "//": "/"}.get(operator, "")
     kind = "xt.f32" if operator in ("/", "**") else "xt.i32"
     return f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"

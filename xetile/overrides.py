@@ -11,7 +11,7 @@ from xegpu.errors import ArgumentError
 from xetile.pipeline import PASSES, stage_of
 
 OPENCL = "opencl"
-STAGES = ("xetile", *(name for name, _ in PASSES), OPENCL)
+STAGES = (*(name for name, _ in PASSES), OPENCL)
 """What can be overridden: the stages of the pipeline, and the emitted text."""
 
 
@@ -32,7 +32,7 @@ def check_stage(stage: Any) -> str:
         ArgumentError: there is none of that name.
     """
     if stage not in STAGES:
-        raise ArgumentError("XT0000", f"there is no stage {stage!r} to override", f"the stages are {', '.join(STAGES)}")
+        raise ArgumentError("XT1610", f"there is no stage {stage!r} to override", f"the stages are {', '.join(STAGES)}")
     return str(stage)
 
 
@@ -45,5 +45,5 @@ def text_of(path: str | Path) -> str:
     try:
         return Path(path).read_text()
     except (OSError, UnicodeDecodeError, TypeError) as error:
-        raise ArgumentError("XT0000", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}",
+        raise ArgumentError("XT1611", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}",
                             "XETILE_DEBUG=dump writes the stages to files that can be edited") from None

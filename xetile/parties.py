@@ -8,6 +8,7 @@ from typing import Any
 from xegpu import parties
 from xegpu.errors import Note
 from xegpu.places import Location
+from xetile.distribution import WgMap
 from xetile.tracer import current
 
 
@@ -20,6 +21,11 @@ def notes(at: Location, **values: Any) -> list[Note]:
     """
     return told(at, [(f"{name} is a {value.describe()}", value) for name, value in values.items()
                      if hasattr(value, "ssa")])
+
+
+def dealt(wg_map: WgMap | None) -> str:
+    """How a vector or a tile is dealt out to the subgroups, in words."""
+    return "not dealt out" if wg_map is None else f"dealt out as {wg_map}"
 
 
 def told(at: Location, values: Iterable[tuple[str, Any]]) -> list[Note]:

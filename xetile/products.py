@@ -7,7 +7,7 @@ from xegpu.errors import ElementTypeError, ShapeError
 from xegpu.targets import TARGETS
 from xetile.dialect.ops import flat_shape, text
 from xetile.distribution import WgMap
-from xetile.parties import notes
+from xetile.parties import dealt, notes
 from xetile.tracer import current
 from xetile.values import Vector
 
@@ -91,12 +91,12 @@ def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -
         if mapped := next((name for name, x in (("A", a), ("B", b)) if x.wg_map is not None), None):
             bare = "B" if mapped == "A" else "A"
             map_ = (a if mapped == "A" else b).wg_map
-            raise ShapeError("XT1410", f"{mapped} of tile_mma is dealt out as {map_}, and {bare} has no wg_map",
+            raise ShapeError("XT1410", f"{mapped} of tile_mma is {dealt(map_)}, and {bare} has no wg_map",
                              "give the tiles of A, B and the accumulator each a wg_map, or none of them", location,
                              notes(location, A=a, B=b))
         return
     if acc is not None and acc.wg_map != result:
-        raise ShapeError("XT1411", f"the accumulator is dealt out as {acc.wg_map}, the result as {result}",
+        raise ShapeError("XT1411", f"the accumulator is {dealt(acc.wg_map)}, the result {dealt(result)}",
                          f"make the accumulator with wg_map={result}", location,
                          notes(location, **{"the accumulator": acc}))
     depth = flat_shape(a.shape)[1]
@@ -108,7 +108,7 @@ def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -
         fits = given is not None and given.sg_layout == map_.sg_layout \
             and given.sg_data[1 - axis] == map_.sg_data[1 - axis] and given.whole(axis, depth)
         if not fits:
-            raise ShapeError("XT1412", f"{name} is dealt out as {given}, but a result of {result} needs {map_}",
+            raise ShapeError("XT1412", f"{name} is {dealt(given)}, but a result of {result} needs {map_}",
                              f"give {name}'s tile {map_}", location, notes(location, **{name: operand}))
     assert a.wg_map is not None
     assert b.wg_map is not None

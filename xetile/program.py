@@ -8,6 +8,7 @@ the next one.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ class Running(Tracer):
         except ValueError as error:
             if "read-only" not in str(error):
                 raise
-            raise ElementTypeError("XT0000",
+            raise ElementTypeError("XT1045",
                                    "this writes an array that is read-only", "pass an array that can be written, such "
                                    "as its .copy()", location) from None
         results = [made] if len(operation.results) == 1 else made or []
@@ -170,6 +171,8 @@ class Program:
         with AtTheCall():
             arguments = self.bind(args, constants)
             counts = self.grid_of(grid, args, constants)
+            for argument in arguments:
+                argument.check_there()
             values = [argument.numpy() for argument in arguments]
             with np.errstate(all="ignore"):
                 for group in self._groups(counts):
@@ -178,8 +181,10 @@ class Program:
     def _groups(self, counts: Grid) -> Iterator[tuple[int, int, int]]:
         wanted = self.only or ()
         if any(not 0 <= place < count for place, count in zip(wanted, counts, strict=False)):
-            raise ShapeError("XT0000", f"only={wanted} names no group of a grid of {counts}",
-                             "give the indices of a group, from 0 up to the grid's counts minus one")
+            first, last = (0,) * len(wanted), tuple(count - 1 for count in counts[:len(wanted)])
+            raise ShapeError("XT1603", f"only={wanted} names no group of a grid of {counts}",
+                             f"give the indices of a group, from {_only(first)} to {_only(last)}"
+                             if all(counts) else "this grid has no groups: launch one that has")
         for z, y, x in product(*(range(count) for count in reversed(counts))):
             if (x, y, z)[:len(wanted)] == wanted:
                 yield x, y, z
@@ -215,11 +220,14 @@ class _Turn:
         self.waits_at: Location | None = None
         self.error: BaseException | None = None
         self.over, self._given_up = False, False
+        self._trace = None if threading.gettrace() else sys.gettrace()  # a debugger that knows of this thread alone
         self._thread = threading.Thread(target=self._work, args=(body,), daemon=True)
         self._thread.start()
 
     def _work(self, body: Callable[[Callable[[Location], None]], None]) -> None:
         self._go.acquire()
+        if self._trace is not None:
+            sys.settrace(self._trace)
         try:
             if not self._given_up:
                 body(self._wait)
@@ -266,11 +274,15 @@ def take_turns(bodies: Sequence[Callable[[Callable[[Location], None]], None]]) -
             waiting = next((turn.waits_at for turn in turns if turn.waits_at is not None), None)
             if waiting is not None and any(turn.over for turn in turns):
                 count = sum(turn.over for turn in turns)
-                raise TraceError("XT0000", f"{count} of {len(turns)} subgroups end while others wait at a barrier",
+                raise TraceError("XT1604", f"{count} of {len(turns)} subgroups end while others wait at a barrier",
                                  "let every subgroup meet every barrier of its work-group", waiting)
     finally:
         for turn in turns:
             turn.give_up()
+
+
+def _only(indices: tuple[int, ...]) -> str:
+    return str(indices[0] if len(indices) == 1 else indices)
 
 
 def check_only(only: Any) -> tuple[int, ...] | None:
@@ -281,5 +293,5 @@ def check_only(only: Any) -> tuple[int, ...] | None:
     """
     indices = only if isinstance(only, tuple) else (only,)
     if only is not None and not (1 <= len(indices) <= 3 and all(type(index) is int for index in indices)):
-        raise ArgumentError("XT0000", f"only={only!r} names no group", "give one to three integers, as in only=(3, 0)")
+        raise ArgumentError("XT1602", f"only={only!r} names no group", "give one to three integers, as in only=(3, 0)")
     return None if only is None else indices

@@ -124,7 +124,8 @@ def _check_map(v: Vector, result: WgMap | None, function: str) -> None:
     location = current().location()
     if not isinstance(result, WgMap):
         raise ElementTypeError("XT1402",
-                               f"wg_map is {result!r}", "make one with xt.wg_map(sg_layout=(8, 4), sg_data=(32, 64))",
+                               f"wg_map is {result!r:.40}, not what xt.wg_map gives",
+                               "make one with xt.wg_map(sg_layout=(8, 4), sg_data=(32, 64))",
                                location)
     if v.wg_map is None:
         raise ShapeError("XT1416",

@@ -11,12 +11,15 @@ from typing import Any
 from codegen.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from codegen.model import Pass, Prediction, predict, product_traffic, resident
 from codegen.offline import KernelFacts
-from xegpu.errors import ArgumentError, ShapeError
+from xegpu.errors import ArgumentError, ShapeError, XeError
 from xegpu.machines import Machine, find_machine
+from xegpu.places import Location
 from xegpu.targets import Target
 from xetile.remedies import Remedy
 from xetile.tables import Row, Table
 from xetile.work import Work
+
+_OWN = ("xetile", "xegpu", "codegen")
 
 USUAL_SHAPE = (4096, 4096, 4096)
 """The problem that a report predicts where none is named; its first two numbers for a kernel without a product."""
@@ -116,21 +119,27 @@ class Report:
             ShapeError: the shape does not fit the kernel, or neither it nor a grid is given.
             TargetError: no figures are known for a device with this target.
         """
-        found = find_machine(machine, self.target.name)
+        try:
+            return self._predicted(find_machine(machine, self.target.name), shape, grid, passes)
+        except XeError as error:
+            raise error.at(Location.of_caller(_OWN)) from None
+
+    def _predicted(self, found: Machine, shape: Sequence[int] | None, grid: Sequence[int] | None,
+                   passes: int | None) -> Prediction:
         if grid is not None:
             return self._predict_launch(found, grid, passes)
         if shape is None:
-            raise ShapeError("XT0000", f"a prediction of {self.name} needs a problem", "give its shape, such as "
+            raise ShapeError("XT7150", f"a prediction of {self.name} needs a problem", "give its shape, such as "
                              "predict((4096, 4096, 4096)), or a launch: predict(grid=(16, 16), passes=128)")
         return self._predict_shape(found, tuple(shape))
 
     def _predict_launch(self, machine: Machine, grid: Sequence[int], passes: int | None) -> Prediction:
         counts = (*grid, 1, 1, 1)[:3]
         if not 1 <= len(grid) <= 3 or not _positive(counts) or not _positive((1 if passes is None else passes,)):
-            raise ShapeError("XT0000", f"grid={grid!r}, passes={passes!r} describe no launch",
+            raise ShapeError("XT7151", f"grid={grid!r}, passes={passes!r} describe no launch",
                              "give one to three positive integers, and a positive one: grid=(16, 16), passes=128")
         if passes is None and self.mix.loop:
-            raise ShapeError("XT0000", f"{self.name} has a loop, and passes= does not say how often it runs",
+            raise ShapeError("XT7152", f"{self.name} has a loop, and passes= does not say how often it runs",
                              "give passes=, for example of a product K // BK")
         groups, times = counts[0] * counts[1] * counts[2], passes or 1
         rows = self.dpas_rows * self.lanes * (256 // self.work.depth if self.work and self.work.depth else 0)
@@ -142,12 +151,12 @@ class Report:
         work = self.work
         wanted = 3 if work and work.is_product else 2
         if work is None or work.tile is None or work.result is None or not (work.is_product or not work.loops):
-            raise ShapeError("XT0000",
+            raise ShapeError("XT7153",
                              f"{self.name} is neither one product nor without a loop, so that no shape says how much "
                              "it computes", "describe the launch instead: predict(grid=(16, 16), passes=128)")
         if len(shape) != wanted or not _positive(shape):
             letters = ("M", "N", "K")[:wanted]
-            raise ShapeError("XT0000", f"shape={shape} is not ({', '.join(letters)}), {wanted} positive integers",
+            raise ShapeError("XT7154", f"shape={shape} is not ({', '.join(letters)}), {wanted} positive integers",
                              f"for example predict({USUAL_SHAPE[:wanted]})")
         grid = ceil(shape[0] / work.tile[0]), ceil(shape[1] / work.tile[1])
         groups = grid[0] * grid[1]
@@ -179,8 +188,8 @@ class Report:
             ArgumentError: there is nothing to compare with.
         """
         if not others or not all(isinstance(other, Report) for other in others):
-            raise ArgumentError("XT0000", f"compare takes the reports to set beside that of {self.name}",
-                                "for example a.report().compare(b.report())")
+            raise ArgumentError("XT7155", f"compare takes the reports to set beside that of {self.name}",
+                                "for example a.report().compare(b.report())", Location.of_caller(_OWN))
         reports = (self, *others)
         return Table.side_by_side("side by side", _columns(reports), tables or [r.table() for r in reports])
 

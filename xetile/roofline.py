@@ -28,18 +28,18 @@ def plot(path: str | Path, points: Sequence[tuple[Report, Prediction]]) -> None:
     figure_type, suffixes = _matplotlib()
     for report, prediction in points:
         if not prediction.flops or not prediction.bytes:
-            raise ArgumentError("XT0000",
+            raise ArgumentError("XT7160",
                                 f"{report.name} has no products or no memory traffic to place it on a roofline",
                                 "predict a matrix product with its shape: predict((4096, 4096, 4096))")
     if (ending := Path(path).suffix.lstrip(".")) not in suffixes:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT7161",
                             f"{path} does not end as a picture does", f"choose one of {', '.join(sorted(suffixes))}")
     figure = figure_type(figsize=_INCHES, layout="constrained")
     _draw(figure.add_subplot(), points)
     try:
         figure.savefig(path, format=ending, dpi=150)
     except OSError as error:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT8002",
                             f"{path} cannot be written: {error.strerror}", "name a file in a folder that is there") \
             from None
 
@@ -56,7 +56,7 @@ def _matplotlib() -> tuple[Any, frozenset[str]]:
         from matplotlib.backend_bases import FigureCanvasBase
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ToolError("XT0000", f"a roofline is drawn by matplotlib, which does not import ({error})",
+        raise ToolError("XT7162", f"a roofline is drawn by matplotlib, which does not import ({error})",
                         'install it: pip install "xetile[plot]"') from None
     return Figure, frozenset(FigureCanvasBase.get_supported_filetypes())
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from xegpu.dialect.scalars import TYPES, LoadScalarOp
 from xegpu.errors import ElementTypeError, RankError
+from xetile.parties import notes
 from xetile.shared import SharedArray
 from xetile.tiles import Array
 from xetile.tracer import current
@@ -30,16 +31,16 @@ def load_scalar(array: Array, indices: Any) -> Scalar:
     tracer = current("xt.load_scalar")
     if not isinstance(array, Array) or isinstance(array, SharedArray):
         what = f"a {array.describe()}" if isinstance(array, Value) else f"{type(array).__name__} {array!r:.40}"
-        raise ElementTypeError("XT0000", f"load_scalar takes an array argument of the kernel, not {what}",
+        raise ElementTypeError("XT1240", f"load_scalar takes an array argument of the kernel, not {what}",
                                "pass the array itself; of a vector or of shared local memory there are only vectors",
-                               tracer.location())
+                               tracer.location(), notes(tracer.location(), it=array))
     if array.dtype not in TYPES:
-        raise ElementTypeError("XT0000", f"load_scalar gives {', '.join(map(str, TYPES))}, and {array.name} holds "
+        raise ElementTypeError("XT1241", f"load_scalar gives {', '.join(map(str, TYPES))}, and {array.name} holds "
                                f"{array.dtype}", f"launch with {array.name}.astype(numpy.int32), or load a tile",
                                tracer.location())
     places = indices if isinstance(indices, (tuple, list)) else (indices,)
     if len(places) != array.rank:
-        raise RankError("XT0000", f"{array.name} has {array.rank} dimension{'s' * (array.rank != 1)}, and load_scalar "
+        raise RankError("XT1242", f"{array.name} has {array.rank} dimension{'s' * (array.rank != 1)}, and load_scalar "
                         f"got {len(places)} {'index' if len(places) == 1 else 'indices'}",
                         "give an index for each dimension", tracer.location())
     return Scalar(tracer.emit(LoadScalarOp(array.ssa, [scalar(place) for place in places])))

@@ -7,10 +7,11 @@ from typing import Any
 from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, ShapeError
+from xetile.addresses import refuse_type
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType
 from xetile.dialect.ops import text
 from xetile.dialect.scattered import InitScatteredTileOp, UpdateScatteredTileOp
-from xetile.parties import notes
+from xetile.parties import dealt, notes
 from xetile.tiles import Array, Tile
 from xetile.tracer import current
 from xetile.values import Scalar, Vector
@@ -34,7 +35,7 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
         raise ShapeError("XT1441", "a scattered tile has no order: each element has an offset of its own",
                          f"drop order={tuple(order)}", location)
     if wg_map is not None and wg_map != offsets.wg_map:
-        raise ShapeError("XT1442", f"the index vector is dealt out as {offsets.wg_map}, the tile as {wg_map}",
+        raise ShapeError("XT1442", f"the index vector is {dealt(offsets.wg_map)}, the tile {dealt(wg_map)}",
                          "drop wg_map=: a scattered tile has that of its index vector", location,
                          notes(location, **{"the index vector": offsets}))
     encoding = TileEncoding(wg_map=offsets.wg_map, scatter=True)
@@ -51,16 +52,15 @@ def _element(base: Array | Scalar, dtype: Any) -> DType:
         raise error.at(location) from None
     if isinstance(base, Scalar):
         if base.dtype not in (dtypes.i64, dtypes.u64):
-            raise ElementTypeError("XT1443", f"a {base.describe()} is no address",
+            raise ElementTypeError("XT1111", f"a {base.describe()} is no address",
                                    "an address is an i64 or a u64: give the kernel a pointer as such, or convert it "
                                    "with .to(xt.u64)", location, notes(location, it=base))
         if given is None:
-            raise ElementTypeError("XT1444", "an address does not say what lies there",
+            raise ElementTypeError("XT1112", "an address does not say what lies there",
                                    "give the element type, such as dtype=xt.f32", location)
         return given
     if given not in (None, base.dtype):
-        raise ElementTypeError("XT1445", f"{base.name} holds {base.dtype}, and dtype={given} is given",
-                               f"drop dtype=, or view the array: xt.view({base.name}, xt.{given})", location)
+        refuse_type(base, given)
     return base.dtype
 
 
@@ -80,7 +80,7 @@ def check_alike(tile: Tile, vector: Vector, name: str) -> None:
     """Raise unless a vector is dealt out to the subgroups as a tile is."""
     location = current().location()
     if vector.wg_map != tile.wg_map:
-        raise ShapeError("XT1401", f"the {name} is dealt out as {vector.wg_map}, the tile as {tile.wg_map}",
+        raise ShapeError("XT1401", f"the {name} is {dealt(vector.wg_map)}, the tile {dealt(tile.wg_map)}",
                          f"give both the same wg_map, or bring the {name} over: xt.tile_conv_layout(v, {tile.wg_map})"
                          if vector.wg_map is not None and tile.wg_map is not None else "give both a wg_map, or neither",
                          location, notes(location, **{f"the {name}": vector, "the tile": tile}))

@@ -10,6 +10,7 @@ from xegpu.errors import ElementTypeError
 from xetile.broadcasting import in_one_shape
 from xetile.operands import check_shapes, matched
 from xetile.operators import spread
+from xetile.parties import notes
 from xetile.tracer import current
 from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar
 
@@ -49,7 +50,9 @@ def _check_condition(condition: Any) -> None:
         what = f"a {condition.describe()}" if isinstance(condition, Value) else f"a {type(condition).__name__}"
         hint = "compare vectors or run-time numbers; where the condition is known when the kernel is compiled, " \
                "Python itself chooses: `a if condition else b`"
-    raise ElementTypeError("XT0000", f"the condition of xt.where is {what}", hint, current().location())
+    location = current().location()
+    raise ElementTypeError("XT1165", f"the condition of xt.where is {what}", hint, location,
+                           notes(location, it=condition))
 
 
 def _first(condition: Arithmetic, a: Any, b: Any) -> Any:

@@ -75,7 +75,7 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
     except ElementTypeError as error:
         raise error.at(tracer.location()) from None
     if element.bits < 8 or element is dtypes.index:
-        raise ElementTypeError("XT0000", f"shared local memory does not hold {element}", "use a type of 8 to 64 bits",
+        raise ElementTypeError("XT1142", f"shared local memory does not hold {element}", _whole_bytes(element),
                                tracer.location())
     type_ = MemRefType(element.mlir, sizes, NoneAttr(), IntegerAttr(SHARED, i64))
     memory = tracer.emit_at_head(AllocOp([], [], type_))
@@ -83,14 +83,25 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
     return SharedArray(memory, "the array", element, sizes)
 
 
+def _whole_bytes(element: DType) -> str:
+    if element is dtypes.index:
+        return "use xt.i32 or xt.i64"
+    return "use xt.u8, and take each byte apart behind the load" if element.bits == 4 else "use xt.u8"
+
+
+def _example(sizes: list[Any]) -> tuple[int, int]:
+    """A shape like the one that was given, if that is a single size."""
+    return (1, sizes[0]) if len(sizes) == 1 and type(sizes[0]) is int and sizes[0] > 0 else (256, 32)
+
+
 def _sizes(shape: Any) -> tuple[int, ...]:
     sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
     if any(isinstance(size, Value) for size in sizes):
-        raise ShapeError("XT0000",
+        raise ShapeError("XT1140",
                          "the shape of an array in shared local memory holds a run-time value", "it is allocated when "
                          "the kernel is compiled: make its sizes keyword-only parameters", current().location())
     if len(sizes) < 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError("XT0000",
+        raise ShapeError("XT1141",
                          f"the shape of an array in shared local memory must be two or more positive integers, not "
-                         f"{shape!r}", "give rows and columns, for example (256, 32)", current().location())
+                         f"{shape!r}", f"give rows and columns, for example {_example(sizes)}", current().location())
     return tuple(sizes)

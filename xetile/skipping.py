@@ -33,6 +33,10 @@ class BodySkip:
         sys.settrace(self._global)
 
     def swallows(self, kind: type[BaseException] | None) -> bool:
-        """Whether an exception that leaves the body is this one's; the trace functions are as they were then."""
+        """Whether an exception that leaves the body is this one's; the trace functions are as they were then.
+
+        It is the last thing that ``__exit__`` calls. A trace function in C, as coverage has, takes over again at the
+        next call: were that one inside ``__exit__``, it would see a return whose call it has not seen, and lose count.
+        """
         self._restore()
         return kind is _Skip

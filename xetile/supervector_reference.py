@@ -20,6 +20,7 @@ from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ShapeError
 from xegpu.memrefs import is_shared
+from xegpu.origins import array_of
 from xetile.dialect import supervector as ops
 from xetile.dialect.permutations import Permutation
 
@@ -63,14 +64,23 @@ def _work_group(machine: Machine, source: SSAValue, rank: int) -> list[Array]:
     return [np.asarray(index).reshape(*(np.shape(index) or (1,) * machine.batch), *[1] * rank) for index in group]
 
 
-def _check_promise(machine: Machine, operation: Any, inside: Array, rank: int) -> None:
+def _check_promise(machine: Machine, operation: Any, array: Array, places: Sequence[Array], inside: Array,
+                   rank: int) -> None:
     """Raise where a transfer that promised to stay inside does not: devices would touch other memory."""
-    if bool(np.all(inside | ~np.asarray(_active(machine, rank), bool))):
+    outside = np.asarray(~inside & np.asarray(_active(machine, rank), bool))
+    if not outside.any():
         return
+    at = np.unravel_index(int(np.argmax(outside)), outside.shape)
+    count = len(operation.indices)  # shared local memory has the work-group's indices in front of these
+    element = [int(np.broadcast_to(index, np.broadcast_shapes(index.shape, outside.shape))[at])
+               for index in places[-count:]]
     place = operation.location.data if isinstance(operation.location, SourceLocation) else None
     read = isinstance(operation, ops.TransferReadOp)
-    raise ShapeError("XT0000", f"this {'read' if read else 'write'} promises to stay inside its array, and does not",
-                     "give it a padding" if read else "drop in_bounds, and what lies outside is not written", place)
+    name = array_of(operation.source).name_hint or "its array"
+    raise ShapeError("XT6020", f"this {'read' if read else 'write'} reaches {name}{element}, outside its "
+                     f"{'x'.join(map(str, array.shape[-count:]))} elements, and promises to stay inside",
+                     "mend the indices, or give it a padding, such as padding=0" if read else
+                     "mend the indices, or drop in_bounds, and what lies outside is not written", place)
 
 
 def _window(operation: ops.TransferReadOp | ops.TransferWriteOp) -> bool | None:
@@ -117,7 +127,7 @@ def _read(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[An
               *_places(machine, rest[:count], operation.permutation, shape)]
     inside, dtype = _inside(array, places), of_mlir(type_.element_type)
     if operation.padding is None:
-        _check_promise(machine, operation, inside, len(shape))
+        _check_promise(machine, operation, array, places, inside, len(shape))
     whole = (*np.broadcast_shapes(*(place.shape for place in places), (1,) * (machine.batch + len(shape)))
              [:machine.batch], *shape)
     if array.size == 0:
@@ -144,7 +154,7 @@ def _write(machine: Machine, operation: ops.TransferWriteOp, operands: Sequence[
               *_places(machine, indices, operation.permutation, shape)]
     inside = _inside(array, places)
     if operation.in_bounds is not None:
-        _check_promise(machine, operation, inside, len(shape))
+        _check_promise(machine, operation, array, places, inside, len(shape))
     chosen = inside & _active(machine, len(shape))
     full = np.broadcast_shapes(np.shape(chosen), np.shape(value), *(place.shape for place in places))
     mask = np.broadcast_to(chosen, full)
@@ -156,9 +166,10 @@ def _cast(machine: Machine, operation: ops.TypeCastOp, operands: Sequence[Any]) 
     array: Array = operands[0]
     shape = operation.vector.get_shape()
     if array.shape[-len(shape):] != shape:
+        said = "x".join(map(str, shape))
         place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
-        raise ShapeError("XT0000", f"the array is {'x'.join(map(str, array.shape))}, and its one vector is said to be "
-                         f"{'x'.join(map(str, shape))}", "pass an array of that shape", place)
+        raise ShapeError("XT1047", f"the array is {'x'.join(map(str, array.shape))}, and its one vector is said to be "
+                         f"{said}", f"pass an array of {said}, or read a part with xt.vector.transfer_read", place)
     return array
 
 

@@ -8,6 +8,8 @@ from xdsl.ir import SSAValue
 
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError
+from xegpu.parties import elsewhere
+from xegpu.places import Location
 from xetile.dialect.attributes import TileEncoding
 from xetile.dialect.ops import text, tile_of
 from xetile.distribution import WgMap
@@ -21,7 +23,7 @@ class Addressed(Value):
     __slots__ = ()
 
     def _calculated(self, *others: object) -> NoReturn:
-        raise ElementTypeError("XT0000", f"a {self.describe()} takes no part in arithmetic",
+        raise ElementTypeError("XT1123", f"a {self.describe()} takes no part in arithmetic",
                                "calculate with vectors and run-time numbers: xt.load_tile(tile) gives a vector, "
                                "array.shape and array.strides give numbers", current("arithmetic").location())
 
@@ -115,6 +117,7 @@ def check_rank(array: Array, rank: int, what: str) -> None:
     """Raise unless ``array`` has ``rank`` dimensions or more."""
     if array.rank < rank:
         example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)"
-        raise RankError("XT0000", f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
+        location, parameters = current().location(), Location.of_definition(current().code)
+        raise RankError("XT1102", f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
                         f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
-                        current().location())
+                        location, elsewhere(location, [(f"{array.name} is given here", parameters)]))

@@ -28,8 +28,8 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu import barriers, control_flow
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType
-from xegpu.errors import ShapeError, TraceError, XeError, said
-from xegpu.parties import parties
+from xegpu.errors import Note, ShapeError, TraceError, XeError, said
+from xegpu.parties import elsewhere, made_at, parties
 from xegpu.places import Location
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class Tracer:
         self.broken: XeError | None = None
         self.condition: object = None  # the xt.when that was recorded last: xt.otherwise goes on from it
         self._mapped, self._split = 0, False
+        self._mapped_at: Location | None = None
+        self._split_at: Location | None = None
         self._constants: dict[tuple[object, Attribute], SSAValue] = {}
 
     def array_argument(self, name: str, dtype: DType, rank: int) -> SSAValue:
@@ -122,15 +124,19 @@ class Tracer:
             ShapeError: another map, or the kernel's own option, says another number of subgroups.
         """
         if self._mapped not in (0, count):
-            raise ShapeError("XT0000", f"this wg_map has {count} subgroups, and one above has {self._mapped}",
+            raise ShapeError("XT1070", f"this wg_map has {count} subgroups, and one above has {self._mapped}",
                              "all maps of a kernel share out one work-group: make the product of every sg_layout "
-                             f"{self._mapped}", self.location())
+                             f"{self._mapped}", self.location(), self._earlier("the first map is used here"))
+        if not self._mapped:
+            self._mapped_at = self.location()
         self._mapped = count
         rows, columns = self.subgroups
         if self.subgroups != (1, 1) and rows * columns != count:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT1071",
                              f"this wg_map has {count} subgroups, and the kernel was given {rows} x {columns}",
-                             "leave subgroups= to kernels without a wg_map", self.location())
+                             f"drop subgroups=({rows}, {columns}) of the kernel, or make the product of sg_layout "
+                             f"{rows * columns}", self.location(), elsewhere(self.location(), [
+                                 ("the kernel is defined here", Location.of_definition(self.code))]))
         self._check_level()
 
     def use_subgroup_axes(self) -> None:
@@ -139,15 +145,22 @@ class Tracer:
         Raises:
             ShapeError: it was not given any, and a ``wg_map`` deals out its tiles.
         """
+        if not self._split:
+            self._split_at = self.location()
         self._split = True
         self._check_level()
 
     def _check_level(self) -> None:
         if self._mapped and self._split and self.subgroups == (1, 1):
-            raise ShapeError("XT0000", "this kernel uses both wg_map and xt.subgroup_id(d)",
+            raise ShapeError("XT1072", "this kernel uses both wg_map and xt.subgroup_id(d)",
                              "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id(d), or "
                              "write a kernel without wg_map and give it subgroups, as in @xt.kernel(subgroups=(8, 4))",
-                             self.location())
+                             self.location(), [*self._earlier("the map is used here"), *elsewhere(self.location(), [
+                                 ("xt.subgroup_id(d) stands here", self._split_at)])])
+
+    def _earlier(self, text: str) -> list[Note]:
+        """The line that used the kernel's first map, unless the recording stands there."""
+        return elsewhere(self.location(), [(text, self._mapped_at)])
 
     def sees(self, value: SSAValue) -> bool:
         """Whether ``value`` may be used where the recording stands."""
@@ -158,20 +171,17 @@ class Tracer:
         """Raise if ``value`` was made inside a loop, or under a condition, that has ended."""
         if self.sees(value):
             return
-        made = value.owner.location if isinstance(value.owner, Operation) else None
-        line = made.data.line if isinstance(made, SourceLocation) else 0
-        name = self._variable(value)
-        where = f" at line {line}" if line else ""
+        name, others = self._variable(value), elsewhere(location, [("it is made here", made_at(value))])
         if isinstance(value.owner, Operation) and not isinstance(value.owner.parent_op(), scf.ForOp):
-            raise TraceError("XT0000", f"{name} was made under a condition{where} and is used where that need not hold",
+            raise TraceError("XT1082", f"{name} was made under a condition and is used where that need not hold",
                              "give the variable a value of the same type before xt.when, or in xt.otherwise too: what "
-                             "a body rebinds is then carried out of it", location)
+                             "a body rebinds is then carried out of it", location, others)
         hint = "give the variable its first value before the loop: what the body rebinds is then carried out of it"
         if isinstance(value, BlockArgument):
             hint = "to keep its last value, write last = xt.scalar(0) before the loop and last = k in its body"
-        raise TraceError("XT0000",
-                         f"{name} was made inside a loop{where} and is used after it, but the loop does not carry it",
-                         hint, location)
+        raise TraceError("XT1081",
+                         f"{name} was made inside a loop and is used after it, but the loop does not carry it",
+                         hint, location, others)
 
     def _variable(self, value: SSAValue) -> str:
         """The author's name for a value, for messages."""
@@ -275,7 +285,7 @@ def current(what: str = "this") -> Tracer:
         TraceError: there is none: the call was made outside a kernel.
     """
     if not _recordings.stack:
-        raise TraceError("XT0000",
+        raise TraceError("XT1080",
             f"{what} works only inside a kernel",
             "call it in a function decorated with @xt.kernel, and launch that",
             Location.of_caller((_PACKAGE,)),

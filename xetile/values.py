@@ -126,8 +126,8 @@ class Value:
 
     def __getitem__(self, key: Any) -> Any:
         return self._held("XT1306", "it cannot be indexed",
-                          "cover what you need with a tile: xt.load_tile(xt.init_tile(array, (row, column), "
-                          "(rows, columns)))")[key]
+                          "cover what you need with a tile, xt.load_tile(xt.init_tile(array, (row, column), (rows, "
+                          "columns))); a single number of an array is xt.load_scalar(array, (row, column))")[key]
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise TraceError("XT1307", f"the elements of a {self.describe()} cannot be set",
@@ -340,6 +340,10 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
                                    f"convert it with .to(xt.{dtype})", location, notes(location, it=value))
         return value.ssa
     value = plain(value)
+    if dtype.kind == "s":
+        raise ElementTypeError("XT1214", f"{dtype} is loaded, stored, multiplied and widened, and the number {value} "
+                               "stands where one of it is needed",
+                               "calculate in f16, which holds 8-bit floats exactly: .to(xt.f16)", current().location())
     if dtype is dtypes.i1 and isinstance(value, int) and value in (0, 1):
         return current().constant(bool(value), dtype)
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
 
-from xegpu.errors import TargetError
+from xegpu.errors import BUG, TargetError
 
 _CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?:[^/"]|/(?![/*]))+', re.DOTALL)
 _SCALAR = r"(?:u?(?:char|short|int|long)|half|float|double)"
@@ -75,7 +75,7 @@ def prototype(text: str, emulated: bool) -> str:
         text: the prototype.
         emulated: whether a prelude stands before the text.
     """
-    if "__spirv_Predicated" in text:
+    if "__spirv_Predicated" in text or "_matrix_mad_" in text:  # see declarations
         return ""
     if re.search(r"\b__(?:builtin_IB|internal_intel)_", text):  # known by its C name
         named = text.replace("private ", "XETILE_PRIVATE ")  # a generic pointer would be another function
@@ -108,7 +108,7 @@ _SURFACE = "XETILE_GLOBAL void *, int, int, int, int2"
 def _block_io(name: str) -> str:
     match = re.fullmatch(r"intel_sub_group_2d_block_([a-z]+(?:_[a-z]+)?)_(\d+)b_\d+r(\d+)x\d+c", name)
     if match is None:
-        raise TargetError("XT0000", f"the builtin {name} has no declaration in C++")
+        raise TargetError("XT9405", f"the builtin {name} has no declaration in C++", BUG)
     kind, bits, columns = match[1], int(match[2]), int(match[3])
     if kind == "prefetch":
         return f"XETILE_EXTERN void {name}({_SURFACE});\n"
@@ -121,7 +121,7 @@ def _dpas(name: str, lanes: int) -> str:
     """Every repeat count of one DPAS builtin, with every accumulator."""
     match = re.fullmatch(r"intel_sub_group_(\w+?)_(\w+?)_matrix_mad_k\d+", name)
     if match is None:
-        raise TargetError("XT0000", f"the builtin {name} has no declaration in C++")
+        raise TargetError("XT9405", f"the builtin {name} has no declaration in C++", BUG)
     a_type, b_type = match.groups()
     return "".join(_dpas_line(name, a_type, b_type, accumulator, lanes, rows)
                    for accumulator in _accumulators(a_type, lanes) for rows in (1, 2, 4, 8))

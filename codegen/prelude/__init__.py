@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from itertools import product
 
 from xegpu.errors import TargetError
 
@@ -54,6 +55,8 @@ def _dpas_lines() -> Iterator[tuple[str, str]]:
     yield (name := "intel_sub_group_bf16_bf16_matrix_mad_k16"), f"PRELUDE_DPAS_BF16({name})"
     yield (name := "intel_sub_group_f16_f16_matrix_mad_k16"), f"PRELUDE_DPAS_F16({name})"
     yield (name := "intel_sub_group_tf32_tf32_matrix_mad_k8"), f"PRELUDE_DPAS_TF32({name})"
+    for a, b in product(("e4m3", "e5m2"), repeat=2):
+        yield (name := f"intel_sub_group_{a}_{b}_matrix_mad_k32"), f"PRELUDE_DPAS_FLOAT8({name}, {a}, {b})"
     for bits, depth in ((8, 32), (4, 64)):
         for a, b in ("ii", "iu", "ui", "uu"):
             name = f"intel_sub_group_{a}{bits}_{b}{bits}_matrix_mad_k{depth}"
@@ -167,7 +170,7 @@ def _family_prelude(file: str, names: frozenset[str]) -> str:
         return ""
     lines = _FAMILIES[file][1]
     if unknown := sorted(names - lines.keys()):
-        raise TargetError("XT0000", f"no emulation of the builtin {unknown[0]}", _nearest(unknown[0], lines))
+        raise TargetError("XT9406", f"no emulation of the builtin {unknown[0]}", _nearest(unknown[0], lines))
     return "\n".join([_source(file).rstrip("\n"), *(lines[name] for name in sorted(names))]) + "\n\n"
 
 

@@ -170,6 +170,48 @@ PRELUDE_DOT_4(u4, u4, prelude_dot_u8_u8)
   PRELUDE_JOIN_(name, PRELUDE_SHORT_##TA, PRELUDE_INT_##TB, int, uint8, as_uint8, prelude_row_##TA##_##TB)             \
   PRELUDE_JOIN_(name, PRELUDE_INT_##TA, PRELUDE_INT_##TB, int, uint8, as_uint8, prelude_row_##TA##_##TB)
 
+// --- 8-bit floating point, K = 32, subgroups of 16 only ----------------------------------------------------------------
+
+PRELUDE_INLINE float prelude_e5m2(uint bits) { return (float)as_half((ushort)(bits << 8)); }
+// Bias 7 where f16 has 15; no infinities, and all ones is NaN.
+PRELUDE_INLINE float prelude_e4m3(uint bits) {
+  float size = (float)as_half((ushort)((bits & 0x7f) << 7)) * 256.0f;
+  return (bits & 0x7f) == 0x7f ? NAN : (bits & 0x80) ? -size : size;
+}
+
+// A lane's column of B, or its two elements of A: even and odd rows of B, even and odd columns of A.
+typedef struct { float16 even, odd; } prelude_float8_column;
+
+#define PRELUDE_HALVES(TO_F32, e, shift)                                                                               \
+  (float16)(TO_F32(e.s0 >> shift & 255), TO_F32(e.s1 >> shift & 255), TO_F32(e.s2 >> shift & 255),                     \
+            TO_F32(e.s3 >> shift & 255), TO_F32(e.s4 >> shift & 255), TO_F32(e.s5 >> shift & 255),                     \
+            TO_F32(e.s6 >> shift & 255), TO_F32(e.s7 >> shift & 255), TO_F32(e.s8 >> shift & 255),                     \
+            TO_F32(e.s9 >> shift & 255), TO_F32(e.sa >> shift & 255), TO_F32(e.sb >> shift & 255),                     \
+            TO_F32(e.sc >> shift & 255), TO_F32(e.sd >> shift & 255), TO_F32(e.se >> shift & 255),                     \
+            TO_F32(e.sf >> shift & 255))
+#define PRELUDE_FLOAT8(type)                                                                                           \
+  PRELUDE_INLINE prelude_float8_column prelude_column_##type(int8 b) {                                                 \
+    ushort16 e = as_ushort16(b);                                                                                       \
+    prelude_float8_column k;                                                                                           \
+    k.even = PRELUDE_HALVES(prelude_##type, e, 0);                                                                     \
+    k.odd = PRELUDE_HALVES(prelude_##type, e, 8);                                                                      \
+    return k;                                                                                                          \
+  }                                                                                                                    \
+  PRELUDE_INLINE float prelude_row_##type(short a, prelude_float8_column k, float sum) {                               \
+    float even = prelude_##type(as_ushort(a) & 255u), odd = prelude_##type(as_ushort(a) >> 8);                         \
+    PRELUDE_TWO(0, 0), PRELUDE_TWO(1, 1), PRELUDE_TWO(2, 2), PRELUDE_TWO(3, 3), PRELUDE_TWO(4, 4), PRELUDE_TWO(5, 5);  \
+    PRELUDE_TWO(6, 6), PRELUDE_TWO(7, 7), PRELUDE_TWO(8, 8), PRELUDE_TWO(9, 9), PRELUDE_TWO(10, a), PRELUDE_TWO(11, b);\
+    PRELUDE_TWO(12, c), PRELUDE_TWO(13, d), PRELUDE_TWO(14, e), PRELUDE_TWO(15, f);                                    \
+    return sum;                                                                                                        \
+  }
+#define PRELUDE_TWO(lane, i)                                                                                           \
+  sum = fma(sub_group_broadcast(odd, lane), k.odd.s##i, fma(sub_group_broadcast(even, lane), k.even.s##i, sum))
+PRELUDE_FLOAT8(e4m3)
+PRELUDE_FLOAT8(e5m2)
+
+#define PRELUDE_DPAS_FLOAT8(name, TA, TB)                                                                              \
+  PRELUDE_DPAS(name, short, int, float, prelude_float8_column, prelude_column_##TB, prelude_row_##TA)
+
 // --- tf32, K = 8, subgroups of 16 only -------------------------------------------------------------------------------
 
 // The engine does not look at the low 13 bits of an operand.

@@ -76,7 +76,7 @@ def works(where: str = "numpy", **options: Any) -> None:
     (ValueError, {"a": (16, 0)}, "xt.init_tile", "tile's shape must be two positive integers", r"\(32, 64\)"),
     (ValueError, {"a": (-16, 32)}, "xt.init_tile", "must be two positive integers, not", "for example"),
     (ValueError, {"a": (16, 32, 1)}, "xt.init_tile", "must be two positive integers, not", "for example"),
-    (ValueError, {"c": (16.0, 32)}, "xt.zeros", "must be two positive integers, not", "for example"),
+    (ValueError, {"c": (16.0, 32)}, "xt.zeros", "must be two positive integers, not", r"gives \(16, 32\)"),
     (TypeError, {"acc": "float33"}, "xt.zeros", "'float33' is not an element type", "f32"),
 ])
 def test_constants(where: str, error: type, constants: dict[str, Any], at: str, message: str, hint: str) -> None:
@@ -135,7 +135,7 @@ def test_columns_of_a_subgroup() -> None:
      r"sg_data\[0\] = 16"),
     ({"layout": (3, 2), "data": (8, 16)}, "xt.init_tile", "neither a multiple nor a divisor", r"sg_data\[0\] = 32"),
     ({"layout": (0, 2)}, "xt.wg_map", "sg_layout must be two positive integers, not", r"sg_layout=\(8, 4\)"),
-    ({"data": 16}, "xt.wg_map", "sg_data must be two positive integers, not 16", r"sg_data=\(8, 4\)"),
+    ({"data": 16}, "xt.wg_map", "sg_data must be two positive integers, not 16", r"sg_data=\(16, 16\)"),
 ])
 def test_maps(constants: dict[str, Any], at: str, message: str, hint: str) -> None:
     a, c = np.ones((32, 32), F32), np.full((32, 32), SENTINEL, F32)
@@ -180,7 +180,7 @@ def test_maps_that_contradict_each_other() -> None:
     a, c = np.ones((32, 32), F32), np.full((32, 32), SENTINEL, F32)
     fails(ValueError, lambda: counts[1](a, c), "xt.init_tile", "8 subgroups, and one above has 4", "sg_layout 4")
     fails(ValueError, lambda: sums[1](a, c), "a + b", r"sides of \+ are dealt out differently", "the same wg_map")
-    fails(ValueError, lambda: stored[1](a, c), "xt.store_tile", "dealt out as .* the tile as None", "same wg_map")
+    fails(ValueError, lambda: stored[1](a, c), "xt.store_tile", "dealt out as .* the tile as None", "both a wg_map")
     fails(ValueError, lambda: both[1](a, c), "xt.subgroup_id(0)", "both wg_map and", "subgroups=")
     fails(ValueError, lambda: dealt.on("numpy", subgroups=(4, 2))[1](a, c), "xt.init_tile", "4 x 2", "subgroups=")
     assert (c == SENTINEL).all()
@@ -362,7 +362,7 @@ def _kernels_with_traced_values() -> dict[str, tuple[Any, str, str, str]]:
         (offsets, "xt.init_tile", "0.5 stands where an integer", "whole number"),
         (one_offset, "xt.init_tile", "takes two offsets, not 0", r"xt\.group_id"),
         (no_tile, "xt.load_tile", "load_tile takes a tile, not a 2-dimensional array", r"xt\.init_tile"),
-        (turned, "xt.store_tile", r"store_tile\(value, tile\) takes a vector, not a tile of 8x16 f32", "load_tile"),
+        (turned, "xt.store_tile", "takes the value first, and is given the tile first", "exchange the two"),
         (no_array, "xt.init_tile", r"not list \[1, 2\]", "the array itself"),
         (stored_shape, "xt.store_tile", "vector of 8x16 f32 does not go into a tile of 16x16", r"\(8, 16\)"),
         (stored_type, "xt.store_tile", "vector of 8x16 f16 does not go into a tile", r"\.to\(xt\.f32\)"),
@@ -527,7 +527,7 @@ def _kernels_with_loops() -> dict[str, tuple[Any, str, str, str]]:
             y = [x[0] + y[0]]
 
     return {kernel.name: (kernel, at, message, hint) for kernel, at, message, hint in [
-        (used_after, "xt.store_tile", r"`value` was made inside a loop at line \d+ and is used after it",
+        (used_after, "xt.store_tile", r"`value` was made inside a loop and is used after it",
          "before the loop"),
         (index_after, "xt.init_tile", "`k` was made inside a loop", r"last = xt\.scalar\(0\)"),
         (grown, "xt.range(4)", "`values` holds 0 items when the loop starts and 1", "keep its length: make all 1"),
@@ -599,7 +599,7 @@ def test_calls(where: str) -> None:
     fails(TypeError, lambda: on[2](a, c, "0"), "on[2]", "offset is a str", "compile-time constant")
     fails(TypeError, lambda: on[2](a, c, None), "on[2]", "offset is a NoneType", "compile-time constant")
     fails(TypeError, lambda: on[2](a.tolist(), c, 0), "on[2]", "A is a list", r"numpy\.asarray\(A")
-    fails(TypeError, lambda: on[2](a.astype(complex), c, 0), "on[2]", "A holds complex128", r"astype\(numpy\.float32\)")
+    fails(TypeError, lambda: on[2](a.astype(complex), c, 0), "on[2]", "A holds complex128", r"A\.real\.copy\(\)")
     fails(TypeError, lambda: on[2](a.astype(">f4"), c, 0), "on[2]", "A holds >f4", r"astype\(numpy\.float32\)")
     fails(IndexError, lambda: on[2](a[0], c, 0), "xt.init_tile", "A has 1 dimension$", r"A\.reshape\(1, \*A\.shape\)")
     fails(IndexError, lambda: on[2](a, c[None], 0), "xt.init_tile", "C has 3 dimensions", r"C\[0\]")
@@ -624,9 +624,9 @@ def test_where() -> None:
     fails(ValueError, lambda: copied.on("numpy", target="gen9"), "copied.on", "gen9", "pvc")
     fails(ValueError, lambda: copied.lower(a, c, 0, target="gen9"), "copied.lower", "gen9", "pvc")
     fails(TypeError, lambda: copied.lower(a, c), "copied.lower(a, c)", "is called with 2", "call it as")
-    fails(ValueError, lambda: copied.on("numpy", subgroups=3)[2](a, c, 0), "copied.on", "not 3", r"\(8, 4\)")
-    fails(RuntimeError, lambda: copied.on("numpy")[2](xt.Spec((16, 16), xt.f32), c, 0), "copied.on",
-          "A is described by a Spec only", "NumPy array")
+    fails(ValueError, lambda: copied.on("numpy", subgroups=3)[2](a, c, 0), "copied.on", "not 3", r"\(1, 3\)")
+    fails(TypeError, lambda: copied.on("numpy")[2](xt.Spec((16, 16), xt.f32), c, 0), "copied.on",
+          "A is a Spec, which describes", r"numpy.zeros\(\(16, 16\), numpy.float32\)")
     assert (c == SENTINEL).all()
 
 
@@ -670,7 +670,7 @@ def test_views_and_specs() -> None:
     fails(TypeError, lambda: xt.view(a, xt.bf16), "xt.view(a, xt.bf16)", "f32 of 32 bits, and bf16 has 16", "tf32")
     fails(TypeError, lambda: xt.view(a, "bf17"), "xt.view", "'bf17' is not an element type", "bf16")
     fails(TypeError, lambda: xt.view([1], xt.f32), "xt.view", "the array is a list", "pass an array")
-    fails(ValueError, lambda: xt.Spec((4, 4), xt.f32, (1,)), "xt.Spec", "1 strides for 2", r"\(4, 1\)")
+    fails(ValueError, lambda: xt.Spec((4, 4), xt.f32, (1,)), "xt.Spec", "1 stride for 2", r"\(4, 1\)")
     fails(ValueError, lambda: xt.Spec(4, xt.f32), "xt.Spec", "not 4", "xt.Spec")
     fails(TypeError, lambda: xt.Spec((4, 4), "real"), "xt.Spec", "'real' is not an element type", "f32")
 
@@ -829,6 +829,6 @@ def test_importing_needs_no_device_package() -> None:
 
 def test_constants_that_cannot_be_told_apart() -> None:
     a, c = arrays()
-    fails(TypeError, lambda: copied[2](a, c, 0, rows={1, 2}), "copied[2]", "a set cannot be a compile-time constant",
-          "dataclass")
+    fails(TypeError, lambda: copied[2](a, c, 0, rows={1, 2}), "copied[2]", "the constant rows is a set",
+          "frozenset")
     assert (c == SENTINEL).all()

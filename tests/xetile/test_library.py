@@ -13,8 +13,9 @@ from conftest import require_dpnp, require_ocloc
 import xetile as xt
 from xetile.library import int4
 from xetile.library.attention import attention_of_heads, blocks_for
+from xetile.library.grouped import FIELDS, Access, grouped_product, table_of
 from xetile.library.kernels import product
-from xetile.library.tiling import BLOCK_IO, choose
+from xetile.library.tiling import BLOCK_IO, choose, choose_for_all
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(7)
@@ -131,16 +132,48 @@ def test_parts_of_k_are_added_up() -> None:
         np.testing.assert_array_equal(result, np.maximum(a @ b + bias, 0))
 
 
-def test_groups_of_different_sizes() -> None:
-    sizes = [(33, 40, 70), (1, 7, 200), (130, 64, 5), (0, 4, 4), *[(9, 9, 9)] * 6]
-    a, b = [whole(m, k, dtype=np.float16) for m, k, _ in sizes], [whole(k, n, dtype=np.float16) for _, k, n in sizes]
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "i8"])
+def test_groups_of_different_sizes(kind: str) -> None:
+    sizes = [(33, 40, 70), (1, 7, 200), (130, 64, 5), (0, 4, 4), (3, 0, 5), *[(9, 9, 9)] * 9]
+    dtype, wide = getattr(xt, kind).numpy, np.int32 if kind == "i8" else np.float32
+    a, b = [whole(m, k, dtype=dtype) for m, k, _ in sizes], [whole(k, n, dtype=dtype) for _, k, n in sizes]
+    out = [np.full((m + 1, n + 2), 7, wide) for m, _, n in sizes]
+    xt.grouped_matmul(a, b, out=[frame[:-1, :-2] for frame in out])
+    device = xt.grouped_matmul([on_device(x) for x in a], [on_device(x) for x in b], out_dtype=wide)
+    for x, y, frame, second in zip(a, b, out, device, strict=True):
+        expected = x.astype(wide) @ y.astype(wide)
+        np.testing.assert_array_equal(frame[:-1, :-2], expected)
+        assert (frame[-1] == 7).all()
+        assert (frame[:, -2:] == 7).all()
+        np.testing.assert_array_equal(require_dpnp().asnumpy(second), expected)
+
+
+@pytest.mark.parametrize("target", ["pvc", "dg2", None])
+@pytest.mark.parametrize("way", ["columns", "mixed", "aligned"])
+def test_groups_of_views(target: str | None, way: str) -> None:
+    sizes = [(8, 64, 64), (20, 96, 128), (1, 128, 64)] if way == "aligned" else [(8, 17, 9), (20, 30, 40), (1, 40, 7)]
+    a, b = [whole(m, k) for m, k, _ in sizes], [whole(n, k).T for _, k, n in sizes]
+    if way != "columns":
+        b[1] = np.ascontiguousarray(b[1])
+    if way == "aligned":
+        b = [np.ascontiguousarray(y) for y in b]
     dpnp = require_dpnp()
-    host = xt.grouped_matmul(a, b, out_dtype=xt.f32)
-    device = xt.grouped_matmul([dpnp.asarray(x) for x in a], [dpnp.asarray(x) for x in b], out_dtype=xt.f32)
-    for x, y, first, second in zip(a, b, host, device, strict=True):
-        expected = x.astype(np.float32) @ y.astype(np.float32)
-        np.testing.assert_array_equal(first, expected)
-        np.testing.assert_array_equal(dpnp.asnumpy(second), expected)
+    there = [dpnp.asarray(y.T).T if y.flags.f_contiguous else dpnp.asarray(y) for y in b]
+    device = xt.grouped_matmul([dpnp.asarray(x) for x in a], there, target=target)
+    for x, y, host, other in zip(a, b, xt.grouped_matmul(a, b, target=target), device, strict=True):
+        np.testing.assert_array_equal(host, x @ y)
+        np.testing.assert_array_equal(dpnp.asnumpy(other), x @ y)
+
+
+def test_groups_take_one_launch() -> None:
+    assert xt.grouped_matmul([], []) == []
+    sizes = [(m, 33, n) for m in (1, 20, 200) for n in (5, 300)]
+    tiling = choose_for_all([(m, n, k) for m, k, n in sizes], xt.f16, xt.TARGETS["pvc"])
+    groups = [tiling.groups(m, n) for m, _, n in sizes]
+    table = table_of([(m, n, k) for m, k, n in sizes], groups, [[(0, 1, 1)] * len(sizes)] * 3)
+    tiles = sum(map(math.prod, groups))
+    assert len(table) == tiles + FIELDS * len(sizes)
+    assert np.bincount(table[:tiles]).tolist() == [math.prod(group) for group in groups]
 
 
 def four_bits(depth: int, columns: int, group: int, zeros: Any) -> tuple[Array, Array, Any, Array, Array]:
@@ -256,6 +289,10 @@ BAD = [
     (lambda: xt.matmul(whole(3, 4), whole(4, 5), bias=whole(4)), "does not broadcast"),
     (lambda: xt.matmul(whole(3, 4), whole(4, 5), out=np.zeros((3, 6), np.float32)), "the result (3, 5)"),
     (lambda: xt.grouped_matmul([whole(3, 4)], []), "1 and 0 matrices"),
+    (lambda: xt.grouped_matmul([whole(3, 4), whole(3, 4, dtype=np.float16)], [whole(4, 5)] * 2), "of f16 and f32"),
+    (lambda: xt.grouped_matmul([whole(3, 4)], [whole(4, 5)], out=[np.broadcast_to(np.float32(0), (3, 5))]),
+     "out[0] is read-only"),
+    (lambda: xt.grouped_matmul([whole(3, 4)], [whole(2, 4, 5)]), "pass matrices"),
     (lambda: xt.pack_int4(np.full((32, 2), 16)), "4 bits hold 0 to 15"),
     (lambda: xt.pack_int4(np.zeros(32, np.uint8)), "pass (K, N)"),
     (lambda: xt.int4_matmul(whole(3, 64), np.zeros((16, 4), np.uint32), whole(1, 4)), "a of f16 or bf16"),
@@ -275,6 +312,18 @@ def test_mistakes(number: int) -> None:
         call()
     assert text in str(caught.value)
     assert "test_library.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_the_table_costs_the_hot_loop_nothing(target: str) -> None:
+    require_ocloc()
+    spec, options = xt.Spec((None, None), xt.bf16), {**BLOCK_IO[0].constants, "as_type": xt.bf16, "ahead": 3}
+    plain = product.lower(spec, spec, spec, spec, 1.0, 0.0, target=target, **options).report()
+    access = (Access(xt.bf16, "rows", True),) * 3
+    report = grouped_product.lower(xt.Spec((None,), xt.i64), target=target, access=access, **options).report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+    assert report.loop["dpas"] == plain.loop["dpas"]
+    assert report.density >= plain.density - 0.02
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])

@@ -46,6 +46,19 @@ def test_every_stage_is_written(folder: Path, capfd: pytest.CaptureFixture[str])
     assert f"files in {folder}" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(("where", "count"), [("numpy", 1), ("numpy:xegpu", 10)])
+def test_what_numpy_runs_is_written(folder: Path, capfd: pytest.CaptureFixture[str], where: str, count: int) -> None:
+    scaled._lowered.clear()
+    a, c = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
+    for check in (False, where == "numpy"):
+        scaled.on(where, target="bmg", check=check)[1](a, c)
+    (made,) = folder.glob("scaled-bmg-*")
+    written = sorted(path.name for path in made.iterdir())
+    assert len(written) == count
+    assert (written[0], written[-1]) == ("00-xetile.mlir", "00-xetile.mlir" if count == 1 else "09-xegpu.mlir")
+    assert capfd.readouterr().err.count("files in") == 1
+
+
 def test_an_edited_stage_runs_everywhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = dumped(folder, "cpu")
     monkeypatch.delenv("XETILE_DEBUG")

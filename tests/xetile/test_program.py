@@ -97,7 +97,11 @@ def test_a_debuggers_trace_function_stays(monkeypatch: pytest.MonkeyPatch) -> No
         breakpoint()
         xt.store_tile(x, xt.init_tile(C, (0, 0), (8, 16)))
 
-    def tracer(*_: object) -> Any:
+    callers: list[str] = []
+
+    def tracer(frame: Any, event: str, _: object) -> Any:
+        caller = frame.f_back.f_code
+        callers.extend([caller.co_name] if event == "call" and caller.co_filename.endswith("conditions.py") else [])
         return tracer
 
     a, c, before = whole(8, 16), np.zeros((8, 16), np.float32), sys.gettrace()
@@ -105,12 +109,44 @@ def test_a_debuggers_trace_function_stays(monkeypatch: pytest.MonkeyPatch) -> No
     try:
         kernel.on("numpy:program")[1](a, c)
         assert sys.gettrace() is tracer
+        assert "__enter__" in callers
+        assert "__exit__" not in callers  # a tracer in C, as coverage has, would see such a call and lose count
     finally:
         sys.settrace(before)
     np.testing.assert_array_equal(c, a)
     assert len(stops) == 1
     assert "8x16 f32" in stops[0]
     assert "array([[" in stops[0]
+
+
+@xt.kernel(subgroups=(2, 1))
+def exchanged(A, C):
+    slm, me = xt.alloc_slm((16, 16), xt.f32), xt.subgroup_id() * 8
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (me, 0), (8, 16))), xt.init_tile(slm, (me, 0), (8, 16)))
+    xt.barrier()
+    x = xt.load_tile(xt.init_tile(slm, (8 - me, 0), (8, 16)))
+    with xt.when(me == 0):
+        x = x + 1.0
+    xt.store_tile(x, xt.init_tile(C, (me, 0), (8, 16)))
+
+
+def test_a_debugger_sees_every_subgroup() -> None:
+    """Each is a thread, and a trace function is one thread's."""
+    code, lines = exchanged.function.__code__, []
+
+    def tracer(frame: Any, event: str, _: object) -> Any:
+        lines.extend([frame.f_lineno - code.co_firstlineno] if frame.f_code is code and event == "line" else [])
+        return tracer if frame.f_code is code else None
+
+    a, c, before = whole(16, 16), np.zeros((16, 16), np.float32), sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        exchanged.on("numpy:program")[1](a, c)
+    finally:
+        sys.settrace(before)
+    np.testing.assert_array_equal(c, np.concatenate([a[8:] + 1, a[:8]]))
+    assert [lines.count(line) for line in (5, 7, 8)] == [2, 1, 2]
+
 
 
 @xt.kernel(subgroups=(4, 1))

@@ -181,7 +181,7 @@ WRONG = {
     "map": ("xt.tile_reduce('add', w, 1, wg_map=xt.wg_map((4, 1), (4, 1)))", xt.ShapeError,
             "wg_map(sg_layout=[2, 2], sg_data=[8, 16]) and reduced along [1] is not dealt out as "
             "wg_map(sg_layout=[4, 1], sg_data=[4, 1])", "[8, 1]"),
-    "underivable": ("xt.tile_broadcast(xt.tile_reduce('add', w, 1), (16, 32))", xt.ShapeError, "its broadcast as None",
+    "underivable": ("xt.tile_broadcast(xt.tile_reduce('add', w, 1), (16, 32))", xt.ShapeError, "broadcast not dealt",
                     "not derived"),
     "operand": ("w + xt.tile_reduce('add', xt.tile_conv_layout(w, xt.wg_map((4, 1), (4, 32))), 1)", xt.ShapeError,
                 "wg_map(sg_layout=[4, 1], sg_data=[4, 1]) is not broadcast to one dealt out as "

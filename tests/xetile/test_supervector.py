@@ -200,10 +200,10 @@ def test_a_promise_leaves_no_comparison_in_the_code(target: str) -> None:
 
 def test_a_broken_promise_is_seen_by_numpy() -> None:
     a = np.ones((5, 1, 16), np.float32)
-    with pytest.raises(xt.ShapeError, match="this read promises to stay inside its array, and does not") as error:
+    with pytest.raises(xt.ShapeError, match=r"this read reaches A\[5, 0, 0\], outside its 5x1x16") as error:
         promising.on("numpy")[1,](a, np.zeros((2, 9, 16), np.float32), first=2)
     assert "transfer_read(A, (first, 0, 0)" in str(error.value)
-    with pytest.raises(xt.ShapeError, match="this write promises"):
+    with pytest.raises(xt.ShapeError, match=r"this write reaches C.*promises to stay inside"):
         promising.on("numpy")[1,](a, np.zeros((2, 3, 16), np.float32), first=1)
     with pytest.raises(xt.ShapeError, match="lies outside an array"):
         promising.on("numpy:xegpu")[1,](a, np.zeros((2, 9, 16), np.float32), first=2)
@@ -307,7 +307,7 @@ MISTAKES: dict[str, tuple[Any, type[xt.XeError], str, str]] = {
     "no array": (lambda A, C, v: xt.vector.transfer_read(v, (0, 0), 4), xt.ElementTypeError,
                  "takes an array argument of the kernel, not a vector of 4x16 f32", "subview"),
     "padding of another type": (lambda A, C, v: xt.vector.transfer_read(A, (0, 0, 0), 4, padding=A.shape[0]),
-                                xt.ElementTypeError, "a run-time index stands where a f32 is needed", "convert it"),
+                                xt.ElementTypeError, "index stands where a number of type f32 is needed", "convert it"),
     "a write that repeats": (_write((0, 0, 0), permutation=(None, 2)), xt.ShapeError,
                              "a write does not broadcast", "drop that dimension"),
     "other elements": (lambda A, C, v: xt.vector.transfer_write(v.to(xt.i32), A, (0, 0, 0)), xt.ElementTypeError,

@@ -11,6 +11,8 @@ from products import DEVICE, LANES, NUMPY, PLACES, Array, Place, integers, produ
 from test_addresses import Memory
 
 import xetile as xt
+from xegpu.addresses import memory_at
+from xegpu.memory import read
 
 pytestmark = pytest.mark.unoptimised
 
@@ -76,6 +78,18 @@ def test_updates_of_matrices_of_different_sizes(place: Place) -> None:
         reached = min(rows, 8)
         assert (array[:reached] == number + 3).all()
         assert (array[reached:] == number).all()
+
+
+def test_equal_matrices_may_lie_far_apart() -> None:
+    """NumPy has no array from the first to the last: it would be too large."""
+    a = integers(np.random.default_rng(3), xt.f32, 40, 50)
+    places = a.ctypes.data + np.array([0, 16, 1 << 46]).reshape(3, 1, 1, 1, 1)
+    memory, where = memory_at(places, (1 << 12, 1 << 12), (50, 1), xt.f32)
+    rows = np.array([3, 4, 1 << 12]).reshape(places.shape)  # none of the far one, where there is nothing
+    found = read(memory, rows, 20, (8, 16), 5, lead=where)
+    np.testing.assert_array_equal(found[0, 0, 0, 0, 0], a[3:11, 20:36])
+    np.testing.assert_array_equal(found[1, 0, 0, 0, 0], a[4:12, 24:40])
+    assert not found[2].any()
 
 
 TABLE = xt.Spec((None, None), xt.i64)

@@ -13,6 +13,8 @@ from codegen.interpreter import BATCH, Machine, Window
 from xegpu import memory
 from xegpu.memrefs import is_shared
 from xegpu.origins import array_of
+from xegpu.parties import made_at
+from xegpu.places import Location
 from xegpu.scattered_memory import Elements
 from xegpu.scattered_reference import active_elements
 from xetile.checking.findings import array_name, failed, instance, number
@@ -100,7 +102,8 @@ class Accesses(Judge):
         several = bool(still) or (self.dealt and _is_held_by_several(tile))
         active = True if running is None else running[..., None, None]
         return Access(kind, span, shared, codes, several, self.form, look, put, active, lambda at: at,
-                      lambda at: f"{array_name(operation.tile)}{_element(window, at, shared=shared)}")
+                      lambda at: f"{array_name(operation.tile)}{_element(window, at, shared=shared)}",
+                      lambda at: [_tile(operation, window, at, shared=shared)])
 
     def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, kind: str) -> None:
         array = window.array
@@ -112,9 +115,10 @@ class Accesses(Judge):
             at, shared = first(bad), is_shared(array_of(operation.tile).type)
             shape = array.shape[3:] if shared else array.shape
             element = f"{array_name(operation.tile)}{_element(window, at, shared=shared)}"
-            raise failed(machine, operation, "XT0000", f"{instance(machine, at)} {kind}s {element}, "
+            raise failed(machine, operation, "XT6001", f"{instance(machine, at)} {kind}s {element}, "
                          f"outside its {text(shape)} elements", "mend the offsets; or drop oob=\"error\" and the "
-                         "check \"bounds\": reads outside give the padding, and writes there are dropped", at)
+                         "check \"bounds\": reads outside give the padding, and writes there are dropped", at,
+                         others=[_tile(operation, window, at, shared=shared)])
 
     def _written(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str) -> None:
         """Whether what is read from shared local memory was written, and note what is."""
@@ -131,9 +135,11 @@ class Accesses(Judge):
         if missing.any() and (missing := missing if machine.active is None else
                               missing & machine.active[..., None, None]).any():
             at = first(missing)
-            raise failed(machine, operation, "XT0000", f"{instance(machine, at)} reads {array_name(operation.tile)}"
+            raise failed(machine, operation, "XT6004", f"{instance(machine, at)} reads {array_name(operation.tile)}"
                          f"{_element(window, at, shared=True)}, which nothing has written yet",
-                         "write it before, and wait at an xt.barrier where another subgroup does", at)
+                         "write it before, and wait at an xt.barrier where another subgroup does", at,
+                         others=[("the array is made here", made_at(array_of(operation.tile))),
+                                 _tile(operation, window, at, shared=True)])
 
     # --- single elements ---------------------------------------------------------------------------------------------
 
@@ -171,8 +177,9 @@ class Accesses(Judge):
                 f"{array}{_element(window, place(index), shared=False)}"
 
         several = self.dealt and _is_held_by_several(tile)
-        self.judge(machine, operation, Access(kind, span, False, codes, several, self.form,
-                                              lambda numbers: numbers.take(at), put, True, place, name))
+        self.judge(machine, operation, Access(
+            kind, span, False, codes, several, self.form, lambda numbers: numbers.take(at), put, True, place, name,
+            lambda index: [("the tile gets its offsets here", made_at(operation.tile))]))
 
     # --- both --------------------------------------------------------------------------------------------------------
 
@@ -255,3 +262,9 @@ def _element(window: Window, at: tuple[int, ...], *, shared: bool) -> str:
     lead = [number(index, at) for index in (window.lead[3:] if shared else window.lead)]  # without the work-group
     row, column = number(window.row, at) + at[-2], number(window.column, at) + at[-1]
     return f"[{', '.join(map(str, (*lead, row, column)))}]"
+
+
+def _tile(operation: Any, window: Window, at: tuple[int, ...], *, shared: bool) -> tuple[str, Location | None]:
+    """The tile that an operation is on, as a party to a finding: its offsets stand where it was made."""
+    stands = _element(window, (*at[:BATCH], 0, 0), shared=shared)
+    return f"the tile, which stands at {stands} now, is made here", made_at(operation.tile)

@@ -19,14 +19,15 @@ from codegen.meanings import BINARY, UNARY
 from xegpu.barriers import in_step
 from xegpu.dialect.conversions import CONVERSIONS
 from xegpu.dialect.synchronisation import NbarrierWaitOp
-from xegpu.errors import CheckError, DeviceError
-from xegpu.origins import arrays_of
+from xegpu.errors import CheckError, DeviceError, Note
+from xegpu.origins import arrays_of, written_at
 from xegpu.targets import Target
 from xetile.arguments import Argument
 from xetile.checking.accesses import Accesses
 from xetile.checking.integers import Integers
+from xetile.checking.judging import KINDS
 from xetile.checking.numbers import Numbers, Product
-from xetile.checking.shadows import READ, UPDATE, WRITE, Codes
+from xetile.checking.shadows import Codes
 from xetile.dialect.ops import LoadTileOp, StoreTileOp, TileMmaOp
 from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
 from xetile.dialect.vector_ops import TileReduceOp
@@ -37,8 +38,6 @@ from xetile.pipeline import FIRST, stage_of
 
 _CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
                                            TileReduceOp)
-_KINDS: dict[type[Operation], str] = {LoadTileOp: READ, LoadGatherOp: READ, StoreTileOp: WRITE, StoreScatterOp: WRITE,
-                                      AtomicRMWTileOp: UPDATE}
 _MOST_DEALT = 1024
 """Subgroups that a map may deal to; no device has so many."""
 Before = Callable[[Machine, Any, Sequence[Any]], None]
@@ -64,6 +63,7 @@ class CheckedExecutor(NumPyExecutor):
             DeviceError: the kernel was parsed from a stage behind ``xetile``.
         """
         function = _recorded(lowered)
+        lowered.dump({stage_of(lowered.module): lowered.module})
         if "overlap" in self._names:
             _check_overlap(lowered, arguments)
         subgroups = subgroups_of(function)
@@ -86,7 +86,7 @@ def _recorded(lowered: Lowered) -> func.FuncOp:
     if stage == "xetile":
         return lowered.function
     if stage != FIRST:
-        raise DeviceError("XT0000", f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
+        raise DeviceError("XT6007", f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
                           "start from the kernel, or from its stage xetile")
     return only_function(lowered.modules["xetile"])
 
@@ -95,7 +95,7 @@ def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, froze
     """The array arguments, each with what the kernel does to it."""
     kinds: dict[SSAValue, set[str]] = {}
     for operation in function.walk():
-        if (kind := _KINDS.get(type(operation))) is not None:
+        if (kind := KINDS.get(type(operation))) is not None:
             for array in arrays_of(operation.tile):  # type: ignore[attr-defined]
                 kinds.setdefault(array, set()).add(kind)
     arguments = zip(function.body.block.args, values, strict=True)
@@ -110,9 +110,11 @@ def _check_overlap(lowered: Lowered, arguments: Sequence[Argument]) -> None:
         for other in arrays:
             if other is not written and np.may_share_memory(written.source, other.source) and \
                     np.shares_memory(written.source, other.source):
-                raise CheckError("XT0000", f"{lowered.name} writes {written.name}, which overlaps {other.name}",
+                stored = written_at(lowered.function, position)
+                raise CheckError("XT6006", f"{lowered.name} writes {written.name}, which overlaps {other.name}",
                                  f"pass a copy, such as {other.name}.copy(); or make both one argument of the kernel, "
-                                 "which then knows what it writes", lowered.location)
+                                 "which then knows what it writes",
+                                 notes=[Note(f"{written.name} is written here", stored)] if stored else [])
 
 
 def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:

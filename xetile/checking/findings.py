@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from xegpu.control_flow import place
 from xegpu.errors import ArgumentError, CheckError
 from xegpu.memrefs import is_shared
 from xegpu.origins import array_of
+from xegpu.parties import elsewhere
+from xegpu.places import Location
 from xetile.dialect.ops import tile_of
 
 Array = np.ndarray[Any, Any]
@@ -42,10 +44,10 @@ def chosen(check: Any) -> frozenset[str]:
     try:
         found = frozenset(names or ())
     except TypeError:
-        found = frozenset([check])
+        found = frozenset([repr(check)])
     unknown = sorted(map(str, found - set(NAMES)))
     if unknown:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT1053",
                             f"there is no check {unknown[0]!r}", f"use check=True, or a set of {', '.join(NAMES)}")
     return found
 
@@ -54,7 +56,8 @@ Loops = Sequence[tuple[str, Any]]
 
 
 def failed(machine: Machine, operation: Operation, code: str, message: str, hint: str,
-           at: tuple[int, ...] | None = None, around: Loops | None = None) -> CheckError:
+           at: tuple[int, ...] | None = None, around: Loops | None = None,
+           others: Iterable[tuple[str, Location | None]] = ()) -> CheckError:
     """The error for a finding.
 
     Args:
@@ -65,11 +68,12 @@ def failed(machine: Machine, operation: Operation, code: str, message: str, hint
         hint: what would work.
         at: where the instance stands on the batch axes, for the loops' iterations; None for none in particular.
         around: the loops around the operation, with their variables as they were; None for as they are.
+        others: what else takes part in it, each with the author's line.
     """
     said = [f"{name} = {number(value, at)}" for name, value in
             (loops(machine, operation) if around is None else around)]
     where = f" (in the loop, {', '.join(said)})" if said else ""
-    return CheckError(code, message + where, hint, place(operation))
+    return CheckError(code, message + where, hint, place(operation), elsewhere(place(operation), others))
 
 
 def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:

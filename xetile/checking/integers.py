@@ -21,11 +21,13 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.interpreter import BATCH, Machine, Meaning, TakesDelayed, Window, now
 from codegen.meanings import BINARY, UNARY, element_type
+from xegpu.control_flow import place
 from xegpu.dialect.comparisons import CmpFOp, CmpIOp, SelectOp
 from xegpu.dialect.conversions import CONVERSIONS, FPToSIOp, FPToUIOp, TruncIOp
 from xegpu.dtypes import DType
 from xegpu.errors import CheckError
 from xegpu.origins import makings
+from xegpu.places import Location
 from xegpu.scattered_reference import active_elements
 from xetile.checking.findings import Loops, array_name, by_instance, failed, instance, loops, number, ran, reached
 from xetile.dialect.ops import tile_of
@@ -142,7 +144,8 @@ class Integers:
                 bad = by_instance(machine, lost) & by_instance(machine, among)
             instances = by_instance(machine, bad)
             if instances.any():
-                raise _finding(machine, birth, bad, _use(operation, value, window, bad, instances))
+                raise _finding(machine, birth, bad, _use(operation, value, window, bad, instances),
+                               [("it is used here", place(operation))])
 
 
 def _is_tile(operation: Operation) -> bool:
@@ -230,12 +233,14 @@ def _of_active(machine: Machine, lost: Array) -> Array:
 
 # --- what is said of it ----------------------------------------------------------------------------------------------
 
-def _finding(machine: Machine, birth: _Birth, bad: Array, use: str) -> CheckError:
+def _finding(machine: Machine, birth: _Birth, bad: Array, use: str,
+             others: Sequence[tuple[str, Location | None]] = ()) -> CheckError:
     instances = by_instance(machine, bad)
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
     dtype = element_type(birth.operation.results[0].type)
-    return failed(machine, birth.operation, "XT0000", f"{instance(machine, at)} {_text(birth, at, bad)} here, which "
-                  f"{dtype} does not hold, {use}", _hint(birth.operation, dtype), at, birth.loops)
+    code = "XT6009" if isinstance(birth.operation, _CONVERTING) else "XT6008"
+    return failed(machine, birth.operation, code, f"{instance(machine, at)} {_text(birth, at, bad)} here, which "
+                  f"{dtype} does not hold, {use}", _hint(birth.operation, dtype), at, birth.loops, others)
 
 
 def _hint(operation: Operation, dtype: DType) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from codegen.interpreter import BATCH, Delayed, Machine, Window, now
+from xegpu.control_flow import place as place_of
 from xegpu.errors import CheckError
 from xegpu.scattered_reference import active_elements
 from xetile.checking.findings import array_name, by_instance, failed, instance, loops, number, ran, reached
@@ -135,11 +136,12 @@ class Numbers:
         place = np.unravel_index(int(np.argmax(mine)), mine.shape)
         element = "" if window is None else \
             f"[{number(window.row, at) + int(place[-2])}, {number(window.column, at) + int(place[-1])}]"
-        return failed(machine, birth.operation, "XT0000",
+        return failed(machine, birth.operation, "XT6005",
                       f"{instance(machine, at)} makes {made} here, and stores what follows "
                       f"from it to {array_name(operation.tile)}{element}",
                       "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
-                      "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops)
+                      "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops,
+                      [("it is stored here", place_of(operation))])
 
 
 def is_finite(value: Any) -> bool:

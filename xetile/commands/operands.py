@@ -55,7 +55,7 @@ def constants_of(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, separator, value = word.partition("=")
         if not separator or not name.isidentifier():
-            raise ArgumentError("XT0000", f"--constant {word} names no value", "write --constant BM=128")
+            raise ArgumentError("XT8020", f"--constant {word} names no value", "write --constant BM=128")
         found[name] = _literal(name, value)
     return found
 
@@ -66,7 +66,7 @@ def _literal(name: str, value: str) -> Any:
     try:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        raise ArgumentError("XT0000", f"--constant {name}={value} is neither a Python literal nor an element type",
+        raise ArgumentError("XT8021", f"--constant {name}={value} is neither a Python literal nor an element type",
                             f'write a number, a tuple such as {name}=(4,4), a text such as {name}="a", or an element '
                             "type such as f32") from None
 
@@ -81,7 +81,7 @@ def described(kernel: BaseKernel, words: Sequence[str]) -> list[Any]:
         return [operand(word, 0) for word in words]
     if isinstance(kernel, ParsedKernel):
         return [_of_type(type_) for type_ in kernel.argument_types]
-    raise ArgumentError("XT0000",
+    raise ArgumentError("XT8022",
                         f"{kernel.name} takes {len(kernel.parameters)} arguments ({', '.join(kernel.parameters)}), and "
                         "their types are not known", "describe each: --arg 4096x4096xbf16")
 
@@ -116,7 +116,7 @@ def operand(word: str, seed: int) -> Any:
     try:
         return int(word) if re.fullmatch(r"[+-]?\d+", word) else float(word)
     except ValueError:
-        raise ArgumentError("XT0000", f"--arg {word} stands for nothing",
+        raise ArgumentError("XT8023", f"--arg {word} stands for nothing",
                             "write 64x32xbf16, a.npy, random:64x32:bf16, zeros:64x32:f32 or a number") from None
 
 
@@ -134,14 +134,14 @@ def _sizes(text: str) -> tuple[int | None, ...]:
 def _spec(word: str, found: re.Match[str]) -> Spec:
     shape, strides = _sizes(found[1]), _sizes(found[3]) if found[3] else None
     if strides is not None and len(strides) != len(shape):
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT8024",
                             f"--arg {word} has {len(shape)} sizes and {len(strides)} strides", "give one a dimension")
     return Spec(shape, _dtype(word, found[2]), strides)
 
 
 def _made(word: str, kind: str, rest: Sequence[str], seed: int) -> Any:
     if len(rest) != 2 or not re.fullmatch(r"\d+(x\d+)*", rest[0]):
-        raise ArgumentError("XT0000", f"--arg {word} says no shape and type", f"write {kind}:64x32:bf16")
+        raise ArgumentError("XT8023", f"--arg {word} says no shape and type", f"write {kind}:64x32:bf16")
     shape, dtype = tuple(int(size) for size in rest[0].split("x")), _dtype(word, rest[1])
     values = np.zeros(shape, dtype.numpy) if kind == "zeros" else _random(shape, dtype, seed)
     return _seen_as(values, dtype)
@@ -165,13 +165,13 @@ def _of_file(path: str, rest: Sequence[str]) -> Any:
     try:
         values = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise ArgumentError("XT0000", f"{path} cannot be read: {str(error).partition(chr(10))[0]}",
+        raise ArgumentError("XT8025", f"{path} cannot be read: {str(error).partition(chr(10))[0]}",
                             "give a file that numpy.save wrote") from None
     if not rest:
         return values
     dtype = _dtype(":".join((path, *rest)), rest[0])
     if values.dtype.itemsize != dtype.bytes:
-        raise ArgumentError("XT0000", f"{path} holds {values.dtype}, which is not seen as {dtype}",
+        raise ArgumentError("XT8026", f"{path} holds {values.dtype}, which is not seen as {dtype}",
                             "choose a type of the same size")
     return _seen_as(values.view(dtype.numpy), dtype)
 

@@ -54,11 +54,10 @@ def command(given: argparse.Namespace) -> None:
         write_text(_listing(), given.output)
         return
     if given.file is None:
-        raise ArgumentError("XT0000",
-                            "opt reads a file, and none is named", "name one, or - for standard input; --list prints "
-                            "the stages")
+        raise ArgumentError("XT8010", "opt reads a file, and none is named",
+                            "name one, or - for standard input; --list prints the stages")
     if given.to and given.passes:
-        raise ArgumentError("XT0000", "--to names a stage, and --pass the passes that lead to one", "give one of them")
+        raise ArgumentError("XT8030", "--to names a stage, and --pass the passes that lead to one", "give one of them")
     kernels = kernels_of(given.file, given.kernel)
     write_text(_APART.join(_printed(kernel, given) for kernel in kernels.values()), given.output)
 
@@ -90,19 +89,19 @@ def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
     if given.to is not None:
         known = (*STAGES, *_ABROAD)
         if given.to not in known:
-            raise ArgumentError("XT0000", f"there is no stage {given.to}", f"the stages are {', '.join(known)}")
+            raise ArgumentError("XT8031", f"there is no stage {given.to}", f"the stages are {', '.join(known)}")
         if given.to in STAGES and given.to not in own:
-            raise ArgumentError("XT0000", f"there is no stage {given.to} for {lowered.target.name}",
+            raise ArgumentError("XT8031", f"there is no stage {given.to} for {lowered.target.name}",
                                 f"the stages are {', '.join(own)}")
         if given.to in STAGES and STAGES.index(given.to) < STAGES.index(first):
-            raise ArgumentError("XT0000", f"{lowered.name} is at stage {first}, which is behind {given.to}",
+            raise ArgumentError("XT8032", f"{lowered.name} is at stage {first}, which is behind {given.to}",
                                 f"choose {first} or a later stage")
         return str(given.to)
     here = own.index(first)
     for name in given.passes:
         after = own[here + 1] if here + 1 < len(own) else None
         if name != after:
-            raise ArgumentError("XT0000",
+            raise ArgumentError("XT8033",
                                 f"{lowered.name} is at stage {own[here]}, and the pass to {name} does not start "
                                 "there", f"the next is --pass {after}" if after else "there is none after it")
         here += 1

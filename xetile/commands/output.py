@@ -26,14 +26,14 @@ def write_bytes(data: bytes, path: str | None) -> None:
     """
     if path is None:
         if sys.stdout.isatty():
-            raise ArgumentError("XT0000", "this is no text for a terminal", "name a file: -o kernel.bin")
+            raise ArgumentError("XT8003", "this is no text for a terminal", "name a file: -o kernel.bin")
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
     try:
         Path(path).write_bytes(data)
     except OSError as error:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT8002",
                             f"{path} cannot be written: {error.strerror}", "name a file in a folder that is there") \
             from None
 

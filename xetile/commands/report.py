@@ -53,8 +53,8 @@ def command(given: argparse.Namespace) -> None:
     """
     files = [word for word in given.words if not _is_assignment(word)]
     if not files:
-        raise ArgumentError("XT0000",
-                            "report reads a file, and none is named", "name one: report FILE.py:kernel A=f16[64,64]")
+        raise ArgumentError("XT8010", "report reads a file, and none is named",
+                            "name one: report FILE.py:kernel A=f16[64,64]")
     targets = _targets(given.target)
     wanted = _shape(given.shape)
     found = [_reported(kernel_of(file, given.kernel), target, given, wanted) for file in files for target in targets]
@@ -78,7 +78,7 @@ def _is_assignment(word: str) -> bool:
 def _targets(text: str) -> list[str]:
     names = text.split(",")
     if unknown := next((name for name in names if name not in TARGETS), None):
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT8040",
                             f"--target {text}: there is no target {unknown!r}", f"use some of {', '.join(TARGETS)}")
     return names
 
@@ -87,7 +87,7 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     if not re.fullmatch(r"\d+(x\d+){1,2}", text):
-        raise ArgumentError("XT0000", f"--shape {text} is no problem", "write MxNxK: --shape 4096x4096x4096")
+        raise ArgumentError("XT8041", f"--shape {text} is no problem", "write MxNxK: --shape 4096x4096x4096")
     return tuple(int(size) for size in text.split("x"))
 
 
@@ -107,7 +107,7 @@ def lowered_of(given: argparse.Namespace) -> Lowered:
     """
     files = [word for word in given.words if not _is_assignment(word)]
     if len(files) != 1:
-        raise ArgumentError("XT0000", f"{len(files)} files are named", "name one: FILE.py:kernel A=f16[64,64]")
+        raise ArgumentError("XT8010", f"{len(files)} files are named", "name one: FILE.py:kernel A=f16[64,64]")
     (target,) = _targets(given.target.partition(",")[0])
     return _lowered(kernel_of(files[0], given.kernel), target, given)[0]
 
@@ -142,14 +142,14 @@ def _guessed(kernel: BaseKernel, target: str, constants: dict[str, Any]) -> list
         print(f"{kernel.name}: nothing describes the arguments; taken are {taken}", file=sys.stderr)
         return arguments
     names = kernel.parameters
-    raise ArgumentError("XT0000",
+    raise ArgumentError("XT8022",
                         f"{kernel.name} takes {len(names)} arguments ({', '.join(names)}), and their types are not "
                         "known", f"describe each: {' '.join(f'{name}=bf16[4096,4096]' for name in names)}")
 
 
 def _named(kernel: BaseKernel, named: dict[str, str]) -> list[Any]:
     if missing := [name for name in kernel.parameters if name not in named]:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT8022",
                             f"{kernel.name} takes {', '.join(kernel.parameters)}, and nothing describes {missing[0]}",
                             f"write {missing[0]}=f32[4096,4096], or {missing[0]}=1 for a number")
     return [_argument(name, named[name]) for name in kernel.parameters]

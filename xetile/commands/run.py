@@ -40,15 +40,15 @@ def command(given: argparse.Namespace) -> None:
     arguments = [operand(word, given.seed + position) for position, word in enumerate(given.operands)]
     if described := next((word for word, value in zip(given.operands, arguments, strict=True)
                           if isinstance(value, Spec)), None):
-        raise ArgumentError("XT0000", f"--arg {described} describes an array that is not there",
+        raise ArgumentError("XT8050", f"--arg {described} describes an array that is not there",
                             f"make one: random:{':'.join(described.rsplit('x', 1))}, or name a file")
     written = _written(kernel, arguments, constants, given)
     if given.output and len(given.output) != len(written):
-        raise ArgumentError("XT0000",
-                            f"{kernel.name} writes {len(written)} arrays ({', '.join(written)}), and -o names "
-                            f"{len(given.output)} files", "give -o once for each")
+        raise ArgumentError("XT8051", f"{kernel.name} writes {', '.join(written) or 'nothing'}, and -o names "
+                            f"{len(given.output)} files",
+                            f"give -o {len(written)} times, once for each" if written else "leave -o out")
     if given.grid is None and kernel.grid_function is None:
-        raise ArgumentError("XT0000", f"nothing says how many work-groups {kernel.name} has", "give --grid 4,4")
+        raise ArgumentError("XT8052", f"nothing says how many work-groups {kernel.name} has", "give --grid 4,4")
     placed = kernel.on(given.where, target=given.target)
     if given.grid is None:
         placed(*arguments, **constants)
@@ -62,7 +62,7 @@ def _grid(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(count) for count in text.split(","))
     except ValueError:
-        raise ArgumentError("XT0000", f"--grid {text} is not one to three integers", "write --grid 4,4") from None
+        raise ArgumentError("XT8053", f"--grid {text} is not one to three integers", "write --grid 4,4") from None
 
 
 def _written(kernel: BaseKernel, arguments: Sequence[Any], constants: dict[str, Any],
@@ -82,7 +82,7 @@ def _show(name: str, array: np.ndarray[Any, Any], path: str | None) -> None:
         with open(path, "wb") as file:
             np.save(file, plain, allow_pickle=False)
     except OSError as error:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT8002",
                             f"{path} cannot be written: {error.strerror}", "name a file in a folder that is there") \
             from None
     print(f"{name}: {shape} {array.dtype} to {path}")

@@ -28,7 +28,7 @@ def kernels_of(file: str, name: str | None) -> dict[str, BaseKernel]:
     path, separator, behind = file.rpartition(":")
     if separator and path.endswith(".py"):
         if name not in (None, behind):
-            raise ArgumentError("XT0000",
+            raise ArgumentError("XT8011",
                                 f"{file} names the kernel {behind}, and --kernel names {name}", "name it once")
         file, name = path, behind
     found = _of_python(file) if file.endswith(".py") else _of_text(file)
@@ -36,7 +36,7 @@ def kernels_of(file: str, name: str | None) -> dict[str, BaseKernel]:
         return found
     if name not in found:
         near = difflib.get_close_matches(name, found, 1)
-        raise ArgumentError("XT0000", f"{file} has no kernel {name}",
+        raise ArgumentError("XT8012", f"{file} has no kernel {name}",
                             f"did you mean {near[0]}?" if near else f"its kernels are {', '.join(found) or 'none'}")
     return {name: found[name]}
 
@@ -49,7 +49,7 @@ def kernel_of(file: str, name: str | None) -> BaseKernel:
     """
     found = kernels_of(file, name)
     if len(found) != 1:
-        raise ArgumentError("XT0000", f"{file} has {len(found)} kernels" + (f": {', '.join(found)}" if found else ""),
+        raise ArgumentError("XT8013", f"{file} has {len(found)} kernels" + (f": {', '.join(found)}" if found else ""),
                             f"choose one: --kernel {next(iter(found))}" if found else "decorate one with @xt.kernel")
     return next(iter(found.values()))
 
@@ -68,7 +68,7 @@ def text_of(file: str) -> str:
     try:
         return sys.stdin.read() if file == _STANDARD_INPUT else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT8014",
                             f"{file} cannot be read: {_reason(error)}", "give the path of MLIR text, or - for standard "
                             "input; of a Python file the name ends in .py") from None
 
@@ -76,17 +76,17 @@ def text_of(file: str) -> str:
 def _of_python(file: str) -> dict[str, BaseKernel]:
     path = Path(file).resolve()
     if not path.is_file():
-        raise ArgumentError("XT0000", f"{file} cannot be read: there is no such file", "give the path of a Python file")
+        raise ArgumentError("XT8014", f"{file} cannot be read: there is no such file", "give the path of a Python file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ArgumentError("XT0000", f"{file} is no Python file", "give the path of a file that ends in .py")
+        raise ArgumentError("XT8014", f"{file} is no Python file", "give the path of a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     sys.modules.setdefault(path.stem, module)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ArgumentError("XT0000", f"{file} fails when it is imported: {type(error).__name__}: {_reason(error)}",
+        raise ArgumentError("XT8015", f"{file} fails when it is imported: {type(error).__name__}: {_reason(error)}",
                             f"run it by itself: python {file}") from error
     return {kernel.name: kernel for kernel in vars(module).values() if isinstance(kernel, BaseKernel)}
 

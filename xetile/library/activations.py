@@ -60,6 +60,6 @@ def find_activation(given: str | Activation | None) -> Activation | None:
     if isinstance(given, str) and given in ACTIVATIONS:
         return ACTIVATIONS[given]
     near = difflib.get_close_matches(str(given), ACTIVATIONS, 1)
-    raise ArgumentError("XT0000", f"there is no activation {given!r}",
+    raise ArgumentError("XT7004", f"there is no activation {given!r}",
                         f"{f'did you mean {near[0]!r}? ' if near else ''}use one of {', '.join(ACTIVATIONS)}, or pass "
                         "a function of a vector: activation=lambda x: xt.maximum(x, 0) * x")

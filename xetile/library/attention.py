@@ -133,7 +133,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         result = empty_like_input(operands[0], shape, operands[0].dtype) if out is None else Operand.of("out", out)
         check_places(operands[0], result)
         if result.shape != shape:
-            raise ShapeError("XT0000", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+            raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
         if 0 not in shape:
             _launch(operands, result, causal, scale, target)
         return result.array if out is None else out
@@ -141,19 +141,19 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
 
 def _check(q: Operand, k: Operand, v: Operand) -> None:
     if len({x.dtype for x in (q, k, v)}) > 1 or q.dtype not in (dtypes.f16, dtypes.bf16, dtypes.f32):
-        raise ElementTypeError("XT0000", f"q is {q.dtype}, k {k.dtype} and v {v.dtype}",
+        raise ElementTypeError("XT7020", f"q is {q.dtype}, k {k.dtype} and v {v.dtype}",
                                "pass all three of f16, of bf16 or of f32: q.astype(k.dtype)")
     if min(len(x.shape) for x in (q, k, v)) < 2 or len({len(x.shape) for x in (q, k, v)}) > 1:
-        raise ShapeError("XT0000", f"q is {q.shape}, k {k.shape} and v {v.shape}",
+        raise ShapeError("XT7021", f"q is {q.shape}, k {k.shape} and v {v.shape}",
                          "pass (..., heads, queries, size), (..., groups, keys, size) and the same for v")
     if q.shape[-1] != k.shape[-1]:
-        raise ShapeError("XT0000",
-                         f"a head of q has {q.shape[-1]} elements and one of k {k.shape[-1]}", "these must be equal")
+        raise ShapeError("XT7022", f"a head of q has {q.shape[-1]} elements and one of k {k.shape[-1]}",
+                         f"a score is the product of both: make both {q.shape[-1]} or both {k.shape[-1]}")
     if k.shape[:-1] != v.shape[:-1] or q.shape[:-3] != k.shape[:-3]:
-        raise ShapeError("XT0000", f"q is {q.shape}, k {k.shape} and v {v.shape}",
+        raise ShapeError("XT7021", f"q is {q.shape}, k {k.shape} and v {v.shape}",
                          "k and v must be equal but for the size of a head, and all three have the same batch")
     if len(q.shape) > 2 and (not k.shape[-3] or q.shape[-3] % k.shape[-3]):
-        raise ShapeError("XT0000", f"{q.shape[-3]} heads of q share {k.shape[-3]} groups of keys and values",
+        raise ShapeError("XT7023", f"{q.shape[-3]} heads of q share {k.shape[-3]} groups of keys and values",
                          "the number of heads must be a multiple of the number of groups")
 
 

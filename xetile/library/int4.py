@@ -50,13 +50,14 @@ def pack_int4(weights: Any) -> Any:
     """
     with AtTheCall():
         if weights.ndim != 2:
-            raise ShapeError("XT0000", f"weights of {tuple(weights.shape)} cannot be packed", "pass (K, N)")
+            raise ShapeError("XT7040", f"weights of {tuple(weights.shape)} are no matrix",
+                             "pass (K, N), one product's weights at a time")
         kind = np.dtype(weights.dtype)
         if kind.kind not in "iu":
-            raise ElementTypeError("XT0000", f"weights are {kind}, not integers",
+            raise ElementTypeError("XT7041", f"weights are {kind}, not integers",
                                    "quantise first: weights.astype(numpy.uint8)")
         if weights.size and (int(weights.min()) < 0 or int(weights.max()) > 15):
-            raise ElementTypeError("XT0000", f"weights reach from {int(weights.min())} to {int(weights.max())}",
+            raise ElementTypeError("XT7042", f"weights reach from {int(weights.min())} to {int(weights.max())}",
                                    "4 bits hold 0 to 15: add 8 to signed weights and pass zeros=8")
         depth, columns = weights.shape
         library = Operand.of("weights", weights).library
@@ -155,7 +156,7 @@ def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: A
         kind = operand.dtype if out_dtype is None else dtypes.whole(dtypes.of(out_dtype))
         result = empty_like_input(operand, shape, kind) if out is None else Operand.of("out", out)
         if result.shape != shape:
-            raise ShapeError("XT0000", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+            raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
         row = vector_of("bias", bias, operand, shape[1])
         operand = copied_where_shared(operand, result)
         placed = int4_product.on(None if result.library is np else result.array.sycl_queue, target=target)
@@ -183,15 +184,15 @@ def group_of(a: Operand, weights: Operand, scales: Operand) -> int:
         ShapeError, ElementTypeError: the operands do not go together.
     """
     if not float_type(a.dtype) or weights.dtype is not dtypes.u32:
-        raise ElementTypeError("XT0000", f"a is {a.dtype} and weights are {weights.dtype}",
+        raise ElementTypeError("XT7043", f"a is {a.dtype} and weights are {weights.dtype}",
                                "pass a of f16 or bf16, and weights of u32 from xt.pack_int4(...)")
     if not len(a.shape) == len(weights.shape) == len(scales.shape) == 2:
-        raise ShapeError("XT0000", f"a is {a.shape}, weights are {weights.shape} and scales {scales.shape}",
+        raise ShapeError("XT7044", f"a is {a.shape}, weights are {weights.shape} and scales {scales.shape}",
                          "pass (M, K), packed weights and (K / group, N)")
     (_, depth), (words, columns), groups = a.shape, weights.shape, scales.shape[0]
     fits = words == -(-depth // STEP) * WORDS and scales.shape[1] == columns and groups and depth % groups == 0
     if not fits or depth // groups % ROWS:
-        raise ShapeError("XT0000", f"a is {a.shape}, weights are {weights.shape} and scales {scales.shape}",
+        raise ShapeError("XT7044", f"a is {a.shape}, weights are {weights.shape} and scales {scales.shape}",
                          f"for K = {depth} and N = {columns}, pass weights of {(-(-depth // STEP) * WORDS, columns)} "
                          f"from xt.pack_int4(...) and scales of (K / group, {columns}), with groups of a multiple of "
                          f"{ROWS}")
@@ -212,6 +213,6 @@ def zeros_of(zeros: Any, scales: Operand) -> Operand | None:
     operand = Operand.of("zeros", zeros)
     check_places(scales, operand)
     if operand.shape != scales.shape:
-        raise ShapeError("XT0000",
+        raise ShapeError("XT7045",
                          f"zeros are {operand.shape} and scales {scales.shape}", "pass one zero point a scale, or one")
     return operand

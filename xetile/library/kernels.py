@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from xegpu import dtypes
@@ -40,21 +41,28 @@ def finished(x: Any, C: Any, c: Any, bias: Any, alpha: Any, beta: Any, at: tuple
     return x.to(C.dtype)
 
 
-def sum_along_k(A: Any, B: Any, places: tuple[tuple[Any, ...], tuple[Any, ...]], start: Any, stop: Any, *, BM: int,
-                BN: int, BK: int, sg: tuple[int, int], as_type: DType, ahead: int) -> Any:
-    """A tile of A @ B, summed over K from ``start`` to ``stop``: the loop in which the time goes.
+Tiles = Callable[..., Any]
+"""Makes tiles on a matrix: of a row, a column, a shape and a map."""
 
-    ``places`` says where the tile starts: matrix and row of A, matrix and column of B. Prefetches run ``ahead`` steps
-    ahead, each subgroup its share of both tiles.
+
+def tiles_of(array: Any, matrix: Any) -> Tiles:
+    """What makes tiles on one matrix of a batch, the ``matrix``-th."""
+    which = matrix_of(array, matrix)
+    return lambda row, column, shape, wg_map: init_tile(array, (*which, row, column), shape, wg_map=wg_map)
+
+
+def sum_along_k(A: Tiles, B: Tiles, m: Any, n: Any, start: Any, stop: Any, *, BM: int, BN: int, BK: int,
+                sg: tuple[int, int], as_type: DType, ahead: int) -> Any:
+    """The tile of A @ B at row m and column n, summed over K from ``start`` to ``stop``: where the time goes.
+
+    Prefetches run ``ahead`` steps ahead, each subgroup its share of both tiles.
     """
-    (*which_a, m), (*which_b, n) = places
-    a = init_tile(A, (*which_a, m, start), (BM, BK), wg_map=WgMap(sg, (BM // sg[0], BK)))
-    b = init_tile(B, (*which_b, start, n), (BK, BN), wg_map=WgMap(sg, (BK, BN // sg[1])))
+    a = A(m, start, (BM, BK), WgMap(sg, (BM // sg[0], BK)))
+    b = B(start, n, (BK, BN), WgMap(sg, (BK, BN // sg[1])))
     x = zeros((BM, BN), dtypes.f32 if as_type.is_float else dtypes.i32, wg_map=WgMap(sg, (BM // sg[0], BN // sg[1])))
     if ahead:
         own_a, own_b = shares((BM, BK), sg[0] * sg[1], BK), shares((BK, BN), sg[0] * sg[1], BK)
-        pa = init_tile(A, (*which_a, m, start + ahead * BK), (BM, BK), wg_map=own_a)
-        pb = init_tile(B, (*which_b, start + ahead * BK, n), (BK, BN), wg_map=own_b)
+        pa, pb = A(m, start + ahead * BK, (BM, BK), own_a), B(start + ahead * BK, n, (BK, BN), own_b)
     for _ in device_range(start, stop, BK):
         if ahead:
             prefetch_tile(pa)
@@ -83,8 +91,8 @@ def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int
     else:
         batch, first = group_id(2), 0
     map_c = WgMap(sg, (BM // sg[0], BN // sg[1]))
-    places = (*matrix_of(A, batch), m), (*matrix_of(B, batch), n)
-    x = sum_along_k(A, B, places, first, first + steps * BK, BM=BM, BN=BN, BK=BK, sg=sg, as_type=as_type, ahead=ahead)
+    x = sum_along_k(tiles_of(A, batch), tiles_of(B, batch), m, n, first, first + steps * BK, BM=BM, BN=BN, BK=BK, sg=sg,
+                    as_type=as_type, ahead=ahead)
     if parts > 1:
         at: tuple[Any, ...] = (part, *matrix_of_part(C, batch), m, n)
         store_tile(x, init_tile(C, at, (BM, BN), wg_map=map_c))

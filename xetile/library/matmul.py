@@ -97,7 +97,7 @@ class Epilogue:
 def _two_dimensions(a: Operand, b: Operand) -> tuple[Operand, Operand]:
     for operand in (a, b):
         if not operand.shape:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT7001",
                              f"{operand.name} has no dimensions, and a product needs one or more of each operand",
                              f"to scale by a number, write {operand.name} * ...")
     return a.as_row() if len(a.shape) == 1 else a, b.as_column() if len(b.shape) == 1 else b
@@ -124,13 +124,13 @@ def _result(out: Any, a: Operand, b: Operand, dtype: DType, shape: tuple[int, ..
     final = _final_shape(a, b, shape)
     if out is None:
         if epilogue.beta:
-            raise ArgumentError("XT0000", f"beta = {epilogue.beta} scales what out held, and there is no out",
+            raise ArgumentError("XT7005", f"beta = {epilogue.beta} scales what out held, and there is no out",
                                 "pass out=..., or leave beta at 0")
         return empty_like_input(a, final, dtype)
     given = Operand.of("out", out)
     check_places(given, a)
     if given.shape != final:
-        raise ShapeError("XT0000", f"out is {given.shape}, and the result {final}", f"pass an array of {final}")
+        raise ShapeError("XT7003", f"out is {given.shape}, and the result {final}", f"pass an array of {final}")
     return given
 
 
@@ -157,7 +157,7 @@ def _bias(bias: Any, a: Operand, shape: tuple[int, ...]) -> Operand | None:
     except ValueError:
         fits = False
     if not fits:
-        raise ShapeError("XT0000", f"a bias of {given.shape} does not broadcast to the result, {shape}",
+        raise ShapeError("XT7006", f"a bias of {given.shape} does not broadcast to the result, {shape}",
                          f"pass one row of {shape[-1]}, one column of {shape[-2]}x1, or all {shape}")
     return wide
 

@@ -42,11 +42,11 @@ class Operand:
         array = value.array if isinstance(value, TypedView) else value
         argument = Argument.of(name, value)
         if argument.rank is None or argument.kind == "spec":
-            raise ElementTypeError("XT0000",
+            raise ElementTypeError("XT7009",
                                    f"{name} is {'a description' if argument.kind == 'spec' else 'a number'}, not an "
                                    "array", f"pass a NumPy or dpnp array, such as numpy.asarray({name})")
         if argument.kind == "usm" and not hasattr(array, "swapaxes"):
-            raise DeviceError("XT0000", f"{name} is a {type(array).__name__}, which has no shape to work with",
+            raise DeviceError("XT7009", f"{name} is a {type(array).__name__}, which has no shape to work with",
                               f"pass a dpnp array: dpnp.asarray({name})")
         return cls(name, array, argument.dtype)
 
@@ -133,7 +133,7 @@ def engine_type(a: DType, b: DType) -> DType:
 
 
 def _no_product(a: DType, b: DType) -> ElementTypeError:
-    return ElementTypeError("XT0000", f"xt.matmul does not multiply {a} by {b}",
+    return ElementTypeError("XT7002", f"xt.matmul does not multiply {a} by {b}",
                             "it takes f16, bf16, f32 and tf32, mixed as NumPy promotes them, and i8 and u8; convert "
                             "one operand, as in a.astype(numpy.float32)")
 
@@ -145,14 +145,14 @@ def check_shapes(a: Operand, b: Operand) -> tuple[int, ...]:
         ShapeError: the inner dimensions differ, or the leading ones do not broadcast.
     """
     if a.shape[-1] != b.shape[-2]:
-        raise ShapeError("XT0000",
+        raise ShapeError("XT7011",
                          f"a is {_text(a.shape)} and b is {_text(b.shape)}: a has {a.shape[-1]} columns and b "
                          f"{b.shape[-2]} rows", "these must be equal; transpose one of them: b.swapaxes(-1, -2)"
                          if a.shape[-1] == b.shape[-1] else "these must be equal")
     try:
         return tuple(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     except ValueError:
-        raise ShapeError("XT0000",
+        raise ShapeError("XT7007",
                          f"the batches of a, {_text(a.shape[:-2])}, and of b, {_text(b.shape[:-2])}, do not broadcast",
                          "make each pair of sizes equal, or one of them 1") from None
 
@@ -193,7 +193,7 @@ def check_places(*operands: Operand) -> None:
     """
     host = next((x for x in operands if x.library is np), None)
     if host is not None and any(x.library is not np for x in operands):
-        raise DeviceError("XT0000", f"{host.name} is a NumPy array, and others are on a device",
+        raise DeviceError("XT7010", f"{host.name} is a NumPy array, and others are on a device",
                           f"copy it there: dpnp.asarray({host.name})")
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from xegpu import dtypes
@@ -15,7 +13,6 @@ from xegpu.errors import ElementTypeError, ShapeError
 from xegpu.targets import Target, find_target
 from xetile.arguments import AtTheCall
 from xetile.distribution import WgMap
-from xetile.functions import bitcast
 from xetile.grid import group_id
 from xetile.kernel import kernel
 from xetile.language import init_tile, load_tile, store_tile, update_tile_offset, zeros
@@ -24,39 +21,26 @@ from xetile.library.activations import Activation, find_activation
 from xetile.library.operands import Operand, check_places, check_shapes, copied_where_shared, empty_like_input
 from xetile.library.tiling import Tiling, choose
 from xetile.loops import range as device_range
-from xetile.selection import where
 
-
-def e5m2_to_f16(v: Any) -> Any:
-    """Bytes of the format E5M2 as f16, exactly: it is the upper half of one."""
-    return bitcast(v.to(dtypes.u16) << 8, dtypes.f16)
-
-
-def e4m3_to_f16(v: Any) -> Any:
-    """Bytes of the format E4M3 (no infinities, NaN is S.1111.111) as f16, exactly."""
-    bits = v.to(dtypes.u16)
-    magnitude = bitcast(((bits & 0x7F) << 7) | ((bits & 0x80) << 8), dtypes.f16) * 256.0  # biases are 7 and 15
-    return where((bits & 0x7F) == 0x7F, float("nan"), magnitude)
-
-
-FORMATS: dict[str, Callable[[Any], Any]] = {"e4m3": e4m3_to_f16, "e5m2": e5m2_to_f16}
-"""Formats of 8-bit floats (OCP 8-bit Floating Point Specification), and what makes f16 of their bytes."""
-
-_BY_TYPE = {np.dtype(ml_dtypes.float8_e4m3fn): "e4m3", np.dtype(ml_dtypes.float8_e5m2): "e5m2"}
+FORMATS = {str(dtype): dtype for dtype in (dtypes.e4m3, dtypes.e5m2)}
+"""Formats of 8-bit floats (OCP 8-bit Floating Point Specification)."""
+INTEGERS = (dtypes.i8, dtypes.u8)
 
 
 @kernel
 def scaled_product(A: Any, B: Any, C: Any, rows: Any, columns: Any, bias: Any, *, BM: int, BN: int, BK: int,
-                   sg: tuple[int, int], formats: tuple[str | None, str | None], by_row: bool, by_column: bool,
-                   biased: bool, activation: Activation | None) -> None:
-    """C = activation(rows * (A @ B) * columns + bias); 8-bit floats are widened to f16 in registers."""
+                   sg: tuple[int, int], widen: bool, by_row: bool, by_column: bool, biased: bool,
+                   activation: Activation | None) -> None:
+    """C = activation(rows * (A @ B) * columns + bias); with ``widen`` both operands become f16 in registers."""
     m, n = group_id(0) * BM, group_id(1) * BN
     map_c = WgMap(sg, (BM // sg[0], BN // sg[1]))
     a = init_tile(A, (m, 0), (BM, BK), wg_map=WgMap(sg, (BM // sg[0], BK)))
     b = init_tile(B, (0, n), (BK, BN), wg_map=WgMap(sg, (BK, BN // sg[1])))
-    x = zeros((BM, BN), dtypes.i32 if formats == (None, None) else dtypes.f32, wg_map=map_c)
+    integers = A.dtype in INTEGERS and B.dtype in INTEGERS
+    x = zeros((BM, BN), dtypes.i32 if integers else dtypes.f32, wg_map=map_c)
     for _ in device_range(0, A.shape[1], BK):
-        x = multiply(widened(load_tile(a), formats[0], formats), widened(load_tile(b), formats[1], formats), x)
+        left, right = load_tile(a), load_tile(b)
+        x = multiply(left.to(dtypes.f16), right.to(dtypes.f16), x) if widen else multiply(left, right, x)
         a, b = update_tile_offset(a, 0, BK), update_tile_offset(b, BK, 0)
     y = x.to(dtypes.f32)
     if by_row:
@@ -71,21 +55,14 @@ def scaled_product(A: Any, B: Any, C: Any, rows: Any, columns: Any, bias: Any, *
     store_tile(y.to(C.dtype), init_tile(C, (m, n), (BM, BN), wg_map=map_c))
 
 
-def widened(v: Any, format_: str | None, formats: tuple[str | None, str | None]) -> Any:
-    """A vector of bytes as what the matrix engine multiplies: f16 where either operand is of floats."""
-    if format_ is not None:
-        return FORMATS[format_](v)
-    return v if formats == (None, None) else v.to(dtypes.f16)
-
-
 def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
                   formats: tuple[str | None, str | None] | None = None, bias: Any = None,
                   activation: str | Activation | None = None, out: Any = None, out_dtype: Any = None,
                   target: str | Target | None = None) -> Any:
     """activation((a_scale * a) @ (b * b_scale) + bias) of 8-bit operands: integers, or floats of E4M3 or E5M2.
 
-    Integers are multiplied exactly, in i32; 8-bit floats become f16, exactly, and their products are added up in f32.
-    Scales, bias and activation work in f32.
+    Integers are multiplied exactly, in i32. 8-bit floats go to the matrix engine as they are where it takes them, and
+    become f16 elsewhere, exactly; their products are added up in f32. Scales, bias and activation work in f32.
 
     Args:
         a, b: (M, K) and (K, N), of NumPy or dpnp: i8, u8, or ml_dtypes' float8_e4m3fn and float8_e5m2.
@@ -104,23 +81,23 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
         ShapeError, ElementTypeError, DeviceError: shapes, types or places do not go together.
     """
     with AtTheCall():
-        (left, format_a), (right, format_b) = (
+        left, right = (
             bytes_of(name, value, formats and formats[i]) for i, (name, value) in enumerate((("a", a), ("b", b))))
         check_places(left, right)
         for operand in (left, right):
             if len(operand.shape) != 2:
-                raise ShapeError("XT0000",
+                raise ShapeError("XT7008",
                                  f"{operand.name} has {len(operand.shape)} dimensions", "pass matrices: (M, K), (K, N)")
         check_shapes(left, right)
         shape = left.shape[0], right.shape[1]
         kind = dtypes.f32 if out_dtype is None else dtypes.whole(dtypes.of(out_dtype))
         result = empty_like_input(left, shape, kind) if out is None else Operand.of("out", out)
         if result.shape != shape:
-            raise ShapeError("XT0000", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+            raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
         vectors = Vectors(vector_of("a_scale", a_scale, left, shape[0], column=True),
                           vector_of("b_scale", b_scale, left, shape[1]), vector_of("bias", bias, left, shape[1]))
         if 0 not in shape:
-            _launch(left, right, result, vectors, (format_a, format_b), find_activation(activation), target)
+            _launch(left, right, result, vectors, find_activation(activation), target)
         return result.array if out is None else out
 
 
@@ -138,38 +115,39 @@ class Vectors:
     bias: Operand | None
 
 
-def _launch(a: Operand, b: Operand, c: Operand, vectors: Vectors, formats: tuple[str | None, str | None],
-            activation: Activation | None, target: str | Target | None) -> None:
+def _launch(a: Operand, b: Operand, c: Operand, vectors: Vectors, activation: Activation | None,
+            target: str | Target | None) -> None:
     a, b = copied_where_shared(a, c), copied_where_shared(b, c)
     placed = scaled_product.on(None if c.library is np else c.array.sycl_queue, target=target)
     device = placed.target or find_target("pvc" if target is None else target)
-    engine = dtypes.i8 if formats == (None, None) else dtypes.f16
-    (m, n), table = c.shape, WIDENED if engine.is_float and device.block_io else ()
-    tiling = replace(choose(m, n, a.shape[1], 1, engine, device, table), parts=1, depth=64)
+    widen = not device.multiplies(a.dtype, b.dtype)
+    (m, n), table = c.shape, WIDENED if widen and device.block_io else ()
+    tiling = replace(choose(m, n, a.shape[1], 1, dtypes.f16 if widen else a.dtype, device, table), parts=1, depth=64)
     rows, columns, bias = (vector or c for vector in (vectors.rows, vectors.columns, vectors.bias))
     placed[tiling.groups(m, n)](a.argument, b.argument, c.argument, rows.argument, columns.argument, bias.argument,
-                                   **tiling.constants, formats=formats, by_row=vectors.rows is not None,
+                                   **tiling.constants, widen=widen, by_row=vectors.rows is not None,
                                    by_column=vectors.columns is not None, biased=vectors.bias is not None,
                                    activation=activation)
 
 
-def bytes_of(name: str, value: Any, format_: str | None) -> tuple[Operand, str | None]:
-    """An operand of one byte an element, and the format of its floats, None for integers.
+def bytes_of(name: str, value: Any, format_: str | None) -> Operand:
+    """An operand of one byte an element: integers, or floats of 8 bits.
 
     Raises:
-        ElementTypeError: it is neither of 8-bit integers nor of 8-bit floats, or there is no such format.
+        ElementTypeError: it is neither, or there is no such format.
     """
     if format_ is not None and format_ not in FORMATS:
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT7050",
                                f"there is no format {format_!r} of 8-bit floats", f"use one of {', '.join(FORMATS)}")
-    if isinstance(value, np.ndarray) and value.dtype in _BY_TYPE:
-        value, format_ = value.view(np.uint8), _BY_TYPE[value.dtype]
     operand = Operand.of(name, value)
-    if operand.dtype not in (dtypes.i8, dtypes.u8) or (format_ and operand.dtype is not dtypes.u8):
-        raise ElementTypeError("XT0000", f"{name} is {operand.dtype}{' and shall hold ' + format_ if format_ else ''}",
+    if format_ is not None and operand.dtype is dtypes.u8:
+        return replace(operand, dtype=FORMATS[format_])
+    if operand.dtype not in (*INTEGERS, *FORMATS.values()) or format_ not in (None, str(operand.dtype)):
+        raise ElementTypeError("XT7051", f"{name} is {operand.dtype}" + (
+                               f", and {format_} is kept in bytes" if format_ else ", and scales are for 8 bits"),
                                "pass i8 or u8, ml_dtypes.float8_e4m3fn or float8_e5m2, or u8 with formats=; "
                                "xt.matmul multiplies wider types")
-    return operand, format_
+    return operand
 
 
 def vector_of(name: str, value: Any, like: Operand, size: int, *, column: bool = False) -> Operand | None:
@@ -188,7 +166,8 @@ def vector_of(name: str, value: Any, like: Operand, size: int, *, column: bool =
     check_places(like, operand)
     count = int(np.prod(operand.shape))
     if count not in (1, size) or sum(n > 1 for n in operand.shape) > 1:
-        raise ShapeError("XT0000", f"{name} is {operand.shape}", f"pass {size} elements, or one")
+        raise ShapeError("XT7052", f"{name} is {operand.shape}, and there are {size} to scale or to add to",
+                         f"pass {size} elements, or one")
     flat = operand.array.reshape(-1)
     flat = like.library.broadcast_to(flat, (size,)) if count == 1 else flat
     return replace(operand, array=flat[:, None] if column else flat[None, :])

@@ -24,7 +24,7 @@ from xetile.grid import group_id
 from xetile.kernel import kernel
 from xetile.language import init_tile, load_tile, store_tile, zeros
 from xetile.library.activations import Activation
-from xetile.library.kernels import bias_tile, finished, matrix_of, sum_along_k
+from xetile.library.kernels import bias_tile, finished, matrix_of, sum_along_k, tiles_of
 from xetile.loops import range as device_range
 from xetile.selection import where
 
@@ -47,13 +47,12 @@ def streamed_product(A: Any, B: Any, C: Any, W: Any, bias: Any, alpha: Any, beta
         for piece in device_range((last - 1) // steps - first // steps + 1):
             here = first // steps + piece
             batch, m, n = place_of(here, C, BM, BN)
-            places = (*matrix_of(A, batch), m), (*matrix_of(B, batch), n)
             begin, end = maximum(first - here * steps, 0), minimum(last - here * steps, steps)
-            x = sum_along_k(A, B, places, begin * BK, end * BK, **tile)
+            x = sum_along_k(tiles_of(A, batch), tiles_of(B, batch), m, n, begin * BK, end * BK, **tile)
             store_tile(x, init_tile(W, (piece * groups + group, 0, 0), (BM, BN), wg_map=map_c))
     with otherwise():
         batch, m, n = place_of(shared + group - groups, C, BM, BN)
-        x = sum_along_k(A, B, ((*matrix_of(A, batch), m), (*matrix_of(B, batch), n)), 0, steps * BK, **tile)
+        x = sum_along_k(tiles_of(A, batch), tiles_of(B, batch), m, n, 0, steps * BK, **tile)
         at = (*matrix_of(C, batch), m, n)
         c = init_tile(C, at, (BM, BN), wg_map=map_c)
         store_tile(finished(x, C, c, bias, alpha, beta, at, scaled=scaled, added=added,

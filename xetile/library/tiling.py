@@ -107,8 +107,24 @@ def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target
     """
     found = plans(rows, columns, depth, batch, dtype, target, among, sharing=sharing)
     best = min(found, key=lambda plan: plan.clocks * (_DOUBT if plan.tiling.is_shared else 1)).tiling
-    prefetches = target.block_io and depth > 4 * best.depth and best.rows * best.columns >= 128 * 128
-    return replace(best, ahead=3) if prefetches else best
+    return _prefetching(best, depth, target)
+
+
+def choose_for_all(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target) -> Tiling:
+    """The tiling with which products of different sizes, M, N and K each, take the least predicted time together."""
+    found = []
+    for case, steps in _cases(sizes, dtype, target):
+        at_once = case.cores * case.resident
+        counts = [math.prod(case.tiling.groups(m, n)) for m, n, _ in sizes]
+        work = sum(count * each for count, each in zip(counts, steps, strict=True))
+        found.append(case.plan(case.tiling, sum(counts), max(-(-work // at_once), *steps), 0))
+    best = min(found, key=lambda plan: plan.clocks).tiling
+    return _prefetching(best, sum(depth for *_, depth in sizes) // len(sizes), target)
+
+
+def _prefetching(tiling: Tiling, depth: int, target: Target) -> Tiling:
+    prefetches = target.block_io and depth > 4 * tiling.depth and tiling.rows * tiling.columns >= 128 * 128
+    return replace(tiling, ahead=3) if prefetches else tiling
 
 
 @dataclass(frozen=True)
@@ -133,16 +149,23 @@ def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target:
     A wave of whole tiles takes as long as a full one, however few they are; shared ones cost a second launch, which
     adds up sums that go through L2.
     """
-    table = among or (PROCESSOR if target.loads_operands else BLOCK_IO if target.block_io else NO_BLOCK_IO)
-    step = max(_STEP_BYTES * 8 // dtype.bits, 16)
-    cores = CORES.get(target.name, 16)
-    clocks = _VECTOR_CLOCKS if target.form(dtype, dtype).engine == "vector" else _CLOCKS.get(target.name, _OTHER_CLOCKS)
     found = []
-    for tiling in table:
-        case = _Case(tiling if target.loads_operands else replace(tiling, depth=step), cores,
-                     math.prod(tiling.groups(rows, columns)) * batch, max(-(-depth // step), 1), clocks)
+    for case, _ in _cases([(rows, columns, depth)], dtype, target, among, batch):
         found += [case.whole(), *(case.shared() if sharing and not target.loads_operands else ())]
     return found
+
+
+def _cases(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target, among: Sequence[Tiling] = (),
+           batch: int = 1) -> Iterator[tuple[_Case, list[int]]]:
+    """For each kind of tile the first product in such tiles, and the steps along K of all of them."""
+    table = among or (PROCESSOR if target.loads_operands else BLOCK_IO if target.block_io else NO_BLOCK_IO)
+    step = max(_STEP_BYTES * 8 // dtype.bits, 16)
+    steps = [max(-(-depth // step), 1) for *_, depth in sizes]
+    clocks = _VECTOR_CLOCKS if target.form(dtype, dtype).engine == "vector" else _CLOCKS.get(target.name, _OTHER_CLOCKS)
+    for tiling in table:
+        tiles = math.prod(tiling.groups(*sizes[0][:2])) * batch
+        yield _Case(tiling if target.loads_operands else replace(tiling, depth=step), CORES.get(target.name, 16), tiles,
+                    steps[0], clocks), steps
 
 
 @dataclass(frozen=True)

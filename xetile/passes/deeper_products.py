@@ -21,7 +21,7 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dtypes import f32, i32, of_mlir
+from xegpu.dtypes import bf16, f16, f32, i32, of_mlir
 from xegpu.memrefs import static_form
 from xegpu.rewriting import Parts, Rebuilder, number, rewrite
 from xegpu.webs import Webs
@@ -29,9 +29,11 @@ from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
 from xetile.dialect.loaded_products import LoadMmaOp
 
-_FACTORS = (8, 4, 2)
+_FACTORS = (16, 8, 4, 2)
 _DEEPEST = 128
 """Longer ones gain nothing, and sums of 8-bit integers as floats must stay exact."""
+_DEEPEST_OF_FLOATS = 512
+"""Of floats that are summed up in f32: each step loads and stores all sums, and shorter pieces of B are packed."""
 _PANEL = 4096
 """Numbers of B that are copied at a time, where they have to be widened: half of what the fastest cache holds."""
 _ALONE = (LoadMmaOp, ops.UpdateTileOffsetOp, ops.PrefetchTileOp, arith.ConstantOp, scf.YieldOp)
@@ -86,9 +88,17 @@ def _factor(loop: scf.ForOp, webs: Webs) -> int:
         return 1
     if not all(_goes_to_the_end(loop, product, step) for product in products):
         return 1
+    if all(_is_of_floats(product) for product in products):
+        return next((f for f in _FACTORS if step * f <= _DEEPEST_OF_FLOATS), 1)
     tiles = [ops.tile_of(product.b) for product in products]
     copied = max((tile.shape[1] for tile in tiles if tile.dtype is not f32), default=0)
     return next((f for f in _FACTORS if step * f <= _DEEPEST and step * f * copied <= _PANEL), 1)
+
+
+def _is_of_floats(product: LoadMmaOp) -> bool:
+    types = {ops.tile_of(tile).dtype for tile in (product.a, product.b)}
+    return len(types) == 1 and types <= {f32, bf16, f16} \
+        and of_mlir(product.result.type.element_type) is f32  # type: ignore[attr-defined]
 
 
 def _is_alone(loop: scf.ForOp, position: int, webs: Webs) -> bool:

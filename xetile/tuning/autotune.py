@@ -26,11 +26,11 @@ class Tuned:
     def __init__(self, kernel: BaseKernel, space: Space, key: Sequence[str] | None, budget: float | str,
                  by: str) -> None:
         if not isinstance(kernel, BaseKernel):
-            raise ArgumentError("XT0000", f"@xt.autotune goes above a kernel, not above {kernel!r}",
+            raise ArgumentError("XT7100", f"@xt.autotune goes above a kernel, not above {_shown(kernel)}",
                                 "write it above the line @xt.kernel")
         strange = next((name for name in key or () if name not in kernel.parameters), None)
         if strange is not None:
-            raise ArgumentError("XT0000", f"the key names {strange}, which is no argument of {kernel.name}",
+            raise ArgumentError("XT7101", f"the key names {strange}, which is no argument of {kernel.name}",
                                 f"its arguments are {', '.join(kernel.parameters)}")
         names = list(getattr(kernel, "_constants", {}))
         self._space = configurations(space, names, kernel.name)
@@ -119,3 +119,9 @@ def autotune(space: Space, *, key: Sequence[str] | None = None, budget: float | 
             return Tuned(kernel, space, key, budget, by)
 
     return make
+
+
+def _shown(thing: Any) -> str:
+    """What stands in the place of a kernel: a function by its name."""
+    name = getattr(thing, "__name__", None)
+    return repr(thing) if name is None else f"the {type(thing).__name__} {name}"

@@ -67,7 +67,7 @@ class Result:
             return dict(self.outcomes[0].configuration)
         reasons = "; ".join(f"{told(f.configuration)}: {f.reason.splitlines()[0]}" for f in self.failures[:8])
         more = f"; and {len(self.failures) - 8} more" if len(self.failures) > 8 else ""
-        raise TargetError("XT0000",
+        raise TargetError("XT7110",
                           f"none of the {len(self.outcomes)} configurations of {self.kernel} works on {self.device}: "
                           f"{reasons}{more}", "the whole reasons are in .failures of the result of xt.tune")
 

@@ -32,17 +32,17 @@ def configurations(space: Space, constants: Sequence[str], kernel: str) -> list[
         bad = next((name for name, values in space.items() if isinstance(values, (str, bytes)) or
                     not isinstance(values, Sequence)), None)
         if bad is not None:
-            raise ArgumentError("XT0000", f"the space gives {bad} = {space[bad]!r}, which is no list of values",
+            raise ArgumentError("XT7102", f"the space gives {bad} = {space[bad]!r}, which is no list of values",
                                 f"write {bad}=[{space[bad]!r}], and all values to try in it")
         every = [dict(zip(space, values, strict=True)) for values in product(*space.values())]
     else:
         every = [dict(configuration) for configuration in space]
     if not every:
-        raise ArgumentError("XT0000", f"there is nothing to try for {kernel}", "give values for its constants, such as "
+        raise ArgumentError("XT7103", f"there is nothing to try for {kernel}", "give values for its constants, such as "
                             '{"BM": [128, 256], "BK": [32, 64]}, or a list of configurations')
     unknown = sorted({name for configuration in every for name in configuration} - set(constants))
     if unknown:
-        raise ArgumentError("XT0000", f"{kernel} has no constant {unknown[0]}",
+        raise ArgumentError("XT7104", f"{kernel} has no constant {unknown[0]}",
                             f"its constants, the keyword-only parameters, are {', '.join(constants) or 'none'}")
     found: list[Configuration] = []
     for configuration in every:
@@ -60,7 +60,7 @@ def seconds_of(budget: float | str) -> float:
     match = _BUDGET.fullmatch(str(budget))
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if seconds <= 0:
-        raise ArgumentError("XT0000",
+        raise ArgumentError("XT7105",
                             f"budget={budget!r} is no time", 'give seconds or a text: budget=30, budget="500ms"')
     return seconds
 

@@ -68,7 +68,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
     with AtTheCall():
         start = time.perf_counter()
         if by not in ("time", "prediction"):
-            raise ArgumentError("XT0000", f"by={by!r} is no way to rank configurations", 'use "time" or "prediction"')
+            raise ArgumentError("XT7106", f"by={by!r} is no way to rank configurations", 'use "time" or "prediction"')
         every, seconds = configurations(space, _constants(kernel), kernel.name), seconds_of(budget)
         arguments = kernel.bind(args)
         if by == "prediction":

@@ -79,7 +79,7 @@ class View:
         try:
             Path(path).write_text(text)
         except OSError as error:
-            raise ArgumentError("XT0000", f"{path} cannot be written: {error.strerror}",
+            raise ArgumentError("XT8002", f"{path} cannot be written: {error.strerror}",
                                 "name a file in a folder that is there") from None
 
     def html(self) -> str:
