@@ -127,7 +127,7 @@ def verify_described(operation: Described, what: str) -> None:
     """
     source, given = operation.source.type, (len(operation.shape), len(operation.strides))
     if ALIGNED in operation.attributes and (given == (0, 0) or is_shared(source)):
-        raise Invalid("XT0000", f"{what} on {source} is said to be aligned\nsay it of memory that sizes and strides "
+        raise Invalid("XT1115", f"{what} on {source} is said to be aligned\nsay it of memory that sizes and strides "
                       "describe, as at an address; of arrays the launch looks at what they are")
     if is_shared(source) and isinstance(array_of(operation.source), BlockArgument):
         raise Invalid("XT0000", f"an argument cannot lie in shared local memory, as {source} does\n"
