@@ -323,8 +323,27 @@ def test_arrays_between_subgroups() -> None:
     handed_over.on("numpy", check=True)[2](a, c, barrier=True)
     sums = a.reshape(2, 2, 8, 16).sum(1, keepdims=True)
     np.testing.assert_array_equal(c[:, 16:].reshape(2, 2, 8, 16), sums[:, [0, 0]])
-    assert "subgroup 1 of work-group (0, 0, 0) reads C[0, 0], which subgroup 0 has written since the last barrier" in \
-        finding(handed_over, 2, a, c, barrier=False)
+    said = finding(handed_over, 2, a, c, barrier=False)
+    assert "subgroup 1 of work-group (0, 0, 0) reads C[0, 0], which subgroup 0 has written since the last" in said
+    assert "note: it may have been written here" in said  # by the one store or the other
+
+
+@xt.kernel
+def stencil(A, n):
+    for k in xt.range(0, 32, 16):
+        next_one = xt.init_tile(A, (xt.group_id(0) * 8 + n, k), (8, 16))
+        x = xt.load_tile(next_one)
+        own = xt.init_tile(A, (xt.group_id(0) * 8, k), (8, 16))
+        xt.store_tile(x, own)
+
+
+def test_the_other_party_is_shown() -> None:
+    said = finding(stencil, 3, whole(32, 32), 4)
+    assert "work-group (1, 0, 0) writes A[8, 0], which work-group (0, 0, 0) has read in the same launch" in said
+    lines = said.splitlines()
+    assert lines[lines.index("  note: it was read here") + 2].strip() == "x = xt.load_tile(next_one)"
+    made = lines.index("  note: the tile, which stands at [8, 0] now, is made here")
+    assert lines[made + 2].strip().startswith("own = xt.init_tile")
 
 
 @xt.kernel

@@ -102,7 +102,8 @@ class Accesses(Judge):
         several = bool(still) or (self.dealt and _is_held_by_several(tile))
         active = True if running is None else running[..., None, None]
         return Access(kind, span, shared, codes, several, self.form, look, put, active, lambda at: at,
-                      lambda at: f"{array_name(operation.tile)}{_element(window, at, shared=shared)}")
+                      lambda at: f"{array_name(operation.tile)}{_element(window, at, shared=shared)}",
+                      lambda at: [_tile(operation, window, at, shared=shared)])
 
     def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, kind: str) -> None:
         array = window.array
@@ -117,7 +118,7 @@ class Accesses(Judge):
             raise failed(machine, operation, "XT6001", f"{instance(machine, at)} {kind}s {element}, "
                          f"outside its {text(shape)} elements", "mend the offsets; or drop oob=\"error\" and the "
                          "check \"bounds\": reads outside give the padding, and writes there are dropped", at,
-                         others=[_tile(operation)])
+                         others=[_tile(operation, window, at, shared=shared)])
 
     def _written(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str) -> None:
         """Whether what is read from shared local memory was written, and note what is."""
@@ -137,7 +138,8 @@ class Accesses(Judge):
             raise failed(machine, operation, "XT6004", f"{instance(machine, at)} reads {array_name(operation.tile)}"
                          f"{_element(window, at, shared=True)}, which nothing has written yet",
                          "write it before, and wait at an xt.barrier where another subgroup does", at,
-                         others=[("the array is made here", made_at(array_of(operation.tile))), _tile(operation)])
+                         others=[("the array is made here", made_at(array_of(operation.tile))),
+                                 _tile(operation, window, at, shared=True)])
 
     # --- single elements ---------------------------------------------------------------------------------------------
 
@@ -175,8 +177,9 @@ class Accesses(Judge):
                 f"{array}{_element(window, place(index), shared=False)}"
 
         several = self.dealt and _is_held_by_several(tile)
-        self.judge(machine, operation, Access(kind, span, False, codes, several, self.form,
-                                              lambda numbers: numbers.take(at), put, True, place, name))
+        self.judge(machine, operation, Access(
+            kind, span, False, codes, several, self.form, lambda numbers: numbers.take(at), put, True, place, name,
+            lambda index: [("the tile gets its offsets here", made_at(operation.tile))]))
 
     # --- both --------------------------------------------------------------------------------------------------------
 
@@ -261,6 +264,7 @@ def _element(window: Window, at: tuple[int, ...], *, shared: bool) -> str:
     return f"[{', '.join(map(str, (*lead, row, column)))}]"
 
 
-def _tile(operation: Any) -> tuple[str, Location | None]:
+def _tile(operation: Any, window: Window, at: tuple[int, ...], *, shared: bool) -> tuple[str, Location | None]:
     """The tile that an operation is on, as a party to a finding: its offsets stand where it was made."""
-    return "the tile gets its offsets here", made_at(operation.tile)
+    stands = _element(window, (*at[:BATCH], 0, 0), shared=shared)
+    return f"the tile, which stands at {stands} now, is made here", made_at(operation.tile)

@@ -25,8 +25,9 @@ from xegpu.targets import Target
 from xetile.arguments import Argument
 from xetile.checking.accesses import Accesses
 from xetile.checking.integers import Integers
+from xetile.checking.judging import KINDS
 from xetile.checking.numbers import Numbers, Product
-from xetile.checking.shadows import READ, UPDATE, WRITE, Codes
+from xetile.checking.shadows import Codes
 from xetile.dialect.ops import LoadTileOp, StoreTileOp, TileMmaOp
 from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
 from xetile.dialect.vector_ops import TileReduceOp
@@ -37,8 +38,6 @@ from xetile.pipeline import FIRST, stage_of
 
 _CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
                                            TileReduceOp)
-_KINDS: dict[type[Operation], str] = {LoadTileOp: READ, LoadGatherOp: READ, StoreTileOp: WRITE, StoreScatterOp: WRITE,
-                                      AtomicRMWTileOp: UPDATE}
 _MOST_DEALT = 1024
 """Subgroups that a map may deal to; no device has so many."""
 Before = Callable[[Machine, Any, Sequence[Any]], None]
@@ -96,7 +95,7 @@ def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, froze
     """The array arguments, each with what the kernel does to it."""
     kinds: dict[SSAValue, set[str]] = {}
     for operation in function.walk():
-        if (kind := _KINDS.get(type(operation))) is not None:
+        if (kind := KINDS.get(type(operation))) is not None:
             for array in arrays_of(operation.tile):  # type: ignore[attr-defined]
                 kinds.setdefault(array, set()).add(kind)
     arguments = zip(function.body.block.args, values, strict=True)

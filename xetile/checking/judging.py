@@ -11,11 +11,19 @@ import numpy as np
 from xdsl.ir import Operation
 
 from codegen.interpreter import BATCH, Machine
+from xegpu.control_flow import place
 from xegpu.errors import CheckError
+from xegpu.origins import arrays_of
+from xegpu.places import Location
 from xetile.checking.findings import failed, instance, number
 from xetile.checking.shadows import AGAINST, READ, UPDATE, WRITE, Codes, Shadows, Span
+from xetile.dialect.ops import LoadTileOp, StoreTileOp
+from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
 
 Array = np.ndarray[Any, Any]
+KINDS: dict[type[Operation], str] = {LoadTileOp: READ, LoadGatherOp: READ, StoreTileOp: WRITE, StoreScatterOp: WRITE,
+                                     AtomicRMWTileOp: UPDATE}
+"""What operations do to memory."""
 _VERBS = {READ: "reads", WRITE: "writes", UPDATE: "updates"}
 _PARTICIPLES = {READ: "read", WRITE: "written", UPDATE: "updated"}
 
@@ -36,6 +44,7 @@ class Access:
         active: which elements count.
         place: from where an element stands in ``codes``: where its instance does on the batch axes.
         name: the element's name, from the same.
+        parties: what else takes part in it, for an error.
     """
 
     kind: str
@@ -49,6 +58,7 @@ class Access:
     active: Any
     place: Callable[[tuple[int, ...]], tuple[int, ...]]
     name: Callable[[tuple[int, ...]], str]
+    parties: Callable[[tuple[int, ...]], list[tuple[str, Location | None]]]
 
     def surely_alone(self, before: Array) -> bool:
         """Whether nobody, or only the same subgroup, was at every element."""
@@ -128,15 +138,16 @@ class Judge:
 
     def _race(self, machine: Machine, operation: Operation, access: Access, at: tuple[int, ...], other: int,
               past: str) -> CheckError:
-        place = self._another(machine, access, access.place(at), other)
-        who, same_group = self._other(machine, other, place)
+        mine = self._another(machine, access, access.place(at), other)
+        who, same_group = self._other(machine, other, mine)
         atomically = " atomically"
         does = f"{_VERBS[access.kind]} {access.name(at)}{atomically if access.kind == UPDATE else ''}"
         done = f"{_PARTICIPLES[past]}{atomically if past == UPDATE else ''}"
         order = "since the last barrier" if same_group else "in the same launch"
         return failed(machine, operation, "XT6003" if same_group else "XT6002",
-                      f"{instance(machine, place)} {does}, which {who} {done} {order}",
-                      _hint(access.kind, past, same_group=same_group), place)
+                      f"{instance(machine, mine)} {does}, which {who} {done} {order}",
+                      _hint(access.kind, past, same_group=same_group), mine,
+                      others=[*_others(operation, past), *access.parties(mine)])
 
     def _another(self, machine: Machine, access: Access, place: tuple[int, ...], other: int) -> tuple[int, ...]:
         """Where several instances have one number together, one of them that is not the one that was there before."""
@@ -168,6 +179,18 @@ class Judge:
         if there != self._group(machine, place):
             return f"work-group ({', '.join(map(str, there))}) has", False
         return "another subgroup has" if subgroup is None or self.dealt else f"subgroup {subgroup} has", True
+
+
+def _others(operation: Any, kind: str) -> list[tuple[str, Location | None]]:
+    """Where the kernel does something to the arrays that an operation reaches."""
+    arrays, whole = arrays_of(operation.tile), operation
+    while (above := whole.parent_op()) is not None:
+        whole = above
+    found: list[Any] = [other for other in whole.walk() if KINDS.get(type(other)) == kind and other is not operation
+                        and arrays & arrays_of(other.tile)]
+    surely = len(found) == 1 and KINDS.get(type(operation)) != kind  # else it may be this very operation
+    verb = "was" if surely else "may have been"
+    return [(f"it {verb} {_PARTICIPLES[kind]} here", place(other)) for other in found[:3]]
 
 
 def _hint(kind: str, past: str, *, same_group: bool) -> str:
