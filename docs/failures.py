@@ -14,12 +14,16 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 
 import xetile as xt
 from codegen.devices import find_queue
+from xegpu.dtypes import of_mlir
 from xetile.commands import main
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -37,12 +41,22 @@ def raises(text: str, _argument: str, folder: Path) -> str:
 
 
 def reads(text: str, target: str, _folder: Path) -> str:
-    """A text of MLIR; if it reads, it is lowered and emitted for the target."""
+    """A text of MLIR; if it reads and a target is named, its kernels are lowered for arrays as they say."""
     def read() -> None:
-        module = xt.parse(text, "kernel.mlir")
-        if target:
-            _ = module.lower(target=target).opencl
+        for kernel in xt.parse(text, "kernel.mlir").values():
+            if target:
+                _ = kernel.lower(*_described(kernel.module), target=target).opencl
     return _message(read)
+
+
+def _described(module: ModuleOp) -> Iterator[Any]:
+    """What the arguments of a kernel's text are, as arrays and numbers of their types."""
+    function = next(operation for operation in module.walk() if isinstance(operation, func.FuncOp))
+    for type_ in function.function_type.inputs:
+        if isinstance(type_, MemRefType):
+            yield xt.Spec(tuple(None if size < 0 else size for size in type_.get_shape()), of_mlir(type_.element_type))
+        else:
+            yield 0 if isinstance(type_, IndexType) else of_mlir(type_).numpy.type(0)
 
 
 def command(text: str, _argument: str, folder: Path) -> str:

@@ -181,3 +181,13 @@ def test_the_tutorial_has_the_examples_kernel() -> None:
 
     example = (ROOT / "examples" / "gemm.py").read_text()
     assert steps((ROOT / "docs" / "tutorial.md").read_text()) == steps(example)
+
+
+def test_the_page_of_docstrings_has_every_name() -> None:
+    """docs/api.md asks for the docstring of each public function and class, at the place where it is defined."""
+    text = (ROOT / "docs" / "api.md").read_text()
+    asked = re.findall(r"^::: (\S+)\n    options:\n      heading: xt\.(\w+)$", text, re.M)
+    documented = {name: getattr(xt, name) for name in xt.__all__ if callable(getattr(xt, name))}
+    assert {name: path for path, name in asked} == {
+        name: f"{thing.__module__}.{thing.__qualname__}" for name, thing in documented.items()}
+    assert all(inspect.getdoc(thing) for thing in documented.values())

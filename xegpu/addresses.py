@@ -76,7 +76,7 @@ def check_promise(address: int, sizes: Sequence[int], strides: Sequence[int], it
     turn = -1 if strides[-2] == 1 and strides[-1] != 1 else 1
     why = fault(address, tuple(sizes[-2:][::turn]), tuple(strides[-2:][::turn]), itemsize)
     if why:
-        raise ShapeError("XT0000", f"this memory is promised to be aligned, and {why}",
+        raise ShapeError("XT3034", f"this memory is promised to be aligned, and {why}",
                          "drop aligned=True for such memory, or allocate it with another pitch")
 
 
@@ -94,7 +94,7 @@ def _surfaces(given: Sequence[Array], different: Sequence[Sequence[int]], dtype:
     size = dtype.numpy.itemsize
     lowest = min(row[0] for row in different)
     if any((row[0] - lowest) % size for row in different):
-        raise ShapeError("XT0000", f"addresses of {dtype} are not whole elements apart",
+        raise ShapeError("XT3035", f"addresses of {dtype} are not whole elements apart",
                          f"let every address be a multiple of {size}")
     last = max(row[0] + size * sum(abs(step) * max(count - 1, 0) for count, step in zip(row[1:3], row[3:], strict=True))
                for row in different)

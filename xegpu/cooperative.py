@@ -97,22 +97,23 @@ class Matrix:
 
     def __post_init__(self) -> None:
         if self.use not in USES:
-            raise ShapeError("XT0000",
-                             f"a cooperative matrix is of use {', '.join(USES[:-1])} or {USES[-1]}, not {self.use}")
+            raise ShapeError("XT3550",
+                             f"a cooperative matrix is of use {', '.join(USES[:-1])} or {USES[-1]}, not {self.use}",
+                             f"write {' or '.join(map(repr, USES))}")
         if not _is_power(self.subgroup):
-            raise ShapeError("XT0000",
+            raise ShapeError("XT3551",
                              f"a subgroup of {self.subgroup} lanes is no power of two", "use 8, 16 or 32 lanes")
         if min(self.rows, self.columns) < 1:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT3552",
                              f"a matrix of {self.rows}x{self.columns} holds nothing", "give it a row and a column")
         if self.use == "b" and not _is_power(self.rows):
-            raise ShapeError("XT0000", f"matrix B has {self.rows} rows, which is no power of two",
+            raise ShapeError("XT3553", f"matrix B has {self.rows} rows, which is no power of two",
                              f"use {1 << self.rows.bit_length()}: rows outside the array read as zero")
         if self.use != "b" and self.rows % self.subgroup:
-            raise ShapeError("XT0000", f"{self.rows} rows are no multiple of the subgroup's {self.subgroup} lanes",
+            raise ShapeError("XT3554", f"{self.rows} rows are no multiple of the subgroup's {self.subgroup} lanes",
                              f"use {self.rows + -self.rows % self.subgroup}: rows outside the array read as zero")
         if self.use == "a" and self.subgroup % self.packed:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT3555",
                              f"a subgroup of {self.subgroup} lanes does not share words of {self.packed} elements",
                              f"use at least {self.packed} lanes")
 
@@ -201,7 +202,7 @@ def _reached(matrix: Matrix, array: Array, position: tuple[int, int], rows_check
                                     ("column", column, array.shape[1], columns_checked)):
         fits = (at >= 0) & (at < size)
         if not checked and (outside := is_element & ~fits).any():
-            raise ShapeError("XT0000",
+            raise ShapeError("XT3556",
                              f"{name} {at[outside][0]} lies outside an array of {size} {name}s, and is not checked",
                              f"pass {name}s_checked=True")
         inside &= fits

@@ -110,7 +110,7 @@ def of(value: Any) -> DType:
         return _BY_NUMPY[np.dtype(value)]
     except (TypeError, KeyError):
         names = " ".join(BY_NAME)
-        raise ElementTypeError("XT0000", f"{value!r} is not an element type", f"use one of: {names}") from None
+        raise ElementTypeError("XT3270", f"{value!r} is not an element type", f"use one of: {names}") from None
 
 
 def whole(dtype: DType) -> DType:
@@ -121,7 +121,7 @@ def whole(dtype: DType) -> DType:
     """
     if dtype.bits < 8:
         wide = "i8" if dtype.kind == "i" else "u8"
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT3271",
                                f"{dtype} cannot be loaded, stored or computed with: NumPy keeps one in a byte, and the "
                                "hardware two", f"use {wide}, as in array.astype(numpy.{BY_NAME[wide].numpy})")
     return dtype
@@ -134,7 +134,7 @@ def of_mlir(mlir: Attribute) -> DType:
         ElementTypeError: MLIR has that type and this language has not.
     """
     if mlir not in _BY_MLIR:
-        raise ElementTypeError("XT0000", f"element type {mlir} is not supported", f"use one of: {' '.join(BY_NAME)}")
+        raise ElementTypeError("XT3272", f"element type {mlir} is not supported", f"use one of: {' '.join(BY_NAME)}")
     return _BY_MLIR[mlir]
 
 

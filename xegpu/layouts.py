@@ -38,8 +38,9 @@ class LaneMap:
 
     def __post_init__(self) -> None:
         for name, pair in (("wi_layout", self.wi_layout), ("wi_data", self.wi_data)):
-            if len(pair) != 2 or min(pair) < 1:
-                raise ShapeError("XT0000", f"{name} is two positive numbers, not {list(pair)}", "write [1, 16]")
+            if not isinstance(pair, tuple) or len(pair) != 2 or min(pair) < 1:
+                given = list(pair) if isinstance(pair, tuple) else pair
+                raise ShapeError("XT3501", f"{name} is two positive numbers, not {given}", f"write {name} = [1, 16]")
 
     @property
     def lanes(self) -> int:
@@ -64,9 +65,9 @@ class LaneMap:
             ShapeError: lanes lie along both dimensions, and run row-major; of the transposed block they would not.
         """
         if min(self.wi_layout) > 1:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT3502",
                              f"a block over {self.wi_layout[0]}x{self.wi_layout[1]} lanes has no transposed map",
-                             "use lanes along one dimension")
+                             "use lanes along one dimension, or load the block as it lies and vector.transpose it")
         return LaneMap((self.wi_layout[1], self.wi_layout[0]), (self.wi_data[1], self.wi_data[0]))
 
     def along_one(self, shape: tuple[int, int]) -> LaneMap:
@@ -84,7 +85,7 @@ class LaneMap:
         """
         rows, columns = self.unit
         if shape[0] % rows or shape[1] % columns:
-            raise ShapeError("XT0000",
+            raise ShapeError("XT3503",
                 f"a {shape[0]}x{shape[1]} block does not divide into units of {rows}x{columns} "
                 f"(wi_layout {list(self.wi_layout)}, wi_data {list(self.wi_data)})",
                 f"rows must be a multiple of {rows} and columns a multiple of {columns}",
@@ -170,9 +171,9 @@ def plain(subgroup: int, columns: int, rows: int | None = None) -> LaneMap:
     if columns < subgroup and subgroup % columns == 0:
         most = subgroup // columns
         return LaneMap((most if rows is None else gcd(most, rows), columns))
-    raise ShapeError("XT0000",
+    raise ShapeError("XT3504",
         f"a row of {columns} elements does not spread over {subgroup} lanes",
-        f"use a multiple of {subgroup} columns",
+        f"use a multiple of {subgroup} columns, or a divisor of it",
     )
 
 

@@ -74,15 +74,15 @@ def find_machine(name: str | Machine | None, target: str) -> Machine:
     if isinstance(name, Machine):
         return name
     if name is not None and name not in MACHINES:
-        raise TargetError("XT0000", f"there is no machine {name!r}", f"use one of: {', '.join(MACHINES)}")
+        raise TargetError("XT4110", f"there is no machine {name!r}", f"use one of: {', '.join(MACHINES)}")
     fitting = [machine for machine in MACHINES.values() if machine.target == target]
     if name is None and not fitting:
-        raise TargetError("XT0000", f"no machine with code for {target} is known, so no time can be predicted",
+        raise TargetError("XT4111", f"no machine with code for {target} is known, so no time can be predicted",
                           "describe one: predict(shape, machine=Machine(...)), with the fields of "
                           f"xegpu.machines.Machine; known are those of {_known_targets()}")
     found = fitting[0] if name is None else MACHINES[name]
     if found.target != target:
-        raise TargetError("XT0000", f"{found.name} runs code for {found.target}, and this is code for {target}",
+        raise TargetError("XT4112", f"{found.name} runs code for {found.target}, and this is code for {target}",
                           f"lower the kernel for it: target={found.target!r}")
     return found
 

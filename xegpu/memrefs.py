@@ -127,10 +127,10 @@ def verify_described(operation: Described, what: str) -> None:
     """
     source, given = operation.source.type, (len(operation.shape), len(operation.strides))
     if ALIGNED in operation.attributes and (given == (0, 0) or is_shared(source)):
-        raise Invalid("XT0000", f"{what} on {source} is said to be aligned\nsay it of memory that sizes and strides "
+        raise Invalid("XT3031", f"{what} on {source} is said to be aligned\nsay it of memory that sizes and strides "
                       "describe, as at an address; of arrays the launch looks at what they are")
     if is_shared(source) and isinstance(array_of(operation.source), BlockArgument):
-        raise Invalid("XT0000", f"an argument cannot lie in shared local memory, as {source} does\n"
+        raise Invalid("XT3020", f"an argument cannot lie in shared local memory, as {source} does\n"
                       "allocate it in the kernel: memref.alloc() : memref<...>")
     if not isinstance(source, MemRefType):
         _verify_address(source, operation, what)
@@ -139,18 +139,18 @@ def verify_described(operation: Described, what: str) -> None:
     if rank == 1 and (len(operation.offsets), *given) == (2, 2, 2):
         return  # a row, which the operands describe as a matrix
     if rank < 2:
-        raise Invalid("XT0000", f"{what} covers the last two dimensions of an array, and {source} has {rank}\n"
+        raise Invalid("XT3021", f"{what} covers the last two dimensions of an array, and {source} has {rank}\n"
                       "cast it to two dimensions first: memref<1x...>")
     if len(operation.offsets) != rank:
-        raise Invalid("XT0000", f"{what} on an array of {rank} dimensions takes {rank} offsets, not "
+        raise Invalid("XT3022", f"{what} on an array of {rank} dimensions takes {rank} offsets, not "
                       f"{len(operation.offsets)}\ngive the row and column last, the indices of the matrix "
                       "first where there are more dimensions")
     static = static_form(source)
     if given == (0, 0) and static is None:
-        raise Invalid("XT0000", f"the sizes and strides of {source} are not known: an array of dynamic shape needs "
+        raise Invalid("XT3023", f"the sizes and strides of {source} are not known: an array of dynamic shape needs "
                       f"{rank} sizes and {rank} strides\nwrite [%offsets], [%shape], [%strides]")
     if given not in ((0, 0), (rank, rank)):
-        raise Invalid("XT0000", f"an array of {rank} dimensions needs {rank} sizes and {rank} strides, not "
+        raise Invalid("XT3024", f"an array of {rank} dimensions needs {rank} sizes and {rank} strides, not "
                       f"{given[0]} and {given[1]}\nwrite [%offsets], [%shape], [%strides]")
     if given != (0, 0) and static is not None:
         _verify_agreement(operation, *static)
@@ -166,26 +166,26 @@ def verify_line(operation: Described, what: str) -> None:
     source = operation.source.type
     counts = [len(group) for group in (operation.offsets, operation.shape, operation.strides)]
     if isinstance(source, MemRefType) and len(source.get_shape()) != 1:
-        raise Invalid("XT0000", f"{what} of one dimension on {source}, which has {len(source.get_shape())}\n"
+        raise Invalid("XT3026", f"{what} of one dimension on {source}, which has {len(source.get_shape())}\n"
                       f"describe a row of it: tensor_desc<1x16x{source.element_type}>")
     if not isinstance(source, MemRefType) and not is_address(source):
-        raise Invalid("XT0000", f"{what} is made on a memref or on an address of type i64, not on {source}\n"
+        raise Invalid("XT3027", f"{what} is made on a memref or on an address of type i64, not on {source}\n"
                       "an address is the number of 64 bits that a pointer is")
     if counts not in ([1, 0, 0], [1, 1, 1]):
-        raise Invalid("XT0000", f"{what} of one dimension takes one offset, and one size and one stride or none, not "
+        raise Invalid("XT3028", f"{what} of one dimension takes one offset, and one size and one stride or none, not "
                       f"{counts[0]}, {counts[1]} and {counts[2]}\nwrite %memory, [%offset]")
     if counts[2] and number(operation.strides[0]) != 1:
-        raise Invalid("XT0000", f"{what} of one dimension covers adjacent elements: its stride is the constant 1\n"
+        raise Invalid("XT3029", f"{what} of one dimension covers adjacent elements: its stride is the constant 1\n"
                       "leave size and stride out, or use create_tdesc with an offset for each element")
 
 
 def _verify_address(source: Attribute, operation: Described, what: str) -> None:
     if not is_address(source):
-        raise Invalid("XT0000", f"{what} is made on a memref or on an address of type i64, not on {source}\n"
+        raise Invalid("XT3027", f"{what} is made on a memref or on an address of type i64, not on {source}\n"
                       "an address is the number of 64 bits that a pointer is")
     counts = [len(group) for group in (operation.offsets, operation.shape, operation.strides)]
     if counts != [2, 2, 2]:
-        raise Invalid("XT0000", f"{what} on an address takes two offsets, two sizes and two strides, not "
+        raise Invalid("XT3030", f"{what} on an address takes two offsets, two sizes and two strides, not "
                       f"{counts[0]}, {counts[1]} and {counts[2]}\n"
                       "write %address, [%row, %column], [%height, %width], [%pitch, %one]")
 
@@ -195,5 +195,5 @@ def _verify_agreement(operation: Described, sizes: tuple[int, ...], strides: tup
         for axis, (type_says, operand) in enumerate(zip(known, operands, strict=True)):
             said = number(operand)
             if said not in (None, type_says):
-                raise Invalid("XT0000", f"{name} {axis} is {said}, and {operation.source.type} has {type_says}\n"
+                raise Invalid("XT3025", f"{name} {axis} is {said}, and {operation.source.type} has {type_says}\n"
                               "leave sizes and strides to a memref of static shape")

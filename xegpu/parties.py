@@ -29,7 +29,7 @@ def parties(operation: Operation, error: Exception, arguments: Location | None =
     if isinstance(error, Invalid) and error.alone:
         return []
     shaped = [value for value in operation.operands
-              if isinstance(value.type, ShapedType) or hasattr(value.type, "shape")]
+              if isinstance(value.type, ShapedType) or hasattr(getattr(value.type, "data", value.type), "shape")]
     described = [(f"{_called(operation, value)} is {value.type}, {verb(value, starts)} here",
                   made_at(value, arguments, starts)) for value in shaped]
     return elsewhere(_place(operation), described)

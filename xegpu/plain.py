@@ -172,7 +172,7 @@ def _pointer(build: _Plain, operation: ExtractAlignedPointerAsIndexOp) -> None:
             if use.operation.name in CASTS:
                 waiting += use.operation.results
             elif not isinstance(use.operation, (CreateNdTdescOp, CreateTdescOp)):
-                build.fail("XT0000",
+                build.fail("XT3033",
                            f"the address of an array is for descriptors on it, and not for {use.operation.name}",
                            "give the distance as offsets of the descriptor, in elements")
     build.set(operation.aligned_pointer, build.constant(0))
@@ -232,7 +232,7 @@ def _dpas(build: _Plain, operation: DpasOp) -> None:
 def _spread(build: _Plain, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
     if len(shape) > 2:
-        build.fail("XT0000", f"vectors in VNNI form are for dpas alone, and this makes a {operation.vector.type}",
+        build.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this makes a {operation.vector.type}",
                    "compute with two dimensions; dpas packs what it needs")
     if isinstance(operation.source.type, VectorType):
         build.copy(operation)
@@ -256,7 +256,7 @@ def _constant(build: _Plain, operation: arith.ConstantOp) -> None:
 def _differing(build: _Plain, operation: arith.ConstantOp, elements: list[Any]) -> None:
     shape = shape_of(operation.result)
     if build.of_lanes or len(shape) > 2:
-        build.fail("XT0000", "a vector constant whose elements differ is not read here",
+        build.fail("XT3290", "a vector constant whose elements differ is not read here",
                    "load the numbers from an array; vectors of one and two dimensions that all lanes share may have "
                    "such constants")
     rows = shape[0] if len(shape) == 2 else 1

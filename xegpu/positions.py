@@ -27,7 +27,7 @@ def check_type(element_type: Attribute, size: int) -> None:
     last = 1 << _EXACT[dtype.name] if dtype.is_float else (1 << dtype.bits - dtype.signed) - 1
     if dtype is i1 or dtype.kind == "s" or size - 1 > last:
         wide = "i32" if not dtype.is_float else "f32" if size <= 1 << _EXACT["f32"] else "f64"
-        raise ElementTypeError("XT0000", f"{dtype} does not hold the positions 0 to {size - 1}",
+        raise ElementTypeError("XT3264", f"{dtype} does not hold the positions 0 to {size - 1}",
                                f"count in xt.{wide}, and convert what you calculate from it with .to(xt.{dtype})")
 
 

@@ -45,7 +45,7 @@ def kind_of(name: str, dtype: DType) -> str:
     kind = short.get(name, name)
     if kind not in known:
         names = (*known, *(alias for alias, full in short.items() if full in known))
-        raise ElementTypeError("XT0000",
+        raise ElementTypeError("XT3256",
                                f"{dtype} has no reduction {name!r}", f"use one of: {', '.join(names)}" if names else
                                "convert the vector to another element type first")
     return kind

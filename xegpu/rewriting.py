@@ -84,8 +84,9 @@ class Rebuilder:
         What one branch yields must have the form of what the other does.
         """
         if parts.form != like.form:
-            self.fail("XT0000",
-                      f"a loop or a condition has a value as {like.form} before and as {parts.form} after its body")
+            self.fail("XT9301",
+                      f"a loop or a condition has a value as {like.form} before and as {parts.form} after its body, "
+                      "which is a mistake of xetile", "please report it, with the kernel")
         return parts
 
     def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
@@ -153,7 +154,9 @@ class Rebuilder:
         operands = [self.get(operand) for operand in operation.operands]
         widest = max(operands, key=lambda parts: len(parts.values))
         if any(len(parts.values) not in (1, len(widest.values)) for parts in operands):
-            self.fail("XT0000", f"the operands of {operation.name} are cut up differently")
+            self.fail("XT9302",
+                      f"the operands of {operation.name} are cut up differently, which is a mistake of xetile",
+                      "please report it, with the kernel")
         results = []
         for position, part in enumerate(widest.values):
             chosen = [p.values[position] if len(p.values) > 1 else p.values[0] for p in operands]
@@ -225,10 +228,10 @@ class Rebuilder:
         values, types = ([value for parts in group for value in parts.values] for group in (matched, like))
         for value, other in zip(values, types, strict=True):
             if value.type != other.type:
-                self.fail("XT0000",
+                self.fail("XT3525",
                           f"a value is {other.type} before the body of a loop or condition and {value.type} after it",
                           "a tile may go to another array only where both are stored in the same order: pass a "
-                          "contiguous copy of one")
+                          "contiguous copy of one", **{"the value before": other, "the value after": value})
         block.add_op(scf.YieldOp(*values))
 
     def regroup(self, old: Sequence[SSAValue], like: Sequence[Parts], new: Sequence[SSAValue]) -> None:

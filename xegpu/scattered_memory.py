@@ -97,7 +97,7 @@ class Elements:
         memory, first = self._memory(active, offsets)
         outside = active & ((offsets < -first) | (offsets >= len(memory) - first))
         if outside.any():
-            raise ShapeError("XT0000",
+            raise ShapeError("XT3314",
                              f"element {offsets[outside][0]} lies outside an array whose memory holds elements "
                              f"{-first} to {len(memory) - first - 1}",
                              "mask off what lies outside: a device would touch it")

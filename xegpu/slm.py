@@ -12,7 +12,6 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.descriptions import geometry
-from xegpu.dialect.attributes import SourceLocation
 from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, desc_of
 from xegpu.dialect.scattered import CreateTdescOp
 from xegpu.dtypes import of_mlir
@@ -20,6 +19,7 @@ from xegpu.errors import Invalid, ShapeError, TargetError
 from xegpu.memrefs import is_shared, static_form
 from xegpu.origins import array_of, makings
 from xegpu.panels import Panels
+from xegpu.parties import elsewhere, made_at
 from xegpu.targets import Target
 from xegpu.webs import Webs
 
@@ -32,7 +32,7 @@ def verify_memory(operation: Operation) -> None:
     if isinstance(operation, func.FuncOp):
         for argument in operation.body.block.args if operation.body.blocks else ():
             if is_shared(argument.type):
-                raise Invalid("XT0000", f"an argument cannot lie in shared local memory, as {argument.type} does\n"
+                raise Invalid("XT3020", f"an argument cannot lie in shared local memory, as {argument.type} does\n"
                               "allocate it in the kernel: memref.alloc() : memref<...>")
     if isinstance(operation, AllocOp):
         _verify_allocation(operation)
@@ -42,13 +42,13 @@ def _verify_allocation(operation: AllocOp) -> None:
     type_, above = operation.memref.type, operation.parent_op()
     assert isinstance(type_, MemRefType)
     if not is_shared(type_):
-        raise Invalid("XT0000", f"a kernel allocates shared local memory only, and {type_} is not\n"
+        raise Invalid("XT3040", f"a kernel allocates shared local memory only, and {type_} is not\n"
                       "give it the memory space 3, as in memref<256x32xbf16, 3>")
     if static_form(type_) is None or not isinstance(type_.layout, NoneAttr):
-        raise Invalid("XT0000", f"the shape of {type_} is not static and row-major\n"
+        raise Invalid("XT3041", f"the shape of {type_} is not static and row-major\n"
                       "shared local memory is allocated when the kernel is compiled")
     if above is not None and above.name not in ("func.func", "gpu.func"):
-        raise Invalid("XT0000", "shared local memory is allocated at the head of a kernel, not in a loop or a branch\n"
+        raise Invalid("XT3042", "shared local memory is allocated at the head of a kernel, not in a loop or a branch\n"
                       "move it out: it is one array however often the loop runs")
 
 
@@ -70,15 +70,18 @@ def check_bytes(function: func.FuncOp, target: Target) -> None:
     Raises:
         TargetError: at the line of the allocation that exceeds it.
     """
-    total = 0
+    made: list[AllocOp] = []
     for operation in allocations(function):
-        total += bytes_of(operation)
+        made.append(operation)
+        total = sum(map(bytes_of, made))
         if total > target.slm:
-            place = operation.location
-            raise TargetError("XT0000",
+            at = made_at(operation.memref)
+            raise TargetError("XT4107",
                               f"this makes {total} bytes of shared local memory, and a work-group of {target.name} can "
-                              f"count on {target.slm}", "make the arrays smaller: fewer stages, or smaller tiles",
-                              place.data if isinstance(place, SourceLocation) else None)  # type: ignore[unreachable]
+                              f"count on {target.slm}", "make the arrays smaller: fewer stages, or smaller tiles", at,
+                              elsewhere(at, ((f"{bytes_of(other)} bytes of them are made here", made_at(other.memref))
+                                             for other in made[:-1])))
+
 
 
 def panels_of(operation: AllocOp) -> Panels:
@@ -159,8 +162,9 @@ def check_webs(function: func.FuncOp, webs: Webs) -> None:
             continue
         others = _made_of(webs, operation.result)
         if len({other.type for other in others}) > 1 or (len(others) > 1 and geometry(operation) == "other"):
-            place = operation.location
-            raise ShapeError("XT0000",
+            at = made_at(operation.result)
+            raise ShapeError("XT3043",
                              "a tile is carried from one array in shared local memory to another of other shape",
-                             "make one array with a dimension more, and choose its matrix by an offset",
-                             place.data if isinstance(place, SourceLocation) else None)  # type: ignore[unreachable]
+                             "make one array with a dimension more, and choose its matrix by an offset", at,
+                             elsewhere(at, sorted(((f"one of the arrays is {other.type}, made here", made_at(other))
+                                                   for other in others), key=str)))

@@ -143,10 +143,10 @@ class Target:
         """
         form = self._forms.get((a, b))
         if form is None:
-            raise TargetError("XT0000", f"{self.name} has no matrix product of {a} by {b}", self._advice(a, b))
+            raise TargetError("XT4101", f"{self.name} has no matrix product of {a} by {b}", self._advice(a, b))
         if accumulator is not None and accumulator not in form.accumulators:
             names = " or ".join(map(str, form.accumulators))
-            raise TargetError("XT0000",
+            raise TargetError("XT4102",
                 f"{self.name} does not accumulate {a} by {b} in {accumulator}", f"make the accumulator {names}"
             )
         return form
@@ -223,5 +223,5 @@ def find_target(name: str | Target) -> Target:
     if isinstance(name, Target):
         return name
     if name not in TARGETS:
-        raise TargetError("XT0000", f"there is no target {name!r}", f"use one of: {', '.join(TARGETS)}")
+        raise TargetError("XT4104", f"there is no target {name!r}", f"use one of: {', '.join(TARGETS)}")
     return TARGETS[name]

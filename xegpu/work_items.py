@@ -10,7 +10,7 @@ A function that says its subgroup already may have maps of fewer lanes, which re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from xdsl.dialects import func, scf
@@ -35,6 +35,8 @@ from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TextError
 from xegpu.layouts import LaneMap
+from xegpu.parties import elsewhere, made_at, verb
+from xegpu.places import Location
 
 SUBGROUP_SIZE = "xegpu.subgroup_size"
 """A function's attribute: the lanes of a subgroup, where its vectors are what one lane has."""
@@ -54,20 +56,25 @@ def settle(function: func.FuncOp) -> None:
     if isinstance(said, IntegerAttr):
         size = said.value.data
         if wrong := next((pair for pair in mapped if size % pair[1].lanes), None):
-            _refuse(wrong[0], "XT0000",
-                    f"{spelled(wrong[1])} has {wrong[1].lanes} lanes, of which a subgroup of {size} is no "
-                              "multiple", f"make wi_layout[0] x wi_layout[1] equal to {size}")
+            _refuse(wrong[0], "XT3510",
+                    f"{spelled(wrong[1])} has {wrong[1].lanes} lanes, of which a subgroup of {size} is no multiple",
+                    f"make wi_layout[0] x wi_layout[1] equal to {size}",
+                    [(f"the kernel says {SUBGROUP_SIZE} = {size} here", _place(function))])
     else:
         size = _agreed(mapped)
         function.attributes[SUBGROUP_SIZE] = IntegerAttr(size, i64)
-    _check_all_have_maps(function, size)
+    _check_all_have_maps(function, size, mapped[0][0])
     _check_fragments(function)
 
 
-def _refuse(operation: Operation, code: str, message: str, hint: str) -> NoReturn:
+def _refuse(operation: Operation, code: str, message: str, hint: str,
+            others: Iterable[tuple[str, Location | None]] = ()) -> NoReturn:
+    raise TextError(code, f"{operation.name}: {message}", hint, _place(operation), elsewhere(_place(operation), others))
+
+
+def _place(operation: Operation) -> Location | None:
     place = operation.location
-    raise TextError(code, f"{operation.name}: {message}", hint,
-                    place.data if isinstance(place, SourceLocation) else None)
+    return place.data if isinstance(place, SourceLocation) else None  # type: ignore[unreachable]
 
 
 def _maps(operation: Operation) -> Iterator[LaneMap]:
@@ -83,27 +90,31 @@ def _agreed(mapped: list[tuple[Operation, LaneMap]]) -> int:
     """The lanes that all maps have."""
     (first, lanes), size = mapped[0], mapped[0][1].lanes
     if size not in ENGINES:
-        _refuse(first, "XT0000", f"{spelled(lanes)} has {size} lanes, as no target's subgroups",
+        _refuse(first, "XT3511", f"{spelled(lanes)} has {size} lanes, as no target's subgroups",
                 "make wi_layout[0] x wi_layout[1] 16, or 8 for dg2 and arl")
     for operation, other in mapped:
         if other.lanes != size:
-            _refuse(operation, "XT0000",
+            _refuse(operation, "XT3512",
                     f"{spelled(other)} has {other.lanes} lanes, and the first map of the kernel {size}",
-                    f"make wi_layout[0] x wi_layout[1] equal to {size}, the lanes of a subgroup, everywhere")
+                    f"make wi_layout[0] x wi_layout[1] equal to {size}, the lanes of a subgroup, everywhere",
+                    [(f"the first map, {spelled(lanes)}, is here", _place(first))])
     return size
 
 
-def _check_all_have_maps(function: func.FuncOp, size: int) -> None:
+def _check_all_have_maps(function: func.FuncOp, size: int, first: Operation) -> None:
+    """Raise where a descriptor or a product has no map; ``first`` is an operation that has one."""
+    other = [("a map of this kernel is here", _place(first))]
     for operation in function.walk():
         if isinstance(operation, (CreateNdTdescOp, CreateTdescOp)) and desc_of(operation.result).sg_map is None:
-            _refuse(operation, "XT0000", "the descriptor has no sg_map, and others of this kernel have one",
-                    f"add one of {size} lanes here: a kernel is written for lanes, or for whole subgroups")
+            _refuse(operation, "XT3513", "the descriptor has no sg_map, and others of this kernel have one",
+                    f"add one of {size} lanes here: a kernel is written for lanes, or for whole subgroups",
+                    other)
         if isinstance(operation, DpasOp) and operation.maps is None:
             bits = of_mlir(operation.a.type.element_type).bits  # type: ignore[attr-defined]
             needed = zip(MAP_NAMES, needed_by_dpas(size, bits), strict=True)
-            _refuse(operation, "XT0000",
+            _refuse(operation, "XT3514",
                     "fragments of a lane are multiplied, and nothing says how they lie over the lanes",
-                    f"add {', '.join(f'{name} = #xegpu.{spelled(lanes)}' for name, lanes in needed)}")
+                    f"add {', '.join(f'{name} = #xegpu.{spelled(lanes)}' for name, lanes in needed)}", other)
 
 
 def _check_fragments(function: func.FuncOp) -> None:
@@ -113,9 +124,9 @@ def _check_fragments(function: func.FuncOp) -> None:
         if isinstance(operation, ProductOp) and (maps := operation.maps) is not None:
             operands = [operation.a, operation.b] + ([] if operation.acc is None else [operation.acc])
             for name, value, needed in zip(MAP_NAMES, operands, maps, strict=False):
-                _check_fragment(operation, known.get(value), needed, f"{name} says")
+                _check_fragment(operation, value, known.get(value), needed, f"{name} says")
         if isinstance(operation, StoreNdOp) and (lanes := desc_of(operation.desc).sg_map) is not None:
-            _check_fragment(operation, known.get(operation.value), lanes, "the descriptor has")
+            _check_fragment(operation, operation.value, known.get(operation.value), lanes, "the descriptor has")
         if isinstance(operation, scf.ForOp):
             for values in (operation.body.block.args[1:], operation.results):
                 known.update({inner: known.get(start)
@@ -125,10 +136,11 @@ def _check_fragments(function: func.FuncOp) -> None:
                           if isinstance(result.type, VectorType)})
 
 
-def _check_fragment(operation: Operation, lies: LaneMap | None, needed: LaneMap, says: str) -> None:
+def _check_fragment(operation: Operation, value: SSAValue, lies: LaneMap | None, needed: LaneMap, says: str) -> None:
     if lies is not None and lies != needed:
-        _refuse(operation, "XT0000", f"this fragment lies in {spelled(lies)}, and {says} {spelled(needed)}",
-                "load it through a descriptor with that map, or put an xegpu.convert_layout between")
+        _refuse(operation, "XT3515", f"this fragment lies in {spelled(lies)}, and {says} {spelled(needed)}",
+                "load it through a descriptor with that map, or put an xegpu.convert_layout between",
+                [(f"the fragment is {value.type}, {verb(value)} here", made_at(value))])
 
 
 def _map_of(operation: Any, known: dict[SSAValue, LaneMap | None]) -> LaneMap | None:

@@ -64,7 +64,7 @@ def test_types_print_and_parse_back(type_: str) -> None:
 
 
 @pytest.mark.parametrize(("line", "says"), [
-    (f'%r = "xegpu.load_nd"(%d) : ({D}<8x16xbf16>) -> vector<16x8xbf16>', r"this load gives \(8, 16\)"),
+    (f'%r = "xegpu.load_nd"(%d) : ({D}<8x16xbf16>) -> vector<16x8xbf16>', r"this load gives \[8, 16\] of bf16"),
     (f'%r = "xegpu.load_nd"(%e) <{{packed}}> : ({D}<8x16xf32>) -> vector<8x16xf32>', "cannot be packed"),
     (f'%r = "xegpu.load_nd"(%f) <{{packed}}> : ({D}<16x16xbf16, {MAP}>) -> vector<16x1xbf16>', r"wi_data = \[2, 1\]"),
     (f'"xegpu.store_nd"(%v, %e) : (vector<8x16xbf16>, {D}<8x16xf32>) -> ()', "stores"),
@@ -74,7 +74,7 @@ def test_types_print_and_parse_back(type_: str) -> None:
     ('%r = "xegpu.pack"(%u) : (vector<8x16xf32>) -> vector<8x16x1xf32>', "does not pack"),
     (f'%r = "xegpu.update_nd_offset"(%d, %i) : ({D}<8x16xbf16>, index) -> {D}<8x16xbf16>', "as many offsets"),
     ('%r = "vector.extract_strided_slice"(%v) <{offsets = [4, 0], sizes = [8, 16], strides = [1, 1]}> : '
-     "(vector<8x16xbf16>) -> vector<8x16xbf16>", "leave the vector"),
+     "(vector<8x16xbf16>) -> vector<8x16xbf16>", "leave a vector of 8x16"),
     ('%r = "arith.extsi"(%s) : (vector<8x16xi32>) -> vector<8x16xi16>', "not wider"),
     ('%r = "arith.trunci"(%s) : (vector<8x16xi32>) -> vector<8x16xi64>', "not narrower"),
     ('%r = "arith.sitofp"(%s) : (vector<8x16xi32>) -> vector<16x8xf32>', "more than their element type")])

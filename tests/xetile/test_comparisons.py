@@ -173,8 +173,8 @@ def test_every_predicate_of_floats_from_text(element: str, place: Place) -> None
 
 
 @pytest.mark.parametrize(("line", "message"), [
-    ("%c = arith.cmpi slt, %x, %x : f32", "arith.cmpi does not compare f32"),
-    ("%c = arith.cmpf olt, %i, %i : i32", "arith.cmpf does not compare i32"),
+    ("%c = arith.cmpi slt, %x, %x : f32", "compares integers, and it is given f32"),
+    ("%c = arith.cmpf olt, %i, %i : i32", "compares floats, and it is given i32"),
     ("%c = arith.cmpi less, %i, %i : i32", "there is no predicate less"),
     ("%b = arith.cmpi slt, %i, %i : i32\n%c = arith.cmpi slt, %b, %b : i1", "truth values have no sign"),
     ('%c = "arith.cmpi"(%i, %i) <{predicate = 12 : i64}> : (i32, i32) -> i1', "there is no predicate 12"),

@@ -233,19 +233,19 @@ REFUSED = {
     "packed and transposed": (Example(LOAD + "{packed, transpose = [1, 0]} : tensor_desc<16x16xf16> into "
                                       "vector<8x16x2xf16>", D), "packed and transposed", "transpose_bit_width"),
     "another permutation": (Example(LOAD + "{transpose = [0, 1]} : tensor_desc<16x16xf16> into vector<16x16xf16>", D),
-                            "transpose must be [1, 0]", ""),
+                            "transpose = [0, 1] does not exchange", ""),
     "a width without a transpose": (Example(LOAD + "{transpose_bit_width = 32} : tensor_desc<16x16xf16> into "
-                                            "vector<8x32xf16>", D), "goes with transpose", ""),
+                                            "vector<8x32xf16>", D), "says nothing without transpose", ""),
     "packed words": (Example("%v = XeGPU.load_nd %e {packed} : tensor_desc<8x16xf32> into vector<8x16xf32>",
                              "%e: tensor_desc<8x16xf32>"), "fills a 32-bit word", ""),
-    "another shape": (Example(LOAD + ": tensor_desc<16x16xf16> into vector<8x16xf16>", D), "gives (16, 16)", ""),
+    "another shape": (Example(LOAD + ": tensor_desc<16x16xf16> into vector<8x16xf16>", D), "gives [16, 16]", ""),
     "a vnni_axis": (Example(LOAD + "{axis = 0} : tensor_desc<16x16xf16> into vector<8x16x2xf16>", D),
                     "there is no attribute axis", "packed"),
     "bounds of a line": (Example("%e = XeGPU.create_nd_tdesc %p, %i : uint64, index into "
                                  "tensor_desc<16xf16, boundary_check=true>", "%p: uint64"),
                          "does not know where its memory ends", "boundary_check = false"),
     "a line packed": (Example("%v = XeGPU.load_nd %e {packed} : tensor_desc<16xf16> into vector<8x2xf16>",
-                              "%e: tensor_desc<16xf16>"), "not transposed or packed", "two dimensions"),
+                              "%e: tensor_desc<16xf16>"), "not loaded transposed or packed", "two dimensions"),
     "a line of a matrix": (Example(f"%e = XeGPU.create_nd_tdesc %m, %i : {MEMORY[4:]}, index into tensor_desc<16xf16>",
                                    MEMORY), "of one dimension on memref<64x64xf16>", "a row of it"),
     "three blocks": (Example(f"%e = XeGPU.create_nd_tdesc %m, %i, %j : {MEMORY[4:]}, index, index into "
@@ -271,7 +271,7 @@ REFUSED = {
     "a hint that there is not": (Example(LOAD + "{L1_hint = fast} : tensor_desc<16x16xf16> into vector<16x16xf16>", D),
                                  "fast", "cached"),
     "a value with another shape": (Example("XeGPU.store_nd %v, %d : vector<8x16xf16>, tensor_desc<16x16xf16>",
-                                           f"{D}, %v: vector<8x16xf16>"), "stores (16, 16)", ""),
+                                           f"{D}, %v: vector<8x16xf16>"), "stores [16, 16]", ""),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import Attribute, Data, TypeAttribute
@@ -10,7 +12,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import misread
+from xegpu.errors import ShapeError, misread
 from xegpu.layouts import LaneMap
 from xegpu.places import Location
 
@@ -28,17 +30,34 @@ def parse_integers(parser: AttrParser) -> tuple[int, ...]:
     return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer))
 
 
-def parse_fields(parser: AttrParser) -> dict[str, object]:
-    """``<name = value, ...>`` with integers, integer lists, booleans, keywords and attributes as values."""
+def parse_fields(parser: AttrParser, known: Sequence[str] = (), what: str = "") -> dict[str, object]:
+    """``<name = value, ...>`` with integers, integer lists, booleans, keywords and attributes as values.
+
+    Args:
+        parser: where it stands.
+        known: the fields that there are; by default any.
+        what: what has them.
+    """
     fields: dict[str, object] = {}
 
     def field() -> None:
-        name = parser.parse_identifier()
+        name = parse_field_name(parser, known, what)
         parser.parse_punctuation("=")
         fields[name] = _parse_value(parser)
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
     return fields
+
+
+def parse_field_name(parser: AttrParser, known: Sequence[str], what: str) -> str:
+    """The name of a field, one of ``known`` unless that is empty."""
+    at = parser._current_token.span
+    name = parser.parse_identifier()
+    if known and name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        misread(parser, "XT3013", f"{what} has no field {name}\n" + (
+            f"did you mean {near[0]}?" if near else f"its fields are {', '.join(known)}"), at)
+    return name
 
 
 def _parse_value(parser: AttrParser) -> object:
@@ -97,8 +116,11 @@ class SgMapAttr(Data[LaneMap]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> LaneMap:
-        fields = parse_fields(parser)
-        return LaneMap(fields["wi_layout"], fields.get("wi_data", (1, 1)))  # type: ignore[arg-type]
+        fields = parse_fields(parser, ("wi_layout", "wi_data"), "an sg_map")
+        try:
+            return LaneMap(fields.get("wi_layout", ()), fields.get("wi_data", (1, 1)))  # type: ignore[arg-type]
+        except ShapeError as error:
+            misread(parser, error.code, f"{error.message}\n{error.hint}")
 
     def print_parameter(self, printer: Printer) -> None:
         print_fields(printer, {"wi_layout": self.data.wi_layout, "wi_data": self.data.wi_data})
@@ -130,7 +152,7 @@ class BlockTdescAttr(Data[BlockTdesc]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> BlockTdesc:
-        return BlockTdesc(**parse_fields(parser))  # type: ignore[arg-type]
+        return BlockTdesc(**parse_fields(parser, [*vars(BlockTdesc())], "a block_tdesc_attr"))  # type: ignore[arg-type]
 
     def print_parameter(self, printer: Printer) -> None:
         default = BlockTdesc()
@@ -158,7 +180,7 @@ class ScatterTdescAttr(Data[ScatterTdesc]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> ScatterTdesc:
-        return ScatterTdesc(**parse_fields(parser))  # type: ignore[arg-type]
+        return ScatterTdesc(**parse_fields(parser, [*vars(ScatterTdesc())], "a scatter_tdesc_attr"))  # type: ignore[arg-type]
 
     def print_parameter(self, printer: Printer) -> None:
         default = ScatterTdesc()
@@ -214,7 +236,7 @@ class TensorDescType(DescriptorType):
                 elif isinstance(attribute, ScatterTdescAttr):
                     scatter = attribute.data
                 else:
-                    misread(parser, "XT0000", f"{attribute} is not an attribute of a tensor_desc")
+                    misread(parser, "XT3012", f"{attribute} is not an attribute of a tensor_desc")
         return TensorDesc(tuple(shape or ()), element_type, block, sg_map, scatter)
 
     def print_parameter(self, printer: Printer) -> None:

@@ -69,7 +69,8 @@ class AxesOp(IRDLOperation):
         """The shape of the larger block, which ``value`` is, or is a fragment of."""
         sizes = _type(value)[0] if self.block is None else values_of(self.block)
         if len(sizes) != 2:
-            raise Invalid("XT0000", f"a block has two dimensions, not {len(sizes)}")
+            raise Invalid("XT3250", f"a block has two dimensions, and {list(sizes)} has {len(sizes)}\n"
+                          "cast the vector to two dimensions first: 16 elements are 1x16 or 16x1")
         return sizes[0], sizes[1]
 
     def smaller(self, value: SSAValue) -> Shape:
@@ -80,9 +81,11 @@ class AxesOp(IRDLOperation):
     def check(self, sources: Sequence[SSAValue], source: Shape, result: Shape) -> None:
         """Raise a verifier's error unless sources and result are blocks of these shapes, or their fragments."""
         if not self.dimensions or not set(self.dimensions) <= {0, 1}:
-            raise Invalid("XT0000", f"{list(self.dimensions)} are no dimensions of a block")
+            raise Invalid("XT3251", f"{list(self.dimensions)} are no dimensions of a block\n"
+                          "write axes = [0] for rows, [1] for columns, or [0, 1]", alone=True)
         if (self.maps is None) != (self.block is None):
-            raise Invalid("XT0000", "fragments have two maps and the shape of the larger block, whole blocks have none")
+            raise Invalid("XT3252", "block, source_map and target_map go together, and not all are here\n"
+                          "fragments of a lane have all three, whole blocks none", alone=True)
         try:
             of_source, of_result = (source, result) if self.maps is None else (
                 self.maps[0].fragment(source), self.maps[1].fragment(result))
@@ -91,7 +94,8 @@ class AxesOp(IRDLOperation):
         element = _type(self.result)[1]
         for value, shape in (*((value, of_source) for value in sources), (self.result, of_result)):
             if _type(value) != (shape, element):
-                raise Invalid("XT0000", f"{value.type} stands where {list(shape)} of {element} are needed")
+                raise Invalid("XT3253", f"{value.type} stands where {list(shape)} of {element} are needed\n"
+                              "the two sides differ along the axes alone, where the smaller has size 1")
 
 
 def _properties(axes: Sequence[int], maps: tuple[LaneMap, LaneMap] | None, block: Shape | None) -> dict[str, Attribute]:
@@ -120,15 +124,17 @@ class ReduceOp(AxesOp):
 
     def verify_(self) -> None:
         if not self.sources:
-            raise Invalid("XT0000", "a reduction takes at least one block")
+            raise Invalid("XT3254",
+                          "a reduction takes at least one block, and this has none\nwrite xegpu.reduce %a {...}")
         first = self.sources[0]
         self.check(self.sources, self.larger(first), self.smaller(first))
         try:
-            known = kind_of(self.kind.data, of_mlir(_type(first)[1])) == self.kind.data
+            full = kind_of(self.kind.data, of_mlir(_type(first)[1]))
         except ElementTypeError as error:
             raise Invalid.of(error) from None
-        if not known:
-            raise Invalid("XT0000", f"{self.kind.data} is no kind of reduction\nuse the full name")
+        if full != self.kind.data:
+            raise Invalid("XT3255", f"text says the kind of a reduction in full, and {self.kind.data} is short\n"
+                          f'write kind = "{full}"', alone=True)
 
 
 @irdl_op_definition

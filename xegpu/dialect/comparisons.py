@@ -29,9 +29,10 @@ def _number_type(name: str, type_: Attribute) -> DType:
         VerifyException: it is no scalar or vector of numbers.
     """
     try:
-        return of_mlir(get_element_type_or_self(type_))
+        return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
     except XeError:
-        raise Invalid("XT0000", f"{name} takes numbers and vectors of them, not {type_}") from None
+        raise Invalid("XT3245", f"{name} takes numbers and vectors of them, not {type_}\n"
+                      "compare or choose what a descriptor loads, not the descriptor") from None
 
 
 class ComparisonOp(IRDLOperation):
@@ -56,27 +57,30 @@ class ComparisonOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.lhs.type != self.rhs.type:
-            raise Invalid("XT0000", f"{self.lhs.type} and {self.rhs.type} are compared, which are not the same type\n"
-                          "convert one of them")
+            raise Invalid("XT3240", f"{self.lhs.type} and {self.rhs.type} are compared, which are not the same type\n"
+                          "convert one of them, or repeat it with vector.broadcast")
         if _number_type(self.name, self.lhs.type).is_float != self.OF_FLOATS:
             other = {True: "arith.cmpi", False: "arith.cmpf"}[self.OF_FLOATS]
-            raise Invalid("XT0000", f"{self.name} does not compare {self.lhs.type}\nuse {other}")
+            raise Invalid("XT3241",
+                          f"this compares {'floats' if self.OF_FLOATS else 'integers'}, and it is given "
+                          f"{self.lhs.type}\n"
+                          f"use {other}")
         if not 0 <= self.predicate.value.data < len(self.PREDICATES):
-            raise Invalid("XT0000", f"there is no predicate {self.predicate.value.data}\n"
+            raise Invalid("XT3242", f"there is no predicate {self.predicate.value.data}\n"
                           f"predicates are 0 to {len(self.PREDICATES) - 1}: {', '.join(self.PREDICATES)}")
         if get_element_type_or_self(self.lhs.type) == i1 and self.name_of_predicate.startswith("s"):
-            raise Invalid("XT0000", f"truth values have no sign, so {self.name_of_predicate} does not compare them\n"
+            raise Invalid("XT3243", f"truth values have no sign, so {self.name_of_predicate} does not compare them\n"
                           f"use u{self.name_of_predicate[1:]}")
         if self.result.type != truth_like(self.lhs.type):
-            raise Invalid("XT0000", f"comparing {self.lhs.type} gives {truth_like(self.lhs.type)}, not "
-                          f"{self.result.type}")
+            raise Invalid("XT3244", f"comparing {self.lhs.type} gives {truth_like(self.lhs.type)}, not "
+                          f"{self.result.type}\nname that type, or leave it to the short form of the operation")
 
     @classmethod
     def parse(cls, parser: Parser) -> ComparisonOp:
         """``slt, %a, %b : vector<8x16xi32>``."""
         predicate = parser.parse_identifier()
         if predicate not in cls.PREDICATES:
-            misread(parser, "XT0000", f"there is no predicate {predicate}; use one of {', '.join(cls.PREDICATES)}")
+            misread(parser, "XT3242", f"there is no predicate {predicate}\nuse one of {', '.join(cls.PREDICATES)}")
         parser.parse_punctuation(",")
         lhs = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
@@ -140,10 +144,10 @@ class SelectOp(IRDLOperation):
     def verify_(self) -> None:
         _number_type(self.name, self.lhs.type)
         if not self.lhs.type == self.rhs.type == self.result.type:
-            raise Invalid("XT0000", f"a selection between {self.lhs.type} and {self.rhs.type} does not give "
+            raise Invalid("XT3246", f"a selection between {self.lhs.type} and {self.rhs.type} does not give "
                           f"{self.result.type}\nmake all three the same type")
         if self.condition.type not in (i1, truth_like(self.lhs.type)):
-            raise Invalid("XT0000", f"{self.condition.type} does not select between {self.lhs.type}\n"
+            raise Invalid("XT3247", f"{self.condition.type} does not select between {self.lhs.type}\n"
                           f"the condition is i1 or {truth_like(self.lhs.type)}")
 
     @classmethod
@@ -151,7 +155,8 @@ class SelectOp(IRDLOperation):
         """``%c, %a, %b : f32``, or ``%c, %a, %b : vector<8x16xi1>, vector<8x16xf32>``."""
         operands = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
         if len(operands) != 3:
-            misread(parser, "XT0000", f"arith.select takes a condition and two values, not {len(operands)} operands")
+            misread(parser, "XT3248", f"arith.select takes a condition and two values, not {len(operands)} operands\n"
+                    "write arith.select %condition, %a, %b : f32")
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         types: list[Any] = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)

@@ -24,4 +24,4 @@ class CompileHintOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.hint.data != SCHEDULE_BARRIER:
-            raise Invalid("XT0000", f'there is no hint "{self.hint.data}"\nuse "{SCHEDULE_BARRIER}"')
+            raise Invalid("XT3283", f'there is no hint "{self.hint.data}"\nuse "{SCHEDULE_BARRIER}"')

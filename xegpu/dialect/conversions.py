@@ -28,7 +28,8 @@ class ConversionOp(IRDLOperation):
 
     def verify_(self) -> None:
         if _shape(self.input.type) != _shape(self.result.type):
-            raise Invalid("XT0000", f"{self.input.type} and {self.result.type} differ in more than their element type")
+            raise Invalid("XT3230", f"{self.input.type} and {self.result.type} differ in more than their element type\n"
+                          "a conversion keeps the shape; vector.shape_cast changes it")
 
     def widening(self) -> int:
         """Bits that the result's elements have more than the operand's."""
@@ -63,7 +64,8 @@ class ExtensionOp(ConversionOp):
     def verify_(self) -> None:
         super().verify_()
         if self.widening() <= 0:
-            raise Invalid("XT0000", f"{self.result.type} is not wider than {self.input.type}")
+            raise Invalid("XT3231", f"{self.result.type} is not wider than {self.input.type}\n"
+                          "use arith.trunci to go to fewer bits")
 
 
 @irdl_op_definition
@@ -119,7 +121,8 @@ class TruncIOp(ConversionOp):
     def verify_(self) -> None:
         super().verify_()
         if self.widening() >= 0:
-            raise Invalid("XT0000", f"{self.result.type} is not narrower than {self.input.type}")
+            raise Invalid("XT3232", f"{self.result.type} is not narrower than {self.input.type}\n"
+                          "use arith.extsi or arith.extui to go to more bits")
 
 
 @irdl_op_definition
@@ -134,7 +137,11 @@ class IndexCastOp(ConversionOp):
         super().verify_()
         kinds = {isinstance(get_element_type_or_self(value.type), IndexType) for value in (self.input, self.result)}
         if len(kinds) != 2:
-            raise Invalid("XT0000", f"one of {self.input.type} and {self.result.type} is an index, the other is not")
+            raise Invalid("XT3233",
+                          f"a cast from {self.input.type} to {self.result.type}, of which one is to be an index and "
+                          f"the "
+                          "other not\n"
+                          "between integers of different widths use arith.extsi, arith.extui or arith.trunci")
 
 
 CONVERSIONS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp, ExtSIOp, ExtUIOp, TruncIOp, IndexCastOp)

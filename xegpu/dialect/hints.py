@@ -25,7 +25,7 @@ class Hint(Data[str]):
         with parser.in_angle_brackets():
             name = parser.parse_identifier()
             if name not in POLICIES:
-                misread(parser, "XT0000", f"there is no cache hint {name}\nuse one of {', '.join(POLICIES)}")
+                misread(parser, "XT3110", f"there is no cache hint {name}\nuse one of {', '.join(POLICIES)}")
             return name
 
     def print_parameter(self, printer: Printer) -> None:
@@ -96,7 +96,8 @@ def check_hints(operation: Operation, kind: str) -> None:
     """Raise a verifier's error for a hint that a ``"load"``, ``"store"`` or ``"prefetch"`` does not take."""
     for level, policy in words(operation).items():
         if policy not in BY_KIND[kind]:
-            raise Invalid("XT0000", f"a {kind} does not take {level} = {policy}\nuse {', '.join(BY_KIND[kind])}")
+            raise Invalid("XT3111",
+                          f"a {kind} does not take {level} = {policy}\nuse {', '.join(BY_KIND[kind])}", alone=True)
 
 
 def keeps_nothing(operation: Operation) -> bool:

@@ -108,7 +108,7 @@ class GpuFuncOp(IRDLOperation):
 
         arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
         if (word := parser.parse_optional_keyword("workgroup") or parser.parse_optional_keyword("private")) is not None:
-            misread(parser, "XT0000", f"gpu.func takes no {word}(...) arrays here\n"
+            misread(parser, "XT3280", f"gpu.func takes no {word}(...) arrays here\n"
                     "write memref.alloc() : memref<64x32xf16, 3> in its body")
         kernel = parser.parse_optional_keyword("kernel") is not None
         attributes = _attributes(parser)
@@ -127,7 +127,8 @@ class GpuFuncOp(IRDLOperation):
 
     def verify_(self) -> None:
         if not isinstance(self.body.block.last_op, GpuReturnOp):
-            raise Invalid("XT0000", "a gpu.func ends with gpu.return")
+            raise Invalid("XT3281",
+                          f"{self.sym_name.data} does not end with gpu.return\nadd gpu.return as its last line")
 
 
 @irdl_op_definition
@@ -144,7 +145,7 @@ class GpuReturnOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.values:
-            raise Invalid("XT0000", "a kernel returns nothing\nwrite what it computes to an array argument")
+            raise Invalid("XT3282", "a kernel returns nothing\nwrite what it computes to an array argument")
 
 
 _OWN = (GpuModuleOp, GpuFuncOp, GpuReturnOp)

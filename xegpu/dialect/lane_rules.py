@@ -37,12 +37,12 @@ def check_load(desc: TensorDesc, packed: bool, transposes: bool) -> None:
     if lanes is None:
         return
     if packed and lanes != (needed := layouts.operand_b(lanes.lanes, desc.dtype.bits)):
-        raise Invalid("XT0000",
+        raise Invalid("XT3505",
                       f"a packed load needs wi_data = {list(needed.wi_data)}, the rows that 32 bits hold, and "
                       f"lanes along the columns\nuse {spelled(needed)}")
     if transposes and lanes.wi_layout[1] > 1:
         turned = LaneMap((lanes.lanes, 1), lanes.wi_data)
-        raise Invalid("XT0000", "a transposed load needs its lanes along the rows, which become columns\n"
+        raise Invalid("XT3506", "a transposed load needs its lanes along the rows, which become columns\n"
                       f"use {spelled(turned)}")
 
 
@@ -60,12 +60,13 @@ def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
     """The matrix engine reads and writes fragments in its own layout, and in no other."""
     subgroup = maps[2].lanes
     if subgroup not in ENGINES:
-        raise Invalid("XT0000",
+        raise Invalid("XT3507",
                       f"sg_map_c spreads C over {subgroup} lanes, and the matrix engine's subgroups have 8 or "
-                      f"16\nuse {spelled(layouts.plain(16, 16))}, or [1, 8] on dg2 and arl")
+                      f"16\nuse {spelled(layouts.plain(16, 16))}, or [1, 8] on dg2 and arl",
+                      alone=True)
     for name, given, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits), strict=True):
         if given != needed:
-            raise Invalid("XT0000", f"{name} is {spelled(given)}, in which the matrix engine does not take elements of "
+            raise Invalid("XT3508", f"{name} is {spelled(given)}, in which the matrix engine does not take elements of "
                           f"{bits if name != 'sg_map_c' else 32} bits over {subgroup} lanes\n"
                           f"use {spelled(needed)}")
 
@@ -75,5 +76,5 @@ def check_line(lanes: LaneMap, elements: int, chunk: int) -> None:
     needed = LaneMap((elements, 1) if chunk > 1 else (1, elements))
     if lanes != needed:
         what = f"chunks of {chunk}" if chunk > 1 else "single elements"
-        raise Invalid("XT0000", f"a descriptor of {what} spreads them one a lane, and this has {spelled(lanes)}\n"
+        raise Invalid("XT3509", f"a descriptor of {what} spreads them one a lane, and this has {spelled(lanes)}\n"
                       f"use {spelled(needed)}")

@@ -58,11 +58,16 @@ class LoadMadOp(IRDLOperation):
         check_block(desc_of(self.a))
         check_block(desc_of(self.b))
         if [value.type for value in self.acc] != [value.type for value in self.results_]:
-            raise Invalid("XT0000", "a product has the types of what it is added to")
+            raise Invalid("XT3208", "results of other types than the accumulators\n"
+                          "name the accumulators' types again, in their order, behind the arrow")
         if not self.acc or any(value.type != self.acc[0].type or len(shape_of(value)) != 2 for value in self.acc):
-            raise Invalid("XT0000", "the accumulators are blocks of one shape and element type")
+            raise Invalid("XT3209", "the accumulators are not blocks of one shape and element type: "
+                          f"{', '.join(str(value.type) for value in self.acc) or 'there are none'}\n"
+                          "cut C into equal blocks of two dimensions, and give all of them")
         (m, n, k), (rows, columns) = self.sizes, self.block
         if desc_of(self.b).shape[0] != k:
-            raise Invalid("XT0000", f"A has {k} columns and B {desc_of(self.b).shape[0]} rows")
+            raise Invalid("XT3202", f"A has {k} columns and B {desc_of(self.b).shape[0]} rows\n"
+                          f"make B's descriptor one of {k}x{n}, or A's one of {m}x{desc_of(self.b).shape[0]}")
         if m % rows or n % columns or m * n != rows * columns * len(self.acc):
-            raise Invalid("XT0000", f"{len(self.acc)} blocks of {rows}x{columns} are not a product of {m}x{n}")
+            raise Invalid("XT3210", f"{len(self.acc)} blocks of {rows}x{columns} are not a product of {m}x{n}\n"
+                          "give the accumulators row by row, so that together they are as large as the product")

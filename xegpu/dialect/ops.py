@@ -33,7 +33,7 @@ from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load
 from xegpu.dialect.vectors import vector as vector
 from xegpu.dtypes import i1, of_mlir
-from xegpu.errors import Invalid
+from xegpu.errors import Invalid, ShapeError
 from xegpu.layouts import LaneMap
 from xegpu.memrefs import array_at, is_address, is_shared, verify_described, verify_line
 
@@ -61,10 +61,10 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 def check_block(desc: TensorDesc) -> None:
     """Raise a verifier's error for a descriptor of single elements, which no operation on blocks takes."""
     if desc.scatter is not None:
-        raise Invalid("XT0000", "this takes a descriptor of a block, and that one describes single elements\n"
+        raise Invalid("XT3001", "this takes a descriptor of a block, and that one describes single elements\n"
                       "make one with create_nd_tdesc, or use load_gather, store_scatter and prefetch")
     if len(desc.shape) not in (1, 2):
-        raise Invalid("XT0000", f"a descriptor of a block has one or two dimensions, not {len(desc.shape)}\n"
+        raise Invalid("XT3002", f"a descriptor of a block has one or two dimensions, not {len(desc.shape)}\n"
                       "give the indices in front of them as offsets of the memref")
 
 
@@ -91,8 +91,9 @@ def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tup
 
 def _loaded_line(desc: TensorDesc, changed: bool) -> tuple[int, ...]:
     if changed:
-        raise Invalid("XT0000", "a line of elements is not transposed or packed\n"
-                      "describe a block of two dimensions: tensor_desc<16x16xbf16>")
+        raise Invalid("XT3101",
+                      f"a descriptor of {desc.shape[0]} elements in a line is not loaded transposed or packed\n"
+                      f"describe a block of two dimensions: tensor_desc<16x16x{desc.element_type}>")
     if desc.sg_map is None:
         return desc.shape
     units, each = desc.sg_map.fragment((1, desc.shape[0]))
@@ -137,35 +138,41 @@ class CreateNdTdescOp(IRDLOperation):
             verify_described(self, "a descriptor")
         check_division(desc)
         if desc.block.array_length not in ARRAYS:
-            raise Invalid("XT0000", f"array_length is 1, 2, 4 or 8, not {desc.block.array_length}\n"
-                          "use several descriptors")
+            raise Invalid("XT3003", f"array_length is 1, 2, 4 or 8, not {desc.block.array_length}\n"
+                          "use several descriptors", alone=True)
         if desc.block.access not in ACCESS:
-            raise Invalid("XT0000", f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}")
+            raise Invalid("XT3004", f"access is {', '.join(ACCESS[:-1])} or {ACCESS[-1]}, not {desc.block.access}\n"
+                          "leave it out: block is what 2D block IO needs", alone=True)
         array = array_at(self.source) or self.source
         scope = "slm" if is_shared(array.type) else "global"
         if desc.block.memory_scope != scope:
             hint = f"use memory_scope = {scope}" if not is_address(array.type) else \
                 "an address in shared local memory is that of an array there: take it with " \
                 "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
-            raise Invalid("XT0000", f"a descriptor of {desc.block.memory_scope} memory on {array.type}\n{hint}")
+            raise Invalid("XT3005", f"a descriptor of {desc.block.memory_scope} memory on {array.type}\n{hint}",
+                          alone=is_address(array.type))
         self._verify_element(array.type)
 
     @staticmethod
     def _verify_promise(desc: TensorDesc) -> None:
         if desc.block.boundary_check:
-            raise Invalid("XT0000", "a descriptor of one dimension does not know where its memory ends\n"
-                          "write boundary_check = false, and keep it inside")
+            raise Invalid("XT3006", "a descriptor of one dimension does not know where its memory ends\n"
+                          "write boundary_check = false, and keep it inside", alone=True)
         if desc.block.array_length > 1:
-            raise Invalid("XT0000", "a descriptor of one dimension has no blocks side by side\nmake it longer")
+            raise Invalid("XT3007", "a descriptor of one dimension has no blocks side by side\n"
+                          f"leave array_length out, and make it {desc.block.array_length * desc.shape[0]} elements "
+                          f"long",
+                          alone=True)
         if desc.sg_map is not None and (desc.sg_map.wi_layout[0], desc.sg_map.wi_data[0]) != (1, 1):
-            raise Invalid("XT0000",
-                          "the outer dimension of wi_layout and wi_data is 1 for a descriptor of one dimension"
-                          "\nwrite wi_layout = [1, 16], wi_data = [1, 1]")
+            raise Invalid("XT3008",
+                          "the outer dimension of wi_layout and wi_data is 1 for a descriptor of one dimension, not "
+                          f"{desc.sg_map.wi_layout[0]} and {desc.sg_map.wi_data[0]}\n"
+                          "write wi_layout = [1, 16], wi_data = [1, 1]", alone=True)
 
     def _verify_element(self, source: Attribute) -> None:
         desc = desc_of(self.result)
         if isinstance(source, MemRefType) and source.element_type != desc.element_type:
-            raise Invalid("XT0000", f"a descriptor of {desc.element_type} cannot describe a {source}\n"
+            raise Invalid("XT3009", f"a descriptor of {desc.element_type} cannot describe a {source}\n"
                           f"describe {source.element_type}, or view the array as {desc.element_type}")
 
 
@@ -186,10 +193,11 @@ class UpdateNdOffsetOp(IRDLOperation):
     def verify_(self) -> None:
         check_block(desc_of(self.desc))
         if len(self.offsets) != len(desc_of(self.desc).shape):
-            raise Invalid("XT0000", f"a descriptor of {len(desc_of(self.desc).shape)} dimensions moves by as many "
+            raise Invalid("XT3010", f"a descriptor of {len(desc_of(self.desc).shape)} dimensions moves by as many "
                           f"offsets, not by {len(self.offsets)}\ngive 0 for a dimension that it keeps")
         if self.desc.type != self.result.type:
-            raise Invalid("XT0000", "moving a descriptor does not change its type")
+            raise Invalid("XT3011", f"moving a descriptor does not make a {self.result.type} of {self.desc.type}\n"
+                          "write the type of the operand again behind the arrow")
 
 
 @irdl_op_definition
@@ -228,21 +236,28 @@ class LoadNdOp(HintedOp):
         desc = desc_of(self.desc)
         packed = self.packed is not None
         if self.transpose is not None and [axis.value.data for axis in self.transpose] != [1, 0]:
-            raise Invalid("XT0000", "transpose must be [1, 0]")
+            raise Invalid("XT3102",
+                          f"transpose = {[axis.value.data for axis in self.transpose]} does not exchange the two "
+                          "dimensions\nwrite transpose = [1, 0], or leave it out", alone=True)
         if self.transposes and packed:
-            raise Invalid("XT0000", "a load cannot be packed and transposed\n"
-                          "a transposed load with transpose_bit_width = 32 gives VNNI form by itself")
+            raise Invalid("XT3103", "a load cannot be packed and transposed\n"
+                          "a transposed load with transpose_bit_width = 32 gives VNNI form by itself", alone=True)
         if self.transpose_bit_width is not None and (not self.transposes or self.transposes % desc.dtype.bits):
-            raise Invalid("XT0000", "transpose_bit_width goes with transpose, and is a multiple of the element's bits")
+            raise Invalid("XT3104", f"transpose_bit_width = {self.transpose_bit_width.value.data} " + (
+                "says nothing without transpose\nadd transpose = [1, 0]" if not self.transposes else
+                f"is no multiple of the {desc.dtype.bits} bits of {desc.element_type}\nuse 32"),
+                alone=not self.transposes)
         if self.transposes and desc.block.array_length > 1:
-            raise Invalid("XT0000", "a transposed load takes one block")
+            raise Invalid("XT3105",
+                          f"a transposed load takes one block, and this descriptor has {desc.block.array_length}\n"
+                          "leave array_length out, and load each block by itself")
         if packed and desc.dtype.bits >= 32:
-            raise Invalid("XT0000", f"{desc.element_type} fills a 32-bit word, so it cannot be packed\n"
+            raise Invalid("XT3106", f"{desc.element_type} fills a 32-bit word, so it cannot be packed\n"
                           "leave packed out")
         check_load(desc, packed, bool(self.transposes))
         expected = loaded_shape(desc, packed, self.transposes)
-        if shape_of(self.result) != expected:
-            raise Invalid("XT0000", f"this load gives {expected}, not {shape_of(self.result)}\n"
+        if self.result.type != vector(expected, desc.element_type):
+            raise Invalid("XT3107", f"this load gives {list(expected)} of {desc.element_type}, not {self.result.type}\n"
                           f"write {vector(expected, desc.element_type)}")
 
 
@@ -264,7 +279,8 @@ class StoreNdOp(HintedOp):
         desc = desc_of(self.desc)
         expected = loaded_shape(desc, False)
         if shape_of(self.value) != expected or self.value.type.element_type != desc.element_type:  # type: ignore
-            raise Invalid("XT0000", f"this descriptor stores {expected} of {desc.element_type}, not {self.value.type}")
+            raise Invalid("XT3108", f"this descriptor stores {list(expected)} of {desc.element_type}, not "
+                          f"{self.value.type}\nstore a {vector(expected, desc.element_type)}, or change the descriptor")
 
 
 @irdl_op_definition
@@ -331,11 +347,12 @@ class ProductOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.acc is not None and self.acc.type != self.result.type:
-            raise Invalid("XT0000", f"the accumulator is {self.acc.type} and the result {self.result.type}")
+            raise Invalid("XT3201", f"the accumulator is {self.acc.type} and the result {self.result.type}\n"
+                          "make them equal: the result is the accumulator with the product added")
         missing = [name for name in MAP_NAMES if name not in self.properties]
         if 0 < len(missing) < len(MAP_NAMES):
-            raise Invalid("XT0000", f"{missing[0]} is missing: fragments of a lane have three maps\n"
-                          f"give {', '.join(MAP_NAMES)}, or none of them with whole blocks")
+            raise Invalid("XT3516", f"{missing[0]} is missing: fragments of a lane have three maps\n"
+                          f"give {', '.join(MAP_NAMES)}, or none of them with whole blocks", alone=True)
         if self.maps is None:
             self._verify_words()
         m, n, k = self.sizes()
@@ -344,13 +361,18 @@ class ProductOp(IRDLOperation):
             b = shape_of(self.b)
             rows = b[0] * (b[2] if len(b) == 3 else 1)
             if rows != k or shape_of(self.result) != (m, n):
-                raise Invalid("XT0000", f"{self.a.type} x {self.b.type} does not give {self.result.type}\n"
+                raise Invalid("XT3202", f"{self.a.type} x {self.b.type} does not give {self.result.type}\n"
                               f"multiply MxK by KxN; fragments of a lane need {', '.join(MAP_NAMES)}")
             return
-        if maps[0].fragment((m, k)) != shape_of(self.a) or maps[1].fragment((k, n)) != shape_of(self.b):
-            raise Invalid("XT0000",
-                          f"fragments {self.a.type} and {self.b.type} are not those of an {m}x{n}x{k} product")
-
+        try:
+            fits = maps[0].fragment((m, k)) == shape_of(self.a) and maps[1].fragment((k, n)) == shape_of(self.b)
+        except ShapeError as error:
+            raise Invalid.of(error) from None
+        if not fits:
+            raise Invalid("XT3517",
+                          f"fragments {self.a.type} and {self.b.type} are not those of a product of {m}x{k} by "
+                          f"{k}x{n}\n"
+                          f"a lane has {_fragment(maps[0], (m, k))} of A and {_fragment(maps[1], (k, n))} of B")
 
     def _verify_words(self) -> None:
         """A third dimension is that of the elements in a word of 32 bits; A has one only where B has."""
@@ -358,16 +380,21 @@ class ProductOp(IRDLOperation):
         ranks = [len(shape_of(value)) for value in (self.a, self.b)]
         for name, value, rank in zip("AB", (self.a, self.b), ranks, strict=True):
             if rank not in (2, 3) or (rank == 3 and (together == 1 or shape_of(value)[2] != together)):
-                raise Invalid("XT0000", f"{name} is {value.type}\nwrite two dimensions" + (
+                raise Invalid("XT3203", f"{name} is {value.type}\nwrite two dimensions" + (
                     f", or three of which the last is the {together} elements of a word" if together > 1 else ""))
         if ranks == [3, 2]:
-            raise Invalid("XT0000", f"A is in words, {self.a.type}, and B is not, {self.b.type}\n"
+            raise Invalid("XT3204", f"A is in words, {self.a.type}, and B is not, {self.b.type}\n"
                           "load B with packed, or leave A in two dimensions")
+
+
+def _fragment(lanes: LaneMap, shape: tuple[int, int]) -> str:
+    return "x".join(map(str, lanes.fragment(shape)))
 
 
 def _pair(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 2:
-        raise Invalid("XT0000", f"a fragment has two dimensions, not {len(shape)}")
+        raise Invalid("XT3518", f"a fragment has two dimensions, and {list(shape)} has {len(shape)}\n"
+                      "the first counts units of the map, the second the elements of a lane in each")
     return shape[0], shape[1]
 
 
@@ -416,7 +443,9 @@ class PackOp(IRDLOperation):
         shape = shape_of(self.source)
         factor = 32 // of_mlir(self.source.type.element_type).bits  # type: ignore[attr-defined]
         if factor == 1 or shape[0] % factor:
-            raise Invalid("XT0000", f"{self.source.type} does not pack into 32-bit words along its rows")
+            raise Invalid("XT3207", f"{self.source.type} does not pack into 32-bit words along its rows\n" + (
+                "its elements fill such words by themselves" if factor == 1 else
+                f"make its {shape[0]} rows a multiple of {factor}"))
 
 
 @irdl_op_definition
@@ -451,10 +480,10 @@ def check_split_rows(source: SSAValue, result: SSAValue) -> None:
     """Raise a verifier's error unless one type holds the bits of the other, its words cut up along the rows."""
     wide, narrow = (of_mlir(value.type.element_type) for value in (source, result))  # type: ignore[attr-defined]
     if i1 in (wide, narrow) or wide.bits <= narrow.bits or wide.bits % narrow.bits:
-        raise Invalid("XT0000", f"words of {wide} do not hold a number of {narrow}\n"
+        raise Invalid("XT3211", f"words of {wide} do not hold a number of {narrow}\n"
                       f"narrower elements come of wider ones; of equal ones arith.bitcast makes others")
     if result.type != (wanted := split_rows(source, result.type.element_type)):  # type: ignore[attr-defined]
-        raise Invalid("XT0000", f"{source.type} as {narrow} is a {wanted}, not a {result.type}\n"
+        raise Invalid("XT3212", f"{source.type} as {narrow} is a {wanted}, not a {result.type}\n"
                       f"each row gives {wide.bits // narrow.bits}")
 
 
@@ -485,16 +514,19 @@ class PadOp(IRDLOperation):
         return number_of(self.padding)
 
     def verify_(self) -> None:
+        number_of(self.padding)
         if self.value.type != self.result.type or len(shape_of(self.value)) != 2:
-            raise Invalid("XT0000", "padding keeps a block's type, which has two dimensions")
+            raise Invalid("XT3112", f"padding makes {self.result.type} of {self.value.type}\n"
+                          "it keeps the type, and takes a block of two dimensions")
         if self.value.type.element_type != desc_of(self.desc).element_type:  # type: ignore[attr-defined]
-            raise Invalid("XT0000", f"a {self.value.type} was not loaded through a {self.desc.type}")
+            raise Invalid("XT3113", f"a {self.value.type} was not loaded through a {self.desc.type}\n"
+                          "name the descriptor that the load took: its bounds say what is padded")
 
 
 def number_of(attribute: Attribute) -> float:
     """The number that a float or integer attribute holds."""
     if not isinstance(attribute, (FloatAttr, IntegerAttr)):
-        raise Invalid("XT0000", f"{attribute} is no number")
+        raise Invalid("XT3114", f"{attribute} is no number\nwrite one with its type, as in 1.0 : f32", alone=True)
     return attribute.value.data
 
 

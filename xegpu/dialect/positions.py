@@ -56,12 +56,16 @@ class IotaOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.axis.value.data not in (0, 1):
-            raise Invalid("XT0000", f"there is no axis {self.axis.value.data}\nuse axis 0 for rows, 1 for columns")
+            raise Invalid("XT3260",
+                          f"there is no axis {self.axis.value.data}\nuse axis 0 for rows, 1 for columns", alone=True)
         given = self.result.type.get_shape()  # type: ignore[attr-defined]
         if (self.shape is None) != (self.sg_map is None):
-            raise Invalid("XT0000", "shape and sg_map go together: a fragment has both, a whole block neither")
+            raise Invalid("XT3261", "shape and sg_map go together, and only one of them is here\n"
+                          "a lane's fragment has both, a whole block neither", alone=True)
         if len(given) != 2 or (self.shape is not None and len(self.shape) != 2):
-            raise Invalid("XT0000", "iota gives a block of two dimensions, or a lane's fragment of one")
+            raise Invalid("XT3262",
+                          f"iota gives a block of two dimensions or a lane's fragment of one, not {self.result.type}\n"
+                          "count in 1x16 or 16x1, and vector.shape_cast that to 16", alone=True)
         if self.sg_map is None:
             return
         try:
@@ -69,4 +73,5 @@ class IotaOp(IRDLOperation):
         except XeError as error:
             raise Invalid.of(error) from None
         if fragment != given:
-            raise Invalid("XT0000", f"a lane has {fragment} of this block, not {given}")
+            raise Invalid("XT3263", f"a lane has {list(fragment)} of this block, not {list(given)}\n"
+                          "the first counts units of the map, the second the elements of a lane in each", alone=True)

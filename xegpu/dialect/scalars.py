@@ -37,13 +37,13 @@ class LoadScalarOp(IRDLOperation):
         type_ = self.array.type
         assert isinstance(type_, MemRefType)
         if self.result.type != type_.element_type or type_.element_type not in [dtype.mlir for dtype in TYPES]:
-            raise Invalid("XT0000", f"an element of {type_} is no number of type {self.result.type} to be loaded\n"
+            raise Invalid("XT1241", f"an element of {type_} is no number of type {self.result.type} to be loaded\n"
                           f"load {', '.join(map(str, TYPES))}, as the array holds them")
         if len(self.indices) != len(type_.get_shape()):
-            raise Invalid("XT0000", f"{type_} takes {len(type_.get_shape())} indices, not {len(self.indices)}\n"
+            raise Invalid("XT1242", f"{type_} takes {len(type_.get_shape())} indices, not {len(self.indices)}\n"
                           "give one for each dimension")
         if is_shared(type_):
-            raise Invalid("XT0000", "a number is loaded of an array in global memory, not of shared local memory\n"
+            raise Invalid("XT1240", "a number is loaded of an array in global memory, not of shared local memory\n"
                           "load a tile of that")
 
 

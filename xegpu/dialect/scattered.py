@@ -54,7 +54,7 @@ class AtomicKindAttr(Data[str]):
         with parser.in_angle_brackets():
             kind = parser.parse_identifier()
         if kind not in KINDS:
-            misread(parser, "XT0000", f"{kind} is no kind of atomic update: it is one of {', '.join(KINDS)}")
+            misread(parser, "XT3301", f"{kind} is no kind of atomic update\nuse one of {', '.join(KINDS)}")
         return kind
 
     def print_parameter(self, printer: Printer) -> None:
@@ -65,7 +65,7 @@ class AtomicKindAttr(Data[str]):
 def check_elements(dtype: DType) -> None:
     """Raise a verifier's error unless elements of this type can be reached one by one."""
     if dtype in (i1_type, i4, u4, index):
-        raise Invalid("XT0000", f"elements of {dtype} cannot be reached one by one\n"
+        raise Invalid("XT3302", f"elements of {dtype} cannot be reached one by one\n"
                       "view the array as another type of the same size, such as u8")
 
 
@@ -81,14 +81,14 @@ def check_vector(name: str, value: SSAValue, shape: tuple[int, ...], element: At
     assert isinstance(value.type, VectorType)
     if shape_of(value) != shape or value.type.element_type != element:
         expected = vector(shape, element)
-        raise Invalid("XT0000", f"the {name} must be {expected}, and is {value.type}\n"
+        raise Invalid("XT3304", f"the {name} must be {expected}, and is {value.type}\n"
                       f"give one {name} for each of the elements")
 
 
 def scatter_of(desc: TensorDesc) -> ScatterTdesc:
     """The scatter attributes of a descriptor; a verifier's error if it is one of a block."""
     if desc.scatter is None:
-        raise Invalid("XT0000", "this takes a descriptor of single elements, and that one describes a block\n"
+        raise Invalid("XT3305", "this takes a descriptor of single elements, and that one describes a block\n"
                       "make one with xegpu.create_tdesc, or use load_nd, store_nd and prefetch_nd")
     return desc.scatter
 
@@ -108,17 +108,20 @@ def _check_desc(desc: TensorDesc) -> None:
     scatter = scatter_of(desc)
     lanes = desc.shape[0] if desc.shape else 0
     if lanes not in LANES:
-        raise Invalid("XT0000", f"a scattered descriptor has 1, 2, 4, 8, 16 or 32 lanes, not {lanes}\n"
-                      "make one descriptor for each register of elements")
+        raise Invalid("XT3306", f"a scattered descriptor has 1, 2, 4, 8, 16 or 32 lanes, not {lanes}\n"
+                      "make one descriptor for each register of elements", alone=True)
     if scatter.chunk_size not in CHUNKS:
-        raise Invalid("XT0000", f"chunk_size is 1, 2, 3, 4 or 8, not {scatter.chunk_size}\nuse several descriptors")
+        raise Invalid("XT3307",
+                      f"chunk_size is 1, 2, 3, 4 or 8, not {scatter.chunk_size}\nuse several descriptors", alone=True)
     if scatter.memory_scope not in SCOPES:
-        raise Invalid("XT0000", f"memory_scope is global or slm, not {scatter.memory_scope}\ndrop it for global memory")
+        raise Invalid("XT3308",
+                      f"memory_scope is global or slm, not {scatter.memory_scope}\ndrop it for global memory",
+                      alone=True)
     if desc.shape[1:] != ((scatter.chunk_size,) if scatter.chunk_size > 1 else ()):
-        raise Invalid("XT0000",
+        raise Invalid("XT3309",
                       f"a descriptor of {desc.shape[0]} lanes with chunks of {scatter.chunk_size} has another "
                       f"shape than {list(desc.shape)}\nits shape is the lanes, then chunk_size if that is "
-                      "more than 1")
+                      "more than 1", alone=True)
     if desc.sg_map is not None:
         check_line(desc.sg_map, lanes, scatter.chunk_size)
     check_elements(desc.dtype)
@@ -150,13 +153,14 @@ class CreateTdescOp(IRDLOperation):
             hint = f"use memory_scope = {scope}" if isinstance(source, MemRefType) else \
                 "an address in shared local memory is that of an array there: take it with " \
                 "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
-            raise Invalid("XT0000", f"a descriptor of {scatter_of(desc).memory_scope} memory on {source}\n{hint}")
+            raise Invalid("XT3005", f"a descriptor of {scatter_of(desc).memory_scope} memory on {source}\n{hint}",
+                          alone=not isinstance(source, MemRefType))
         check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
         if isinstance(source, MemRefType) and source.element_type != desc.element_type:
-            raise Invalid("XT0000", f"a descriptor of {desc.element_type} cannot describe a {source}\n"
+            raise Invalid("XT3009", f"a descriptor of {desc.element_type} cannot describe a {source}\n"
                           f"describe {source.element_type}, or view the array as {desc.element_type}")
         if isinstance(source, IntegerType) and source.width.data != 64:
-            raise Invalid("XT0000", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
+            raise Invalid("XT3027", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
 
 
 @irdl_op_definition
@@ -178,7 +182,8 @@ class UpdateOffsetOp(IRDLOperation):
         scatter_of(desc)
         check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
         if self.desc.type != self.result.type:
-            raise Invalid("XT0000", "moving a descriptor does not change its type")
+            raise Invalid("XT3011", f"moving a descriptor does not make a {self.result.type} of {self.desc.type}\n"
+                          "write the type of the operand again behind the arrow")
 
 
 @irdl_op_definition
@@ -212,12 +217,14 @@ class LoadGatherOp(HintedOp):
 
     def verify_(self) -> None:
         check_hints(self, "load")
+        if self.padding is not None:
+            number_of(self.padding)
         desc = desc_of(self.desc)
         chunk = scatter_of(desc).chunk_size
         axes = None if self.transpose is None else [axis.value.data for axis in self.transpose]
         if axes != ([1, 0] if chunk > 1 else None):
-            raise Invalid("XT0000", "transpose = [1, 0] goes with chunk_size above 1, and with no other\n"
-                          + ("write transpose = [1, 0]" if chunk > 1 else "leave transpose out"))
+            raise Invalid("XT3310", "transpose = [1, 0] goes with chunk_size above 1, and with no other\n"
+                          + ("write transpose = [1, 0]" if chunk > 1 else "leave transpose out"), alone=True)
         check_vector("mask", self.mask, lanes_shape(desc), i1)
         check_vector("result", self.result, values_shape(desc), desc.element_type)
 
@@ -285,7 +292,7 @@ class AtomicRMWOp(IRDLOperation):
     def verify_(self) -> None:
         desc = desc_of(self.desc)
         if scatter_of(desc).chunk_size > 1:
-            raise Invalid("XT0000", "atomic updates take one element a lane\nuse chunk_size = 1")
+            raise Invalid("XT3311", "atomic updates take one element a lane\nuse chunk_size = 1")
         check_kind(self.kind.data, desc.dtype)
         check_vector("value", self.value, values_shape(desc), desc.element_type)
         check_vector("mask", self.mask, lanes_shape(desc), i1)
@@ -326,15 +333,19 @@ class BlockElementsOp(IRDLOperation):
     def verify_(self) -> None:
         block, part = desc_of(self.desc), desc_of(self.result)
         if block.scatter is not None:
-            raise Invalid("XT0000", "this takes a descriptor of a block, and that one describes single elements")
+            raise Invalid("XT3001", "this takes a descriptor of a block, and that one describes single elements\n"
+                          "make one with create_nd_tdesc; one of single elements needs no block_elements")
         offsets, sizes = values_of(self.offsets), values_of(self.sizes)
         if not len(offsets) == len(sizes) == len(block.shape) == 2 or \
                 any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, block.shape, strict=True)):
-            raise Invalid("XT0000", f"offsets {list(offsets)} with sizes {list(sizes)} leave the block "
-                          f"{list(block.shape)}")
+            raise Invalid("XT3312", f"offsets {list(offsets)} with sizes {list(sizes)} leave the block "
+                          f"{list(block.shape)}\noffset and size together are at most the block's size, in each "
+                          f"dimension",
+                          alone=True)
         _check_desc(part)
         if part.shape != (sizes[0] * sizes[1],) or part.element_type != block.element_type:
-            raise Invalid("XT0000", f"{sizes[0]}x{sizes[1]} elements of {self.desc.type} are no {self.result.type}")
+            raise Invalid("XT3313", f"{sizes[0]}x{sizes[1]} elements of {self.desc.type} are no {self.result.type}\n"
+                          f"the result describes {sizes[0] * sizes[1]} elements of {block.element_type}, one a lane")
         check_vector("mask", self.inside, lanes_shape(part), i1)
 
 

@@ -47,11 +47,11 @@ class FenceOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.scope.data not in SCOPES:
-            raise Invalid("XT0000", f'a fence has no scope "{self.scope.data}"\nuse "workgroup" or "gpu"')
+            raise Invalid("XT3350", f'a fence has no scope "{self.scope.data}"\nuse "workgroup" or "gpu"')
         if self.memory_kind.data not in MEMORIES:
-            raise Invalid("XT0000", f'a fence has no memory kind "{self.memory_kind.data}"\nuse "global" or "shared"')
+            raise Invalid("XT3351", f'a fence has no memory kind "{self.memory_kind.data}"\nuse "global" or "shared"')
         if (self.scope.data, self.memory_kind.data) == ("gpu", "shared"):
-            raise Invalid("XT0000",
+            raise Invalid("XT3352",
                           "shared local memory belongs to one work-group, and this fence is for the whole gpu\n"
                           'use the scope "workgroup", or the memory "global"')
 
@@ -94,12 +94,12 @@ class AllocNbarrierOp(IRDLOperation):
         parser.parse_punctuation(":")
         count = number(parser.resolve_operand(operand, parser.parse_type()))
         if count is None:
-            misread(parser, "XT0000", "the number of named barriers is a constant\nwrite xegpu.alloc_nbarrier 4")
+            misread(parser, "XT3353", "the number of named barriers is a constant\nwrite xegpu.alloc_nbarrier 4")
         return cls(count)
 
     def verify_(self) -> None:
         if not 0 < self.count <= IDS:
-            raise Invalid("XT0000", f"a work-group has no {self.count} named barriers\nuse 1 to {IDS}")
+            raise Invalid("XT3354", f"a work-group has no {self.count} named barriers\nuse 1 to {IDS}")
 
 
 @irdl_op_definition
@@ -154,7 +154,7 @@ class InitNbarrierOp(IRDLOperation):
         operands.append(parser.parse_unresolved_operand())
         producers = parser.parse_optional_attr_dict().get("producers")
         if producers is not None and not isinstance(producers, IntegerAttr):
-            misread(parser, "XT0000",
+            misread(parser, "XT3355",
                     f"the number of producers is {producers}\nwrite an integer, such as producers = 1")
         parser.parse_punctuation(":")
         types = [parser.parse_type()]
@@ -170,23 +170,23 @@ class InitNbarrierOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.id is not None and not 0 <= self.id < IDS:
-            raise Invalid("XT0000", f"there is no named barrier {self.id}\nuse an id from 0 to {IDS - 1}")
+            raise Invalid("XT3356", f"there is no named barrier {self.id}\nuse an id from 0 to {IDS - 1}")
         count = number(self.participant_thread_num)
         if count is None:
-            raise Invalid("XT0000", "the number of participants is known at run time only\ngive a constant: how many "
+            raise Invalid("XT3357", "the number of participants is known at run time only\ngive a constant: how many "
                           "subgroups wait for each other at this barrier")
         if count < 1:
-            raise Invalid("XT0000", f"a barrier of {count} subgroups\ngive the number of subgroups that wait for each "
+            raise Invalid("XT3358", f"a barrier of {count} subgroups\ngive the number of subgroups that wait for each "
                           "other there")
         if self.said_producers is not None and not 0 < self.said_producers < count:
-            raise Invalid("XT0000", f"{self.said_producers} of {count} subgroups produce\nat least one only "
+            raise Invalid("XT3359", f"{self.said_producers} of {count} subgroups produce\nat least one only "
                           "arrives, and at least one only waits")
 
 
 def _parse_nbarrier(parser: Parser) -> None:
     type_ = parser.parse_type()
     if not isinstance(type_, NbarrierType):
-        misread(parser, "XT0000", f"this is a {type_}, and a named barrier is needed\nwrite !xegpu.nbarrier")
+        misread(parser, "XT3360", f"this is a {type_}, and a named barrier is needed\nwrite !xegpu.nbarrier")
 
 
 class NbarrierOp(IRDLOperation):

@@ -48,6 +48,10 @@ def _vector(shape: tuple[int, ...], element_type: Attribute) -> VectorType[Attri
     return VectorType(element_type, shape)
 
 
+def _by(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
 @irdl_op_definition
 class ExtractStridedSliceOp(IRDLOperation):
     """``vector.extract_strided_slice``: a contiguous part of a vector, of the same rank."""
@@ -73,9 +77,11 @@ class ExtractStridedSliceOp(IRDLOperation):
         offsets, sizes = values_of(self.offsets), values_of(self.sizes)
         shape = self.source.type.get_shape()  # type: ignore[attr-defined]
         if any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, shape, strict=True)):
-            raise Invalid("XT0000", f"offsets {offsets} with sizes {sizes} leave the vector {shape}")
+            raise Invalid("XT3220", f"offsets {list(offsets)} with sizes {list(sizes)} leave a vector of {_by(shape)}\n"
+                          "offset and size together are at most the vector's size, in each dimension")
         if any(stride != 1 for stride in values_of(self.strides)):
-            raise Invalid("XT0000", "strides must be 1")
+            raise Invalid("XT3221", f"strides = {list(values_of(self.strides))} take elements that are not adjacent\n"
+                          f"write strides = {[1] * len(sizes)}", alone=True)
 
 
 @irdl_op_definition
@@ -95,7 +101,9 @@ class ShapeCastOp(IRDLOperation):
     def verify_(self) -> None:
         source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
         if prod(source) != prod(result):
-            raise Invalid("XT0000", f"{source} and {result} do not hold the same number of elements")
+            raise Invalid("XT3222",
+                          f"a vector of {_by(source)} holds {prod(source)} elements, and one of {_by(result)} "
+                          f"{prod(result)}\na cast moves no element: give it as many in another shape")
 
 
 @irdl_op_definition
@@ -140,9 +148,13 @@ class TransposeOp(IRDLOperation):
     def verify_(self) -> None:
         source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
         if values_of(self.permutation) != (1, 0) or len(source) != 2:
-            raise Invalid("XT0000", "only the two dimensions of a 2D vector are exchanged: the permutation is [1, 0]")
+            raise Invalid("XT3223",
+                          f"{list(values_of(self.permutation))} of {self.source.type} does not exchange two "
+                          f"dimensions\n"
+                          "take a vector of two dimensions, and the permutation [1, 0]")
         if result != source[::-1]:
-            raise Invalid("XT0000", f"the transpose of {source} is {source[::-1]}, not {result}")
+            raise Invalid("XT3224", f"the transpose of {_by(source)} is {_by(source[::-1])}, not {_by(result)}\n"
+                          f"write {vector(source[::-1], self.source.type.element_type)}")  # type: ignore[attr-defined]
 
 
 @irdl_op_definition
@@ -166,4 +178,6 @@ class InsertStridedSliceOp(IRDLOperation):
     def verify_(self) -> None:
         source, dest = self.source.type.get_shape(), self.dest.type.get_shape()  # type: ignore[attr-defined]
         if any(o + s > n for o, s, n in zip(values_of(self.offsets), source, dest, strict=True)):
-            raise Invalid("XT0000", f"{source} at {values_of(self.offsets)} leaves the vector {dest}")
+            raise Invalid("XT3220",
+                          f"a part of {_by(source)} at {list(values_of(self.offsets))} leaves a vector of {_by(dest)}\n"
+                          "offset and size together are at most the vector's size, in each dimension")

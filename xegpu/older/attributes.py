@@ -10,7 +10,6 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from xegpu.dialect.attributes import BlockTdesc, DescriptorType, SgMapAttr, TensorDesc
-from xegpu.errors import misread
 from xegpu.layouts import LaneMap, operand_a
 
 
@@ -45,7 +44,7 @@ class OlderDescType(DescriptorType):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> TensorDesc:
-        misread(parser, "XT0000", "a descriptor of the earlier generation is read by xt.parse")
+        raise NotImplementedError("text of the earlier generation is brought into one form before it is read")
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

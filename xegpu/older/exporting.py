@@ -149,7 +149,7 @@ def _dpas(build: _Export, operation: present.DpasOp) -> None:
     if whole and bits < 32 and len(shape_of(b)) == 2:
         b = build.emit(present.PackOp(b))
     if not whole and not isinstance(operation.a.owner, (present.LoadNdOp, present.ConvertLayoutOp)):
-        raise TargetError("XT0000",
+        raise TargetError("XT3412",
                           "the earlier generation has no map on dpas, and operand A does not come from a descriptor",
                           "write the kernel for whole vectors", build.where())
     acc = [] if operation.acc is None else [build.one(operation.acc)]

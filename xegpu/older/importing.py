@@ -148,7 +148,7 @@ def _dpas(build: _Import, operation: ops.DpasOp) -> None:
     maps = None
     if not operation.is_vc:
         if not isinstance(a.form, LaneMap) or not isinstance(b.form, LaneMap):
-            raise TextError("XT0000",
+            raise TextError("XT3514",
                             "xegpu.dpas: fragments of a lane are multiplied, and nothing says how they lie over the "
                             "lanes", "load them through descriptors with an sg_map, or add {mode = vc} to the "
                             "operations on whole vectors", build.where())
@@ -156,7 +156,7 @@ def _dpas(build: _Import, operation: ops.DpasOp) -> None:
         bits = of_mlir(a.values[0].type.element_type).bits  # type: ignore[attr-defined]
         needed = layouts.operand_a(b.form.lanes, bits), layouts.operand_b(b.form.lanes, bits)
         if maps[:2] != needed:
-            raise TextError("XT0000", "xegpu.dpas: the fragments lie in maps that the matrix engine does not take",
+            raise TextError("XT3508", "xegpu.dpas: the fragments lie in maps that the matrix engine does not take",
                             "use " + " and ".join(f"sg_map<wi_layout = {list(lanes.wi_layout)}, wi_data = "
                                                   f"{list(lanes.wi_data)}>" for lanes in needed), build.where())
     made = present.DpasOp(a.values[0], b.values[0], acc, operation.result.type, maps)

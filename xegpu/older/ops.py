@@ -51,13 +51,13 @@ class OlderOp(IRDLOperation):
     def check_mode(self, desc: SSAValue) -> None:
         """Raise a verifier's error unless mode and descriptor agree: a map without ``mode = vc``, none with it."""
         if self.mode is not None and not self.is_vc:
-            raise Invalid("XT0000", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT")
+            raise Invalid("XT3401", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT")
         mapped = desc_of(desc).sg_map is not None
         if self.is_vc and mapped:
-            raise Invalid("XT0000", "mode = vc works on whole vectors, and its descriptor has an sg_map\n"
+            raise Invalid("XT3402", "mode = vc works on whole vectors, and its descriptor has an sg_map\n"
                           "drop the sg_map, or the mode")
         if not self.is_vc and not mapped:
-            raise Invalid("XT0000", "without a mode this works on the fragment of a lane, and its descriptor has no "
+            raise Invalid("XT3403", "without a mode this works on the fragment of a lane, and its descriptor has no "
                           "sg_map\nadd {mode = vc}, or an sg_map to the descriptor")
 
 
@@ -75,7 +75,7 @@ class VectorOp(HintedOp):
     def check_mode(self, desc: SSAValue) -> None:
         """Raise a verifier's error unless it works on whole vectors."""
         if not self.is_vc:
-            raise Invalid("XT0000", "this is an operation of mode = vc only\nadd {mode = vc}")
+            raise Invalid("XT3404", "this is an operation of mode = vc only\nadd {mode = vc}")
         super().check_mode(desc)
 
 
@@ -146,23 +146,23 @@ class LoadNdOp(HintedOp):
         self.check_mode(self.desc)
         desc = desc_of(self.desc)
         if self.transpose_bit_width is not None and not self.is_vc:
-            raise Invalid("XT0000", "transpose_bit_width is of mode = vc only\nadd {mode = vc}, and drop the sg_map")
+            raise Invalid("XT3405", "transpose_bit_width is of mode = vc only\nadd {mode = vc}, and drop the sg_map")
         if self.axis is None:
             return
         if self.axis not in (0, 1):
-            raise Invalid("XT0000", f"vnni_axis is 0 or 1, not {self.axis}\nuse 0 for operand B, 1 for operand A")
+            raise Invalid("XT3406", f"vnni_axis is 0 or 1, not {self.axis}\nuse 0 for operand B, 1 for operand A")
         if self.transpose is not None:
-            raise Invalid("XT0000", "VNNI transformation and transpose cannot be combined\n"
+            raise Invalid("XT3407", "VNNI transformation and transpose cannot be combined\n"
                           "a transposed load with transpose_bit_width = 32 gives VNNI form by itself")
         if desc.dtype.bits >= 32 or len(desc.shape) != 2:
-            raise Invalid("XT0000", f"VNNI form is of blocks of elements of 8 and 16 bits, not of {self.desc.type}\n"
+            raise Invalid("XT3408", f"VNNI form is of blocks of elements of 8 and 16 bits, not of {self.desc.type}\n"
                           "drop vnni_axis")
         if self.axis == 1 and self.is_vc and shape_of(self.result) != self.split_shape():
-            raise Invalid("XT0000", f"this load gives {self.split_shape()}, not {shape_of(self.result)}\n"
+            raise Invalid("XT3107", f"this load gives {self.split_shape()}, not {shape_of(self.result)}\n"
                           "vnni_axis = 1 splits the columns into words of 32 bits")
         together = 32 // desc.dtype.bits
         if desc.sg_map is not None and desc.sg_map.wi_data[self.axis] != together:
-            raise Invalid("XT0000",
+            raise Invalid("XT3409",
                           f"wi_data[{self.axis}] is {desc.sg_map.wi_data[self.axis]}, and {together} elements "
                           f"of {desc.element_type} make 32 bits along vnni_axis = {self.axis}\n"
                           f"write wi_data = {[together, 1] if self.axis == 0 else [1, together]}")
@@ -209,12 +209,12 @@ class DpasOp(OlderOp):
 
     def verify_(self) -> None:
         if self.mode is not None and not self.is_vc:
-            raise Invalid("XT0000", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT")
+            raise Invalid("XT3401", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT")
         bits = of_mlir(self.a.type.element_type).bits  # type: ignore[attr-defined]
         for name, value, axis in (("A", self.a, 1), ("B", self.b, 0)):
             rank = 3 if self.is_vc and bits < 32 else 2
             if len(shape_of(value)) != rank:
-                raise Invalid("XT0000", f"{name} is {value.type}, and has {rank} dimensions here\n" + (
+                raise Invalid("XT3410", f"{name} is {value.type}, and has {rank} dimensions here\n" + (
                     f"load it with vnni_axis = {axis}, in words of 32 bits" if rank == 3 else
                     "a lane's fragment has two; whole vectors need {mode = vc}" if bits < 32 else
                     "elements of 32 bits are words already"))
@@ -236,7 +236,7 @@ class CreateTdescOp(VectorOp):
         self.check_mode(self.result)
         scatter, said = desc_of(self.result).scatter, self.chunk_size_per_lane
         if scatter is not None and said is not None and said.value.data != scatter.chunk_size:
-            raise Invalid("XT0000", f"chunk_size_per_lane is {said.value.data}, and {self.result.type} has chunks of "
+            raise Invalid("XT3411", f"chunk_size_per_lane is {said.value.data}, and {self.result.type} has chunks of "
                           f"{scatter.chunk_size}\nmake its second dimension the chunk")
 
 
@@ -333,10 +333,10 @@ class MfenceOp(IRDLOperation):
             said = self.properties[name]
             assert isinstance(said, StringAttr)
             if said.data not in known:
-                raise Invalid("XT0000", f'a fence has no {name} "{said.data}"\nuse '
+                raise Invalid("XT3413", f'a fence has no {name} "{said.data}"\nuse '
                               + " or ".join(f'"{word}"' for word in known))
         if (self.memory_kind.data, self.fence_scope.data) == ("slm", "tile"):
-            raise Invalid("XT0000", "shared local memory belongs to one XeCore, and this fence is for the whole tile\n"
+            raise Invalid("XT3352", "shared local memory belongs to one XeCore, and this fence is for the whole tile\n"
                           'use fence_scope = "local", or memory_kind = "ugm"')
 
 

@@ -23,7 +23,7 @@ def check_cache_hints(function: func.FuncOp, target: Target) -> None:
             l1, l3 = said.get("l1_hint"), said.get("l3_hint")
             if target.caches.code(operation.MESSAGE, l1, l3) is None:
                 near = target.caches.nearest(operation.MESSAGE, l1, l3)
-                raise TargetError("XT0000",
+                raise TargetError("XT4106",
                                   f"{target.name} has no {operation.MESSAGE} with L1 {l1 or 'left open'} and L3 "
                                   f"{l3 or 'left open'}", f"use {' or '.join(map(_text, near))}", place(operation))
 

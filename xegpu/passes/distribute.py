@@ -143,7 +143,10 @@ class _Distributor(Rebuilder):
             return layouts.operand_b(self.target.subgroup, bits)
         if together:
             rows, columns = desc_of(desc).shape
-            return self._lanes_of_block(desc, (columns, rows)).transposed
+            try:
+                return self._lanes_of_block(desc, (columns, rows)).transposed
+            except XeError as error:
+                raise error.at(self.where()) from None
         return self._lanes_of_block(desc, (desc_of(desc).shape[0], desc_of(desc).shape[1]))
 
     def _lanes_of_block(self, desc: SSAValue, shape: Shape) -> LaneMap:
@@ -162,9 +165,9 @@ class _Distributor(Rebuilder):
         """
         subgroup = self.target.subgroup
         if subgroup % lanes:
-            self.fail("XT0000",
+            self.fail("XT3521",
                       f"a vector of {lanes} elements does not spread over the {subgroup} lanes of a subgroup on "
-                      f"{self.target.name}", f"use vectors of {subgroup}")
+                      f"{self.target.name}", f"use vectors of a multiple of {subgroup} elements, or of a divisor")
         return Distributed((1, lanes), LaneMap((1, lanes)))
 
     def fragment(self, shape: Shape, lanes: LaneMap, element: Attribute) -> VectorType[Attribute]:
@@ -201,8 +204,9 @@ class _Distributor(Rebuilder):
         forms = [part.form for part in parts if isinstance(part.form, Distributed)]
         moving = [part.form for part in parts if isinstance(part.form, Distributed) and not _is_splat(part.values[0])]
         if any(each.packed for each in forms):
-            self.fail("XT0000", f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
-                      "load the block without packed to compute with it; dpas packs what it needs")
+            self.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
+                      "load the block without packed to compute with it; dpas packs what it needs",
+                      **{f"operand {i}": value for i, value in enumerate(operation.operands)})
         if any(each.lanes.per_lane > 1 for each in moving):  # as operands of dpas lie; nothing else computes with words
             form = self.form(form.shape, self.plain(form.shape))
         elif len({form.lanes for form in moving or forms}) > 1:
@@ -280,9 +284,9 @@ def _cast(build: _Distributor, operation: ShapeCastOp) -> None:
         value, words = build.converted(parts, lanes), Distributed(form.shape, lanes)
         build.set(operation.result, value, words.of_rank(3))
     else:
-        build.fail("XT0000", f"a cast of {list(source)} to {list(result)} moves elements from lane to lane",
+        build.fail("XT3522", f"a cast of {list(source)} to {list(result)} moves elements from lane to lane",
                    "store the vector, and load it in its other shape; vector.extract takes blocks that lie side by "
-                   "side apart")
+                   "side apart", **{"the vector": operation.source})
 
 
 def _store(build: _Distributor, operation: StoreNdOp) -> None:
@@ -312,16 +316,20 @@ def _slice(build: _Distributor, operation: ExtractStridedSliceOp) -> None:
     lanes = form.lanes if form.packed or whole else build.plain(shape)
     value, block = build.converted(source, lanes), Distributed(form.shape, lanes, form.packed)
     result = Distributed(shape, lanes, form.packed)
-    build.set(operation.result, _units(build, value, block, result, (row * factor, column)), result)
+    build.set(operation.result, _units(build, value, block, result, (row * factor, column), operation.source), result)
 
 
-def _units(build: _Distributor, value: SSAValue, source: Distributed, part: Distributed, at: Shape) -> SSAValue:
+def _units(build: _Distributor, value: SSAValue, source: Distributed, part: Distributed, at: Shape,
+           block: SSAValue) -> SSAValue:
     """The fragment of a part of a block, which may be whole units only: a run of them, or several put together."""
     height, width = source.lanes.unit
     if at[0] % height or at[1] % width or part.shape[0] % height:
-        build.fail("XT0000",
-                   f"a slice of {part.shape[0]}x{part.shape[1]} at {at} of a {source.shape[0]}x{source.shape[1]} block "
-                   f"does not fall on whole registers ({height}x{width} elements each)")
+        build.fail("XT3523",
+                   f"a slice of {part.shape[0]}x{part.shape[1]} at {list(at)} of a "
+                   f"{source.shape[0]}x{source.shape[1]} block "
+                   f"does not fall on whole registers ({height}x{width} elements each)",
+                   f"start at a row that is a multiple of {height} and a column that is one of {width}, and take whole "
+                   f"registers; or store the block, and load the part", **{"the block": block})
     across, count = source.shape[1] // width, part.shape[1] // width
     first = at[0] // height * across + at[1] // width
     rows = part.shape[0] // height
@@ -345,9 +353,12 @@ def _insert(build: _Distributor, operation: InsertStridedSliceOp) -> None:
         form, part = dest.form, source.form
     height, width = form.lanes.unit
     if part.lanes != form.lanes or row % height or column % width:
-        build.fail("XT0000",
+        build.fail("XT3523",
                    f"blocks of {part.shape[0]}x{part.shape[1]} do not assemble into {form.shape[0]}x{form.shape[1]} on "
-                   f"whole registers ({height}x{width} elements each)")
+                   f"whole registers ({height}x{width} elements each)",
+                   f"put them at rows that are multiples of {height} and columns that are multiples of {width}, or "
+                   f"store "
+                   "the parts, and load the whole", **{"the part": operation.source, "the whole": operation.dest})
     across, count = form.shape[1] // width, part.shape[1] // width
     first, rows = row // height * across + column // width, part.shape[0] // height
     if count == across:

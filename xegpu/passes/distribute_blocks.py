@@ -48,7 +48,8 @@ def _broadcast(build: Any, operation: BroadcastOp) -> None:
 def _transpose(build: Any, operation: TransposeOp) -> None:
     source = build.get(operation.source)
     if source.form.packed:
-        build.fail("XT0000", "a block in VNNI form is not transposed")
+        build.fail("XT3520", "vectors in VNNI form are for dpas alone, and this is vector.transpose",
+                   "load the block without transpose_bit_width, and transpose that", **{"the block": operation.source})
     lanes = source.form.lanes.along_one(source.form.shape)
     value = _turned_units(build, build.converted(source, lanes), source.form.shape, lanes)
     build.set(operation.result, value, build.form(source.form.shape[::-1], lanes.transposed))

@@ -39,5 +39,5 @@ def _element_types(operation: Operation) -> Iterator[Attribute]:
 
 def _error(dtype: DType, target: Target) -> TargetError:
     others = ", ".join(name for name, other in TARGETS.items() if dtype not in other.lacks)
-    return TargetError("XT0000", f"{target.name} does not calculate in {dtype}",
+    return TargetError("XT4105", f"{target.name} does not calculate in {dtype}",
                        f"use f32, or one of the targets that do: {others}")

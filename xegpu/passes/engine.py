@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xegpu.dialect.ops import DpasOp
 from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import TargetError
+from xegpu.errors import Note, TargetError
+from xegpu.parties import made_at, valued
 from xegpu.targets import TARGETS, MatrixForm, Target
 
 
@@ -22,17 +23,23 @@ def check_product(operation: DpasOp, target: Target) -> None:
     form = next((form for form in forms if (form.a, form.b) == (a, b)), None)
     if form is None:
         pairs = ", ".join(f"{form.a} x {form.b}" for form in forms)
-        raise TargetError("XT0000",
-                          f"the matrix engine of {target.name} does not multiply {a} by {b}", f"it takes {pairs}")
+        raise TargetError("XT4101",
+                          f"the matrix engine of {target.name} does not multiply {a} by {b}", f"it takes {pairs}",
+                          notes=_operands(operation))
     if c not in form.accumulators:
         names = " or ".join(map(str, form.accumulators))
-        raise TargetError("XT0000", f"the matrix engine of {target.name} does not accumulate {a} by {b} in {c}",
-                          f"make the accumulator and the result {names}")
+        raise TargetError("XT4102", f"the matrix engine of {target.name} does not accumulate {a} by {b} in {c}",
+                          f"make the accumulator and the result {names}", notes=_operands(operation))
     rows, columns, depth = operation.sizes()
     if rows not in target.repeats or (columns, depth) != (target.subgroup, form.depth):
-        raise TargetError("XT0000",
+        raise TargetError("XT4103",
                           f"the matrix engine of {target.name} has no product of {rows}x{depth} by {depth}x{columns} "
-                          f"of {a} and {b}", _legal(target, form, c))
+                          f"of {a} and {b}", _legal(target, form, c), notes=_operands(operation))
+
+
+def _operands(operation: DpasOp) -> list[Note]:
+    acc = {} if operation.acc is None else {"the accumulator": operation.acc}
+    return valued(made_at(operation.result), {"A": operation.a, "B": operation.b, **acc})
 
 
 def _forms(target: Target) -> list[MatrixForm]:

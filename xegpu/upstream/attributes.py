@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from math import prod
@@ -12,7 +11,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from xegpu.dialect.attributes import parse_fields, print_fields
+from xegpu.dialect.attributes import parse_field_name, parse_fields, print_fields
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import Invalid, misread
 
@@ -59,10 +58,10 @@ class Layout:
             VerifyException: it does not.
         """
         if other := next((name for name, value in self.given.items() if len(value) != len(shape)), None):
-            raise Invalid("XT0000", f"{other} has {len(self.given[other])} dimensions, and the tile {len(shape)}\n"
+            raise Invalid("XT3610", f"{other} has {len(self.given[other])} dimensions, and the tile {len(shape)}\n"
                           "give each field of the layout one number a dimension")
         if not (self.sg_layout or self.inst_data or self.lane_layout):
-            raise Invalid("XT0000", "the layout deals nothing out\ngive it sg_layout, inst_data or lane_layout")
+            raise Invalid("XT3611", "the layout deals nothing out\ngive it sg_layout, inst_data or lane_layout")
         level = shape
         for layout, data in ((self.sg_layout, self.sg_data), (None, self.inst_data),
                              (self.lane_layout, self.lane_data)):
@@ -75,18 +74,9 @@ def _part(whole: Sizes, layout: Sizes | None, data: Sizes | None) -> Sizes:
     part = data or tuple(max(size // n, 1) for size, n in zip(whole, owners, strict=True))
     for size, piece, count in zip(whole, part, owners, strict=True):
         if size % (piece * count) and piece != size:
-            raise Invalid("XT0000", f"{count} owners of pieces of {piece} do not share {size} elements\n"
+            raise Invalid("XT3612", f"{count} owners of pieces of {piece} do not share {size} elements\n"
                           f"make {size} a multiple of {piece * count}, or each piece {size}")
     return part
-
-
-def _known(parser: AttrParser, given: dict[str, object], names: tuple[str, ...], what: str) -> None:
-    """Raise at the text unless every field has a name that there is."""
-    for name in given:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            misread(parser, "XT0000", f"{what} has no field {name}\n" + (f"did you mean {near[0]}?" if near else
-                    f"its fields are {', '.join(names)}"))
 
 
 @irdl_attr_definition
@@ -97,18 +87,17 @@ class LayoutAttr(Data[Layout]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Layout:
-        given = parse_fields(parser)
-        _known(parser, given, tuple(field.name for field in fields(Layout)), "a layout")
+        given = parse_fields(parser, [field.name for field in fields(Layout)], "a layout")
         for name, value in given.items():
             if not isinstance(value, tuple):
-                misread(parser, "XT0000", f"{name} of a layout is a list of integers\nwrite {name} = [8, 4]")
+                misread(parser, "XT3614", f"{name} of a layout is a list of integers\nwrite {name} = [8, 4]")
         layout = Layout(**given)  # type: ignore[arg-type]
         if layout.sg_data and not layout.sg_layout:
-            misread(parser, "XT0000", "sg_data says nothing without sg_layout\nadd sg_layout = [...]")
+            misread(parser, "XT3615", "sg_data says nothing without sg_layout\nadd sg_layout = [...]")
         if bool(layout.lane_data) != bool(layout.lane_layout):
-            misread(parser, "XT0000", "lane_layout and lane_data go together\ngive both")
+            misread(parser, "XT3616", "lane_layout and lane_data go together\ngive both")
         if layout.order and sorted(layout.order) != list(range(len(layout.order))):
-            misread(parser, "XT0000", f"order = {list(layout.order)} does not name each dimension once\n"
+            misread(parser, "XT3617", f"order = {list(layout.order)} does not name each dimension once\n"
                     "write order = [1, 0], the dimension in which ids run first in front")
         return layout
 
@@ -140,7 +129,8 @@ class SliceAttr(Data[Slice]):
         with parser.in_angle_brackets():
             parent = parser.parse_attribute()
             if not isinstance(parent, LayoutAttr):
-                misread(parser, "XT0000", f"a slice is one of a #xegpu.layout, not of {parent}")
+                misread(parser, "XT3618", f"a slice is one of a #xegpu.layout, not of {parent}\n"
+                        "write #xegpu.slice<#xegpu.layout<sg_layout = [8, 4]>, dims = [0]>")
             parser.parse_punctuation(",")
             parser.parse_keyword("dims")
             parser.parse_punctuation("=")
@@ -190,6 +180,8 @@ _BLOCK_FIELDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "boundary_check": (lambda value: isinstance(value, bool), "use true or false"),
 }
 """What a field of a block attribute may be, and a hint."""
+_OLD_SPACE = "memory_scope"
+"""The name of ``memory_space`` until LLVM 19."""
 
 
 @irdl_attr_definition
@@ -203,17 +195,14 @@ class BlockAttr(Data[Block]):
         given: dict[str, object] = {}
 
         def field() -> None:
-            name = parser.parse_identifier()
+            name = parse_field_name(parser, (*_BLOCK_FIELDS, _OLD_SPACE), "a block_tdesc_attr")
             parser.parse_punctuation("=")
-            given[name] = _value(parser)
+            given["memory_space" if name == _OLD_SPACE else name] = _value(parser)
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
-        if "memory_scope" in given:  # its name until LLVM 19
-            given["memory_space"] = given.pop("memory_scope")
-        _known(parser, given, ("memory_space", "array_length", "boundary_check"), "a block_tdesc_attr")
         for name, (fits, hint) in _BLOCK_FIELDS.items():
             if name in given and not fits(given[name]):
-                misread(parser, "XT0000", f"{name} cannot be {given[name]}\n{hint}")
+                misread(parser, "XT3619", f"{name} cannot be {given[name]}\n{hint}")
         return Block(**given)  # type: ignore[arg-type]
 
     def print_parameter(self, printer: Printer) -> None:
@@ -274,13 +263,16 @@ class DescType(Data[Desc], TypeAttribute):
                 elif isinstance(attribute, (LayoutAttr, SliceAttr)):
                     layout = attribute
                 else:
-                    misread(parser, "XT0000", f"{attribute} is not an attribute of a tensor_desc\n"
+                    misread(parser, "XT3012", f"{attribute} is not an attribute of a tensor_desc\n"
                             "it takes a #xegpu.block_tdesc_attr and a #xegpu.layout")
         if not shape or prod(shape) <= 0:
-            misread(parser, "XT0000", "a tensor_desc has static dimensions\nwrite the sizes of a block: "
+            misread(parser, "XT3620", "a tensor_desc has static dimensions\nwrite the sizes of a block: "
                     "!xegpu.tensor_desc<8x16xf16>")
         if isinstance(layout, LayoutAttr):
-            layout.data.check(tuple(shape))
+            try:
+                layout.data.check(tuple(shape))
+            except Invalid as error:
+                misread(parser, error.code, str(error))
         return Desc(tuple(shape), element_type, block, layout)
 
     def print_parameter(self, printer: Printer) -> None:

@@ -62,7 +62,7 @@ class Blocks(Import):
         assert isinstance(form, Described)
         layout = operation.layout or form.desc.layout
         if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
-            self.refuse("XT0000", "a kernel for the whole work-group is cut into slices",
+            self.refuse("XT3645", "a kernel for the whole work-group is cut into slices",
                         "cut at subgroup level, or leave the cutting to the compiler")
         block = form.desc.block
         type_ = TensorDescType(TensorDesc(form.desc.shape, form.desc.element_type,
@@ -81,7 +81,7 @@ def _load(build: Blocks, operation: upstream.LoadNdOp) -> None:
                         transpose=operation.transpose is not None,
                         transpose_bit_width=None if width is None else width.value.data)
     if load.result.type != operation.result.type:
-        build.refuse("XT0000", f"this load gives {load.result.type}, not {operation.result.type}",
+        build.refuse("XT3646", f"this load gives {load.result.type}, not {operation.result.type}",
                      "vectors of one lane are read in kernels that do not cut them into slices")
     build.set(operation.result, build.emit(load))
 
@@ -132,7 +132,7 @@ def _cast(build: Blocks, operation: ShapeCastOp) -> None:
     source = build.get(operation.source)
     if source.form == _REDUCED:
         if source.values[0].type != operation.result.type:
-            build.refuse("XT0000",
+            build.refuse("XT3647",
                          f"what a reduction left is {source.values[0].type} of its block, not {operation.result.type}",
                          "cast it to the block's own dimensions")
         build.set(operation.result, source.values[0])

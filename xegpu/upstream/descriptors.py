@@ -111,26 +111,26 @@ class CreateNdTdescOp(IRDLOperation):
     def verify_(self) -> None:
         desc, source = desc_of(self.result), self.source.type
         if len(self.sizes) != len(self.steps):
-            raise Invalid("XT0000", f"{len(self.sizes)} sizes and {len(self.steps)} strides\n"
+            raise Invalid("XT3601", f"{len(self.sizes)} sizes and {len(self.steps)} strides\n"
                           "give one of each a dimension")
         if not isinstance(source, MemRefType):
             if not self.sizes:
-                raise Invalid("XT0000", "an address says nothing of its array\ngive shape : [...], strides : [...]")
+                raise Invalid("XT3602", "an address says nothing of its array\ngive shape : [...], strides : [...]")
             if len(desc.shape) > len(self.sizes):
-                raise Invalid("XT0000", f"a tensor_desc of {len(desc.shape)} dimensions on an array of "
+                raise Invalid("XT3603", f"a tensor_desc of {len(desc.shape)} dimensions on an array of "
                               f"{len(self.sizes)}\ngive shape and strides a number for each dimension")
             return
         if (space := "slm" if is_shared(source) else "global") != desc.block.memory_space:
-            raise Invalid("XT0000", f"a tensor_desc of {desc.block.memory_space} memory on {source}\n"
+            raise Invalid("XT3005", f"a tensor_desc of {desc.block.memory_space} memory on {source}\n"
                           f"give it #xegpu.block_tdesc_attr<memory_space = {space}>")
         if source.element_type != desc.element_type:
-            raise Invalid("XT0000", f"a tensor_desc of {desc.element_type} cannot describe a {source}\n"
+            raise Invalid("XT3009", f"a tensor_desc of {desc.element_type} cannot describe a {source}\n"
                           f"make it one of {source.element_type}")
         if len(desc.shape) > len(source.get_shape()):
-            raise Invalid("XT0000", f"a tensor_desc of {len(desc.shape)} dimensions on a {source}\n"
+            raise Invalid("XT3603", f"a tensor_desc of {len(desc.shape)} dimensions on a {source}\n"
                           "it has at most as many dimensions as the array")
         if self.sizes and len(self.sizes) != len(source.get_shape()):
-            raise Invalid("XT0000", f"{len(self.sizes)} sizes for a {source}\ngive one a dimension")
+            raise Invalid("XT3601", f"{len(self.sizes)} sizes for a {source}\ngive one a dimension")
 
 
 @irdl_op_definition
@@ -172,4 +172,4 @@ class UpdateNdOffsetOp(IRDLOperation):
 
     def verify_(self) -> None:
         if len(self.starts) != len(desc_of(self.desc).shape):
-            raise Invalid("XT0000", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
+            raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")

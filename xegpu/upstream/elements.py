@@ -37,7 +37,7 @@ def _create(build: Export, operation: scattered.CreateTdescOp) -> None:
     source = build.one(operation.source)
     if isinstance(source.type, MemRefType) and not _is_line(source.type):
         if is_shared(source.type):
-            build.refuse("XT0000",
+            build.refuse("XT3652",
                          f"LLVM's loads of single elements stand on arrays of one dimension, not on {source.type}",
                          "print the kernel in our own form: .xegpu or .stages")
         source = build.shared(("elements", source), lambda: _address(build, source))
@@ -75,7 +75,7 @@ def _padding(build: Export, operation: scattered.LoadGatherOp, type_: VectorType
     element = type_.element_type
     dtype = desc_of(operation.desc).dtype
     if dtype.kind == "u":
-        build.refuse("XT0000", f"MLIR has no constants of {dtype}, which what is masked off would be",
+        build.refuse("XT3653", f"MLIR has no constants of {dtype}, which what is masked off would be",
                      "view the array as signed integers of the same size, or print the kernel in our own form")
     if dtype.is_float:
         number: FloatAttr | IntegerAttr = FloatAttr(operation.number, element)  # type: ignore

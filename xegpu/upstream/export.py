@@ -154,8 +154,6 @@ def _extract(build: Export, operation: ExtractOp) -> None:
 def _turned(build: Export, operation: ops.LoadNdOp) -> None:
     """A transposed load: LLVM's lowering folds the transposition, and wants an address for it."""
     desc = desc_of(operation.desc)
-    if desc.block.array_length > 1 or operation.packed is not None:
-        build.refuse("XT0000", "LLVM's transposed loads take one block", "print the kernel in our own form")
     made = upstream.LoadNdOp(*build.standing(operation.desc), vector(desc.shape, desc.element_type))
     load = build.emit(with_hints(made, hints_of(operation)))
     build.set(operation.result, build.emit(TransposeOp(load)))
@@ -177,7 +175,7 @@ def _prefetch(build: Export, operation: ops.PrefetchNdOp) -> None:
 def _dpas(build: Export, operation: ops.DpasOp) -> None:
     a, b = build.one(operation.a), build.one(operation.b)
     if a.type.element_type != b.type.element_type:  # type: ignore[attr-defined]
-        build.refuse("XT0000",
+        build.refuse("XT3606",
                      f"LLVM's dpas takes two operands of one type, not {operation.a.type} and {operation.b.type}",
                      "convert one of them, or print the kernel in our own form")
     acc = None if operation.acc is None else build.one(operation.acc)

@@ -58,7 +58,7 @@ class Export(Rebuilder):
     def visit(self, operation: Operation) -> None:
         """Rewrite one operation; one of ours that has no rule has no form in LLVM's dialect."""
         if operation.name.split(".")[0] in _OURS and type(operation) not in self.rules:
-            self.refuse("XT0000", f"LLVM's XeGPU dialect has no form of {operation.name}",
+            self.refuse("XT3654", f"LLVM's XeGPU dialect has no form of {operation.name}",
                         "print the kernel in our own form: .xegpu or .stages")
         super().visit(operation)
 
@@ -78,11 +78,11 @@ class Export(Rebuilder):
 
     def _check_memory(self, operation: Described) -> None:
         if is_shared(operation.source.type):
-            self.refuse("XT0000", "LLVM's block descriptors do not stand on shared local memory",
+            self.refuse("XT3655", "LLVM's block descriptors do not stand on shared local memory",
                         "print the kernel in our own form: .xegpu or .stages")
         way = way_of(operation, self.ways)
         if way not in _PLACED:
-            self.refuse("XT0000",
+            self.refuse("XT3656",
                         f"this array can only be reached {_WAYS.get(way, way)}, and LLVM's form has block loads only",
                         "pass arrays on 64-byte boundaries whose rows are contiguous and a multiple of 16 bytes")
 
@@ -222,6 +222,6 @@ def check_chip(target: Target) -> None:
         TargetError: it does not.
     """
     if target.name not in CHIPS:
-        raise TargetError("XT0000",
+        raise TargetError("XT3657",
                           f"LLVM's XeGPU dialect has no {target.name}: it is for devices with 2D block messages",
                           f"choose target={' or '.join(map(repr, CHIPS))}")

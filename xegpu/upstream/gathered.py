@@ -29,7 +29,7 @@ def _desc(build: Any, operation: ElementsOp, element: Any) -> SSAValue:
     """A descriptor of the elements."""
     shape = operation.offsets.type.get_shape()  # type: ignore[attr-defined]
     if getattr(operation, "chunk_size", None) is not None or len(shape) != 1:
-        build.refuse("XT0000", "chunks of several elements a lane are not read",
+        build.refuse("XT3643", "chunks of several elements a lane are not read",
                      "load the elements one by one, with offsets of their own; or write the kernel in our own form, "
                      "whose chunks lie in front: vector<4x16xf32>")
     type_ = TensorDescType(TensorDesc(tuple(shape), element, scatter=ScatterTdesc()))
@@ -43,7 +43,7 @@ def _source(build: Any, operation: ElementsOp) -> SSAValue:
         place = place_of(source)
         if place is not None and not any(at is not None for at in place.lead):
             return build.one(place.array)  # type: ignore[no-any-return]
-        build.refuse("XT0000",
+        build.refuse("XT3635",
                      "this address is not that of an array", "take it with memref.extract_aligned_pointer_as_index of "
                      "the array, or pass it as an argument")
     return build.one(source)  # type: ignore[no-any-return]
@@ -65,7 +65,7 @@ def _store(build: Any, operation: StoreOp) -> None:
 def _prefetch(build: Any, operation: PrefetchOp) -> None:
     source = _source(build, operation)
     if not isinstance(source.type, MemRefType):
-        build.refuse("XT0000", "nothing says what elements are prefetched from this address",
+        build.refuse("XT3644", "nothing says what elements are prefetched from this address",
                      "prefetch from a memref, whose type says it")
     element = source.type.element_type  # type: ignore[attr-defined]
     made = scattered.PrefetchOp(_desc(build, operation, element))

@@ -78,13 +78,6 @@ class Import(Rebuilder):
         """Raise an error at the text's line: this cannot be read."""
         raise TextError(code, message, hint, self.where())
 
-    def visit(self, operation: Operation) -> None:
-        """Convert one operation; an operation of LLVM's dialect that has no rule cannot be."""
-        if operation.name.startswith("xegpu.") and type(operation) not in self.rules:
-            self.refuse("XT0000", f"{operation.name} of LLVM's dialect is not read yet",
-                        "docs/upstream.md lists the operations that are")
-        super().visit(operation)
-
     def fill(self, scalar: SSAValue, old: SSAValue) -> None:
         """Make a vector of one number of an old one that was that."""
         self.set(old, self.emit(BroadcastOp(scalar, old.type)))  # type: ignore[arg-type]
@@ -92,7 +85,7 @@ class Import(Rebuilder):
     def check_reduction(self, operation: MultiReductionOp) -> None:
         """Raise unless a reduction is one of those that are read."""
         if len(operation.axes) != 1 or len(operation.source.type.get_shape()) != 2:  # type: ignore[attr-defined]
-            self.refuse("XT0000", "only one of two dimensions is reduced", "reduce along [0] or [1]")
+            self.refuse("XT3631", "only one of two dimensions is reduced", "reduce along [0] or [1]")
 
     def onto(self, operation: MultiReductionOp, reduced: SSAValue) -> SSAValue:
         """A reduction with its accumulator, which has both dimensions here, too; a neutral one is left out."""
@@ -100,7 +93,7 @@ class Import(Rebuilder):
             return reduced
         acc = self.one(operation.acc)
         if acc.type != reduced.type:
-            self.refuse("XT0000", f"the accumulator is {acc.type} of a block, and what is left {reduced.type}",
+            self.refuse("XT3632", f"the accumulator is {acc.type} of a block, and what is left {reduced.type}",
                         "start from the neutral element, or from another reduction")
         return self.emit(combined(operation.kind.data, reduced, acc))
 
@@ -123,7 +116,7 @@ class Import(Rebuilder):
         """Where a load, store or prefetch takes place: the descriptor's own offsets and the operation's."""
         mine, given = list(self.get(operation.desc).values), self.mixed(operation.starts)
         if len(given) > len(mine):
-            self.refuse("XT0000", f"{len(given)} offsets on an array of {len(mine)} dimensions", "give one a dimension")
+            self.refuse("XT3605", f"{len(given)} offsets on an array of {len(mine)} dimensions", "give one a dimension")
         given = [self.constant(0)] * (len(mine) - len(given)) + given
         return [self.add(start, by) for start, by in zip(mine, given, strict=True)]
 
@@ -131,10 +124,10 @@ class Import(Rebuilder):
 def _create(build: Import, operation: CreateNdTdescOp) -> None:
     desc = desc_of(operation.result)
     if len(desc.shape) != 2:
-        build.refuse("XT0000", f"a tensor_desc of {len(desc.shape)} dimensions is not read",
+        build.refuse("XT3633", f"a tensor_desc of {len(desc.shape)} dimensions is not read",
                      "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
     if desc.block.memory_space != "global":
-        build.refuse("XT0000", "block descriptors of shared local memory are not read", "use memory_space = global")
+        build.refuse("XT3634", "block descriptors of shared local memory are not read", "use memory_space = global")
     source, lead = _source(build, operation.source)
     sizes, strides = build.mixed(operation.sizes), build.mixed(_steps(operation))
     if lead or not sizes:
@@ -166,7 +159,7 @@ def _source(build: Import, source: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         return build.one(source), []
     place = place_of(source)
     if place is None:
-        build.refuse("XT0000", "this address is not that of an array or of one of its matrices",
+        build.refuse("XT3635", "this address is not that of an array or of one of its matrices",
                      "describe the memref, or its address plus an index times its stride and the bytes of an element")
     return build.one(place.array), [build.constant(0) if at is None else build.one(at) for at in place.lead]
 
@@ -204,7 +197,7 @@ def _divide(build: Import, operation: arith.DivUIOp) -> None:
     asks = operation.lhs.owner
     if isinstance(asks, gpu.ThreadIdOp) and number(operation.rhs) == LANES:
         if asks.dimension.data.value != "x":
-            build.refuse("XT0000", "threads along y and z are not told apart by subgroups", "ask for gpu.subgroup_id")
+            build.refuse("XT3636", "threads along y and z are not told apart by subgroups", "ask for gpu.subgroup_id")
         build.set(operation.result, build.shared("subgroup", lambda: build.emit(gpu.SubgroupIdOp())))  # type: ignore
         return
     build.set(operation.result, build.index(arith.FloorDivSIOp, build.one(operation.lhs), build.one(operation.rhs)))
@@ -231,21 +224,21 @@ def _thread(build: Import, operation: gpu.ThreadIdOp) -> None:
     """A thread's number counts lanes; only what becomes of it can be read."""
     for use in operation.result.uses:
         if not isinstance(use.operation, (arith.DivUIOp, arith.DivSIOp)) or number(use.operation.rhs) != LANES:
-            build.refuse("XT0000", "gpu.thread_id counts lanes, and here each line stands for a whole subgroup",
+            build.refuse("XT3637", "gpu.thread_id counts lanes, and here each line stands for a whole subgroup",
                          f"divide it by {LANES}, or ask for gpu.subgroup_id")
     build.set(operation.result, build.constant(0))
 
 
 def _block(build: Import, operation: gpu.BlockDimOp) -> None:
     if build.threads is None:
-        build.refuse("XT0000", "nothing says how many threads a work-group has",
+        build.refuse("XT3638", "nothing says how many threads a work-group has",
                      "give the gpu.func known_block_size = array<i32: 512, 1, 1>")
     build.set(operation.result, build.constant(build.threads if operation.dimension.data.value == "x" else 1))
 
 
 def _subgroups(build: Import, operation: gpu.NumSubgroupsOp) -> None:
     if build.threads is None:
-        build.refuse("XT0000", "nothing says how many threads a work-group has",
+        build.refuse("XT3638", "nothing says how many threads a work-group has",
                      "give the gpu.func known_block_size = array<i32: 512, 1, 1>")
     build.set(operation.result, build.constant(build.threads // LANES))
 
@@ -258,7 +251,7 @@ def _constant(build: Import, operation: arith.ConstantOp) -> None:
         return
     elements = list(dense.get_attrs()) if isinstance(dense, DenseIntOrFPElementsAttr) else []
     if len(set(elements)) != 1:
-        build.refuse("XT0000", "a vector constant whose elements differ is not read", "load the numbers from an array")
+        build.refuse("XT3290", "a vector constant whose elements differ is not read", "load the numbers from an array")
     build.fill(build.emit(arith.ConstantOp(elements[0])), operation.result)  # type: ignore[arg-type]
 
 
@@ -268,7 +261,7 @@ def _pointer(build: Import, operation: Operation) -> None:
 
 
 def _lane(build: Import, operation: Operation) -> None:
-    build.refuse("XT0000", f"{operation.name} tells lanes apart, and here each line stands for a whole subgroup",
+    build.refuse("XT3637", f"{operation.name} tells lanes apart, and here each line stands for a whole subgroup",
                  "write the kernel at subgroup level")
 
 

@@ -75,13 +75,13 @@ class MovementOp(HintedOp):
     def verify_(self) -> None:
         desc = desc_of(self.desc)
         if self.starts and len(self.starts) < len(desc.shape):
-            raise Invalid("XT0000", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
+            raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
         if isinstance(self.layout, LayoutAttr):
             self.layout.data.check(desc.shape)
         for name, policy in words(self).items():
             if policy in self.LACKS:
                 fitting = ", ".join(other for other in POLICIES if other not in self.LACKS)
-                raise Invalid("XT0000", f"{name} cannot be {policy} here\nuse {fitting}")
+                raise Invalid("XT3111", f"{name} cannot be {policy} here\nuse {fitting}")
 
 
 def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:
@@ -133,20 +133,20 @@ class LoadNdOp(MovementOp):
         super().verify_()
         desc = desc_of(self.desc)
         if self.packed is not None and self.transpose is not None:
-            raise Invalid("XT0000", "a load cannot be packed and transposed\nchoose one")
+            raise Invalid("XT3103", "a load cannot be packed and transposed\nchoose one")
         if self.transpose is not None and tuple(self.transpose.get_values()) != (1, 0):
-            raise Invalid("XT0000", "transpose exchanges the two dimensions\nwrite transpose = array<i64: 1, 0>")
+            raise Invalid("XT3102", "transpose exchanges the two dimensions\nwrite transpose = array<i64: 1, 0>")
         if self.packed is not None and (desc.dtype.bits >= 32 or len(desc.shape) != 2):
-            raise Invalid("XT0000", f"a block of {self.desc.type} cannot be packed in words of 32 bits\n"
+            raise Invalid("XT3106", f"a block of {self.desc.type} cannot be packed in words of 32 bits\n"
                           "packed is for two dimensions of a type of 8 or 16 bits")
         shape = desc.loaded(self.packed is not None)
         if self.transpose is not None:
             shape = (*shape[:-2], *reversed(shape[-2:]))
         if len(shape_of(self.result)) > 1 and shape_of(self.result) != shape:
-            raise Invalid("XT0000", f"this load gives {list(shape)}, not {list(shape_of(self.result))}\n"
+            raise Invalid("XT3107", f"this load gives {list(shape)}, not {list(shape_of(self.result))}\n"
                           "change the type of the result, or of the tensor_desc")
         if self.result.type.element_type != desc.element_type:  # type: ignore[attr-defined]
-            raise Invalid("XT0000", f"{self.desc.type} does not give {self.result.type}\nelement types must agree")
+            raise Invalid("XT3107", f"{self.desc.type} does not give {self.result.type}\nelement types must agree")
 
 
 @irdl_op_definition
@@ -186,10 +186,10 @@ class StoreNdOp(MovementOp):
         super().verify_()
         desc = desc_of(self.desc)
         if len(shape_of(self.value)) > 1 and shape_of(self.value) != desc.loaded():
-            raise Invalid("XT0000", f"{self.desc.type} stores {list(desc.loaded())}, not {list(shape_of(self.value))}\n"
+            raise Invalid("XT3108", f"{self.desc.type} stores {list(desc.loaded())}, not {list(shape_of(self.value))}\n"
                           "change the type of the vector, or of the tensor_desc")
         if self.value.type.element_type != desc.element_type:  # type: ignore[attr-defined]
-            raise Invalid("XT0000", f"{self.desc.type} does not store {self.value.type}\nelement types must agree")
+            raise Invalid("XT3108", f"{self.desc.type} does not store {self.value.type}\nelement types must agree")
 
 
 @irdl_op_definition
@@ -242,20 +242,20 @@ class DpasOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.acc is not None and self.acc.type != self.result.type:
-            raise Invalid("XT0000", f"the accumulator is {self.acc.type} and the result {self.result.type}\n"
+            raise Invalid("XT3201", f"the accumulator is {self.acc.type} and the result {self.result.type}\n"
                           "make them equal")
         if self.a.type.element_type != self.b.type.element_type:  # type: ignore[attr-defined]
-            raise Invalid("XT0000",
+            raise Invalid("XT3606",
                           f"A is {self.a.type} and B {self.b.type}\nLLVM's dpas takes two operands of one type")
         a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
         if len(c) == 1:  # a lane's fragments say nothing of the block
             return
         if len(a) != 2 or len(b) not in (2, 3) or len(c) != 2:
-            raise Invalid("XT0000", "A and the result have two dimensions, B two, or three in VNNI form\n"
+            raise Invalid("XT3203", "A and the result have two dimensions, B two, or three in VNNI form\n"
                           "cast the operands")
         depth = b[0] * (b[2] if len(b) == 3 else 1)
         if (a[0], b[1]) != c or a[1] != depth:
-            raise Invalid("XT0000", f"{self.a.type} times {self.b.type} is not {self.result.type}\n"
+            raise Invalid("XT3202", f"{self.a.type} times {self.b.type} is not {self.result.type}\n"
                           f"with this A and this B it has {a[0]} rows and {b[1]} columns, and A has "
                           f"{depth} columns")
 
@@ -295,7 +295,7 @@ class ConvertLayoutOp(IRDLOperation):
     def verify_(self) -> None:
         given = [layout.data for layout in (self.input_layout, self.target_layout) if isinstance(layout, LayoutAttr)]
         if len({bool(layout.sg_layout) for layout in given}) > 1:
-            raise Invalid("XT0000", "one layout deals a tile to subgroups, and the other to lanes\n"
+            raise Invalid("XT3607", "one layout deals a tile to subgroups, and the other to lanes\n"
                           "give both sg_layout, or neither")
         for layout in given:
             layout.check(shape_of(self.source))

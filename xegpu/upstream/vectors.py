@@ -86,9 +86,9 @@ class MultiReductionOp(IRDLOperation):
         left = tuple(size for axis, size in enumerate(shape) if axis not in self.axes)
         result = self.result.type.get_shape() if isinstance(self.result.type, VectorType) else ()
         if self.kind.data not in _KINDS:
-            raise Invalid("XT0000", f"there is no kind {self.kind.data}\nuse one of {', '.join(_KINDS)}")
+            raise Invalid("XT3640", f"there is no kind {self.kind.data}\nuse one of {', '.join(_KINDS)}")
         if left != result or self.acc.type != self.result.type:
-            raise Invalid("XT0000", f"reducing {self.source.type} along {list(self.axes)} leaves {list(left)}, not "
+            raise Invalid("XT3641", f"reducing {self.source.type} along {list(self.axes)} leaves {list(left)}, not "
                           f"{self.result.type}\nchange the type of the result and of the accumulator")
 
 
@@ -137,7 +137,7 @@ class InsertStridedSliceOp(IRDLOperation):
     def verify_(self) -> None:
         shapes = zip(self.source.type.get_shape(), self.dest.type.get_shape(), strict=True)  # type: ignore
         if any(at + size > whole for at, (size, whole) in zip(values_of(self.offsets), shapes, strict=True)):
-            raise Invalid("XT0000", f"{self.source.type} at {list(values_of(self.offsets))} leaves {self.dest.type}\n"
+            raise Invalid("XT3220", f"{self.source.type} at {list(values_of(self.offsets))} leaves {self.dest.type}\n"
                           "move it up, or cut a smaller slice")
 
 
@@ -169,4 +169,4 @@ class FenceOp(IRDLOperation):
         for name, words in _SCOPES.items():
             word = self.properties[name].data  # type: ignore[attr-defined]
             if word not in words:
-                raise Invalid("XT0000", f"{name} is not {word}\nuse {' or '.join(words)}")
+                raise Invalid("XT3642", f"{name} is not {word}\nuse {' or '.join(words)}")
