@@ -94,7 +94,8 @@ class AllocNbarrierOp(IRDLOperation):
         parser.parse_punctuation(":")
         count = number(parser.resolve_operand(operand, parser.parse_type()))
         if count is None:
-            misread(parser, "XT3353", "the number of named barriers is known at run time only\nwrite xegpu.alloc_nbarrier 4")
+            misread(parser, "XT3353",
+                    "the number of named barriers is known at run time only\nwrite xegpu.alloc_nbarrier 4")
         return cls(count)
 
     def verify_(self) -> None:

@@ -147,11 +147,13 @@ class LoadNdOp(HintedOp):
         self.check_mode(self.desc)
         desc = desc_of(self.desc)
         if self.transpose_bit_width is not None and not self.is_vc:
-            raise Invalid("XT3405", "transpose_bit_width is of mode = vc only\nadd {mode = vc}, and drop the sg_map", alone=True)
+            raise Invalid("XT3405", "transpose_bit_width is of mode = vc only\nadd {mode = vc}, and drop the sg_map",
+                          alone=True)
         if self.axis is None:
             return
         if self.axis not in (0, 1):
-            raise Invalid("XT3406", f"vnni_axis is 0 or 1, not {self.axis}\nuse 0 for operand B, 1 for operand A", alone=True)
+            raise Invalid("XT3406", f"vnni_axis is 0 or 1, not {self.axis}\nuse 0 for operand B, 1 for operand A",
+                          alone=True)
         if self.transpose is not None:
             raise Invalid("XT3407", "VNNI transformation and transpose cannot be combined\n"
                           "a transposed load with transpose_bit_width = 32 gives VNNI form by itself", alone=True)
