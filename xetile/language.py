@@ -132,7 +132,7 @@ def init_tile(
     operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], *memory.description(),
                            TileType(parameters))
     if aligned and isinstance(base, Array) and base_shape is None:
-        raise ShapeError("XT0000", f"aligned= is said of {base.name}, an array, which each launch looks at itself",
+        raise ShapeError("XT1115", f"aligned= is said of {base.name}, an array, which each launch looks at itself",
                          "drop it; it goes with an address, or with base_shape and base_strides", tracer.location())
     if aligned:
         operation.attributes[ALIGNED] = UnitAttr()
