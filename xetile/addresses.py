@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
@@ -79,14 +79,33 @@ def _short(value: Any) -> str:
 def _of_array(base: Array, shape: Any, strides: Any, dtype: Any) -> Memory:
     check_rank(base, 2, "init_tile")
     if dtype is not None:
-        raise ElementTypeError("XT1110",
-                               f"init_tile takes a dtype with an address only, and {base.name} is an array of "
-                               f"{base.dtype}", "drop it; to read the array as another type of the same size, use "
-                               f"xt.view({base.name}, dtype)", current().location())
+        refuse_type(base, dtype)
     if shape is None and strides is None:
         return Memory(base.ssa, base.rank, base.dtype, base.metadata)
     numbers = _numbers(shape, strides, base.rank, f"{base.name} has {base.rank} dimensions")
     return Memory(_dynamic(base), base.rank, base.dtype, lambda: numbers)
+
+
+def refuse_type(base: Array, dtype: Any) -> NoReturn:
+    """Say that an array has an element type of its own.
+
+    Args:
+        base: the array.
+        dtype: the type that is given beside it.
+
+    Raises:
+        ElementTypeError: always.
+    """
+    location = current().location()
+    try:
+        given = dtypes.of(dtype)
+    except ElementTypeError as error:
+        raise error.at(location) from None
+    fits = given.bits == base.dtype.bits and given is not base.dtype
+    convert = "" if given is base.dtype else f", and convert what is loaded with .to(xt.{given})"
+    raise ElementTypeError("XT1110", f"{base.name} is an array of {base.dtype}, and dtype={given} is given, which is "
+                           "for addresses", f"to read it as another type of the same size, write xt.view({base.name}, "
+                           f"xt.{given})" if fits else f"drop dtype={convert}", location)
 
 
 def _dynamic(base: Array) -> SSAValue:

@@ -39,6 +39,9 @@ class Spec:
     def __init__(self, shape: Sizes, dtype: Any, strides: Sizes | None = None) -> None:
         with AtTheCall():
             self.shape = _sizes(shape, "shape")
+            if any(size is not None and size < 0 for size in self.shape):
+                raise ShapeError("XT1037", f"a Spec of shape {self.shape} has a negative size",
+                                 "give None for a size that is known at run time only")
             self.dtype = dtypes.whole(dtypes.of(dtype))
             self.strides = _row_major(self.shape) if strides is None else _sizes(strides, "strides")
             if len(self.strides) != len(self.shape):
@@ -52,7 +55,7 @@ class Spec:
 
 def _sizes(values: Any, name: str) -> Sizes:
     if not isinstance(values, (tuple, list)) or not all(value is None or _is_integer(value) for value in values):
-        raise ShapeError("XT1036", f"the {name} of a Spec is a tuple of integers and None, not {values!r}",
+        raise ShapeError("XT1036", f"{name}= of a Spec is a tuple of integers and None, not {values!r}",
                          "for example xt.Spec((None, 1024), xt.bf16)")
     return tuple(None if value is None else int(value) for value in values)
 
@@ -196,8 +199,9 @@ def _of_number(name: str, value: Any) -> Argument:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
+        what = "None" if value is None else f"a {type(value).__name__}"
         raise ElementTypeError("XT1030",
-                               f"{name} is a {type(value).__name__}, which no kernel takes as a run-time argument",
+                               f"{name} is {what}, which no kernel takes as a run-time argument",
                                _instead(name, value))
     if isinstance(value, int) and (wide is not None or not -(2**31) <= value < 2**31):
         return _of_wide(name, value, wide)

@@ -22,8 +22,11 @@ from codegen.programs import build_kernel
 from codegen.roads import can_make_spirv, chosen_road, naming_the_other, opencl_for_cpu, road_for
 from codegen.spirv import entry_points
 from codegen.usm import UsmArray, copy_in, copy_out
+from xegpu import barriers
+from xegpu.control_flow import place
 from xegpu.dtypes import DType
 from xegpu.errors import DeviceError, ShapeError, TargetError
+from xegpu.parties import elsewhere
 from xegpu.reference import meanings as xegpu_meanings
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
@@ -188,10 +191,12 @@ class DeviceExecutor:
     def _built(self, lowered: Lowered, road: str) -> Any:
         emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
         if on_cpu and emitted.apart:
+            waits = barriers.apart(only_function(lowered.modules["xegpu"]))
             raise TargetError("XT4001",
                               f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",
-                              'run it on "numpy" or on a GPU, or let all subgroups come by the barrier')
+                              'run it on "numpy" or on a GPU, or let all subgroups come by the barrier',
+                              notes=elsewhere(None, [("they wait here", place(waits[0]))]))
         if not on_cpu:
             lowered.check_registers()
         source, options, name = self.program_of(lowered)

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute
 
 from xegpu import block_io
 from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Note, ShapeError, TextError
+from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Note, ShapeError, TextError, XeError
 from xegpu.origins import written_at
 from xegpu.places import Location
 from xegpu.register_mode import REGISTERS
@@ -185,7 +185,11 @@ class BaseKernel:
             raise ArgumentError("XT1011", f"{self.name} takes {_counted(len(self.parameters), 'argument')} "
                                 f"({', '.join(self.parameters)}), and is called with {len(args)}", self._calling(),
                                 notes=self.defined())
-        return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
+        try:
+            return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
+        except XeError as error:
+            error.notes += self.defined()
+            raise
 
     def defined(self) -> list[Note]:
         """Where the kernel is defined, as the other party to a call that does not fit it."""
@@ -229,7 +233,10 @@ class BaseKernel:
             overriding, opencl = None, None
             if stage is not None:
                 check_stage(stage)
-                text = text_of(path if path is not None else "")
+                if path is None:
+                    raise ArgumentError("XT1615", f"override({stage!r}) names no file", "name the file that holds the "
+                                        f"stage: override({stage!r}, \"edited.mlir\"); override(None) takes all back")
+                text = text_of(path)
                 if stage == OPENCL:
                     opencl = text
                 else:
@@ -266,7 +273,7 @@ class BaseKernel:
 
     def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """The constants as a key."""
-        return tuple(sorted((name, _hashable(value)) for name, value in constants.items()))
+        return tuple(sorted((name, _hashable(value, name)) for name, value in constants.items()))
 
     def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
         """The constants of a call, with the defaults of those that it does not give."""
@@ -278,18 +285,46 @@ class BaseKernel:
         Raises:
             ShapeError: there is none, or it is not one to three non-negative integers.
         """
+        made_by: list[Note] = []
         if grid is None:
             if self.grid_function is None:
                 raise ShapeError("XT1020", f"{self.name} is launched without a grid",
                                  f"write {self.name}[M // BM, N // BN]({', '.join(self.parameters)}), or give the "
                                  "kernel a grid of its own: @xt.kernel(grid=lambda ...)", notes=self.defined())
-            grid = self.grid_function(*args, **self.all_constants(constants))
+            grid = self._worked_out(self.grid_function, args, self.all_constants(constants))
+            made_by = [Note("this function gave it", Location.of_definition(self.grid_function.__code__))] \
+                if inspect.isfunction(self.grid_function) else []
         counts = grid if isinstance(grid, (tuple, list)) else (grid,)
         if not 1 <= len(counts) <= 3 or not all(_is_count(count) for count in counts):
             raise ShapeError("XT1021", f"a grid is one to three integers from 0 to {_MOST_GROUPS}, not {grid!r}",
-                             f"for example {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)")
+                             self._better_grid(counts), notes=made_by)
         x, y, z = (*(int(count) for count in counts), 1, 1)[:3]
         return x, y, z
+
+    def _worked_out(self, function: Callable[..., Any], args: Sequence[Any], constants: dict[str, Any]) -> Any:
+        """What the kernel's grid function gives.
+
+        Raises:
+            ArgumentError: it does not take the kernel's arguments and constants.
+        """
+        try:
+            return function(*args, **constants)
+        except TypeError:
+            try:
+                inspect.signature(function).bind(*args, **constants)
+            except TypeError as error:
+                taken = ", ".join((*self.parameters, *(["*"] if constants else []), *constants))
+                raise ArgumentError("XT1022", f"the grid function of {self.name} does not take what {self.name} is "
+                                    f"called with: {error}", "give it the kernel's parameters and constants, as in "
+                                    f"lambda {taken}: ...", notes=self.defined()) from None
+            raise
+
+    def _better_grid(self, counts: Sequence[Any]) -> str:
+        if len(counts) > 3:
+            return f"make one number of two, as in {self.name}[a, b, c * d](...): they are xt.group_id(2) // d and % d"
+        if any(isinstance(count, (float, np.floating)) for count in counts):
+            return f"divide with //, as in {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)"
+        return f"for example {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -301,21 +336,23 @@ def _is_count(count: Any) -> bool:
         and 0 <= count <= _MOST_GROUPS
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: Any, name: str) -> Any:
     """A constant as a part of a key, with its type: 1, 1.0 and True are equal, but not the same to a kernel."""
     kind = type(value)
     if isinstance(value, (tuple, list)):
-        return kind, tuple(_hashable(item) for item in value)
+        return kind, tuple(_hashable(item, name) for item in value)
     if isinstance(value, dict):
-        return kind, tuple((_hashable(name), _hashable(item)) for name, item in value.items())
+        return kind, tuple((_hashable(key, name), _hashable(item, name)) for key, item in value.items())
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return kind, value.dtype, value.shape, value.tobytes()
     try:
         hash(value)
     except TypeError:
-        raise ElementTypeError("XT1014", f"a {kind.__name__} cannot be a compile-time constant: it has no hash",
-                               "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; "
-                               "of a class of your own make a @dataclass(frozen=True)") from None
+        instead = f"pass a tuple, or {name}=frozenset(...)" if kind is set else \
+            "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; of a class of your " \
+            "own make a @dataclass(frozen=True)"
+        raise ElementTypeError("XT1014", f"the constant {name} is a {kind.__name__}, or holds one, which has no hash",
+                               instead) from None
     return kind, value
 
 
@@ -369,7 +406,7 @@ class Placed:
             grid = self._kernel.grid(None, args, constants)
         if type(grid) is not tuple or {*map(type, grid)} != _INTEGERS:
             return grid, None
-        return grid, (grid, seen, *((name, _hashable(value)) for name, value in constants.items()))
+        return grid, (grid, seen, *((name, _hashable(value, name)) for name, value in constants.items()))
 
     def _checked(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[
             Sequence[Argument], Executor, Sequence[Argument], Lowered, Grid]:

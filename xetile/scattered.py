@@ -7,6 +7,7 @@ from typing import Any
 from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, ShapeError
+from xetile.addresses import refuse_type
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType
 from xetile.dialect.ops import text
 from xetile.dialect.scattered import InitScatteredTileOp, UpdateScatteredTileOp
@@ -59,8 +60,7 @@ def _element(base: Array | Scalar, dtype: Any) -> DType:
                                    "give the element type, such as dtype=xt.f32", location)
         return given
     if given not in (None, base.dtype):
-        raise ElementTypeError("XT1110", f"{base.name} holds {base.dtype}, and dtype={given} is given",
-                               f"drop dtype=, or view the array: xt.view({base.name}, xt.{given})", location)
+        refuse_type(base, given)
     return base.dtype
 
 

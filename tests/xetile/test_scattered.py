@@ -565,7 +565,7 @@ def shared_updates(A, AT, M, C):
     (short_address, "a run-time index is no address", "i64 or a u64"),
     (untyped_address, "an address does not say", "dtype=xt.f32"),
     (a_described_base, "base_shape= stands beside an index vector", "drop base_shape="),
-    (other_type, "A holds f32, and dtype=f16 is given", "xt.view(A, xt.f16)"),
+    (other_type, "A is an array of f32, and dtype=f16 is given", ".to(xt.f16)"),
     (shared_memory, "a scattered tile cannot stand on an array in shared local memory", "use a window"),
     (shared_updates, "atomic updates of shared local memory", "an array argument"),
 ], ids=lambda value: getattr(value, "__name__", ""))

@@ -44,7 +44,7 @@ def chosen(check: Any) -> frozenset[str]:
     try:
         found = frozenset(names or ())
     except TypeError:
-        found = frozenset([check])
+        found = frozenset([repr(check)])
     unknown = sorted(map(str, found - set(NAMES)))
     if unknown:
         raise ArgumentError("XT1053",
