@@ -34,6 +34,8 @@ _EXACT = 1 << 24
 """Sums of integers are exact in float32 up to here."""
 _LINE = 64
 """Bytes of a line of the cache."""
+_AHEAD = 24
+"""Rows of B that are fetched ahead where each is read once."""
 _LOOP = "#pragma clang loop vectorize(disable)"
 """The lanes are the vector. The compiler's other choice, a vector along K, takes gathers."""
 
@@ -319,6 +321,10 @@ def _numbers_of_b(product: _Product, part: _Part, columns: dict[int, str]) -> It
     pointer = f"{b.array.space} const {dtype.opencl} *{names.row} = {b.array.name} + "
     if part.fetched or not part.copied:
         yield f"{pointer}({b.row} + {names.k}) * (long){b.pitch} + ({b.column}){_times(b.step)};"
+    if not part.copied and b.step == "1" and len(part.rows) == product.m:  # nothing else hides how far memory is
+        first, end = (at * product.emitter.subgroup for at in (part.vectors.start, part.vectors.stop))
+        yield " ".join(f"{FETCH}({names.row} + {_AHEAD} * (long){b.pitch} + {column});"
+                       for column in range(first, end, _LINE // dtype.bytes))
     for line in part.fetched:
         yield f"{FETCH}({names.row} + {product.k} * (long){b.pitch} + {line * _LINE // dtype.bytes});"
     if part.copied:

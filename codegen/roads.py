@@ -35,8 +35,9 @@ _FILL = ("XETILE_FILL", "__attribute__((noinline))")
 later in the text."""
 _ROLLED = "XETILE_ROLLED"
 """Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
-_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer)")
-"""The processor's instruction. OpenCL's ``prefetch`` is a call for each lane there, and SPIR-V has no word for this."""
+_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
+"""The processor's instruction, into the second cache: the first is full of what is in use. OpenCL's ``prefetch`` is a
+call for each lane there, and SPIR-V has no word for this."""
 _TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
 _NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
               f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")

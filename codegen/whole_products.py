@@ -37,6 +37,7 @@ DOT = "XETILE_DOT_BF16"
 LANES = 16
 _ACCUMULATORS = 24
 _WIDEST = 4
+_MOST_WITH_FEW_ROWS = 16
 _LINE = 64
 _FEWEST_ROWS = 12
 """For fewer rows of A, packing B costs more than it saves."""
@@ -81,10 +82,14 @@ def even(total: int, most: int) -> list[tuple[int, int]]:
 
 
 def parts_of(rows: int, vectors: int) -> list[tuple[range, list[range]]]:
-    """Vectors of columns, with the rows of A that go through them at a time, so that their sums stay in registers."""
+    """Vectors of columns, with the rows of A that go through them at a time, so that their sums stay in registers.
+
+    Few rows of A go through more columns at a time: then B comes from memory, and what lies side by side comes sooner.
+    """
+    widest = max(_WIDEST, _MOST_WITH_FEW_ROWS // rows)
     return [(range(first, first + width),
              [range(row, row + count) for row, count in even(rows, _ACCUMULATORS // width)])
-            for first, width in even(vectors, _WIDEST)]
+            for first, width in even(vectors, widest)]
 
 
 def define(emitter: Emitter, shape: Shape) -> str:

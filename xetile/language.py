@@ -42,7 +42,7 @@ from xetile.dialect.ops import (
 )
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
-from xetile.parties import notes
+from xetile.parties import dealt, notes
 from xetile.products import accumulator, check_maps, check_product, derived_map, product_shape
 from xetile.scattered import init_scattered, update_scattered
 from xetile.tiles import Array, Tile
@@ -269,7 +269,7 @@ def _check_stored(value: Vector, tile: Tile) -> None:
     if value.wg_map != tile.wg_map:
         hint = f"give both the same wg_map, or bring the vector over: xt.tile_conv_layout(v, {tile.wg_map})" \
             if value.wg_map and tile.wg_map else "give both a wg_map, or neither"
-        raise ShapeError("XT1401", f"the vector is dealt out as {value.wg_map}, the tile as {tile.wg_map}",
+        raise ShapeError("XT1401", f"the vector is {dealt(value.wg_map)}, the tile {dealt(tile.wg_map)}",
                          hint, location, notes(location, **others))
 
 
