@@ -89,7 +89,7 @@ def measure_cpu(rounds: int = 7, size: int = SQUARE) -> list[Measured]:
 def _tile(m: int, n: int) -> dict[str, Any]:
     """The constants that a user gives: large tiles, but not much larger than C."""
     if m == 1:
-        return {"BM": 1, "BN": 256, "sg": (1, 1)}
+        return {"BM": 1, "BN": 1024, "sg": (1, 1)}
     return {"BM": 256, "BN": 32, "sg": (8, 1)} if n < 64 else {"BM": 256, "BN": 256, "sg": (8, 4)}
 
 
