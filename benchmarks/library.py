@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.device import _others
+from benchmarks.library_code import counted
 from benchmarks.rows import Progress, Row
 from benchmarks.timing import PAUSE, interleaved, ratios
 
@@ -33,11 +34,11 @@ def shapes() -> list[tuple[str, int]]:
 
 
 def measure(quick: bool, progress: Progress) -> list[Row]:
-    """A row for each shape and each other library; none where dpnp, whose arrays are used, is missing."""
+    """What the kernels' machine code costs; then a row for each shape and each other library, on dpnp's arrays."""
+    rows = counted(quick, progress)
     if importlib.util.find_spec("dpnp") is None:
         progress("ready kernels: dpnp is not installed")
-        return []
-    rows = []
+        return rows
     for layer, tokens in _QUICK if quick else shapes():
         progress(f"xt.matmul, {layer}, {tokens} tokens")
         rows += _of_shape(layer, tokens, 3)

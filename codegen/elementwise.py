@@ -189,19 +189,19 @@ def convert(emitter: Emitter, operation: Operation) -> None:
 def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
     """The name of a function that widens 8-bit floats to f16, exactly.
 
-    E5M2 is the upper half of f16. E4M3, whose bias is 7 where that of f16 is 15, has no infinity, and one NaN a sign.
+    E5M2 is the upper half of f16. E4M3, whose bias is 7 where that of f16 is 15, has no infinity, and one NaN a sign;
+    its smallest numbers pass through f16's subnormal ones.
     """
     half, word = vector_type("half", width), vector_type("ushort", width)
     name = f"{dtype}_to_{half}"
-    lines = [f"  const {word} bits = convert_{word}(v);"]
     if dtype is e5m2:
-        lines.append(f"  return as_{half}(({word})(bits << ({word})(8)));")
-    else:
-        lines += [f"  const {word} low = bits & ({word})(0x7f);",
-                  f"  const {word} nan = ((low + ({word})(1)) >> ({word})(7)) * ({word})(0x7e00);",
-                  f"  const {word} sign = (bits & ({word})(0x80)) << ({word})(8);",
-                  f"  const {half} size = as_{half}(({word})(low << ({word})(7))) * ({half})(256.0f);",
-                  f"  return as_{half}(({word})(as_{word}(size) | nan | sign));"]
+        lines = [f"  return as_{half}(({word})(convert_{word}(v) << ({word})(8)));"]
+    else:  # 480, which no number is, overflows in the first factor, and infinity times zero is NaN
+        signed, wide = vector_type("char", width), vector_type("short", width)
+        lines = [f"  const {word} bits = as_{word}(convert_{wide}(as_{signed}(v))) << ({word})(7);",
+                 f"  const {half} small = as_{half}(({word})(bits & ({word})(0xbfff)));",
+                 f"  const {half} large = small * ({half})(35840.0f);",
+                 f"  return large * ({half})(0.0f) + small * ({half})(256.0f);"]
     emitter.function(f"static {half} {name}({vector_type('uchar', width)} v)\n{{\n" + "\n".join(lines) + "\n}\n")
     return name
 

@@ -14,12 +14,14 @@ from xdsl.ir import Operation
 
 from xegpu import block_meanings, layouts, memory, positions, scattered_reference
 from xegpu.addresses import check_promise, memory_at
+from xegpu.control_flow import place
 from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.positions import IotaOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.errors import ShapeError
 from xegpu.memrefs import ALIGNED, is_address, is_shared
 
 Array = np.ndarray[Any, Any]
@@ -80,7 +82,18 @@ def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array
 
 
 def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
-    """What makes a window, from the operands of what makes a tile or a descriptor: array, row, column, lead."""
+    """What makes a window, from the operands of what makes a tile or a descriptor: array, row, column, lead.
+
+    Raises:
+        ShapeError: the memory is not as its author promises.
+    """
+    try:
+        return _described(machine, operation, operands)
+    except ShapeError as error:
+        raise error.at(place(operation)) from None
+
+
+def _described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
     array, *numbers = operands
     if is_address(operation.source.type):
         rows, columns, *sizes_and_strides = numbers

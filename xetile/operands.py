@@ -9,10 +9,10 @@ from xdsl.ir import SSAValue
 from xegpu.errors import ElementTypeError, ShapeError
 from xetile.broadcasting import in_one_shape
 from xetile.dialect.ops import text
-from xetile.operators import spread
+from xetile.operators import spread, stranger
 from xetile.parties import notes
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar_of_element
+from xetile.values import Arithmetic, Scalar, Vector, plain, scalar_of_element
 
 
 def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]]:
@@ -29,10 +29,7 @@ def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]
     numbers = in_one_shape([plain(side) for side in sides])
     for side in numbers:
         if not isinstance(side, (Arithmetic, int, float)):
-            what = f"a {side.describe()}" if isinstance(side, Value) else f"a {type(side).__name__}"
-            raise ElementTypeError("XT1201", f"{function} takes vectors and numbers, not {what}",
-                                   "load a tile's elements with xt.load_tile, or use a Python number",
-                                   current().location())
+            raise stranger(function, side)
     like = next((side for kind in (Vector, Scalar) for side in numbers if isinstance(side, kind)), None)
     if like is None:
         raise ElementTypeError("XT1161",

@@ -36,12 +36,8 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         ShapeError: the shapes, or the work-group maps, differ.
     """
     left, right = plain(left), plain(right)
-    if stranger := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
-        what = f"a {stranger[0].describe()}" if isinstance(stranger[0], Value) else f"a {type(stranger[0]).__name__}"
-        location = current().location()
-        raise ElementTypeError("XT1201", f"{operator} takes vectors and numbers, not {what}",
-                               "load a tile's elements with xt.load_tile, or use a Python number", location,
-                               notes(location, it=stranger[0]))
+    if strangers := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
+        raise stranger(operator, strangers[0])
     if not isinstance(left, Vector) and not isinstance(right, Vector):
         return _scalar_binary(operator, left, right)
     shaped = left if isinstance(left, Vector) else right
@@ -57,6 +53,18 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
     operands = [side.ssa if isinstance(side, Vector) else spread(side, shaped) for side in (left, right)]
     return Vector(current().emit(rule(*operands)), shaped.wg_map)
+
+
+def stranger(function: str, side: Any) -> ElementTypeError:
+    """The error of a function or an operator that is given something else than vectors and numbers."""
+    location = current().location()
+    if isinstance(side, Value):
+        what, hint = side.describe(), "load the elements first: xt.load_tile(tile) gives a vector"
+    else:
+        what, hint = type(side).__name__, "of Python's own objects only numbers take part; pass an array as an " \
+            "argument of the kernel, and load a tile of it with xt.load_tile"
+    return ElementTypeError("XT1201", f"{function} takes vectors and numbers, not a {what}", hint, location,
+                            notes(location, it=side))
 
 
 def _scalar_binary(operator: str, left: Any, right: Any) -> Scalar:

@@ -347,6 +347,27 @@ def test_the_other_party_is_shown() -> None:
 
 
 @xt.kernel
+def raised(A, C, *, single=False):
+    x = xt.load_tile(xt.init_tile(A, (0, 0, 0), (8, 16))) * 1e38
+    if single:
+        at = xt.iota((8, 16), 0, xt.index) * 16 + xt.iota((8, 16), 1, xt.index)
+        xt.atomic_rmw_tile("addf", x, xt.init_tile(C, at), at < 20)
+    else:
+        xt.atomic_rmw_tile("addf", x, xt.init_tile(C, (1, 0, 0), (8, 16)))
+
+
+def test_what_is_added_atomically() -> None:
+    a, c = np.ones((1, 8, 16), np.float32), np.zeros((2, 8, 12), np.float32)
+    a[0, 3, 13] = 10  # C has no such column
+    raised.on("numpy", check=True)[1](a, c)
+    raised.on("numpy", check=True)[1](a, c, single=True)  # masked off
+    a[0, 1, 2] = 10
+    said = finding(raised, 1, a, c)
+    assert "makes an infinity of finite numbers here, and updates C[1, 1, 2] with what follows from it" in said
+    assert "and updates C with what follows from it" in finding(raised, 1, a, c, single=True)
+
+
+@xt.kernel
 def whole_numbers(A, B, C, n, *, how):
     row = xt.group_id(0) * 8
     a, b = (xt.load_tile(xt.init_tile(array, (row, 0), (8, 16))) for array in (A, B))

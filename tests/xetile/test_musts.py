@@ -210,7 +210,7 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
     "blocks that do not divide": (one("tile_pack", "60x32xf32", "%v {inner_blocks = [16, 16]}", "3x2x16x16xf32"),
                                   "which is not 60x32", "48x32"),
     "other inner_blocks": (one("tile_pack", "64x32xf32", "%v {inner_blocks = [16, 8]}", "4x2x16x16xf32"),
-                           "inner_blocks [16, 8] relate a 2D vector to a 4D one that ends in them", "4x2x16x16"),
+                           "inner_blocks [16, 8] relate a 2D vector to a 4D one that ends in them", "4x4x16x8"),
     "a packed type": (one("tile_pack", "64x32xf32", "%v {inner_blocks = [16, 16]}", "4x2x16x16xf16"),
                       "have different elements", "convert them"),
     "a pack of three dimensions": (one("tile_pack", "2x64x32xf32", "%v {inner_blocks = [16, 16]}", "4x2x16x16xf32"),

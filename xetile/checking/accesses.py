@@ -17,7 +17,7 @@ from xegpu.parties import made_at
 from xegpu.places import Location
 from xegpu.scattered_memory import Elements
 from xegpu.scattered_reference import active_elements
-from xetile.checking.findings import array_name, failed, instance, number
+from xetile.checking.findings import array_name, element_of, failed, instance
 from xetile.checking.judging import Access, Judge, first
 from xetile.checking.regions import region_of
 from xetile.checking.shadows import OUTSIDE, READ, UPDATE, WRITE, Span, seen
@@ -102,7 +102,7 @@ class Accesses(Judge):
         several = bool(still) or (self.dealt and _is_held_by_several(tile))
         active = True if running is None else running[..., None, None]
         return Access(kind, span, shared, codes, several, self.form, look, put, active, lambda at: at,
-                      lambda at: f"{array_name(operation.tile)}{_element(window, at, shared=shared)}",
+                      lambda at: f"{array_name(operation.tile)}{element_of(window, at, shared=shared)}",
                       lambda at: [_tile(operation, window, at, shared=shared)])
 
     def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, kind: str) -> None:
@@ -114,7 +114,7 @@ class Accesses(Judge):
         if bad.any():
             at, shared = first(bad), is_shared(array_of(operation.tile).type)
             shape = array.shape[3:] if shared else array.shape
-            element = f"{array_name(operation.tile)}{_element(window, at, shared=shared)}"
+            element = f"{array_name(operation.tile)}{element_of(window, at, shared=shared)}"
             raise failed(machine, operation, "XT6001", f"{instance(machine, at)} {kind}s {element}, "
                          f"outside its {text(shape)} elements", "mend the offsets; or drop oob=\"error\" and the "
                          "check \"bounds\": reads outside give the padding, and writes there are dropped", at,
@@ -136,7 +136,7 @@ class Accesses(Judge):
                               missing & machine.active[..., None, None]).any():
             at = first(missing)
             raise failed(machine, operation, "XT6004", f"{instance(machine, at)} reads {array_name(operation.tile)}"
-                         f"{_element(window, at, shared=True)}, which nothing has written yet",
+                         f"{element_of(window, at, shared=True)}, which nothing has written yet",
                          "write it before, and wait at an xt.barrier where another subgroup does", at,
                          others=[("the array is made here", made_at(array_of(operation.tile))),
                                  _tile(operation, window, at, shared=True)])
@@ -174,7 +174,7 @@ class Accesses(Judge):
         def name(index: tuple[int, ...]) -> str:
             array = array_name(operation.tile)
             return f"element {int(at[index] - start) // size} of {array}" if window is None or rank == 4 else \
-                f"{array}{_element(window, place(index), shared=False)}"
+                f"{array}{element_of(window, place(index), shared=False)}"
 
         several = self.dealt and _is_held_by_several(tile)
         self.judge(machine, operation, Access(
@@ -257,14 +257,7 @@ def _surely_inside(array: Array, offsets: Sequence[Any], shape: tuple[int, int])
                for offset, size, limit in zip(offsets, sizes, array.shape, strict=True))
 
 
-def _element(window: Window, at: tuple[int, ...], *, shared: bool) -> str:
-    """The indices of an element in its array."""
-    lead = [number(index, at) for index in (window.lead[3:] if shared else window.lead)]  # without the work-group
-    row, column = number(window.row, at) + at[-2], number(window.column, at) + at[-1]
-    return f"[{', '.join(map(str, (*lead, row, column)))}]"
-
-
 def _tile(operation: Any, window: Window, at: tuple[int, ...], *, shared: bool) -> tuple[str, Location | None]:
     """The tile that an operation is on, as a party to a finding: its offsets stand where it was made."""
-    stands = _element(window, (*at[:BATCH], 0, 0), shared=shared)
+    stands = element_of(window, (*at[:BATCH], 0, 0), shared=shared)
     return f"the tile, which stands at {stands} now, is made here", made_at(operation.tile)

@@ -138,7 +138,8 @@ def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
 
 def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation], Meaning]:
     """The meanings of operations that calculate with floats, or store them, with what looks at their results."""
-    stores: dict[type[Operation], Before] = {StoreTileOp: numbers.store, StoreScatterOp: numbers.scatter}
+    stores: dict[type[Operation], Before] = {StoreTileOp: numbers.store, StoreScatterOp: numbers.scatter,
+                                             AtomicRMWTileOp: numbers.update}
     return {**{kind: _then(numbers, plain[kind]) for kind in _CALCULATE},
             **{kind: _first(look, plain[kind]) for kind, look in stores.items()},
             TileMmaOp: TakesDelayed(partial(_multiplied, numbers, plain[TileMmaOp]))}

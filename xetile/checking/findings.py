@@ -97,6 +97,19 @@ def number(value: Any, at: tuple[int, ...] | None) -> int:
     return int(array[index].reshape(-1)[0])
 
 
+def element_of(window: Window, at: tuple[int, ...], *, shared: bool = False) -> str:
+    """The indices of an element in its array.
+
+    Args:
+        window: where the tile stands.
+        at: the instance's place on the batch axes, and the element's row and column in the tile.
+        shared: whether the array is one of those that all work-groups have, in shared local memory.
+    """
+    lead = [number(index, at) for index in (window.lead[3:] if shared else window.lead)]  # without the work-group
+    row, column = number(window.row, at) + at[-2], number(window.column, at) + at[-1]
+    return f"[{', '.join(map(str, (*lead, row, column)))}]"
+
+
 def ran(machine: Machine) -> Any:
     """What tells the instances that run from those of another run of the interpreter."""
     return machine.groups, machine.origin

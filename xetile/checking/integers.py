@@ -29,7 +29,17 @@ from xegpu.errors import CheckError
 from xegpu.origins import makings
 from xegpu.places import Location
 from xegpu.scattered_reference import active_elements
-from xetile.checking.findings import Loops, array_name, by_instance, failed, instance, loops, number, ran, reached
+from xetile.checking.findings import (
+    Loops,
+    array_name,
+    by_instance,
+    element_of,
+    failed,
+    instance,
+    loops,
+    ran,
+    reached,
+)
 from xetile.dialect.ops import tile_of
 from xetile.dialect.scattered import InitScatteredTileOp, UpdateScatteredTileOp
 from xetile.dialect.vector_ops import TileReduceOp, axes_of
@@ -297,9 +307,9 @@ def _use(operation: Any, value: SSAValue, window: Window | None, bad: Array, ins
 
 
 def _place(window: Window | None, bad: Array, instances: Array) -> str:
-    if window is None or bad.ndim != BATCH + 2 or window.lead:
+    if window is None or bad.ndim != BATCH + 2:
         return ""
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
     own = bad[tuple(min(i, n - 1) for i, n in zip(at, bad.shape, strict=False))]
     row, column = np.unravel_index(int(np.argmax(own)), own.shape)
-    return f"[{number(window.row, at) + int(row)}, {number(window.column, at) + int(column)}]"
+    return element_of(window, (*at, int(row), int(column)))

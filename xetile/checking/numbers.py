@@ -17,9 +17,11 @@ from codegen.interpreter import BATCH, Delayed, Machine, Window, now
 from xegpu.control_flow import place as place_of
 from xegpu.errors import CheckError
 from xegpu.scattered_reference import active_elements
-from xetile.checking.findings import array_name, by_instance, failed, instance, loops, number, ran, reached
+from xetile.checking.findings import array_name, by_instance, element_of, failed, instance, loops, ran, reached
 from xetile.dialect.ops import tile_of
+from xetile.dialect.scattered import AtomicRMWTileOp
 from xetile.reference import unpack
+from xetile.scattered_reference import updated
 
 Array = np.ndarray[Any, Any]
 _MOST = 4096
@@ -118,6 +120,14 @@ class Numbers:
             rank = len(tile_of(operation.tile).blocked_shape())
             self._stored(machine, operation, value, active_elements(machine, np.asarray(mask, bool), rank), None)
 
+    def update(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before elements are updated atomically."""
+        value, place = operands[:2]
+        if self.births and value.dtype.kind == "f" and not is_finite(value):
+            _, mask = updated(machine, operation, operands)
+            mask = active_elements(machine, mask, len(tile_of(operation.tile).blocked_shape()))
+            self._stored(machine, operation, value, mask, place if isinstance(place, Window) else None)
+
     def _stored(self, machine: Machine, operation: Any, value: Array, written: Array, window: Window | None) -> None:
         for nan in (True, False):
             bad = (np.isnan(value) if nan else np.isinf(value)) & written
@@ -134,14 +144,16 @@ class Numbers:
         made = "a NaN of numbers that are not" if own else "an infinity of finite numbers"
         mine = np.broadcast_to(bad, np.broadcast_shapes(bad.shape, (*both.shape, *[1] * (bad.ndim - BATCH))))[at]
         place = np.unravel_index(int(np.argmax(mine)), mine.shape)
-        element = "" if window is None else \
-            f"[{number(window.row, at) + int(place[-2])}, {number(window.column, at) + int(place[-1])}]"
+        element = "" if window is None or len(place) != 2 else element_of(window, (*at, int(place[0]), int(place[1])))
+        name = f"{array_name(operation.tile)}{element}"
+        goal, where = f"stores what follows from it to {name}", "it is stored here"
+        if isinstance(operation, AtomicRMWTileOp):
+            goal, where = f"updates {name} with what follows from it", "it is updated here"
         return failed(machine, birth.operation, "XT6005",
-                      f"{instance(machine, at)} makes {made} here, and stores what follows "
-                      f"from it to {array_name(operation.tile)}{element}",
+                      f"{instance(machine, at)} makes {made} here, and {goal}",
                       "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
                       "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops,
-                      [("it is stored here", place_of(operation))])
+                      [(where, place_of(operation))])
 
 
 def is_finite(value: Any) -> bool:

@@ -162,7 +162,7 @@ def _check_results(results: Sequence[Operand]) -> None:
     """Raise if a result cannot be written: the launch sees addresses, and would not know."""
     fixed = next((result for result in results if Argument.of(result.name, result.array).read_only), None)
     if fixed is not None:
-        raise ElementTypeError("XT0000", f"{fixed.name} is read-only", "pass an array that can be written, such as "
+        raise ElementTypeError("XT1045", f"{fixed.name} is read-only", "pass an array that can be written, such as "
                                "its .copy()")
 
 
@@ -173,7 +173,7 @@ def _check_queues(operands: Sequence[Operand]) -> None:
     queue = operands[0].array.sycl_queue
     other = next((operand for operand in operands if operand.array.sycl_queue != queue), None)
     if other is not None:
-        raise DeviceError("XT0000", f"{operands[0].name} and {other.name} are on different queues",
+        raise DeviceError("XT1043", f"{operands[0].name} and {other.name} are on different queues",
                           f"make both on one: dpnp.asarray({other.name}, sycl_queue={operands[0].name}.sycl_queue)")
 
 
