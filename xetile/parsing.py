@@ -9,7 +9,7 @@ from typing import Any
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xegpu import barriers, control_flow, work_items
@@ -20,6 +20,7 @@ from xegpu.errors import (
     UNREADABLE,
     ArgumentError,
     ElementTypeError,
+    Note,
     RankError,
     ShapeError,
     TargetError,
@@ -110,13 +111,13 @@ class ParsedKernel(BaseKernel):
         """Raise if the text was lowered for another target, or for arrays that are easier to reach."""
         if self.own_target is not None and self.own_target.name != target.name:
             made = self.own_target.name
-            raise TargetError("XT0000", f"{self.name} is text that was lowered for {made}, not for {target.name}",
+            raise TargetError("XT2020", f"{self.name} is text that was lowered for {made}, not for {target.name}",
                               f"choose target={made!r}, or lower the kernel again, starting from its "
                               "first stage")
         lanes = self._function.attributes.get(WRITTEN_FOR)
         if isinstance(lanes, IntegerAttr) and lanes.value.data != target.subgroup:
             fitting = [name for name, other in TARGETS.items() if other.subgroup == lanes.value.data]
-            raise TargetError("XT0000",
+            raise TargetError("XT2021",
                               f"{self.name} cuts its blocks up for subgroups of {lanes.value.data} lanes, and those of "
                               f"{target.name} have {target.subgroup}", f"choose one of {', '.join(fitting)}")
         self._admit_lanes(target)
@@ -124,7 +125,7 @@ class ParsedKernel(BaseKernel):
         ways = [way.data for way in needed] if isinstance(needed, ArrayAttr) else []
         for argument, way, need in zip(arguments, access, ways, strict=False):
             if argument.kind == "usm" and need and way not in SERVED_BY[need]:  # NumPy reaches any memory
-                raise ShapeError("XT0000",
+                raise ShapeError("XT2022",
                                  f"{self.name} reaches {argument.name} {_REACHED[need]}, as its text was lowered, "
                                  f"and this array can only be reached {_REACHED[way]}",
                                  f"pass a contiguous copy of {argument.name} on a 64-byte boundary, or lower the "
@@ -137,8 +138,8 @@ class ParsedKernel(BaseKernel):
             return
         fitting = ", ".join(name for name, other in TARGETS.items() if other.subgroup == size)
         rewritten = f"write its maps for {target.subgroup} lanes, as XeGPU.md's rules of sg_map have them"
-        raise TargetError("XT0000",
-                          f"{self.name} is written for one of {size} lanes, and the subgroups of {target.name} have "
+        raise TargetError("XT2021",
+                          f"{self.name} is written for subgroups of {size} lanes, and those of {target.name} have "
                           f"{target.subgroup}", f"choose one of {fitting}; or {rewritten}" if fitting else rewritten)
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
@@ -151,13 +152,13 @@ class ParsedKernel(BaseKernel):
             ShapeError: the kernel asks for the position of its subgroup, and nothing says how many there are.
         """
         if constants:
-            raise ArgumentError("XT0000", f"{self.name} was parsed from text, and takes no constant {min(constants)}",
+            raise ArgumentError("XT2023", f"{self.name} was parsed from text, and takes no constant {min(constants)}",
                                 "constants are fixed in the text: change it there")
         if subgroups is not None and self._says_subgroups():
-            raise ArgumentError("XT0000", f"{self.name} was parsed from text, which says how many subgroups it has",
+            raise ArgumentError("XT2024", f"{self.name} was parsed from text, which says how many subgroups it has",
                                 "change the function's attribute xegpu.subgroups, or drop subgroups=")
         for argument, parameter in zip(arguments, self._function.body.block.args, strict=True):
-            _check(argument, parameter.type)
+            _check(argument, parameter.type, Note(f"{self.name} says so here", self.location()))
         if subgroups not in self._specialised:
             self._specialised[subgroups] = self._for_subgroups(subgroups)
         return self._specialised[subgroups]
@@ -184,22 +185,23 @@ class ParsedKernel(BaseKernel):
         return ModuleOp([function], dict(self._module.attributes))
 
 
-def _check(argument: Argument, type_: Any) -> None:
+def _check(argument: Argument, type_: Any, note: Note) -> None:
     if isinstance(type_, MemRefType):
         rank = len(type_.get_shape())
         if argument.rank != rank:
             what = "a number" if argument.rank is None else f"an array of {argument.rank} dimensions"
-            raise RankError("XT0000", f"{argument.name} is {what}, the kernel takes {type_}",
-                            f"pass an array of {rank} dimensions")
+            raise RankError("XT2026", f"{argument.name} is {what}, the kernel takes {type_}",
+                            f"pass an array of {rank} dimensions", notes=[note])
         element = of_mlir(type_.element_type)
         if argument.dtype is not element:
-            raise ElementTypeError("XT0000", f"{argument.name} holds {argument.dtype}, the kernel takes {type_}",
-                                   f"pass an array of {element}, or view it: xt.view({argument.name}, xt.{element})")
-        _check_layout(argument, type_)
+            raise ElementTypeError("XT2027", f"{argument.name} holds {argument.dtype}, the kernel takes {type_}",
+                                   f"pass an array of {element}, or view it: xt.view({argument.name}, xt.{element})",
+                                   notes=[note])
+        _check_layout(argument, type_, note)
     elif argument.rank is not None or argument.dtype is not of_mlir(type_):
         what = "an array" if argument.rank is not None else f"a number of type {argument.dtype}"
-        raise ElementTypeError("XT0000", f"{argument.name} is {what}, the kernel takes a number of type {type_}",
-                               _number_of(of_mlir(type_)))
+        raise ElementTypeError("XT2028", f"{argument.name} is {what}, the kernel takes a number of type {type_}",
+                               _number_of(of_mlir(type_)), notes=[note])
 
 
 def _number_of(dtype: DType) -> str:
@@ -209,7 +211,7 @@ def _number_of(dtype: DType) -> str:
     return "pass a float" if dtype.is_float else "pass an integer of at most 32 bits"
 
 
-def _check_layout(argument: Argument, type_: MemRefType) -> None:
+def _check_layout(argument: Argument, type_: MemRefType, note: Note) -> None:
     """Raise unless an array has the sizes and strides that a static memref has; what is not known yet passes."""
     static = static_form(type_)
     shape, strides = static or (type_.get_shape(), (None,) * len(type_.get_shape()))
@@ -217,9 +219,9 @@ def _check_layout(argument: Argument, type_: MemRefType) -> None:
         for axis, (mine, its) in enumerate(zip(has, wanted, strict=True)):
             free = its in (None, DYNAMIC_INDEX) or mine is None or (what == "stride" and shape[axis] == 1)
             if not free and mine != its:
-                raise ShapeError("XT0000", f"{what} {axis} of {argument.name} is {mine}, and the kernel takes {type_}",
+                raise ShapeError("XT2029", f"{what} {axis} of {argument.name} is {mine}, and the kernel takes {type_}",
                                  f"pass an array of shape {shape} with strides {strides}, in elements" if static else
-                                 f"pass an array with {its} elements along dimension {axis}")
+                                 f"pass an array with {its} elements along dimension {axis}", notes=[note])
 
 
 def _place(operation: Operation) -> Location:
@@ -239,12 +241,13 @@ def parse(text: str, name: str = "<text>") -> Module:
         TextError: the text does not parse or does not verify; the message names line and column.
     """
     module, reader = _read(text, name)
+    _check_names(module)
     for operation in module.walk():
         _verify(operation)
     _check_stage(module)
     found = functions(module, reader.host)
     if not found:
-        raise TextError("XT0000", "the text holds no function with a body",
+        raise TextError("XT2009", "the text holds no function with a body",
                         "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module", _place(module))
     if isinstance(reader, UpstreamReader):
         modules = [converted(function) for function in found]
@@ -290,8 +293,7 @@ def _kernels(functions: Iterable[tuple[func.FuncOp, Mapping[str, Attribute]]]) -
         if is_dealt(function) or SUBGROUPS in function.attributes:
             barriers.check(function, prod(subgroups_of(function)), TextError)
         if (kernel := ParsedKernel(function, attributes)).name in kernels:
-            raise TextError("XT0000",
-                            f"two kernels have the name {kernel.name}", "give each a name of its own", _place(function))
+            raise _same_name(kernel.name, function, kernels[kernel.name].location())
         kernels[kernel.name] = kernel
     return kernels
 
@@ -304,17 +306,32 @@ def _apart(module: ModuleOp) -> list[tuple[func.FuncOp, Mapping[str, Attribute]]
     return [(function, module.attributes) for function in functions]
 
 
+def _check_names(module: ModuleOp) -> None:
+    """Raise if two functions of one module have the same name."""
+    seen: dict[tuple[Block | None, str], Operation] = {}
+    for operation in module.walk():
+        if isinstance(operation, func.FuncOp):
+            name = operation.sym_name.data
+            if (first := seen.setdefault((operation.parent, name), operation)) is not operation:
+                raise _same_name(name, operation, _place(first))
+
+
+def _same_name(name: str, function: Operation, first: Location) -> TextError:
+    return TextError("XT2010", f"two kernels have the name {name}", "give each a name of its own", _place(function),
+                     [Note("the other one is here", first)])
+
+
 def _check_known(operation: Operation) -> None:
     """Raise unless an operation has a meaning here; xDSL knows many more."""
     if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in MEANINGS:
-        raise TextError("XT0000", f"{operation.name} cannot be a part of a kernel",
+        raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel",
                         "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
                         _place(operation))
 
 
 def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
     if not isinstance(text, str):
-        raise ElementTypeError("XT0000", f"xt.parse reads a str, not a {type(text).__name__}", "pass the text itself",
+        raise ElementTypeError("XT2013", f"xt.parse reads a str, not a {type(text).__name__}", "pass the text itself",
                                Location.of_caller(("xetile",)))
     reader: Reader | None = None
     try:
@@ -326,7 +343,7 @@ def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
         code, message, hint = said(error, UNREADABLE)
         message = f"something is missing {message}" if message.startswith("in ") else message or "this does not parse"
         place = _range(text, name, *_span(text, error, reader))
-        raise TextError(code, message, hint or cure_of(message), place) from None
+        raise TextError(code, message, hint or cure_of(message), place, getattr(error, "notes", ())) from None
     except Exception as error:  # attributes and types check their own text, each in its own way
         place = reader.here() if reader else _range(text, name, 0, 1)
         message, _, hint = str(getattr(error, "message", error)).partition("\n")
@@ -367,7 +384,7 @@ def _check_stage(module: ModuleOp) -> None:
     stage, target = module.attributes.get(STAGE), module.attributes.get(TARGET)
     known = (FIRST, *(name for name, _ in PASSES))
     if stage is not None and not (isinstance(stage, StringAttr) and stage.data in known):
-        raise TextError("XT0000", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(known)}", _place(module))
+        raise TextError("XT2014", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(known)}", _place(module))
     if target is not None and not (isinstance(target, StringAttr) and target.data in TARGETS):
-        raise TextError("XT0000",
+        raise TextError("XT2015",
                         f"there is no target {target}", f"{TARGET} is one of {', '.join(TARGETS)}", _place(module))

@@ -290,13 +290,13 @@ gpu.module @m { gpu.func @f(%A: memref<32x32xf32>, %C: memref<32x32xf32>, %i: in
 
 @pytest.mark.parametrize(("line", "message", "hint"), [
     ("%x = arith.addf %v, %v {map = #other} : vector<16x16xf32>",
-     "dealt out as wg_map(sg_layout=[1, 2], sg_data=[16, 8]), and what it is computed with, by xetile.load_tile in "
-     "line 6, as wg_map(sg_layout=[2, 1], sg_data=[8, 16])", "tile_conv_layout"),
+     "dealt out as wg_map(sg_layout=[1, 2], sg_data=[16, 8]), and what it is computed with as "
+     "wg_map(sg_layout=[2, 1], sg_data=[8, 16])", "tile_conv_layout"),
     ("%x = arith.addf %v, %v {mapp = #other} : vector<16x16xf32>", "no attribute mapp", "did you mean map?"),
     ("%x = xetile.load_tile %t {pading = 1.0} : !xetile.tile<16x16xf32, #m> -> vector<16x16xf32>",
      "no attribute pading", "did you mean padding?"),
     ("%x = xetile.load_tile %t : !xetile.tile<16x16xf32, #mm> -> vector<16x16xf32>", "#mm is not defined",
-     "did you mean m?"),
+     "did you mean #m?"),
     ("%x = xetile.load_tile %tt : !xetile.tile<16x16xf32, #m> -> vector<16x16xf32>", "%tt is not defined above",
      "did you mean %t?"),
     ("%x = xetile.load_tile %t : !xetile.tile<16x16xf32> -> vector<16x16xf32>",

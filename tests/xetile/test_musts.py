@@ -210,7 +210,7 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
     "blocks that do not divide": (one("tile_pack", "60x32xf32", "%v {inner_blocks = [16, 16]}", "3x2x16x16xf32"),
                                   "which is not 60x32", "48x32"),
     "other inner_blocks": (one("tile_pack", "64x32xf32", "%v {inner_blocks = [16, 8]}", "4x2x16x16xf32"),
-                           "inner_blocks [16, 8] relate a 2D vector to a 4D one that ends in them", "4x2x16x16"),
+                           "inner_blocks [16, 8] relate a 2D vector to a 4D one that ends in them", "4x4x16x8"),
     "a packed type": (one("tile_pack", "64x32xf32", "%v {inner_blocks = [16, 16]}", "4x2x16x16xf16"),
                       "have different elements", "convert them"),
     "a pack of three dimensions": (one("tile_pack", "2x64x32xf32", "%v {inner_blocks = [16, 16]}", "4x2x16x16xf32"),
@@ -309,7 +309,8 @@ PYTHON: dict[str, tuple[Callable[..., Any], str, str]] = {
                                             "does not go into", "tile_unpack"),
     "a store of what is dealt out otherwise": (
         lambda A, at: xt.store_tile(vector(A, wg_map=R), window(A, wg_map=Q)),
-        "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile as wg_map(sg_layout=[2, 2]", "same wg_map"),
+        "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile dealt out as wg_map(sg_layout=[2, 2]",
+        "same wg_map"),
     "a locality": (lambda A, at: xt.prefetch_tile(window(A), locality=4), "locality is 0, 1, 2 or 3", "use 3"),
     "a product's depth": (lambda A, at: xt.tile_mma(xt.zeros((32, 16), xt.f16), xt.zeros((32, 32), xt.f16)),
                           "A has 16 columns and B 32 rows", "16x32"),

@@ -28,7 +28,8 @@ class WgMapAttr(Data[WgMap]):
         try:
             return WgMap(fields["sg_layout"], fields["sg_data"])  # type: ignore[arg-type]
         except KeyError as missing:
-            misread(parser, "XT0000", f"a wg_map needs {missing}")
+            misread(parser, "XT2056", f"a wg_map needs {missing.args[0]}\n"
+                    "write <sg_layout = [8, 4], sg_data = [32, 64]>")
         except ShapeError as error:
             misread(parser, error.code, f"{error.message}\n{error.hint}")
 
@@ -70,7 +71,8 @@ class TileAttr(Data[TileEncoding]):
         fields = parse_fields(parser)
         wg_map = fields.pop("wg_map", fields.pop("wg", None))
         if wg_map is not None and not isinstance(wg_map, WgMapAttr):
-            misread(parser, "XT0000", "wg_map must be a #xetile.wg_map")
+            misread(parser, "XT2054", f"{wg_map} is not a wg_map\n"
+                    "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
         lanes = fields.pop("sg_map", None)
         return TileEncoding(wg_map=wg_map.data if wg_map else None,
                             sg_map=lanes.data if isinstance(lanes, SgMapAttr) else None,
@@ -125,11 +127,12 @@ class TileType(Data[TileParameters], TypeAttribute):
         with parser.in_angle_brackets():
             shape, element_type = parser.parse_shape()
             if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
-                misread(parser, "XT0000", "a tile has two static dimensions")
+                misread(parser, "XT2057", "a tile has two static dimensions\nwrite !xetile.tile<64x32xbf16>")
             if parser.parse_optional_punctuation(","):
                 attribute = parser.parse_attribute()
                 if not isinstance(attribute, TileAttr):
-                    misread(parser, "XT0000", f"{attribute} is not a #xetile.tile_attr")
+                    misread(parser, "XT2058", f"{attribute} is not an attribute of a tile\n"
+                            "write #xetile.tile_attr<order = [0, 1]>")
                 encoding = attribute.data
         return TileParameters((shape[0], shape[1]), element_type, encoding)
 

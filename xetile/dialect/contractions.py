@@ -33,9 +33,10 @@ def check_contraction(types: Sequence[Attribute], axes: Sequence[Permutation], i
     """
     shapes = [type_.get_shape() for type_ in types if isinstance(type_, VectorType)]
     if len(axes) != 3:
-        raise Invalid("XT0000", f"it has {len(axes)} indexing maps\ngive three: of the two operands and of the result")
+        raise Invalid("XT1522", f"it has {len(axes)} indexing maps\ngive three: of the two operands and of the result",
+                      alone=True)
     if wrong := [kind for kind in iterators if kind not in ("parallel", "reduction")]:
-        raise Invalid("XT0000", f"there is no iterator type {wrong[0]}\nwrite parallel or reduction")
+        raise Invalid("XT2323", f"there is no iterator type {wrong[0]}\nwrite parallel or reduction", alone=True)
     for name, map_, shape in zip(_NAMES, axes, shapes, strict=True):
         _check_map(name, map_, shape, len(iterators))
     _check_sizes(axes, shapes)
@@ -45,10 +46,10 @@ def check_contraction(types: Sequence[Attribute], axes: Sequence[Permutation], i
 
 def _check_map(name: str, map_: Permutation, shape: Sequence[int], count: int) -> None:
     if len(map_) != len(shape):
-        raise Invalid("XT0000", f"the map of {name} has {len(map_)} results, and the vector {len(shape)} dimensions\n"
+        raise Invalid("XT1523", f"the map of {name} has {len(map_)} results, and the vector {len(shape)} dimensions\n"
                       "give an iterator for each dimension")
     if None in map_ or len(set(map_)) != len(map_) or any(axis is not None and axis >= count for axis in map_):
-        raise Invalid("XT0000", f"the map of {name} is not one of {count} different iterators\n"
+        raise Invalid("XT2325", f"the map of {name} is not one of {count} different iterators\n"
                       "each dimension runs along an iterator of its own: (d0, d1, d2) -> (d0, d2)")
 
 
@@ -58,7 +59,7 @@ def _check_sizes(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -
         for axis, size in zip(map_, shape, strict=True):
             if sizes.setdefault(axis, size) != size:
                 named = ", ".join(f"{name} {text(shape)}" for name, shape in zip(_NAMES, shapes, strict=True))
-                raise Invalid("XT0000", f"iterator d{axis} has {sizes[axis]} elements in one vector and {size} in "
+                raise Invalid("XT2326", f"iterator d{axis} has {sizes[axis]} elements in one vector and {size} in "
                               f"another: {named}\nwhat runs along the same iterator has the same size")
 
 
@@ -66,9 +67,9 @@ def _check_form(axes: Sequence[Permutation], iterators: Sequence[str]) -> None:
     lhs, rhs, result = (set(map_) for map_ in axes)
     summed = {axis for axis, kind in enumerate(iterators) if kind == "reduction"}
     if result & summed or (lhs | rhs) - result != summed:
-        raise Invalid("XT0000", "the iterators that the result lacks must be the reductions, and no others\n"
+        raise Invalid("XT2327", "the iterators that the result lacks must be the reductions, and no others\n"
                       'a product of matrices has ["parallel", "parallel", "reduction"]')
     if len(summed) != 1 or not summed <= lhs & rhs or lhs & rhs & result or sorted(map(len, axes)) != [2, 2, 2]:
-        raise Invalid("XT0000", "it is no product of two matrices, for which there are instructions: one iterator is "
+        raise Invalid("XT2328", "it is no product of two matrices, for which there are instructions: one iterator is "
                       "summed, one runs along the rows and one along the columns of the result\n"
                       "multiply element by element and use tile_reduce, or unroll what is a batch")

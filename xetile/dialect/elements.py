@@ -41,11 +41,11 @@ def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], s
     blocked = tile.encoding.inner_blocks is not None  # ``order`` then says how a block is read, not how it lies
     if tile.encoding.order == (1, 0) and not described and not blocked and down == 1 and across not in (None, 1) \
             and columns != 1:
-        raise Invalid("XT0000",
+        raise Invalid("XT2130",
                       f"the tile has order [1, 0], and its {what} is stored column by column: its strides are "
                       f"[{down}, {across}]\ngive the tile order = [0, 1], or the {what} a row-major layout")
     if tile.encoding.order == (0, 1) and down not in (None, 1) and rows != 1:
-        raise Invalid("XT0000",
+        raise Invalid("XT2131",
                       f"the tile has order [0, 1], and its {what} is not stored column by column: its strides "
                       f"are [{down}, {'?' if across is None else across}]\ndrop the order, or give a memref "
                       "the layout affine_map<(d0, d1) -> (d1, d0)>, an address the strides [1, pitch]")
@@ -55,13 +55,13 @@ def verify_padding(padding: Attribute, tile: TileParameters) -> None:
     """Raise unless a padding is a number of the tile's element type."""
     dtype = tile.dtype
     if not isinstance(padding, FloatAttr if dtype.is_float else IntegerAttr) or padding.type != dtype.mlir:  # type: ignore
-        raise Invalid("XT0000", f"padding is {padding}, and the tile has elements of {dtype}\n"
+        raise Invalid("XT2132", f"padding is {padding}, and the tile has elements of {dtype}\n"
                       f"give a number that {dtype} holds")
     if dtype.is_float or not isinstance(padding, IntegerAttr):
         return
     number = padding.value.data
     if number not in limits_of(dtype):
-        raise Invalid("XT0000", f"padding {number} does not fit {dtype}\ngive a whole number that {dtype} holds")
+        raise Invalid("XT1125", f"padding {number} does not fit {dtype}\ngive a whole number that {dtype} holds")
 
 
 def limits_of(dtype: DType) -> range:
@@ -79,8 +79,8 @@ def verify_product_types(a: Attribute, b: Attribute, result: Attribute) -> None:
     sums = {kind for form in forms if [form.a, form.b] == kinds[:2] for kind in form.accumulators}
     if not sums:
         pairs = ", ".join(sorted({f"{form.a} x {form.b}" for form in forms}))
-        raise Invalid("XT0000", f"no matrix engine multiplies {kinds[0]} by {kinds[1]}\ntile_mma takes {pairs}")
+        raise Invalid("XT1251", f"no matrix engine multiplies {kinds[0]} by {kinds[1]}\ntile_mma takes {pairs}")
     if kinds[2] not in sums:
         names = " or ".join(sorted(map(str, sums)))
-        raise Invalid("XT0000", f"{kinds[0]} by {kinds[1]} does not accumulate in {kinds[2]}\n"
+        raise Invalid("XT1252", f"{kinds[0]} by {kinds[1]} does not accumulate in {kinds[2]}\n"
                       f"make the result of {names}")

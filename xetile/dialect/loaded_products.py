@@ -31,14 +31,14 @@ class LoadMmaOp(IRDLOperation):
     def verify_(self) -> None:
         a, b = tile_of(self.a), tile_of(self.b)
         if self.acc.type != self.result.type:
-            raise Invalid("XT0000", f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
+            raise Invalid("XT2116", f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
                           "a product has the type of what it is added to: make both the same")
         if a.shape[1] != b.shape[0]:
-            raise Invalid("XT0000", f"A is {text(a.shape)} and B is {text(b.shape)}: A has {a.shape[1]} columns and B "
+            raise Invalid("XT1250", f"A is {text(a.shape)} and B is {text(b.shape)}: A has {a.shape[1]} columns and B "
                           f"{b.shape[0]} rows\nthe tile of B must be {a.shape[1]}x{b.shape[1]}, or that of A "
                           f"{a.shape[0]}x{b.shape[0]}")
         shape = (a.shape[0], b.shape[1])
         if flat_shape(shape_of(self.result)) != shape:
-            raise Invalid("XT0000", f"A {text(a.shape)} times B {text(b.shape)} is not {text(shape_of(self.result))}\n"
+            raise Invalid("XT1253", f"A {text(a.shape)} times B {text(b.shape)} is not {text(shape_of(self.result))}\n"
                           f"the accumulator must be {text(shape)}")
         verify_product_types(VectorType(a.element_type, a.shape), VectorType(b.element_type, b.shape), self.result.type)

@@ -105,7 +105,7 @@ class InitTileOp(IRDLOperation):
         verify_described(self, "a tile")
         _check_window(tile, "this init_tile", "init_tile(array, offsets=index_vector)")
         if isinstance(source, MemRefType) and source.element_type != tile.element_type:
-            raise Invalid("XT0000", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
+            raise Invalid("XT2112", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
                           f"make the tile of {source.element_type}")
         verify_element(tile)
         verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_known(self),
@@ -125,17 +125,17 @@ def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | 
 def _verify_encoding(tile: TileParameters) -> None:
     blocks, order = tile.encoding.inner_blocks, tile.encoding.order
     if sorted(order) != [0, 1]:
-        raise Invalid("XT0000", f"order must be [1, 0] or [0, 1], not {list(order)}\n"
-                      "use [1, 0] for rows that are contiguous, [0, 1] for columns")
+        raise Invalid("XT1107", f"order must be [1, 0] or [0, 1], not {list(order)}\n"
+                      "use [1, 0] for rows that are contiguous, [0, 1] for columns", alone=True)
     dealt = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
     if blocks and (len(blocks) != 2 or min(blocks) <= 0):
-        raise Invalid("XT0000", f"inner_blocks are two positive integers, not {list(blocks)}\n"
-                      "give the rows and columns of a block, for example [8, 16]")
+        raise Invalid("XT1232", f"inner_blocks are two positive integers, not {list(blocks)}\n"
+                      "give the rows and columns of a block, for example [8, 16]", alone=True)
     if blocks and any(size % block for covered in (tile.shape, dealt)
                       for size, block in zip(covered, blocks, strict=True)):
-        raise Invalid("XT0000", f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
+        raise Invalid("XT1233", f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
                       + (f", of which a subgroup has {text(dealt)}" if dealt != tile.shape else "")
-                      + f"\nuse blocks whose rows divide {dealt[0]} and whose columns divide {dealt[1]}")
+                      + f"\nuse blocks whose rows divide {dealt[0]} and whose columns divide {dealt[1]}", alone=True)
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
     verify_lanes(tile)
@@ -144,7 +144,7 @@ def _verify_encoding(tile: TileParameters) -> None:
 def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
     """Raise a verifier's error for a scattered tile, whose elements are reached one by one."""
     if tile.encoding.scatter:
-        raise Invalid("XT0000", f"{operation} takes a window on an array, and this tile is scattered\nuse {instead}")
+        raise Invalid("XT2114", f"{operation} takes a window on an array, and this tile is scattered\nuse {instead}")
 
 
 def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
@@ -153,6 +153,13 @@ def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
         wg_map.check(shape)
     except XeError as error:
         raise Invalid.of(error) from None
+
+
+def check_moved(tile: SSAValue, result: SSAValue) -> None:
+    """Raise a verifier's error unless a tile that moves keeps its type."""
+    if tile.type != result.type:
+        raise Invalid("XT2111", f"a tile that moves keeps its type, {tile.type}, and the result is {result.type}\n"
+                      "write the tile's own type behind the arrow")
 
 
 @irdl_op_definition
@@ -176,7 +183,7 @@ class LoadTileOp(IRDLOperation):
         tile = tile_of(self.tile)
         _check_window(tile, "load_tile", "load_gather(tile, mask)")
         if shape_of(self.result) != tile.blocked_shape() or self.result.type.element_type != tile.element_type:  # type: ignore
-            raise Invalid("XT0000",
+            raise Invalid("XT2117",
                 f"loading {self.tile.type} gives a vector<{text(tile.blocked_shape())}x{tile.element_type}>, "
                 f"not {self.result.type}\na load gives the elements as they are: convert or reshape what it gives"
             )
@@ -201,12 +208,12 @@ class StoreTileOp(IRDLOperation):
         tile = tile_of(self.tile)
         _check_window(tile, "store_tile", "store_scatter(value, tile, mask)")
         if shape_of(self.value) != tile.blocked_shape():
-            raise Invalid("XT0000",
+            raise Invalid("XT1130",
                           f"a vector of {text(shape_of(self.value))} does not fit a tile of {text(tile.shape)}"
                           f"\na tile takes the vector that a load of it gives: {text(tile.blocked_shape())}")
         if self.value.type.element_type != tile.element_type:  # type: ignore[attr-defined]
             given = of_mlir(self.value.type.element_type)  # type: ignore[attr-defined]
-            raise Invalid("XT0000", f"a vector of {given} does not fit a tile of {tile.dtype}\n"
+            raise Invalid("XT1131", f"a vector of {given} does not fit a tile of {tile.dtype}\n"
                           f"convert it with .to(xt.{tile.dtype})")
         verify_stored_map(map_of(self.value), tile)
 
@@ -227,11 +234,11 @@ class PrefetchTileOp(IRDLOperation):
     def verify_(self) -> None:
         check_hints(self, "prefetch")
         if any(is_shared(array.type) for array in arrays_of(self.tile)):
-            raise Invalid("XT0000", "a tile in shared local memory cannot be prefetched: there is no cache before it\n"
+            raise Invalid("XT2138", "a tile in shared local memory cannot be prefetched: there is no cache before it\n"
                           "drop the prefetch, or prefetch what is stored there from its own array")
         if not 0 <= self.locality.value.data <= 3:
-            raise Invalid("XT0000", f"locality is 0, 1, 2 or 3, not {self.locality.value.data}\n"
-                          "use 3 to keep the tile close, 2 for what is needed later")
+            raise Invalid("XT1128", f"locality is 0, 1, 2 or 3, not {self.locality.value.data}\n"
+                          "use 3 to keep the tile close, 2 for what is needed later", alone=True)
 
 
 @irdl_op_definition
@@ -250,9 +257,10 @@ class UpdateTileOffsetOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_window(tile_of(self.tile), "moving by rows and columns", "update_tile_offset(tile, index_vector)")
-        if len(self.offsets) != 2 or self.tile.type != self.result.type:
-            raise Invalid("XT0000", "a tile moves by two offsets and keeps its type\n"
-                          "write %tile, [%rows, %columns], with the tile's own type behind the arrow")
+        if len(self.offsets) != 2:
+            raise Invalid("XT1129", f"a tile moves by two offsets, not {len(self.offsets)}\n"
+                          "write %tile, [%rows, %columns]: a tile moves within its matrix")
+        check_moved(self.tile, self.result)
 
 
 @irdl_op_definition
@@ -279,20 +287,20 @@ class TileMmaOp(IRDLOperation):
     def verify_(self) -> None:
         a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
         if self.acc is not None and self.acc.type != self.result.type:
-            raise Invalid("XT0000", f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
+            raise Invalid("XT2116", f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
                           "a product has the type of what it is added to: make both the same")
         if len({len(a), len(b), len(c)}) != 1 or len(a) not in (2, 4):
-            raise Invalid("XT0000",
+            raise Invalid("XT1254",
                           f"A is {text(a)}, B {text(b)} and C {text(c)}: they must all have two dimensions, or "
                           "all four\nuse tile_pack or tile_unpack where one of them is in blocks")
         pairs = list(zip(a, b, c, strict=True))
-        for (rows, inner), (depth, columns), (m, n) in (tuple(zip(*pairs[i:i + 2], strict=True))
-                                                        for i in range(0, len(a), 2)):
+        for start, of_inner, of_result in ((0, "XT1250", "XT1253"), (2, "XT1255", "XT1256"))[:len(a) // 2]:
+            (rows, inner), (depth, columns), (m, n) = zip(*pairs[start:start + 2], strict=True)
             if inner != depth:
-                raise Invalid("XT0000", f"A is {text(a)} and B is {text(b)}: A has {inner} columns and B {depth} rows\n"
+                raise Invalid(of_inner, f"A is {text(a)} and B is {text(b)}: A has {inner} columns and B {depth} rows\n"
                               f"the tile of B must be {inner}x{columns}, or that of A {rows}x{depth}")
             if (rows, columns) != (m, n):
-                raise Invalid("XT0000", f"A {text(a)} times B {text(b)} is not {text(c)}\n"
+                raise Invalid(of_result, f"A {text(a)} times B {text(b)} is not {text(c)}\n"
                               f"the accumulator must be {rows}x{columns}")
         verify_product_types(self.a.type, self.b.type, self.result.type)
         acc = None if self.acc is None else map_of(self.acc)
@@ -321,15 +329,15 @@ class TileTransposeOp(IRDLOperation):
     def verify_(self) -> None:
         if [axis.value.data for axis in self.permutation] != [1, 0]:
             given = [axis.value.data for axis in self.permutation]
-            raise Invalid("XT0000", "tile_transpose exchanges the two dimensions: its permutation is [1, 0], not "
-                          f"{given}\nwrite [1, 0], or leave the operation out")
+            raise Invalid("XT2118", "tile_transpose exchanges the two dimensions: its permutation is [1, 0], not "
+                          f"{given}\nwrite [1, 0], or leave the operation out", alone=True)
         if len(shape_of(self.source)) != 2:
-            raise Invalid("XT0000", f"tile_transpose takes a vector of two dimensions, and {self.source.type} has "
+            raise Invalid("XT1122", f"tile_transpose takes a vector of two dimensions, and {self.source.type} has "
                           f"{len(shape_of(self.source))}\nuse tile_unpack first, tile_pack afterwards")
         element = self.source.type.element_type  # type: ignore[attr-defined]
         turned = VectorType(element, shape_of(self.source)[::-1])
         if self.result.type != turned:
-            raise Invalid("XT0000", f"transposing {self.source.type} does not give {self.result.type}\n"
+            raise Invalid("XT2119", f"transposing {self.source.type} does not give {self.result.type}\n"
                           f"it gives {turned}")
         if self.wg_map is not None:
             check_map(self.wg_map.data, shape_of(self.result))
@@ -383,15 +391,22 @@ def _blocks(blocks: Pair) -> ArrayAttr[IntegerAttr]:
     return ArrayAttr([IntegerAttr(size, i64) for size in blocks])
 
 
+def _blocked_form(flat: Sequence[int], blocks: Sequence[int]) -> str:
+    """What a vector is in blocks; for one that they do not divide, another one for example."""
+    divides = len(flat) == len(blocks) == 2 and not any(size % block for size, block in zip(flat, blocks, strict=True))
+    (rows, columns), (high, wide) = (flat, blocks) if divides else ((64, 32), (16, 16))
+    return f"{rows}x{columns} in blocks of [{high}, {wide}] is {rows // high}x{columns // wide}x{high}x{wide}"
+
+
 def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
     flat, blocked = shape_of(plain), shape_of(packed)
     blocks = tuple(size.value.data for size in attribute)
     if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:
-        raise Invalid("XT0000", f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them, not "
-                      f"{text(flat)} to {text(blocked)}\na vector<64x32> in blocks of [16, 16] is 4x2x16x16")
+        raise Invalid("XT2121", f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them, not "
+                      f"{text(flat)} to {text(blocked)}\n{_blocked_form(flat, blocks)}")
     if (blocked[0] * blocked[2], blocked[1] * blocked[3]) != flat:
-        raise Invalid("XT0000", f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}\n"
+        raise Invalid("XT2121", f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}\n"
                       f"{text(blocked)} is {text(flat_shape(blocked))} in two dimensions")
     if plain.type.element_type != packed.type.element_type:  # type: ignore[attr-defined]
-        raise Invalid("XT0000", f"{plain.type} and {packed.type} have different elements\n"
+        raise Invalid("XT2122", f"{plain.type} and {packed.type} have different elements\n"
                       "blocks hold the elements as they are: convert them before or afterwards")

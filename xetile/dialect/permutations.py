@@ -33,8 +33,8 @@ def permutation_of(attribute: AffineMapAttr) -> Permutation:
     """
     affine = attribute.data
     if affine.num_symbols:
-        raise Invalid("XT0000", f"the permutation map {affine} has symbols\n"
-                      "write it of dimensions alone: (d0, d1) -> (d1)")
+        raise Invalid("XT2340", f"the permutation map {affine} has symbols\n"
+                      "write it of dimensions alone: (d0, d1) -> (d1)", alone=True)
     return tuple(_axis(affine, result) for result in affine.results)
 
 
@@ -43,27 +43,27 @@ def _axis(affine: AffineMap, result: AffineExpr) -> int | None:
         return result.position
     if isinstance(result, AffineConstantExpr) and result.value == 0:
         return None
-    raise Invalid("XT0000", f"{result} is no result of a permutation map, in {affine}\n"
-                  "a result is a dimension, d0, or 0 where the vector repeats")
+    raise Invalid("XT2340", f"{result} is no result of a permutation map, in {affine}\n"
+                  "a result is a dimension, d0, or 0 where the vector repeats", alone=True)
 
 
 def check_permutation(permutation: Sequence[int | None], rank: int, shape: Sequence[int]) -> None:
     """Raise a verifier's error unless a vector of ``shape`` can run so along memory of ``rank`` dimensions."""
     if len(permutation) != len(shape):
-        raise Invalid("XT0000", f"the permutation map has {len(permutation)} results, and the vector {len(shape)} "
+        raise Invalid("XT1511", f"the permutation map has {len(permutation)} results, and the vector {len(shape)} "
                       "dimensions\ngive one for each dimension of the vector: a dimension of memory, or 0")
     axes = [axis for axis in permutation if axis is not None]
     if wrong := [axis for axis in axes if not 0 <= axis < rank]:
-        raise Invalid("XT0000", f"there is no dimension {wrong[0]} in memory of {rank}\nuse 0 to {rank - 1}")
+        raise Invalid("XT2342", f"there is no dimension {wrong[0]} in memory of {rank} dimensions\nuse 0 to {rank - 1}")
     if twice := [axis for axis in axes if axes.count(axis) > 1]:
-        raise Invalid("XT0000", f"the permutation map has d{twice[0]} twice\n"
+        raise Invalid("XT2343", f"the permutation map has d{twice[0]} twice\n"
                       "one dimension of memory runs along one of the vector: a diagonal takes xt.load_gather")
 
 
 def check_indices(count: int, rank: int) -> None:
     """Raise a verifier's error unless there is an index for each dimension of memory."""
     if count != rank:
-        raise Invalid("XT0000", f"memory of {rank} dimensions takes {rank} indices, not {count}\n"
+        raise Invalid("XT1508", f"memory of {rank} dimensions takes {rank} indices, not {count}\n"
                       "give the index of the slice's first element along every dimension")
 
 

@@ -45,9 +45,10 @@ class IotaOp(IRDLOperation):
     def verify_(self) -> None:
         shape, axis = shape_of(self.result), self.axis.value.data
         if len(shape) not in (2, 4):
-            raise Invalid("XT0000", f"iota gives a vector of two dimensions, or of four in blocks, not {len(shape)}")
+            raise Invalid("XT2150", f"iota gives a vector of two dimensions, or of four in blocks, not {len(shape)}\n"
+                          "write vector<8x16xi32>", alone=True)
         if axis not in (0, 1):
-            raise Invalid("XT0000", f"there is no axis {axis}\nuse axis 0 for rows, 1 for columns")
+            raise Invalid("XT1155", f"there is no axis {axis}\nuse axis 0 for rows, 1 for columns", alone=True)
         try:
             size = shape[axis] * (shape[axis + 2] if len(shape) == 4 else 1)
             positions.check_type(self.result.type.element_type, size)  # type: ignore[attr-defined]

@@ -27,12 +27,15 @@ from xetile.dialect.attributes import TileParameters, TileType
 from xetile.dialect.elements import verify_padding
 from xetile.dialect.encodings import verify_stored_map
 from xetile.dialect.maps import map_of
-from xetile.dialect.ops import TILE, VECTOR, check_map, shape_of, text, tile_of
+from xetile.dialect.ops import TILE, VECTOR, check_map, check_moved, shape_of, text, tile_of
+
+_ELEMENTS = {"index vector": "XT1446", "mask": "XT1449", "value": "XT1131", "result": "XT2040"}
+"""Codes of vectors that have other elements than they must have."""
 
 
 def _check_scattered(tile: TileParameters, operation: str, instead: str) -> None:
     if not tile.encoding.scatter:
-        raise Invalid("XT0000", f"{operation} takes a scattered tile, and this one is a window on an array\n"
+        raise Invalid("XT2115", f"{operation} takes a scattered tile, and this one is a window on an array\n"
                       f"use {instead}, or make a scattered tile with init_tile(array, offsets=index_vector)")
 
 
@@ -41,10 +44,10 @@ def _check_vector(name: str, value: SSAValue, tile: TileParameters, element: Att
     shape = tile.blocked_shape()
     assert isinstance(value.type, VectorType)
     if shape_of(value) != shape:
-        raise Invalid("XT0000", f"the {name} of {text(shape_of(value))} does not fit a tile of {text(shape)}\n"
+        raise Invalid("XT2153", f"the {name} of {text(shape_of(value))} does not fit a tile of {text(shape)}\n"
                       f"make the {name} {text(shape)}")
     if value.type.element_type != element:
-        raise Invalid("XT0000",
+        raise Invalid(_ELEMENTS[name],
                       f"the {name} has elements of {value.type.element_type}, and {element} are needed\n{hint}")
 
 
@@ -69,16 +72,17 @@ class InitScatteredTileOp(IRDLOperation):
         tile, source = tile_of(self.result), self.source.type
         _check_scattered(tile, "this", "init_tile(array, offsets, shape)")
         if tile.encoding.order != (1, 0):
-            raise Invalid("XT0000", "a scattered tile has no order: each element has an offset of its own\ndrop order")
+            raise Invalid("XT1441", "a scattered tile has no order: each element has an offset of its own\ndrop order")
         _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
         check_elements(tile.dtype)
         if isinstance(source, MemRefType) and source.element_type != tile.element_type:
-            raise Invalid("XT0000", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}")
+            raise Invalid("XT2112", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
+                          f"make the tile of {source.element_type}")
         if is_shared(source):
-            raise Invalid("XT0000", "a scattered tile cannot stand on an array in shared local memory, whose elements "
+            raise Invalid("XT2156", "a scattered tile cannot stand on an array in shared local memory, whose elements "
                           "lie in an order of their own\nuse a window on it: init_tile(array, offsets, shape)")
         if isinstance(source, IntegerType) and source.width.data != 64:
-            raise Invalid("XT0000", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
+            raise Invalid("XT1111", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
         if tile.encoding.wg_map is not None:
             check_map(tile.encoding.wg_map, tile.shape)
 
@@ -101,8 +105,7 @@ class UpdateScatteredTileOp(IRDLOperation):
         tile = tile_of(self.tile)
         _check_scattered(tile, "moving by an index vector", "update_tile_offset(tile, rows, columns)")
         _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
-        if self.tile.type != self.result.type:
-            raise Invalid("XT0000", "a tile that moves keeps its type")
+        check_moved(self.tile, self.result)
 
 
 @irdl_op_definition
@@ -179,7 +182,7 @@ class AtomicRMWTileOp(IRDLOperation):
         tile = tile_of(self.tile)
         check_kind(self.kind.data, tile.dtype)
         if any(is_shared(array.type) for array in arrays_of(self.tile)):
-            raise Invalid("XT0000", "atomic updates of shared local memory are not implemented yet\n"
+            raise Invalid("XT2157", "atomic updates of shared local memory are not implemented yet\n"
                           "update an array argument")
         if self.mask is not None:
             _check_scattered(tile, "a mask", "the tile's array, whose edges mask by themselves")

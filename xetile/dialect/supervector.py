@@ -63,10 +63,8 @@ def collapsed(shape: Sequence[int]) -> Pair:
 
 
 def _memory(value: SSAValue) -> MemRefType:
-    type_ = value.type
-    if not isinstance(type_, MemRefType):
-        raise Invalid("XT0000", f"it takes a memref, not {type_}\npass an array")
-    return type_
+    assert isinstance(value.type, MemRefType), "the operand's declaration says so"
+    return value.type
 
 
 def _check_transfer(memory: MemRefType, vector: Attribute, indices: int, map_: AffineMapAttr) -> None:
@@ -74,7 +72,7 @@ def _check_transfer(memory: MemRefType, vector: Attribute, indices: int, map_: A
     assert isinstance(vector, VectorType)
     rank, shape = len(memory.get_shape()), vector.get_shape()
     if memory.element_type != vector.element_type:
-        raise Invalid("XT0000", f"{memory} and {vector} have different elements\n"
+        raise Invalid("XT2345", f"{memory} and {vector} have different elements\n"
                       f"make the vector of {memory.element_type}: a transfer converts nothing")
     try:
         of_mlir(vector.element_type)
@@ -82,7 +80,7 @@ def _check_transfer(memory: MemRefType, vector: Attribute, indices: int, map_: A
         raise Invalid.of(error) from None
     check_indices(indices, rank)
     if map_.data.num_dims != rank:
-        raise Invalid("XT0000", f"the permutation map {map_.data} is of {map_.data.num_dims} dimensions, and {memory} "
+        raise Invalid("XT2304", f"the permutation map {map_.data} is of {map_.data.num_dims} dimensions, and {memory} "
                       f"has {rank}\nits dimensions are those of the memref: ({_dimensions(rank)}) -> (...)")
     check_permutation(permutation_of(map_), rank, shape)
 
@@ -132,7 +130,7 @@ class TransferReadOp(IRDLOperation):
         _check_transfer(memory, self.result.type, len(self.indices), self.permutation_map)
         _check_wg_map(self.wg_map, self.result.type)
         if self.padding is not None and self.padding.type != memory.element_type:
-            raise Invalid("XT0000", f"the padding is {self.padding.type}, and the elements are {memory.element_type}\n"
+            raise Invalid("XT2346", f"the padding is {self.padding.type}, and the elements are {memory.element_type}\n"
                           f"give a padding of {memory.element_type}, or none where the slice is surely inside")
 
 
@@ -166,7 +164,7 @@ class TransferWriteOp(IRDLOperation):
     def verify_(self) -> None:
         _check_transfer(_memory(self.source), self.value.type, len(self.indices), self.permutation_map)
         if None in self.permutation:
-            raise Invalid("XT0000", f"a write does not broadcast, and its map is {self.permutation_map.data}\n"
+            raise Invalid("XT2347", f"a write does not broadcast, and its map is {self.permutation_map.data}\n"
                           "which of the repeated elements should be written? drop that dimension of the vector")
 
 
@@ -207,17 +205,17 @@ class TypeCastOp(IRDLOperation):
     def verify_(self) -> None:
         memory, result = _memory(self.source), _memory(self.result)
         if isinstance(memory.element_type, VectorType):
-            raise Invalid("XT0000", f"{memory} holds vectors already\ncast a memref of scalars")
+            raise Invalid("XT2310", f"{memory} holds vectors already\ncast a memref of scalars")
         if not isinstance(result.element_type, VectorType) or result.get_shape() != (1,):
-            raise Invalid("XT0000", f"it gives a memref of one vector, not {result}\n"
+            raise Invalid("XT2311", f"it gives a memref of one vector, not {result}\n"
                           f"write memref<1xvector<{text(memory.get_shape())}x{memory.element_type}>>")
         sizes, shape = memory.get_shape(), result.element_type.get_shape()
         fits = len(sizes) == len(shape) and all(a in (DYNAMIC_INDEX, b) for a, b in zip(sizes, shape, strict=True))
         if not fits or memory.element_type != result.element_type.element_type:
-            raise Invalid("XT0000", f"the vector of {memory} is not {result.element_type}\n"
+            raise Invalid("XT2313", f"the vector of {memory} is not {result.element_type}\n"
                           "it has the shape and the element type of the memref")
         if memory.memory_space != result.memory_space:
-            raise Invalid("XT0000", f"{memory} and {result} are in different memory spaces\ngive both the same")
+            raise Invalid("XT2314", f"{memory} and {result} are in different memory spaces\ngive both the same")
 
 
 @irdl_op_definition
@@ -257,7 +255,7 @@ class ContractOp(IRDLOperation):
         check_contraction([self.lhs.type, self.rhs.type, self.result.type], self.axes, self.iterators)
         _check_wg_map(self.wg_map, self.result.type)
         if self.acc is not None and self.acc.type != self.result.type:
-            raise Invalid("XT0000", f"the accumulator is {self.acc.type}, and the result {self.result.type}\n"
+            raise Invalid("XT2116", f"the accumulator is {self.acc.type}, and the result {self.result.type}\n"
                           "give both the same type")
 
 

@@ -56,19 +56,20 @@ def axes_of(operation: TileReduceOp | TileBroadcastOp) -> tuple[int, ...]:
 def _check_axes(operation: TileReduceOp | TileBroadcastOp, what: str) -> None:
     axes, rank = axes_of(operation), len(shape_of(operation.source))
     if rank not in (2, 4) or len(shape_of(operation.result)) != rank:
-        raise Invalid("XT0000", f"{operation.name} takes a vector of two dimensions, or of four if it is blocked, and "
+        raise Invalid("XT2160", f"{operation.name} takes a vector of two dimensions, or of four if it is blocked, and "
                       "keeps them\nmake it two-dimensional first, such as 1x32")
     options = [[0], [1], [0, 1]] if rank == 2 else [[0, 2], [1, 3], [0, 1, 2, 3]]
     if sorted(axes) not in options:
         names = " or ".join(map(str, options))
-        raise Invalid("XT0000", f"{list(axes)} are no dimensions to {what} of a vector of rank {rank}\nuse {names}")
+        raise Invalid("XT1224", f"{list(axes)} are no dimensions to {what} of a vector of rank {rank}\nuse {names}")
 
 
 def _check_maps(operation: IRDLOperation, source: SSAValue, given: WgMapAttr | None, result: SSAValue) -> WgMap | None:
     """The source's map if it is known; the result's is checked by itself."""
     if given is not None:
         if len(shape_of(result)) != 2:
-            raise Invalid("XT0000", f"{operation.name} of a blocked vector takes no wg_map")
+            raise Invalid("XT2162", f"{operation.name} of a blocked vector takes no wg_map\n"
+                          "leave the map out: blocks are those of one subgroup, after the tile is dealt out")
         check_map(given.data, shape_of(result))
     return map_of(source)
 
@@ -137,13 +138,13 @@ class TileReduceOp(_AxesOp):
         shape, axes = shape_of(self.source), axes_of(self)
         reduced = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
         if shape_of(self.result) != reduced or _element(self.result) != _element(self.source):
-            raise Invalid("XT0000", f"reducing {self.source.type} along {list(axes)} gives a "
+            raise Invalid("XT2163", f"reducing {self.source.type} along {list(axes)} gives a "
                           f"vector<{text(reduced)}x{_element(self.source)}>, not {self.result.type}\n"
                           "what is reduced stays as dimensions of size 1, and the element type stays")
         try:
             dtype = of_mlir(_element(self.source))
             if kind_of(self.kind.data, dtype) != self.kind.data:
-                raise Invalid("XT0000", f"{self.kind.data} is no kind of reduction\n"
+                raise Invalid("XT3256", f"{self.kind.data} is no kind of reduction\n"
                               f"of {dtype} it is {kind_of(self.kind.data, dtype)}")
         except ElementTypeError as error:
             raise Invalid.of(error) from None
@@ -155,7 +156,7 @@ class TileReduceOp(_AxesOp):
 def check_reduced(source: WgMap, axes: Sequence[int], result: WgMap) -> None:
     """Raise a verifier's error unless ``result`` is what a reduction of a vector that ``source`` deals out has."""
     if source.collapsed(axes) != result:
-        raise Invalid("XT0000", f"a vector dealt out as {source} and reduced along {list(axes)} is not dealt out as "
+        raise Invalid("XT1414", f"a vector dealt out as {source} and reduced along {list(axes)} is not dealt out as "
                       f"{result}\nits map is {source.collapsed(axes)}; xt.tile_conv_layout(v, wg_map) gives "
                       "it another")
 
@@ -189,11 +190,11 @@ class TileBroadcastOp(_AxesOp):
         _check_axes(self, "broadcast")
         shape, result, axes = shape_of(self.source), shape_of(self.result), axes_of(self)
         if wide := [axis for axis in axes if shape[axis] != 1]:
-            raise Invalid("XT0000", f"dimension {wide[0]} of {text(shape)} has {shape[wide[0]]} elements: only one of "
+            raise Invalid("XT1220", f"dimension {wide[0]} of {text(shape)} has {shape[wide[0]]} elements: only one of "
                           f"size 1 is broadcast\nreduce it first, or leave {wide[0]} out of the dimensions")
         kept = tuple(result[axis] if axis in axes else size for axis, size in enumerate(shape))
         if kept != result or _element(self.result) != _element(self.source):
-            raise Invalid("XT0000", f"broadcasting {self.source.type} along {list(axes)} does not give "
+            raise Invalid("XT2165", f"broadcasting {self.source.type} along {list(axes)} does not give "
                           f"{self.result.type}\nthe other dimensions and the element type stay")
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if source is not None:
@@ -203,10 +204,10 @@ class TileBroadcastOp(_AxesOp):
 def check_broadcast(source: WgMap, axes: Sequence[int], result: WgMap | None) -> None:
     """Raise a verifier's error unless a vector that ``source`` deals out is broadcast to one that ``result`` does."""
     if result is None:
-        raise Invalid("XT0000", f"the vector is dealt out as {source}, and how its broadcast is cannot be derived from "
+        raise Invalid("XT1415", f"the vector is dealt out as {source}, and how its broadcast is cannot be derived from "
                       "that\ngive the result a wg_map")
     if result.collapsed(axes) != source:
-        raise Invalid("XT0000",
+        raise Invalid("XT1417",
                       f"a vector dealt out as {source} is not broadcast along {list(axes)} to one dealt out as "
                       f"{result}\nthe source's map must be {result.collapsed(axes)}: the same sg_layout, and "
                       "sg_data of 1 along the broadcast; xt.tile_conv_layout(v, wg_map) gives it that")
@@ -232,19 +233,20 @@ class TileConvLayoutOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.source.type != self.result.type:
-            raise Invalid("XT0000",
+            raise Invalid("XT2166",
                           f"another layout makes of {self.source.type} the same type, not {self.result.type}\n"
                           "convert or reshape before or afterwards")
         if len(shape_of(self.source)) != 2:
-            raise Invalid("XT0000", "a wg_map deals out vectors of two dimensions")
+            raise Invalid("XT1152", f"a wg_map deals out two dimensions, not {len(shape_of(self.source))}\n"
+                          "use tile_unpack first, tile_pack afterwards")
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if self.source_map is not None:
             check_map(self.source_map.data, shape_of(self.source))
             if source is not None and source != self.source_map.data:
-                raise Invalid("XT0000", f"the vector is dealt out as {source}, and the operation says "
+                raise Invalid("XT2076", f"the vector is dealt out as {source}, and the operation says "
                               f"{self.source_map.data}\nleave the second map out, or make it the vector's")
         if source is not None and source.subgroups != self.wg_map.data.subgroups:
-            raise Invalid("XT0000", f"{source} has {source.subgroups} subgroups, and {self.wg_map.data} has "
+            raise Invalid("XT1070", f"{source} has {source.subgroups} subgroups, and {self.wg_map.data} has "
                           f"{self.wg_map.data.subgroups}\nboth deal to the subgroups of one work-group")
 
 
@@ -275,10 +277,10 @@ class TileBitcastOp(IRDLOperation):
 
     def verify_(self) -> None:
         if len(shape_of(self.source)) not in (2, 4):
-            raise Invalid("XT0000", f"{self.source.type} has no rows: tile_bitcast takes two dimensions, or the four "
+            raise Invalid("XT2291", f"{self.source.type} has no rows: tile_bitcast takes two dimensions, or the four "
                           "of blocks\narith.bitcast reads elements as others of the same size")
         check_split_rows(self.source, self.result)
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if source is not None and self.wg_map is not None and self.wg_map.data != (made := source.split(self.factor)):
-            raise Invalid("XT0000", f"a vector dealt out as {source} has as {_element(self.result)} the map {made}, "
+            raise Invalid("XT2292", f"a vector dealt out as {source} has as {_element(self.result)} the map {made}, "
                           f"not {self.wg_map.data}\nleave wg_map out, or give that one")

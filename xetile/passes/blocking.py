@@ -366,13 +366,13 @@ def _check_depth(build: _Blocker, operation: Operation, form: MatrixForm, k: int
     if k % form.depth:
         below = k // form.depth * form.depth
         options = " or ".join(str(size) for size in (below, below + form.depth) if size)
-        build.fail("XT0000",
+        build.fail("XT2510",
                    f"BK = {k} is not a multiple of {form.depth}, {engine} for {form.a} on {build.target.name}",
-                   f"use {options}")
+                   f"use {options}", A=operation.operands[0], B=operation.operands[1])
     lanes = build.target.subgroup
     if n % lanes:
         below = n // lanes * lanes
         options = " or ".join(str(size) for size in (below, below + lanes) if size)
-        build.fail("XT0000",
+        build.fail("XT2511",
                    f"a subgroup's tile of {n} columns is not a multiple of {lanes}, the lanes of a subgroup on "
-                   f"{build.target.name}", f"use {options} columns a subgroup")
+                   f"{build.target.name}", f"use {options} columns a subgroup", B=operation.operands[1])

@@ -139,11 +139,8 @@ def broadcast(build: Dealer, operation: vector_ops.TileBroadcastOp) -> None:
     narrow = [[_along(origin, axes, 0) for origin in origins] for origins in target.held()]
     chosen = choice(source.form.held(), narrow)
     data = _along(target.wg_map.sg_data, axes, 1)
-    if chosen is None or source.form.wg_map.sg_data != data:
-        build.fail("XT0000",
-                   f"what is broadcast is dealt out as {source.form.wg_map}, which does not give each subgroup of "
-                   f"{target.wg_map} its part", "deal it out as xt.tile_conv_layout(v, xt.wg_map("
-                   f"{target.wg_map.sg_layout}, {data})) does")
+    assert chosen is not None, "the verifier compares the maps"
+    assert source.form.wg_map.sg_data == data, "the verifier compares the maps"
     values = tuple(build.emit(vector_ops.TileBroadcastOp(source.values[index], target.wg_map.sg_data, axes))
                    for index in chosen)
     build.set(operation.result, values, target)
@@ -278,7 +275,7 @@ def _slab(build: Dealer, form: Dealt, data: Pair, element: Attribute) -> Pair:
     fitting = [(h, w) for h in sizes[0] for w in sizes[1] if build.free((h, w), element)]
     if not fitting:
         bytes_ = steps[0] * steps[1] * of_mlir(element).bytes
-        raise TargetError("XT0000",
+        raise TargetError("XT2521",
                           f"dealing {form} out in blocks of {ops.text(data)} takes {bytes_} bytes of shared local "
                           f"memory, and {build.target.slm - build.taken} of {build.target.name}'s {build.target.slm} "
                           "are left", "choose an sg_data that divides the other's, so that smaller parts fit",

@@ -66,7 +66,7 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
         way = way_of(operation, ways)
         if not way.endswith("columns"):
             stored = "is not known to be stored column by column" if way == "strided" else "is stored row by row"
-            raise placed(ShapeError("XT0000",
+            raise placed(ShapeError("XT2131",
                 f"the tile has order [0, 1], and its array {stored}",
                 "drop the order, or pass the transposed view of an array stored the other way round; an address takes "
                 "base_strides=(1, pitch)"), operation)

@@ -48,8 +48,8 @@ def _each(build: Rebuilder, make: Make, *operands: SSAValue) -> tuple[SSAValue, 
     parts = [build.get(operand) for operand in operands]
     for other in parts[1:]:
         if other.form != parts[0].form:
-            build.fail("XT0000", f"the operands are dealt out as {parts[0].form} and as {other.form}",
-                       "give both the same wg_map")
+            build.fail("XT1401", f"the operands are dealt out as {parts[0].form} and as {other.form}",
+                       "give both the same wg_map", **{f"operand {i + 1}": value for i, value in enumerate(operands)})
     return tuple(build.emit(make(*values)) for values in zip(*(part.values for part in parts), strict=True))
 
 
@@ -84,9 +84,10 @@ def _deal_atomic(build: Rebuilder, operation: AtomicRMWTileOp) -> None:
     form = build.get(operation.tile).form
     if form is not None and any(layout * data > size for layout, data, size in
                                 zip(form.wg_map.sg_layout, form.wg_map.sg_data, form.shape, strict=True)):
-        build.fail("XT0000",
+        build.fail("XT2522",
                    f"{form.wg_map} gives the same elements of a tile of {text(form.shape)} to several subgroups, and "
-                   "each would update them", "choose a map whose sg_layout x sg_data is not more than the tile")
+                   "each would update them", "choose a map whose sg_layout x sg_data is not more than the tile",
+                   tile=operation.tile)
     operands = [operation.value, operation.tile, *([operation.mask] if operation.mask is not None else [])]
     build.set(operation.result, _each(build, partial(AtomicRMWTileOp, operation.kind.data), *operands), form)
 
@@ -162,9 +163,6 @@ def _register(build: Rebuilder, block: Pair, lanes: int) -> Pair:
         unit = layouts.plain(lanes, block[1], block[0]).unit
     except XeError as error:
         raise error.at(build.where()) from None
-    if block[0] % unit[0]:
-        build.fail("XT0000", f"blocks of {text(block)} do not spread over the {lanes} lanes of a subgroup",
-                   f"use tiles of which a subgroup's part has a multiple of {unit[0]} rows or of {lanes} columns")
     return unit
 
 
@@ -264,7 +262,9 @@ def _window(build: Rebuilder, operation: AtomicRMWTileOp, lanes: int) -> tuple[l
     block = tile.encoding.inner_blocks
     assert block is not None, "blocking comes before this pass"
     if tile.encoding.order != (1, 0):
-        build.fail("XT0000", "an atomic update takes a tile in the order of its rows", "drop order = [0, 1]")
+        build.fail("XT2524", f"an atomic update takes blocks in the order of their rows, and those of "
+                   f"{text(block)} here are in that of their columns", "drop order = [0, 1], or inner_blocks",
+                   tile=operation.tile)
     register = _register(build, block, lanes)
     descs: list[SSAValue] = []
     masks: list[SSAValue] = []

@@ -30,7 +30,7 @@ def _elements(build: Rebuilder, slice_: Slice) -> SSAValue:
     """The scattered tile of a slice."""
     assert isinstance(slice_.source.type, MemRefType)
     if is_shared(slice_.source.type):
-        build.fail("XT0000",
+        build.fail("XT2525",
                    f"this slice of {slice_.source.type} in shared local memory takes single elements, and those cannot "
                    "be gathered there", "let the last two dimensions of the vector run along the last two of memory")
     _, strides = slice_.memory(build)

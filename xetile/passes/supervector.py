@@ -81,7 +81,7 @@ def _has_blocks(operation: Operation) -> bool:
 
 def _check_blocks(build: _Tiler, shape: tuple[int, ...]) -> None:
     if len(shape) == 4 and build.blocked:
-        build.fail("XT0000",
+        build.fail("XT2526",
                    "this kernel has vectors in blocks, which have four dimensions, and a transfer of a vector of four",
                    "leave inner_blocks, tile_pack and tile_unpack out of kernels with such transfers")
 

@@ -23,11 +23,12 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.dialect.attributes import SourceLocation
 from xegpu.dialect.comparisons import CmpIOp
 from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.dtypes import of_mlir
-from xegpu.errors import ShapeError, TargetError
+from xegpu.errors import Note, ShapeError, TargetError
 from xegpu.rewriting import Rebuilder, Rule, placed, rewrite
 from xegpu.targets import Target
 from xegpu.webs import Webs
@@ -73,19 +74,24 @@ class WorkgroupToSubgroup:
             if first is None:
                 first = map_, operation
             if map_.subgroups != first[0].subgroups:
-                raise placed(ShapeError("XT0000",
+                raise placed(ShapeError("XT1070",
                     f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
                     f"all maps of a kernel share out one work-group: make the product of every sg_layout "
-                    f"{first[0].subgroups}"), operation)
+                    f"{first[0].subgroups}", notes=_other_map(first[1])), operation)
         return first
 
     def _check_count(self, function: func.FuncOp, cause: Operation) -> None:
         rows, columns = subgroups_of(function)
         most = self.target.subgroups[0]
         if rows * columns > most:
-            raise placed(TargetError("XT0000",
+            raise placed(TargetError("XT2502",
                 f"a work-group of {rows} x {columns} = {rows * columns} subgroups is more than the {most} that "
                 f"{self.target.name} has", f"make the product of sg_layout at most {most}"), cause)
+
+
+def _other_map(operation: Operation) -> list[Note]:
+    place = operation.location
+    return [Note("the other map is given here", place.data)] if isinstance(place, SourceLocation) else []
 
 
 def slm_bytes(function: func.FuncOp) -> int:
@@ -169,8 +175,9 @@ def _load(build: Dealer, operation: ops.LoadTileOp) -> None:
 def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
     value, tiles = build.get(operation.value), build.get(operation.tile)
     if value.form != tiles.form:
-        build.fail("XT0000",
-                   f"the vector is dealt out as {value.form}, the tile as {tiles.form}", "give both the same wg_map")
+        how = "has no wg_map, and the tile is" if value.form is None else f"is dealt out as {value.form}, the tile as"
+        build.fail("XT1401", f"the vector {how} {tiles.form or 'has none'}", "give both the same wg_map",
+                   **{"the vector": operation.value, "the tile": operation.tile})
     for part, tile in zip(value.values, tiles.values, strict=True):
         build.emit(hinted(ops.StoreTileOp(part, tile), operation))
 
@@ -223,18 +230,16 @@ def _counted(build: Rebuilder, part: VectorType, axis: int, start: SSAValue) -> 
 
 def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     a, b = build.get(operation.a), build.get(operation.b)
-    if a.form is None:
+    if operation.wg_map is None:
         build.copy(operation)
         return
-    assert operation.wg_map is not None
+    _check_dealt(build, operation)
+    assert a.form is not None
     map_ = operation.wg_map.data
     form = Dealt(map_, ops.shape_of(operation.result))  # type: ignore[arg-type]
     rows, columns = map_.rounds(form.shape)
     depth = len(a.values) // rows
-    if len(b.values) != depth * columns:
-        build.fail("XT0000", f"{a.form.wg_map} cuts A's K into {depth} and {b.form.wg_map} cuts B's into "
-                   f"{len(b.values) // columns}",
-                   "make sg_data of A along its columns equal to sg_data of B along its rows")
+    assert len(b.values) == depth * columns, "the verifier compares the maps of A and B"
     accumulators: list[SSAValue | None] = [None] * (rows * columns)
     if operation.acc is not None:
         accumulators = list(build.get(operation.acc).values)
@@ -245,6 +250,16 @@ def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
                 accumulators[i * columns + j] = build.emit(ops.TileMmaOp(
                     a.values[i * depth + k], b.values[k * columns + j], accumulators[i * columns + j], part))
     build.set(operation.result, tuple(value for value in accumulators if value is not None), form)
+
+
+def _check_dealt(build: Rebuilder, operation: ops.TileMmaOp) -> None:
+    """Raise unless all operands of a product with a map are dealt out; what computes one may not say that it is not."""
+    operands = {"A": operation.a, "B": operation.b, **({"acc": operation.acc} if operation.acc is not None else {})}
+    bare = [name for name, value in operands.items() if build.get(value).form is None]
+    if bare:
+        assert operation.wg_map is not None
+        build.fail("XT1410", f"the result of tile_mma is dealt out as {operation.wg_map.data}, and {bare[0]} has no "
+                   "wg_map", f"give what {bare[0]} is made of a wg_map, or none to the product", **operands)
 
 
 def _bitcast(build: Dealer, operation: vector_ops.TileBitcastOp) -> None:

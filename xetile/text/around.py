@@ -35,7 +35,7 @@ def _position(parser: Any, name: str) -> Operation:
     """``gpu.block_id x``."""
     at, word = parser._current_token.span, parser.parse_identifier()
     if word not in ("x", "y", "z"):
-        fail(parser, "XT0000", f"{name} is along x, y or z, not {word}", f"write {name} x", at)
+        fail(parser, "XT2066", f"{name} is along x, y or z, not {word}", f"write {name} x", at)
     _bound(parser)
     return _POSITIONS[name](DimensionAttr(DimensionEnum(word)))
 
@@ -60,7 +60,7 @@ def _cast(parser: Any, name: str) -> Operation:
     parser.parse_keyword("to")
     at, result = parser._current_token.span, parser.parse_type()
     if not isinstance(result, MemRefType):
-        fail(parser, "XT0000", f"memref.cast gives a memref, not {result}", "write memref<?x?xf32>", at)
+        fail(parser, "XT2067", f"memref.cast gives a memref, not {result}", "write memref<?x?xf32>", at)
     made: Operation = memref.CastOp.get(operand, result)
     return made
 
@@ -82,7 +82,7 @@ def _splat(parser: Any, name: str) -> Operation:
     parser.parse_punctuation(":")
     at, result = parser._current_token.span, parser.parse_type()
     if not isinstance(result, VectorType):
-        fail(parser, "XT0000", f"vector.splat gives a vector, not {result}", "write vector<8x16xf32>", at)
+        fail(parser, "XT2067", f"vector.splat gives a vector, not {result}", "write vector<8x16xf32>", at)
     return BroadcastOp(parser.resolve_operand(source, result.element_type), result)
 
 
@@ -94,8 +94,8 @@ def _shape_cast(parser: Any, name: str) -> Operation:
     said = parser.parse_type()
     known = parser.ssa_values.get(source.operand_name, ())
     if len(known) == 1 and known[0].type != said:
-        fail(parser, "XT0000", f"%{source.operand_name} is {known[0].type}, and the text says {said}",
-             f"write {known[0].type}", at)
+        fail(parser, "XT2039", f"%{source.operand_name} is {known[0].type}, and the text says {said}",
+             f"write {known[0].type}", at, known[0])
     if not (parser.parse_optional_keyword("into") or parser.parse_optional_punctuation("->")):
         parser.parse_keyword("to")
     return ShapeCastOp.create(operands=[parser.resolve_operand(source, said)], result_types=[parser.parse_type()],

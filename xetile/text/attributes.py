@@ -13,25 +13,32 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, MemRefType, NoneAttr, StridedLayoutAttr, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.parser import AttrParser
+from xdsl.utils.exceptions import ParseError
 
 from xegpu.cache import POLICIES
 from xegpu.dialect.attributes import SgMapAttr, parse_integers
 from xegpu.errors import XeError, misread
 from xegpu.layouts import LaneMap
+from xegpu.parties import valued
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileParameters, WgMapAttr
 from xetile.distribution import WgMap
 
 ENCODINGS = {"wg": "wg_map", "scattered": "scatter"}
 """Other names of what a tile_attr holds."""
+_MAP_FORMS = {"wg_map": "<sg_layout = [8, 4], sg_data = [32, 64]>", "sg_map": "<wi_layout = [1, 16], wi_data = [1, 1]>"}
 SPACES = {"slm": 3, "shared": 3, "global": 0}
 """Words for memory spaces, with the numbers that MLIR uses."""
 
 
-def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None) -> NoReturn:
-    """Raise an error at a position of the text, by default at what is read next."""
-    misread(parser, code, f"{message}\n{hint}", at)
+def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None, *others: SSAValue) -> NoReturn:
+    """Raise an error at a position of the text, by default at what is read next; ``others`` have a part in it."""
+    try:
+        misread(parser, code, f"{message}\n{hint}", at)
+    except ParseError as error:
+        error.notes = valued(None, {f"%{value.name_hint}": value for value in others})  # type: ignore[attr-defined]
+        raise
 
 
 def guess(word: str, known: Any) -> str:
@@ -49,9 +56,9 @@ def _read_fields(parser: AttrParser, what: str, read: Mapping[str, Callable[[Att
         word = parser.parse_identifier()
         name = ENCODINGS.get(word, word)
         if name not in read:
-            fail(parser, "XT0000", f"a {what} has no field {word}", guess(word, read), at)
+            fail(parser, "XT2032", f"a {what} has no field {word}", guess(word, read), at)
         if name in found:
-            fail(parser, "XT0000", f"{word} is given twice", "leave one out", at)
+            fail(parser, "XT2030", f"{word} is given twice", "leave one out", at)
         parser.parse_punctuation("=")
         found[name] = read[name](parser)
 
@@ -63,35 +70,37 @@ def read_integers(parser: AttrParser) -> tuple[int, ...]:
     """``[1, 16]`` or ``array<i64: 1, 16>``."""
     word = parser._current_token.text
     if word not in ("[", "array"):
-        fail(parser, "XT0000", f"{word} stands where a list of integers must", "write it in brackets: [8, 16]")
+        fail(parser, "XT2048", f"{word} stands where a list of integers must", "write it in brackets: [8, 16]")
     return parse_integers(parser)
 
 
-def _made(parser: AttrParser, make: Callable[[], Any]) -> Any:
+def _made(parser: AttrParser, at: Any, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except XeError as error:
-        fail(parser, error.code, error.message, error.hint)
+        fail(parser, error.code, error.message, error.hint, at)
 
 
-def _need(parser: AttrParser, fields: dict[str, Any], what: str, *names: str) -> None:
+def _need(parser: AttrParser, at: Any, fields: dict[str, Any], what: str, *names: str) -> None:
     if missing := [name for name in names if name not in fields]:
-        fail(parser, "XT0000",
-             f"a {what} needs {missing[0]}", f"write {', '.join(f'{name} = [1, 1]' for name in names)}")
+        fail(parser, "XT2056", f"a {what} needs {missing[0]}", f"write {_MAP_FORMS[what]}", at)
 
 
 def read_wg_map(parser: AttrParser) -> WgMap:
     """``<sg_layout = [8, 4], sg_data = [32, 64]>``."""
+    at = parser._current_token.span
     fields = _read_fields(parser, "wg_map", {"sg_layout": read_integers, "sg_data": read_integers})
-    _need(parser, fields, "wg_map", "sg_layout", "sg_data")
-    return _made(parser, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
+    _need(parser, at, fields, "wg_map", "sg_layout", "sg_data")
+    return _made(parser, at, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
 
 
 def read_sg_map(parser: AttrParser) -> LaneMap:
     """``<wi_layout = [1, 16], wi_data = [1, 1]>``."""
+    at = parser._current_token.span
     fields = _read_fields(parser, "sg_map", {"wi_layout": read_integers, "wi_data": read_integers})
-    _need(parser, fields, "sg_map", "wi_layout")
-    return _made(parser, lambda: LaneMap(fields["wi_layout"], fields.get("wi_data", (1, 1))))  # type: ignore[no-any-return]
+    _need(parser, at, fields, "sg_map", "wi_layout")
+    layout, data = fields["wi_layout"], fields.get("wi_data", (1, 1))
+    return _made(parser, at, lambda: LaneMap(layout, data))  # type: ignore[no-any-return]
 
 
 def read_hint(parser: AttrParser) -> str:
@@ -100,27 +109,27 @@ def read_hint(parser: AttrParser) -> str:
         at = parser._current_token.span
         policy = parser.parse_identifier()
         if policy not in POLICIES:
-            fail(parser, "XT0000", f"there is no cache hint {policy}", guess(policy, POLICIES), at)
+            fail(parser, "XT2050", f"there is no cache hint {policy}", guess(policy, POLICIES), at)
     return policy
 
 
 def _map_field(parser: AttrParser) -> WgMap:
     if parser._current_token.text == "<":
         return read_wg_map(parser)
-    given = parser.parse_attribute()
+    at, given = parser._current_token.span, parser.parse_attribute()
     if not isinstance(given, WgMapAttr):
-        fail(parser, "XT0000",
-             f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>")
+        fail(parser, "XT2054",
+             f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>", at)
     return given.data
 
 
 def _lanes_field(parser: AttrParser) -> LaneMap:
     if parser._current_token.text == "<":
         return read_sg_map(parser)
-    given = parser.parse_attribute()
+    at, given = parser._current_token.span, parser.parse_attribute()
     if not isinstance(given, SgMapAttr):
-        fail(parser, "XT0000",
-             f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>")
+        fail(parser, "XT2055",
+             f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
     return given.data
 
 
@@ -153,7 +162,7 @@ def read_tile(parser: AttrParser) -> TileParameters:
         at = parser._current_token.span
         shape, element_type = parser.parse_shape()
         if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
-            fail(parser, "XT0000", "a tile has two static dimensions", "write tile<64x32xbf16>", at)
+            fail(parser, "XT2057", "a tile has two static dimensions", "write tile<64x32xbf16>", at)
         fields: dict[str, Any] = {}
         while parser.parse_optional_punctuation(",") or parser._current_token.text != ">":
             fields |= _read_part(parser)
@@ -166,7 +175,7 @@ def _read_part(parser: AttrParser) -> dict[str, Any]:
     if (word := parser.parse_optional_identifier()) is not None:
         name = ENCODINGS.get(word, word)
         if name not in _FIELDS:
-            fail(parser, "XT0000", f"a tile has no {word}", guess(word, _FIELDS), at)
+            fail(parser, "XT2032", f"a tile has no {word}", guess(word, _FIELDS), at)
         parser.parse_punctuation("=")
         return {name: _FIELDS[name](parser)}
     given = parser.parse_attribute()
@@ -176,7 +185,7 @@ def _read_part(parser: AttrParser) -> dict[str, Any]:
         return {"wg_map": given.data}
     if isinstance(given, SgMapAttr):
         return {"sg_map": given.data}
-    fail(parser, "XT0000",
+    fail(parser, "XT2058",
          f"{given} is not an attribute of a tile", "write #xetile.tile_attr<order = [0, 1], wg_map = #map>", at)
 
 
@@ -184,7 +193,7 @@ def read_memref(parser: AttrParser) -> Attribute:
     """What stands behind ``memref``, with the layout ``affine_map=<...>`` and the space ``slm`` of the seed."""
     with parser.in_angle_brackets():
         if parser._current_token.text == "*":
-            fail(parser, "XT0000", "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
+            fail(parser, "XT2060", "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
         shape, element_type = parser.parse_ranked_shape()
         layout: Attribute = NoneAttr()
         space: Attribute = NoneAttr()

@@ -27,7 +27,7 @@ class BitsElement(_Element):  # type: ignore[misc]
         except ElementTypeError as error:
             misread(parser, error.code, f"{error.message}\n{error.hint}", self.span)
         if self.value >> dtype.bits:
-            misread(parser, "XT0000", f"{self.span.text} has more than the {dtype.bits} bits of {dtype}\n"
+            misread(parser, "XT2061", f"{self.span.text} has more than the {dtype.bits} bits of {dtype}\n"
                     f"write {dtype.bits // 4} digits at most", self.span)
         bits = np.array([self.value], f"u{dtype.bits // 8}")
         return float(bits.view(dtype.numpy)[0])

@@ -49,17 +49,17 @@ class TdescAttr(Data[tuple[tuple[str, Any], ...]]):
 def _scope(parser: Any) -> str:
     at, word = parser._current_token.span, parser.parse_identifier()
     if word not in _SCOPES:
-        fail(parser, "XT0000", f"there is no memory_scope {word}", guess(word, _SCOPES), at)
+        fail(parser, "XT2063", f"there is no memory_scope {word}", guess(word, _SCOPES), at)
     return str(word)
 
 
 def _lanes(parser: Any) -> Any:
     if parser._current_token.text == "<":
         return read_sg_map(parser)
-    given = parser.parse_attribute()
+    at, given = parser._current_token.span, parser.parse_attribute()
     if not isinstance(given, SgMapAttr):
-        fail(parser, "XT0000",
-             f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>")
+        fail(parser, "XT2055",
+             f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
     return given.data
 
 
@@ -76,9 +76,9 @@ def _field(parser: Any, found: dict[str, Any]) -> None:
     word = parser.parse_identifier()
     name = _NAMES.get(word, word)
     if name not in _FIELDS:
-        fail(parser, "XT0000", f"a descriptor has no {word}", guess(word, (*_FIELDS, *_NAMES)), at)
+        fail(parser, "XT2032", f"a descriptor has no {word}", guess(word, (*_FIELDS, *_NAMES)), at)
     if name in found:
-        fail(parser, "XT0000", f"{word} is given twice", "leave one out", at)
+        fail(parser, "XT2030", f"{word} is given twice", "leave one out", at)
     parser.parse_punctuation("=")
     found[name] = _FIELDS[name](parser)
 
@@ -99,10 +99,10 @@ def _part(parser: Any, found: dict[str, Any]) -> None:
     given = parser.parse_attribute()
     fields = _fields_of(given)
     if fields is None:
-        fail(parser, "XT0000", f"{given} is not an attribute of a descriptor",
+        fail(parser, "XT2058", f"{given} is not an attribute of a descriptor",
              "write #xegpu.sg_map<...>, or name = value: memory_scope = slm", at)
     if twice := sorted(found.keys() & fields.keys()):
-        fail(parser, "XT0000", f"{twice[0]} is given twice", "leave one out", at)
+        fail(parser, "XT2030", f"{twice[0]} is given twice", "leave one out", at)
     found.update(fields)
 
 
@@ -125,7 +125,7 @@ def read_tensor_desc(parser: Any) -> TensorDesc:
         at = parser._current_token.span
         shape, element_type = parser.parse_shape()
         if not shape or not all(size > 0 for size in shape):
-            fail(parser, "XT0000", "a descriptor has static dimensions", "write tensor_desc<8x16xbf16>", at)
+            fail(parser, "XT2062", "a descriptor has static dimensions", "write tensor_desc<8x16xbf16>", at)
         parser.on_descriptor = True
         while parser.parse_optional_punctuation(","):
             _part(parser, found)
@@ -143,5 +143,5 @@ def _scatter(parser: Any, shape: list[int], found: dict[str, Any], at: Any) -> S
     found.pop("boundary_check", None)  # single elements have a mask for that
     chunk = found.pop("chunk_size", shape[1] if len(shape) == 2 else 1)
     if found.keys() - {"memory_scope"}:
-        fail(parser, "XT0000", f"a descriptor of single elements has no {min(found)}", "leave it out", at)
+        fail(parser, "XT2064", f"a descriptor of single elements has no {min(found)}", "leave it out", at)
     return ScatterTdesc(found.get("memory_scope", "global"), chunk)

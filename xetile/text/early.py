@@ -30,7 +30,7 @@ def _constant(parser: Any, name: str) -> Operation:
     if isinstance(type_, AnyFloat):
         return arith.ConstantOp(FloatAttr(float(number), type_))
     if not isinstance(type_, (IntegerType, IndexType)) or number != int(number):
-        fail(parser, "XT0000", f"{number} is no {type_}", "write constant 0.0 : f32, constant 0 : index", at)
+        fail(parser, "XT2068", f"{number} is no {type_}", "write constant 0.0 : f32, constant 0 : index", at)
     return arith.ConstantOp(IntegerAttr(int(number), type_))
 
 
@@ -51,7 +51,7 @@ def _for(parser: Any, name: str) -> Operation:
     if parser.parse_optional_keyword("step"):
         at, step = parser._current_token.span, _bound(parser)
     if (size := number(step)) is not None and size <= 0:
-        fail(parser, "XT0000", f"the step of a loop is {size}, and it counts up", "write a positive step", at)
+        fail(parser, "XT1331", f"the step of a loop is {size}, and it counts up", "write a positive step", at)
     before, parser._pending = parser._pending, []  # constants of the bounds stay in front of the loop
     body = parser.parse_region((variable.resolve(IndexType()),))
     parser._pending = before
@@ -66,7 +66,7 @@ def _alloc(parser: Any, name: str) -> Operation:
     parser.parse_punctuation(":")
     at, type_ = parser._current_token.span, parser.parse_type()
     if not isinstance(type_, MemRefType):
-        fail(parser, "XT0000", f"alloc gives a memref, not {type_}", "write alloc() : memref<5x4x3xf32>", at)
+        fail(parser, "XT2067", f"alloc gives a memref, not {type_}", "write alloc() : memref<5x4x3xf32>", at)
     shared = MemRefType(type_.element_type, type_.get_shape(), type_.layout, IntegerAttr(SHARED, i64))
     return memref.AllocOp([], [], shared)
 

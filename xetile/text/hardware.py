@@ -58,11 +58,11 @@ def _hint(sketch: Sketch, name: str, given: Attribute, *, stores: bool) -> Attri
     if isinstance(given, StringAttr):
         policy = _POLICIES.get(given.data, given.data)
         if policy not in POLICIES:
-            sketch.fail("XT0000", f"there is no cache hint {policy}", guess(policy, POLICIES))
+            sketch.fail("XT2050", f"there is no cache hint {policy}", guess(policy, POLICIES))
         # The document's table has a store that is "cached"; its text has other words for stores.
         return CacheHintAttr("write_back" if stores and policy == "cached" else policy)
     if not isinstance(given, CacheHintAttr):
-        sketch.fail("XT0000", f"{name} is {given}", f"write {{{name} = cached}}")
+        sketch.fail("XT2049", f"{name} is {given}, which is no cache hint", f"write {{{name} = cached}}")
     return given
 
 
@@ -79,7 +79,7 @@ def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAVal
     found = [value for value in operands if sketch.parser.is_descriptor(value.type)]
     rest = [value for value in operands if value not in found]
     if len(found) != 1 or not all(isinstance(value.type, VectorType) for value in rest):
-        sketch.fail("XT0000",
+        sketch.fail("XT2042",
                     "it takes a descriptor and vectors", "write tensor_desc<...>, vector<...> behind the colon")
     return found[0], rest
 
@@ -87,7 +87,7 @@ def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAVal
 def _value_and_mask(sketch: Sketch, given: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
     masks = [value for value in given if of_mlir(value.type.element_type) is i1]  # type: ignore[attr-defined]
     if not masks:
-        sketch.fail("XT0000", "neither of its vectors is a mask", "a mask has elements of i1: vector<16xi1>")
+        sketch.fail("XT2046", "neither of its vectors is a mask", "a mask has elements of i1: vector<16xi1>")
     mask = masks[-1]
     return next(value for value in given if value is not mask), mask
 
@@ -96,7 +96,7 @@ def _create_nd(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         result = result_of(sketch)
         if not sketch.operands or not sketch.parser.is_descriptor(result):
-            sketch.fail("XT0000", "it makes a descriptor of memory",
+            sketch.fail("XT2042", "it makes a descriptor of memory",
                         "write %memory, %offsets:2 : memref<...>, index, index into tensor_desc<8x16xbf16>")
         source, *rest = sketch.operands
         rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else len(result.data.shape)
@@ -104,7 +104,7 @@ def _create_nd(kind: Any) -> Rule:
         groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
         sketch.groups = []
         if len(groups) not in (1, 3):
-            sketch.fail("XT0000", f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
+            sketch.fail("XT2043", f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
                         f"{sum(map(len, groups))} numbers", "write %memory, [%offsets:2], [%shape:2], [%strides:2]")
         offsets, sizes, strides = (*groups, [], [])[:3]
         made = kind(source, offsets, sizes, strides, result)
@@ -119,7 +119,7 @@ def _create_nd(kind: Any) -> Rule:
 def _update_nd(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         if not sketch.operands:
-            sketch.fail("XT0000", "it moves a descriptor", "write %desc, %offsets:2 : tensor_desc<...>, index, index")
+            sketch.fail("XT2042", "it moves a descriptor", "write %desc, %offsets:2 : tensor_desc<...>, index, index")
         desc, *rest = sketch.operands
         offsets = values(sketch, rest or (sketch.groups.pop(0) if sketch.groups else []))
         _same_type(sketch, desc)
@@ -130,7 +130,7 @@ def _update_nd(kind: Any) -> Rule:
 
 def _same_type(sketch: Sketch, desc: SSAValue) -> None:
     if sketch.results and sketch.results != [desc.type]:
-        sketch.fail("XT0000", f"a descriptor that moves keeps its type, {desc.type}", "drop the type behind the arrow")
+        sketch.fail("XT2111", f"a descriptor that moves keeps its type, {desc.type}", "drop the type behind the arrow")
 
 
 def _load_nd(kind: Any) -> Rule:
@@ -176,7 +176,7 @@ def _check_chunk(sketch: Sketch, result: Any, said: Attribute | None) -> None:
     scatter = result.data.scatter if sketch.parser.is_descriptor(result) else None
     if said is not None and (scatter is None or not isinstance(said, IntegerAttr)
                              or said.value.data != scatter.chunk_size):
-        sketch.fail("XT0000", f"chunk_size_per_lane is {said}, and its descriptor is {result}",
+        sketch.fail("XT2065", f"chunk_size_per_lane is {said}, and its descriptor is {result}",
                     "make the descriptor's second dimension the chunk: tensor_desc<16x8xf32, #scattered>")
 
 
@@ -214,9 +214,10 @@ def _atomic(kind: Any) -> Rule:
         value, mask = _value_and_mask(sketch, vectors)
         word, sketch.kind = sketch.kind, None
         dtype = of_mlir(value.type.element_type)  # type: ignore[attr-defined]
-        if word is None or full_name(word, dtype) not in KINDS:
-            sketch.fail("XT0000", "it takes a kind" if word is None else f"there is no atomic update {word}",
-                        'write "addf" %value, %desc, %mask' if word is None else guess(word, kinds_of(dtype)))
+        if word is None:
+            sketch.fail("XT2044", "it takes a kind", 'write "addf" %value, %desc, %mask')
+        if full_name(word, dtype) not in KINDS:
+            sketch.fail("XT1450", f"there is no atomic update {word}", guess(word, kinds_of(dtype)))
         name: Attribute = scattered.AtomicKindAttr(full_name(word, dtype))
         results = sketch.results or [value.type]
         return _made(kind, [value, desc, mask], results, {"kind": name, **_properties(sketch, kind, "mode")})
@@ -230,7 +231,7 @@ def _dpas(kind: Any) -> Rule:
         result = result_of(sketch)
         bare, sketch.bare = sketch.bare, []
         if bare and (len(bare) != 3 or not all(isinstance(map_, SgMapAttr) for map_ in bare)):
-            sketch.fail("XT0000", f"it has the lane maps of A, B and C, and the text gives {len(bare)} attributes",
+            sketch.fail("XT2034", f"it has the lane maps of A, B and C, and the text gives {len(bare)} attributes",
                         "write {#sg_map_a #sg_map_b #sg_map_c}")
         maps = dict(zip(_MAPS, bare, strict=False))
         given = _properties(sketch, kind, *_MAPS, "mode")
@@ -253,8 +254,8 @@ def _fence(kind: Any) -> Rule:
                  for name in names}
         for name, value in found.items():
             if not isinstance(value, StringAttr):
-                sketch.fail("XT0000", f"it needs {name}" if value is None else f"{name} is {value}",
-                            f"write {{{', '.join(f'{known} = ...' for known in names)}}}")
+                sketch.fail("XT2053", f"it needs {name}" if value is None else f"{name} is {value}",
+                            f"write {{{_FENCE_FORMS['fence_op' in names]}}}")
         sketch.finish(*names)
         return create(kind, [], [], found)
 
@@ -268,7 +269,7 @@ def _hinted(kind: Any) -> Rule:
         if given is None and sketch.take("scheduling_barrier", "schedule_barrier") is not None:
             given = StringAttr(SCHEDULE_BARRIER)
         if not isinstance(given, StringAttr):
-            sketch.fail("XT0000", "it needs a hint", f"write {{hint = {SCHEDULE_BARRIER}}}")
+            sketch.fail("XT2053", "it needs a hint", f"write {{hint = {SCHEDULE_BARRIER}}}")
         sketch.finish("hint")
         return create(kind, [], [], {"hint": given})
 
@@ -277,6 +278,8 @@ def _hinted(kind: Any) -> Rule:
 
 UNTYPED = ("xegpu.fence", "xegpu.mfence", "xegpu.compile_hint")
 """Operations that have no operands, and no types behind them."""
+_FENCE_FORMS = ("scope = workgroup, memory_kind = global", "memory_kind = ugm, fence_op = none, fence_scope = local")
+"""What a fence says, in this generation and in the earlier one."""
 _FENCE_NAMES = {"Fence_op": "fence_op", "Fence_scope": "fence_scope", "Memory_kind": "memory_kind"}
 
 _FORMS = {

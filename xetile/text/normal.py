@@ -33,6 +33,7 @@ from xdsl.utils.type import get_element_type_or_self
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
 from xegpu.errors import TextError
+from xegpu.parties import elsewhere
 from xegpu.places import Location
 from xegpu.rewriting import number
 from xegpu.webs import Webs
@@ -69,33 +70,35 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
 
 def _check_subgroups(function: func.FuncOp) -> None:
     """Raise unless all maps deal to as many subgroups: those of one work-group."""
-    first: WgMap | None = None
+    first: tuple[WgMap, Operation] | None = None
     for operation in function.walk():
         tiles = [value.type.data.encoding.wg_map for value in operation.results if isinstance(value.type, TileType)]
         given = operation.properties.get("wg_map")
         for map_ in (*tiles, given.data if isinstance(given, WgMapAttr) else None):
-            first = first or map_
-            if map_ is not None and first is not None and map_.subgroups != first.subgroups:
-                _fail(operation, "XT0000",
-                      f"{map_} has {map_.subgroups} subgroups, and {first} above has {first.subgroups}",
+            if map_ is None:
+                continue
+            first = first or (map_, operation)
+            if map_.subgroups != first[0].subgroups:
+                _fail(operation, "XT1070",
+                      f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
                       "all maps of a kernel share out one work-group: make the product of every sg_layout "
-                      f"{first.subgroups}")
+                      f"{first[0].subgroups}", ("the other map is given here", first[1]))
 
 
 def _check(operation: Operation, any_rank: bool) -> None:
     """Raise unless an operation's vectors are tiles, and its attributes known."""
     dialect = operation.name.partition(".")[0]
     if dialect == "vector" and not isinstance(operation, BroadcastOp):
-        _fail(operation, "XT0000", "it takes vectors apart, which tiles are not",
+        _fail(operation, "XT2012", "it takes vectors apart, which tiles are not",
               "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
     for value in operation.results:
         if not any_rank and isinstance(value.type, VectorType) and len(value.type.get_shape()) not in (2, 4):
-            _fail(operation, "XT0000",
+            _fail(operation, "XT2070",
                   f"{value.type} has {len(value.type.get_shape())} dimensions", "use two: vector<1x32xf32>")
     if dialect in ("arith", "math", "vector"):
         unknown = [name for name in operation.attributes if name not in RESULT_MAP and "." not in name]
         if unknown:
-            _fail(operation, "XT0000", f"there is no attribute {unknown[0]}", guess(unknown[0], RESULT_MAP))
+            _fail(operation, "XT2031", f"there is no attribute {unknown[0]}", guess(unknown[0], RESULT_MAP))
 
 
 def _place(operation: Operation) -> Location | None:
@@ -103,8 +106,10 @@ def _place(operation: Operation) -> Location | None:
     return place.data if isinstance(place, SourceLocation) else None  # type: ignore[unreachable]
 
 
-def _fail(operation: Operation, code: str, message: str, hint: str) -> NoReturn:
-    raise TextError(code, f"{operation.name}: {message}", hint, _place(operation))
+def _fail(operation: Operation, code: str, message: str, hint: str, *others: tuple[str, Operation]) -> NoReturn:
+    place = _place(operation)
+    notes = elsewhere(place, [(said, _place(other)) for said, other in others])
+    raise TextError(code, f"{operation.name}: {message}", hint, place, notes)
 
 
 def _replace(old: Operation, *new: Operation) -> None:
@@ -126,10 +131,10 @@ def _spread(constant: arith.ConstantOp) -> None:
     if not isinstance(type_, VectorType):
         return
     if not isinstance(dense, DenseIntOrFPElementsAttr):
-        _fail(constant, "XT0000", f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
+        _fail(constant, "XT2071", f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
     elements = list(dense.get_attrs())
     if any(element != elements[0] for element in elements):
-        _fail(constant, "XT0000", "a vector constant whose elements differ cannot be lowered",
+        _fail(constant, "XT2072", "a vector constant whose elements differ cannot be lowered",
               "pass the numbers as an array and load them, or compute them")
     made = arith.ConstantOp(elements[0])  # type: ignore[arg-type]
     spread = BroadcastOp(made.result, type_)
@@ -141,7 +146,7 @@ def _dimension(operation: memref.DimOp) -> None:
     """A size of an array: a constant, or read from the array."""
     source, axis = operation.source, number(operation.index)
     if not isinstance(source.type, MemRefType) or axis is None or not 0 <= axis < len(source.type.get_shape()):
-        _fail(operation, "XT0000",
+        _fail(operation, "XT2073",
               "which dimension is meant is not known", "give a constant index below the array's rank")
     size = source.type.get_shape()[axis]
     if size != DYNAMIC_INDEX:
@@ -170,7 +175,8 @@ def _negate(operation: arith.NegfOp) -> None:
 def _ceiling(operation: arith.CeilDivSIOp) -> None:
     """A quotient rounded up: minus that of minus the dividend, rounded down."""
     if isinstance(operation.result.type, VectorType):
-        _fail(operation, "XT0000", "vectors have no division that rounds up", "write it with arith.floordivsi")
+        _fail(operation, "XT2074", "vectors have no division that rounds up",
+              "negate the dividend, divide with arith.floordivsi, and negate the quotient")
     zero = arith.ConstantOp(IntegerAttr(0, operation.result.type))  # type: ignore[call-overload]
     below = arith.SubiOp(zero.result, operation.lhs)
     quotient = arith.FloorDivSIOp(below.result, operation.rhs)
@@ -255,10 +261,10 @@ class _Maps:
     def _note(self, value: SSAValue, map_: WgMap, operation: Operation) -> None:
         known, cause = self._known.setdefault(self._webs.root(value), (map_, operation))
         if known != map_:
-            line = place.line if (place := _place(cause)) else 0
-            _fail(operation, "XT0000",
-                  f"its result is dealt out as {map_}, and what it is computed with, by {cause.name} in "
-                  f"line {line}, as {known}", "give both the same map, or put a tile_conv_layout between")
+            _fail(operation, "XT2075",
+                  f"its result is dealt out as {map_}, and what it is computed with as {known}",
+                  "give both the same map, or put a tile_conv_layout between",
+                  (f"{cause.name} says the other map", cause))
 
     def _write(self, operation: Operation) -> None:
         if operation.name in _DERIVED and "wg_map" not in operation.properties:
@@ -291,6 +297,6 @@ def _said(operation: Operation) -> WgMap | None:
                                          operation.properties.get("wg_map"))
     found = next((attribute for attribute in given if attribute is not None), None)
     if found is not None and not isinstance(found, WgMapAttr):
-        _fail(operation, "XT0000",
+        _fail(operation, "XT2054",
               f"{found} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
     return None if found is None else found.data

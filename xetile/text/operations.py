@@ -50,7 +50,7 @@ Rule = Callable[[Sketch], Operation]
 def only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
     """The operands that stand by themselves, of which there must be as many as ``counts`` allow."""
     if len(sketch.operands) not in counts:
-        sketch.fail("XT0000",
+        sketch.fail("XT2042",
                     f"it takes {what}, not {len(sketch.operands)} operands", f"write {sketch.name} {what} : types")
     return sketch.operands
 
@@ -69,7 +69,7 @@ def _axes(sketch: Sketch, *names: str) -> list[int]:
     given = _integers(sketch, *names)
     entries = given if given is not None else _group(sketch)
     if not all(isinstance(entry, int) for entry in entries):
-        sketch.fail("XT0000", "its dimensions are values", "write them as numbers: [1]")
+        sketch.fail("XT2047", "its dimensions are values", "write them as numbers: [1]")
     return [entry for entry in entries if isinstance(entry, int)]
 
 
@@ -80,13 +80,14 @@ def _integers(sketch: Sketch, *names: str) -> list[int] | None:
         return [item.value.data for item in given]
     if isinstance(given, DenseArrayBase):
         return [int(item) for item in given.get_values()]
-    return None if given is None else sketch.fail("XT0000", f"{names[0]} is {given}", f"write {names[0]} = [16, 16]")
+    return None if given is None else \
+        sketch.fail("XT2048", f"{names[0]} is {given}, not a list of integers", f"write {names[0]} = [16, 16]")
 
 
 def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
     """The one type behind the arrow; ``b16`` becomes ``like``."""
     if len(sketch.results) != 1:
-        sketch.fail("XT0000", f"it has one result, and the text says {len(sketch.results)} types for it",
+        sketch.fail("XT2041", f"it has one result, and the text says {len(sketch.results)} types for it",
                     "write the result's type behind ->")
     said = sketch.results[0]
     if like is not None and isinstance(said, VectorType) and \
@@ -97,7 +98,7 @@ def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
 
 def _map(sketch: Sketch, given: Attribute | None) -> WgMap | None:
     if given is not None and not isinstance(given, WgMapAttr):
-        sketch.fail("XT0000",
+        sketch.fail("XT2054",
                     f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
     return given.data if given is not None else None  # type: ignore[attr-defined]
 
@@ -109,17 +110,18 @@ def _maps(sketch: Sketch, *sources: tuple[SSAValue, tuple[str, ...]]) -> WgMap |
     """
     bare, sketch.bare = sketch.bare, []
     if len(bare) > len(sources) + 1:
-        sketch.fail("XT0000", f"{len(bare)} maps are more than its operands and its result", "give one for the result")
+        sketch.fail("XT2034", f"{len(bare)} maps stand without names, for {len(sources)} operands and a result",
+                    "give the result's alone, or one for each operand and the result's last")
     named = sketch.take(*RESULT_MAP)
     if named is not None and bare:
-        sketch.fail("XT0000", "its map has a name, and another one stands there without", "leave one of them out")
+        sketch.fail("XT2030", "its map has a name, and another one stands there without", "leave one of them out")
     before = [None] * (len(sources) + 1 - len(bare)) + bare[:-1] if bare else [None] * len(sources)
     for (value, names), first in zip(sources, before, strict=True):
         said = _map(sketch, sketch.take(*names) if first is None else first)
         has = map_of(value)
         if said is not None and has is not None and said != has:
-            sketch.fail("XT0000",
-                        f"an operand is dealt out as {has}, and the text says {said}", "leave the operand's map out")
+            sketch.fail("XT2076", f"an operand is dealt out as {has}, and the text says {said}",
+                        "leave the operand's map out", value)
     return _map(sketch, bare[-1] if bare else named)
 
 
@@ -133,12 +135,12 @@ def _tile_and_vector(sketch: Sketch, counts: tuple[int, ...]) -> tuple[SSAValue,
     tiles = [value for value in operands if isinstance(value.type, TileType)]
     vectors = [value for value in operands if isinstance(value.type, VectorType)]
     if len(tiles) != 1 or len(tiles) + len(vectors) != len(operands):
-        sketch.fail("XT0000", "it takes a vector and a tile", "write %value, %tile : vector<...>, tile<...>")
+        sketch.fail("XT2042", "it takes a vector and a tile", "write %value, %tile : vector<...>, tile<...>")
     masks = [value for value in vectors if of_mlir(value.type.element_type).name == "i1"]  # type: ignore[attr-defined]
     mask = masks[-1] if len(vectors) == 2 and masks else None
     value = next(value for value in vectors if value is not mask)
     if len(vectors) == 2 and mask is None:
-        sketch.fail("XT0000", "neither of its vectors is a mask", "a mask has elements of i1")
+        sketch.fail("XT2046", "neither of its vectors is a mask", "a mask has elements of i1")
     return tiles[0], value, mask
 
 
@@ -146,7 +148,8 @@ def _hints(sketch: Sketch) -> dict[str, Attribute]:
     hints = {level: sketch.take(level) for level in LEVELS}
     for level, hint in hints.items():
         if hint is not None and not isinstance(hint, CacheHintAttr):
-            sketch.fail("XT0000", f"{level} is {hint}", "write #xetile.cache_hint<cached>")
+            sketch.fail("XT2049", f"{level} is {hint}, which is no cache hint",
+                        f"write {level} = #xetile.cache_hint<cached>")
     return {level: hint for level, hint in hints.items() if hint is not None}
 
 
@@ -156,10 +159,10 @@ def _padding(sketch: Sketch, dtype: DType) -> Attribute | None:
     if given is None:
         return None
     if not isinstance(given, (FloatAttr, IntegerAttr)):
-        sketch.fail("XT0000", f"padding is {given}", "give a number: {padding = 1.0}")
+        sketch.fail("XT2132", f"padding is {given}, which is no number", "write {padding = 1.0}")
     number = given.value.data
     if not dtype.is_float and (number != int(number) or int(number) not in limits_of(dtype)):
-        sketch.fail("XT0000", f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds")
+        sketch.fail("XT1125", f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds")
     if number == 0:
         return None
     return FloatAttr(float(number), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
@@ -168,7 +171,7 @@ def _padding(sketch: Sketch, dtype: DType) -> Attribute | None:
 def _init(sketch: Sketch) -> Operation:
     result = result_of(sketch)
     if not isinstance(result, TileType) or not sketch.operands:
-        sketch.fail("XT0000", "it makes a tile of an array", "write %array[%row, %column] : memref<...> -> tile<...>")
+        sketch.fail("XT2042", "it makes a tile of an array", "write %array[%row, %column] : memref<...> -> tile<...>")
     source, *rest = sketch.operands
     if rest and isinstance(rest[0].type, VectorType):
         sketch.finish()
@@ -178,7 +181,7 @@ def _init(sketch: Sketch) -> Operation:
     groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
     sketch.groups = []
     if not 1 <= len(groups) <= 3 or len(groups) == 2:
-        sketch.fail("XT0000", "it takes offsets, or offsets, sizes and strides",
+        sketch.fail("XT2043", "it takes offsets, or offsets, sizes and strides",
                     "write %array, [%row, %column], [%height, %width], [%pitch, %one]")
     blocks = _integers(sketch, "inner_blocks")  # what later stages print in the place of the tile's own
     said = [name for name in ops.PROMISES if sketch.take(name) is not None]
@@ -194,7 +197,7 @@ def _init(sketch: Sketch) -> Operation:
 def _load(sketch: Sketch) -> Operation:
     (tile,) = only(sketch, "%tile", 1)
     if not isinstance(tile.type, TileType):
-        sketch.fail("XT0000", f"it loads a tile, not {tile.type}", "make one with xetile.init_tile")
+        sketch.fail("XT2042", f"it loads a tile, not {tile.type}", "make one with xetile.init_tile")
     element = tile.type.data.element_type
     properties = {"padding": _padding(sketch, tile.type.data.dtype)}
     hints = _hints(sketch)
@@ -222,7 +225,7 @@ def _prefetch(sketch: Sketch) -> Operation:
     sketch.no_result()
     hints, given = _hints(sketch), sketch.take("locality")
     if given is not None and not isinstance(given, IntegerAttr):
-        sketch.fail("XT0000", f"locality is {given}", "give a number from 0 to 3")
+        sketch.fail("XT1128", f"locality is {given}, which is no number", "write {locality = 3}, or 0 to 2")
     locality = given.value.data if isinstance(given, IntegerAttr) else sketch.locality
     sketch.locality = None
     sketch.finish("locality", *LEVELS)
@@ -239,11 +242,11 @@ def _locality(hints: dict[str, Attribute]) -> int:
 
 def _update(sketch: Sketch) -> Operation:
     if not sketch.operands:
-        sketch.fail("XT0000", "it moves a tile", "write %tile, [%rows, %columns] : tile<...> -> tile<...>")
+        sketch.fail("XT2042", "it moves a tile", "write %tile, [%rows, %columns] : tile<...> -> tile<...>")
     tile, *rest = sketch.operands
     offsets = values(sketch, rest or _group(sketch))
     if sketch.results and sketch.results != [tile.type]:
-        sketch.fail("XT0000", f"a tile that moves keeps its type, {tile.type}", "drop the type behind the arrow")
+        sketch.fail("XT2111", f"a tile that moves keeps its type, {tile.type}", "drop the type behind the arrow")
     sketch.finish()
     if offsets and isinstance(offsets[0].type, VectorType):
         return UpdateScatteredTileOp(tile, offsets[0])
@@ -273,7 +276,7 @@ def _reduce(sketch: Sketch) -> Operation:
     (source,) = only(sketch, "<kind> %v [axis]", 1)
     name, sketch.kind = sketch.kind, None
     if name is None or not isinstance(source.type, VectorType):
-        sketch.fail("XT0000", "it takes a kind and a vector", "write <add> %v [1] : vector<...> -> vector<...>")
+        sketch.fail("XT2044", "it takes a kind and a vector", "write <add> %v [1] : vector<...> -> vector<...>")
     try:
         kind = kind_of(_KINDS.get(name, name), of_mlir(source.type.element_type))
     except XeError as error:
@@ -286,7 +289,7 @@ def _broadcast(sketch: Sketch) -> Operation:
     (source,) = only(sketch, "%v [axis]", 1)
     result, axes = result_of(sketch), _axes(sketch, "axes", "broadcast_dims")
     if not isinstance(result, VectorType):
-        sketch.fail("XT0000", f"its result is a vector, not {result}", "write the result's type behind ->")
+        sketch.fail("XT2067", f"its result is a vector, not {result}", "write the result's type behind ->")
     if not axes and isinstance(source.type, VectorType):
         pairs = zip(source.type.get_shape(), result.get_shape(), strict=False)
         axes = [axis for axis, (small, large) in enumerate(pairs) if small != large]
@@ -312,7 +315,7 @@ def _conv_layout(sketch: Sketch) -> Operation:
         if given is not None and map_of(source) == target:
             target, given = given, target
     if target is None:
-        sketch.fail("XT0000", "it needs the map of its result", "write {wg_map = #xetile.wg_map<...>}")
+        sketch.fail("XT2077", "it needs the map of its result", "write {wg_map = #xetile.wg_map<...>}")
     sketch.finish("wg_map", "source_map")
     properties = {"wg_map": _attribute(target), "source_map": _attribute(given)}
     return create(vector_ops.TileConvLayoutOp, [source], [result_of(sketch) if sketch.results else source.type],
@@ -338,12 +341,12 @@ def _atomic(sketch: Sketch) -> Operation:
     tile, value, mask = _tile_and_vector(sketch, (2, 3))
     name, sketch.kind = sketch.kind, None
     if name is None:
-        sketch.fail("XT0000", "it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
+        sketch.fail("XT2044", "it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
     dtype, result = tile.type.data.dtype, result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish()
     kind = full_name(name, dtype)
     if kind not in KINDS:
-        sketch.fail("XT0000", f"there is no atomic update {name}", guess(name, kinds_of(dtype)))
+        sketch.fail("XT1450", f"there is no atomic update {name}", guess(name, kinds_of(dtype)))
     return _checked(sketch, AtomicRMWTileOp(kind, value, tile, mask), result)
 
 
@@ -361,7 +364,7 @@ def _gather(sketch: Sketch) -> Operation:
 def _checked(sketch: Sketch, made: Operation, result: Attribute) -> Operation:
     """The operation, if it has the result that the text says."""
     if made.results[0].type != result:
-        sketch.fail("XT0000", f"its result is {made.results[0].type}, and the text says {result}",
+        sketch.fail("XT2040", f"its result is {made.results[0].type}, and the text says {result}",
                     f"write {made.results[0].type} behind the arrow")
     return made
 

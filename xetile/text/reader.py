@@ -112,12 +112,15 @@ class Reader(Parser):
         """The whole text; functions without a module around them get one."""
         block = Block()
         self._parse_block_body(block)
-        if self._current_token.kind is not MLIRTokenKind.EOF or block.first_op is None:
-            misread(self, "XT0000", "an operation is expected here" if self._current_token.kind is not MLIRTokenKind.EOF
-                    else "the text holds no operation")
+        if self._current_token.kind is not MLIRTokenKind.EOF:
+            misread(self, "XT2004", f"an operation is expected, and {self._current_token.text} stands here\n"
+                    "begin with the operation's name, as in func.func, or close the braces before this")
+        if block.first_op is None:
+            misread(self, "XT2003", "the text holds no operation\nput the kernel's operations in a func.func")
         if self.forward_ssa_references:
             names = ", ".join(f"%{name}" for name in self.forward_ssa_references)
-            misread(self, "XT0000", f"values used but not defined: [{names}]")
+            misread(self, "XT2005", f"values used but not defined: [{names}]\ndefine them above their uses, as "
+                    "results of operations or as arguments, or correct their names")
         only = block.first_op
         if isinstance(only, ModuleOp) and only is block.last_op:
             only.detach()  # type: ignore[no-untyped-call]
@@ -212,7 +215,7 @@ class Reader(Parser):
         except ParseError:
             known = [*(operation.name for operation in self.ctx.loaded_ops), *self.readers]
             near = difflib.get_close_matches(name, known, 1)
-            raise TextError("XT0000",
+            raise TextError("XT2006",
                             f"there is no operation {written}", f"did you mean {near[0]}?" if near else COMPARE,
                             self.place(start, start + len(written))) from None
 
@@ -233,7 +236,7 @@ class Reader(Parser):
             return self.descriptor(read_tensor_desc(self))
         if token.text == "b16":
             return Bits16Type() if self.b16 else \
-                fail(self, "XT0000",
+                fail(self, "XT2007",
                      "b16 does not say which type of 16 bits it is", "write bf16, f16 or i16", token.span)
         return TileType(read_tile(self)) if token.text == "tile" else read_memref(self)
 
@@ -254,10 +257,12 @@ class Reader(Parser):
         if name in SCATTERED and not opened and not alias:
             return TdescAttr((("scattered", True),))
         if not opened and not alias and "." not in name:
-            defined = [known[1:] for known in self.attribute_aliases if known.startswith("#")]
-            defined += SCATTERED[:1] if self.on_descriptor else ()
-            fail(self, "XT0000",
-                 f"#{name} is not defined", guess(name, defined) if defined else f"write #{name} = ... above")
+            defined = [known for known in self.attribute_aliases if known.startswith("#")]
+            defined += [f"#{SCATTERED[0]}"] if self.on_descriptor else []
+            end = self._current_token.span.start
+            fail(self, "XT2008", f"#{name} is not defined",
+                 guess(f"#{name}", defined) if defined else f"write #{name} = ... above",
+                 Span(max(self.text.rfind(f"#{name}", 0, end), 0), end, self._current_token.span.input))
         if self._foreign and "." in name and self.ctx.get_optional_attr(name) is None:
             body = f"<{_LINE_BREAK.sub(' ', self._parse_dialect_symbol_body())}>" if opened else ""
             return ForeignAttr(f"#{name}{body}")

@@ -74,15 +74,15 @@ class Sketch:
     results: list[Attribute] = field(default_factory=list)
     spans: dict[SSAValue, Any] = field(default_factory=dict)
 
-    def fail(self, code: str, message: str, hint: str) -> NoReturn:
-        """Raise an error at the operation's name."""
-        fail(self.parser, code, f"{self.name}: {message}", hint, self.span)
+    def fail(self, code: str, message: str, hint: str, *others: SSAValue) -> NoReturn:
+        """Raise an error at the operation's name; ``others`` have a part in it."""
+        fail(self.parser, code, f"{self.name}: {message}", hint, self.span, *others)
 
     def take(self, *names: str) -> Attribute | None:
         """The attribute that has one of these names, which is then dealt with."""
         found = [name for name in names if name in self.attributes]
         if len(found) > 1:
-            self.fail("XT0000", f"{found[0]} and {found[1]} say the same", "leave one of them out")
+            self.fail("XT2030", f"{found[0]} and {found[1]} say the same", "leave one of them out")
         return self.attributes.pop(found[0]) if found else None
 
     def no_result(self) -> None:
@@ -94,16 +94,16 @@ class Sketch:
         """Raise unless everything was dealt with; ``known`` are the names that the rule would have taken."""
         if self.attributes:
             name = min(self.attributes)
-            self.fail("XT0000", f"there is no attribute {name}", guess(name, known) if known else "leave it out")
+            self.fail("XT2031", f"there is no attribute {name}", guess(name, known) if known else "leave it out")
         if self.bare:
-            self.fail("XT0000",
+            self.fail("XT2033",
                       f"{self.bare[0]} stands for nothing here", "leave it out, or give it a name: {name = ...}")
         if self.groups:
-            self.fail("XT0000", "there are more brackets than it takes", "leave the last ones out")
+            self.fail("XT2033", "there are more brackets than it takes", "leave the last ones out")
         if self.kind is not None:
-            self.fail("XT0000", f"<{self.kind}> stands for nothing here", "leave it out")
+            self.fail("XT2033", f"<{self.kind}> stands for nothing here", "leave it out")
         if self.locality is not None:
-            self.fail("XT0000", "a locality is for prefetch_tile", "leave it out")
+            self.fail("XT2033", "a locality is for prefetch_tile", "leave it out")
 
 
 def read(parser: Any, name: str, span: Any, *, typed: bool = True,
@@ -133,7 +133,7 @@ def read(parser: Any, name: str, span: Any, *, typed: bool = True,
             sketch.results = [sketch.types.pop()]
         parser.b16 = False
     else:
-        sketch.fail("XT0000", "its types are missing", "write them behind a colon")
+        sketch.fail("XT2035", "its types are missing", "write them behind a colon")
     _check_types(sketch, sketch.types)
     return sketch
 
@@ -155,7 +155,8 @@ def _piece(parser: Any, sketch: Sketch) -> bool:
             sketch.kind = parser.parse_identifier()
     elif token.kind is MLIRTokenKind.STRING_LIT and sketch.kind is None:
         sketch.kind = parser.parse_str_literal()
-    elif token.kind is MLIRTokenKind.BARE_IDENT and not _starts_type(parser) and token.text not in _ARROWS:
+    elif token.kind is MLIRTokenKind.BARE_IDENT and not _starts_type(parser) and \
+            token.text not in _ARROWS and "." not in token.text:  # the next operation's name has a dot
         _word(parser, sketch)
     else:
         return False
@@ -171,7 +172,7 @@ def _word(parser: Any, sketch: Sketch) -> None:
         sketch.kind = word
     else:
         known = [name for name in parser.ssa_values if name == word]
-        fail(parser, "XT0000", f"{word} stands where an operand or a type is expected",
+        fail(parser, "XT2036", f"{word} stands where an operand or a type is expected",
              f"did you mean %{known[0]}?" if known else "operands start with %", at)
 
 
@@ -184,18 +185,18 @@ def _operand(parser: Any, sketch: Sketch) -> list[SSAValue]:
     values = parser.ssa_values.get(name)
     if values is None:
         near = [f"%{known}" for known in parser.ssa_values]
-        fail(parser, "XT0000", f"%{name} is not defined above", guess(f"%{name}", near) if near else "define it first",
+        fail(parser, "XT2005", f"%{name} is not defined above", guess(f"%{name}", near) if near else "define it first",
              token.span)
     counted = _TUPLE.match(parser.text, token.span.end) if position is None else None
     if counted is not None:
         parser._resume_from(counted.end())
         if len(values) != int(counted[1]):
-            fail(parser, "XT0000", f"%{name} is {len(values)} values, not {counted[1]}", f"write %{name}:{len(values)}",
-                 token.span)
+            fail(parser, "XT2037", f"%{name} is {len(values)} values, not {counted[1]}", f"write %{name}:{len(values)}",
+                 token.span, values[0])
         return list(values)
     if (len(values) > 1 and position is None) or (position or 0) >= len(values):
-        fail(parser, "XT0000", f"%{name} is {len(values)} values",
-             f"write %{name}:{len(values)} for all, %{name}#0 for the first", token.span)
+        fail(parser, "XT2037", f"%{name} is {len(values)} values",
+             f"write %{name}:{len(values)} for all, %{name}#0 for the first", token.span, values[0])
     value = values[position or 0]
     sketch.spans[value] = token.span
     return [value]
@@ -232,7 +233,7 @@ def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
     """``packed``, ``padding = 1.0``, or ``L1_hint = cached`` with a word for a value."""
     at, name = parser._current_token.span, parser.parse_optional_identifier_or_str_literal()
     if name is None:
-        fail(parser, "XT0000", f"{at.text} stands where an attribute is expected", "write {name = value}", at)
+        fail(parser, "XT2038", f"{at.text} stands where an attribute is expected", "write {name = value}", at)
     if not parser.parse_optional_punctuation("="):
         return name, UnitAttr()
     if parser._current_token.kind is MLIRTokenKind.BARE_IDENT and parser._current_token.text not in _ATTRIBUTE_WORDS:
@@ -285,10 +286,11 @@ def _check_types(sketch: Sketch, types: list[Attribute]) -> None:
 def _disagree(sketch: Sketch, said: Attribute, values: list[SSAValue]) -> NoReturn:
     alike = [value for value in values if type(value.type) is type(said)]
     if not alike:
-        sketch.fail("XT0000", f"no operand has the type {said}", "the types are those of the operands, each once")
+        sketch.fail("XT2039", f"no operand has the type {said}", "the types are those of the operands, each once: "
+                    f"{', '.join(str(value.type) for value in values) or 'they are all named already'}", *values)
     span = sketch.spans.get(alike[0], sketch.span)
-    fail(sketch.parser, "XT0000",
-         f"{span.text} is {alike[0].type}, and the text says {said}", f"write {alike[0].type}", span)
+    fail(sketch.parser, "XT2039",
+         f"{span.text} is {alike[0].type}, and the text says {said}", f"write {alike[0].type}", span, alike[0])
 
 
 class Custom:

@@ -48,7 +48,7 @@ def _fail(operation: Operation, code: str, message: str, hint: str) -> NoReturn:
 
 def _drop(view: SubviewOp) -> None:
     if user := next(iter(view.result.uses), None):
-        _fail(user.operation, "XT0000", "it cannot take a view of a part of an array",
+        _fail(user.operation, "XT2080", "it cannot take a view of a part of an array",
               "pass the array itself, with the view's offsets added to its own; views are for vector.transfer_read "
               "and vector.transfer_write")
     view.detach()  # type: ignore[no-untyped-call]
@@ -67,7 +67,7 @@ def _through(operation: Transfer, view: SubviewOp) -> None:
     sizes = _mixed(tuple(view.static_sizes.get_values()), list(view.sizes))
     strides = _mixed(tuple(view.static_strides.get_values()), list(view.strides))
     if any((step if isinstance(step, int) else number(step)) != 1 for step in strides):
-        _fail(view, "XT0000", "its elements are apart, and a transfer reads adjacent ones",
+        _fail(view, "XT2081", "its elements are apart, and a transfer reads adjacent ones",
               "use strides of 1, or describe the array by a strided layout")
     kept = _kept(view, sizes)
     _check_inside(operation, [sizes[axis] for axis in kept])
@@ -99,10 +99,10 @@ def _kept(view: SubviewOp, sizes: list[SSAValue | int]) -> list[int]:
             kept.append(axis)
             wanted.pop(0)
         elif size != 1:
-            _fail(view, "XT0000",
+            _fail(view, "XT2082",
                   f"its sizes are not those of {view.result.type}", "only dimensions of size 1 may be left out")
     if wanted:
-        _fail(view, "XT0000",
+        _fail(view, "XT2082",
               f"its sizes are not those of {view.result.type}", "give a size for each of its dimensions")
     return kept
 
@@ -116,7 +116,7 @@ def _check_inside(operation: Transfer, sizes: list[SSAValue | int]) -> None:
         first = number(index)
         inside = first is not None and isinstance(size, int) and first >= 0 and first + extent <= size
         if not promised and not inside:
-            _fail(operation, "XT0000", "it may leave the view that it goes through, and not the array",
+            _fail(operation, "XT1512", "it may leave the view that it goes through, and not the array",
                   "make the view as large as the vector, promise in_bounds, or go to the array itself")
 
 

@@ -32,7 +32,7 @@ def counts_threads(function: func.FuncOp) -> Operation | None:
 def unknown(operation: Operation) -> ShapeError:
     """The error that nothing says how many subgroups a work-group has."""
     place = operation.location
-    return ShapeError("XT0000", f"{operation.name} counts subgroups, and nothing says how many a work-group has",
+    return ShapeError("XT2025", f"{operation.name} counts subgroups, and nothing says how many a work-group has",
                       "give the gpu.func the attribute known_block_size = array<i32: 8, 4, 1>, or launch it with "
                       ".on(where, subgroups=(8, 4))",
                       place.data if isinstance(place, SourceLocation) else None)  # type: ignore[unreachable]

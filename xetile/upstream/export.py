@@ -56,7 +56,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
     maps = [map_of(result) for operation in function.walk() for result in operation.results]
     found = next((map_ for map_ in maps if map_ is not None), None)
     if found is None:
-        raise TargetError("XT0000", f"{function.sym_name.data} has no wg_map: each line of it stands for one subgroup",
+        raise TargetError("XT2400", f"{function.sym_name.data} has no wg_map: each line of it stands for one subgroup",
                           "print it at subgroup level: .xegpu_upstream")
     build = _Export(function, target, access)
     return as_gpu_module(build.function(function), found.subgroups, target.subgroup)
@@ -123,7 +123,7 @@ def layout_of(map_: WgMap | None, shape: Pair, turned: bool = False) -> LayoutAt
     distinct = min(rows, shape[0] // data[0]), min(columns, shape[1] // data[1])
     if 1 < distinct[0] < rows or 1 < distinct[1] < columns:
         if rows > 1 and columns > 1:
-            raise Invalid("XT0000",
+            raise Invalid("XT2401",
                           f"LLVM's layouts cannot say that {map_} deals the blocks of a {shape[0]}x{shape[1]} "
                           "tile out several times\nprint the kernel at subgroup level: .xegpu_upstream")
         order = (0, 1) if columns == 1 else None  # subgroups that follow each other own different blocks
@@ -145,7 +145,7 @@ def _init(build: _Export, operation: ops.InitTileOp) -> None:
 
 def _load(build: _Export, operation: ops.LoadTileOp) -> None:
     if operation.padding is not None:
-        build.refuse("XT0000",
+        build.refuse("XT2402",
                      "LLVM's loads pad with zero only", "load without padding, or print the kernel in our own form")
     tile, form = ops.tile_of(operation.tile), build.get(operation.tile).form
     assert isinstance(form, Moved)
@@ -165,7 +165,7 @@ def _turn(build: _Export, value: SSAValue, old: SSAValue) -> SSAValue:
 def _store(build: _Export, operation: ops.StoreTileOp) -> None:
     value, form = build.one(operation.value), build.get(operation.tile).form
     if form.turned:
-        build.refuse("XT0000", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
+        build.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
     tile = ops.tile_of(operation.tile)
     layout = build.layout(tile.encoding.wg_map, tile.shape)
     made = upstream.StoreNdOp(value, *build.standing(operation.tile), layout=layout)
@@ -182,7 +182,7 @@ def _prefetch(build: _Export, operation: ops.PrefetchTileOp) -> None:
 def _mma(build: _Export, operation: ops.TileMmaOp) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     if build.target.form(*types).engine != "dpas":
-        build.refuse("XT0000", f"LLVM's dialect has no product of {types[0]} and {types[1]}",
+        build.refuse("XT2404", f"LLVM's dialect has no product of {types[0]} and {types[1]}",
                      "multiply bf16, f16, tf32 or integers of 8 bits, or print the kernel in our own form")
     values = operation.a, operation.b, operation.result
     layouts = [build.layout(map_of(value), ops.shape_of(value)) for value in values]

@@ -138,7 +138,7 @@ def map_from(layout: Layout | None, shape: Pair) -> WgMap | None:
     (rows, columns), data = layout.sg_layout, layout.sg_data
     height, width = data or (max(shape[0] // rows, 1), max(shape[1] // columns, 1))
     if is_turned(layout, shape):
-        raise Invalid("XT0000", f"{layout} numbers its subgroups along columns, and a wg_map numbers them along rows\n"
+        raise Invalid("XT2405", f"{layout} numbers its subgroups along columns, and a wg_map numbers them along rows\n"
                       "use order = [1, 0]")
     return WgMap((rows, columns) if layout.is_row_major else (rows * columns, 1), (height, width))
 

@@ -75,7 +75,7 @@ class Tiles(Import):
         """Make a vector of one number, in the block that it is used with."""
         shape = self.facts.shape(old)
         if shape is None:
-            self.refuse("XT0000",
+            self.refuse("XT2406",
                         f"nothing says which block {old.type} is a part of", "give it the block's two dimensions")
         made = BroadcastOp(scalar, VectorType(scalar.type, shape))
         map_ = self.map_of(self.facts.layout(old), shape)
@@ -88,7 +88,7 @@ class Tiles(Import):
         try:
             found = map_from(layout, shape)
             if found is not None and self.threads not in (None, found.subgroups * LANES):
-                raise Invalid("XT0000", f"{found} has {found.subgroups} subgroups of {LANES} lanes, and a work-group "
+                raise Invalid("XT2407", f"{found} has {found.subgroups} subgroups of {LANES} lanes, and a work-group "
                               f"has {self.threads} threads\nlaunch {found.subgroups * LANES} threads a work-group")
             return found
         except Invalid as error:
@@ -141,7 +141,7 @@ def _hints(made: Operation, old: upstream.MovementOp) -> Operation:
 
 def _load(build: Tiles, operation: upstream.LoadNdOp) -> None:
     if operation.transpose_bit_width is not None:
-        build.refuse("XT0000", "a load that transposes words of several elements is not read",
+        build.refuse("XT2408", "a load that transposes words of several elements is not read",
                      "transpose elements: transpose = array<i64: 1, 0>, without transpose_bit_width")
     desc = desc_of(operation.desc)
     width = desc.shape[1]
@@ -199,8 +199,9 @@ def _cast(build: Tiles, operation: ShapeCastOp) -> None:
     assert isinstance(result, VectorType)
     shapes = [ops.shape_of(value) for value in source.values]
     if not build.facts.of_lanes and len(result.get_shape()) == 2 and shapes[0] != result.get_shape():
-        build.refuse("XT0000", f"{operation.source.type} is cast to {result}, and it is {list(shapes[0])} of a block",
-                     "cast back to the block's own dimensions")
+        build.refuse("XT2409",
+                     f"{operation.source.type} is cast to {result}, and is {ops.text(shapes[0])} of its block",
+                     f"cast to those dimensions: vector<{ops.text(shapes[0])}x{result.element_type}>")
     build.set(operation.result, source.values, source.form)
 
 
@@ -214,7 +215,7 @@ def _turn(build: Tiles, operation: TransposeOp) -> None:
 def _extract(build: Tiles, operation: ExtractOp) -> None:
     source, position = build.get(operation.vector), list(operation.static_position.get_values())
     if source.form != _SIDE_BY_SIDE or len(position) != 1:
-        build.refuse("XT0000",
+        build.refuse("XT2410",
                      "only whole blocks are extracted, from several side by side", "load the block that is needed")
     build.set(operation.result, source.values[position[0]], _BLOCK)
 
