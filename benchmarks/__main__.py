@@ -15,7 +15,8 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.rows import Row
 
-MEASURES = ("numpy_execution", "device", "library", "compile_time", "launches", "generated_code", "machine_code")
+MEASURES = ("numpy_execution", "checks", "device", "library", "compile_time", "launches", "generated_code",
+            "machine_code")
 _TRIES = 3
 """How often a measure is taken where a ratio is under half of its goal: a machine may be busy for a moment."""
 _NEEDS = 'the benchmarks print with rich and draw with matplotlib: pip install "xetile[bench]"'

@@ -17,6 +17,7 @@ class Goal:
 GOALS: Mapping[str, Goal] = {
     "numpy work-group": Goal(0.35, "\"numpy\" by tiles of 128 x 128, to NumPy's own matmul in float32"),
     "numpy subgroup": Goal(0.2, "\"numpy\" by tiles of 32 x 64, to NumPy's own matmul in float32"),
+    "check": Goal(0.33, "a launch without checks, to one with check=True that finds nothing"),
     "cpu f32": Goal(1.3, "the CPU device in f32, to NumPy's matmul"),
     "cpu f32 dpnp": Goal(2.0, "the CPU device in f32, to dpnp.matmul"),
     "cpu bf16": Goal(1.0, "the CPU device, bf16 into f32, to NumPy's matmul in float32"),

@@ -329,9 +329,9 @@ def _run_one(types: list[Any], where: str, target: str, constants: dict[str, Any
 
 def written_catalogue() -> dict[Path, str]:
     """The pages of docs/errors, one for each area, made from the catalogue."""
-    written = {}
+    written, pages = {}, catalogue.pages()
     for digit, (name, title) in catalogue.AREAS.items():
-        own = [page for page in catalogue.pages() if page.area == digit]
+        own = [page for page in pages if page.area == digit]
         parts = [f"# {title}\n", "Made from the pages in `xetile/catalogue` by `docs/update.py`.\n",
                  *(f"## {page.code}: {page.title}\n\n{page.body}" for page in own)]
         written[ROOT / "docs" / "errors" / f"{name}.md"] = "\n".join(parts)

@@ -107,7 +107,7 @@ def of(value: Any) -> DType:
     if isinstance(value, str) and value in BY_NAME:
         return BY_NAME[value]
     try:
-        return _BY_NUMPY[np.dtype(value)]
+        return _BY_NUMPY[np.dtype(value if value is not None else "?none")]  # to NumPy None is float64
     except (TypeError, KeyError):
         names = " ".join(BY_NAME)
         raise ElementTypeError("XT3270", f"{value!r} is not an element type", f"use one of: {names}") from None

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError, RankError
+from xegpu.errors import ElementTypeError, RankError, ShapeError
 from xegpu.memrefs import is_shared
 from xetile.parties import notes
 from xetile.tiles import Array, check_rank
@@ -152,6 +152,9 @@ def _numbers(shape: Any, strides: Any, rank: int, why: str) -> tuple[list[SSAVal
         if not isinstance(given, (tuple, list)) or len(given) != rank:
             raise RankError("XT1114", f"{name} is {_short(given)}, and {why}", f"give {_counted(rank)}, in elements",
                             current().location())
+    if any(isinstance(size, int) and size < 0 for size in shape):
+        raise ShapeError("XT1116", f"base_shape is {_short(shape)}, and no size is negative",
+                         "give the rows and columns that there are; a stride may be negative", current().location())
     return [scalar(size) for size in shape], [scalar(stride) for stride in strides]
 
 

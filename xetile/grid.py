@@ -32,7 +32,7 @@ def subgroup_id(d: int | None = None) -> Scalar:
     if d is None:
         return linear
     if not isinstance(d, int) or d not in (0, 1):
-        raise RankError("XT1061", f"subgroups have dimensions 0 and 1, not {d!r}",
+        raise RankError("XT1061", f"subgroups have dimensions 0 and 1, not {_shown(d)}",
                         "use xt.subgroup_id(0) for its row, xt.subgroup_id(1) for its column", tracer.location())
     tracer.use_subgroup_axes()
     columns = tracer.subgroups[1]
@@ -59,8 +59,7 @@ def grouped_id(rows: int) -> tuple[Scalar, Scalar]:
     """
     where = current("xt.grouped_id").location()
     if isinstance(rows, (bool, Value)) or not hasattr(rows, "__index__"):
-        shown = "a run-time number" if isinstance(rows, Value) else f"{rows!r:.40}"
-        raise ElementTypeError("XT1062", f"xt.grouped_id takes a compile-time number of rows, not {shown}",
+        raise ElementTypeError("XT1062", f"xt.grouped_id takes a compile-time number of rows, not {_shown(rows)}",
                                "write m, n = xt.grouped_id(8), or pass a keyword-only parameter", where)
     if rows < 1:
         raise ShapeError("XT1063",
@@ -79,7 +78,10 @@ def grouped_id(rows: int) -> tuple[Scalar, Scalar]:
 
 def _dimension(d: int) -> DimensionAttr:
     if not isinstance(d, int) or d not in (0, 1, 2) or isinstance(d, bool):
-        raise RankError("XT1060",
-                        f"a grid has dimensions 0, 1 and 2, not {d!r}", "write xt.group_id(0) for the first number of "
-                        "kernel[grid]", current().location())
+        raise RankError("XT1060", f"a grid has dimensions 0, 1 and 2, not {_shown(d)}",
+                        "write xt.group_id(0) for the first number of kernel[grid]", current().location())
     return DimensionAttr(_DIMENSIONS[d])
+
+
+def _shown(value: object) -> str:
+    return f"a {value.describe()}" if isinstance(value, Value) else f"{value!r:.40}"

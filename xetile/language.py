@@ -166,7 +166,7 @@ def _offsets(offsets: Any) -> str:
 
 
 def _order(order: Any) -> tuple[int, int]:
-    if order not in ((1, 0), (0, 1), [1, 0], [0, 1]):
+    if not isinstance(order, (tuple, list)) or tuple(order) not in ((1, 0), (0, 1)):
         raise ShapeError("XT1107", f"order={text_of(order)} is no order of two dimensions",
                          "use (1, 0) for rows that are contiguous, (0, 1) for columns", current().location())
     return order[0], order[1]
@@ -311,10 +311,11 @@ def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
     _need(tile, Tile, "update_tile_offset")
     if isinstance(d0, Vector) and d1 is None:
         return update_scattered(tile, d0)
-    if more:
-        raise RankError("XT1129",
-                        f"update_tile_offset takes two offsets, not {2 + len(more)}", "give rows and columns: a tile "
-                        "moves within its matrix; make one on another matrix with xt.init_tile", current().location())
+    if more or d1 is None:
+        raise RankError("XT1129", f"update_tile_offset takes two offsets, not {2 + len(more) if more else 1}",
+                        "give rows and columns: a tile moves within its matrix; make one on another matrix with "
+                        "xt.init_tile" if more else "give rows and columns, as in xt.update_tile_offset(tile, 0, 32)",
+                        current().location())
     return Tile(current().emit(UpdateTileOffsetOp(tile.ssa, [scalar(d0), scalar(d1)])))
 
 
@@ -335,6 +336,7 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
         _need(operand, Vector, "tile_mma")
     check_product(a, b, acc)
     dtype = accumulator(a, b, acc)
+    _check_is_map(wg_map)
     result_map = wg_map or (acc.wg_map if acc is not None else derived_map(a, b))
     check_maps(a, b, acc, result_map)
     result = VectorType(dtype.mlir, product_shape(a, b))
@@ -430,6 +432,12 @@ def view(array: Any, dtype: Any) -> Any:
     Raises:
         ElementTypeError: the sizes differ.
     """
+    if isinstance(array, Value) and not isinstance(array, Array):
+        location = current("xt.view").location()
+        raise ElementTypeError("XT1109", f"xt.view takes an array, not a {array.describe()}",
+                               "view the array, and make the tile on that: xt.init_tile(xt.view(array, dtype), ...)"
+                               if isinstance(array, Tile) else "read its bits as another type with xt.bitcast, or "
+                               "convert it with .to(...)", location, notes(location, it=array))
     if not isinstance(array, Array):
         with AtTheCall():
             return TypedView(array, dtypes.of(dtype))
@@ -465,12 +473,16 @@ def _shape(shape: Any, whose: str) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
-def _check_map(wg_map: Any, shape: tuple[int, int]) -> None:
-    if wg_map is None:
-        return
-    if not isinstance(wg_map, WgMap):
+def _check_is_map(wg_map: Any) -> None:
+    if wg_map is not None and not isinstance(wg_map, WgMap):
         raise ElementTypeError("XT1402", f"wg_map is {_what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
                                "sg_data=(32, 64))", current().location())
+
+
+def _check_map(wg_map: Any, shape: tuple[int, int]) -> None:
+    _check_is_map(wg_map)
+    if wg_map is None:
+        return
     _placed(lambda: wg_map.check(shape))
     current().use_map(wg_map.subgroups)
 

@@ -47,7 +47,8 @@ def _check_condition(condition: Any) -> None:
     if isinstance(condition, Arithmetic):
         what, hint = f"a {condition.describe()}", "compare it, as in v > 0, or convert it with .to(xt.i1)"
     else:
-        what = f"a {condition.describe()}" if isinstance(condition, Value) else f"a {type(condition).__name__}"
+        what = f"a {condition.describe()}" if isinstance(condition, Value) else \
+            "None" if condition is None else f"a {type(condition).__name__}"
         hint = "compare vectors or run-time numbers; where the condition is known when the kernel is compiled, " \
                "Python itself chooses: `a if condition else b`"
     location = current().location()

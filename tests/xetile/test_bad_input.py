@@ -597,7 +597,7 @@ def test_calls(where: str) -> None:
     fails(TypeError, lambda: on[2](a, c, 2**64), "on[2]", "offset = 18446744073709551616 does not fit 64 bits", "")
     fails(TypeError, lambda: on[2](a, c, 2**31), "xt.group_id(0) * rows + offset", "run-time i64 stands where a", "to")
     fails(TypeError, lambda: on[2](a, c, "0"), "on[2]", "offset is a str", "compile-time constant")
-    fails(TypeError, lambda: on[2](a, c, None), "on[2]", "offset is a NoneType", "compile-time constant")
+    fails(TypeError, lambda: on[2](a, c, None), "on[2]", "offset is None", "compile-time constant")
     fails(TypeError, lambda: on[2](a.tolist(), c, 0), "on[2]", "A is a list", r"numpy\.asarray\(A")
     fails(TypeError, lambda: on[2](a.astype(complex), c, 0), "on[2]", "A holds complex128", r"A\.real\.copy\(\)")
     fails(TypeError, lambda: on[2](a.astype(">f4"), c, 0), "on[2]", "A holds >f4", r"astype\(numpy\.float32\)")

@@ -150,8 +150,8 @@ REFUSED = {  # the class of error: a wrong line, what is said, what is advised
     "from subgroups to lanes": (converted(SUBGROUPS, LANES), "one layout deals a tile to subgroups", "neither"),
     "to what does not divide": (converted(SUBGROUPS, "sg_layout = [5, 2], sg_data = [32, 32]"), "5 owners", "multiple"),
     "to nothing": (converted(SUBGROUPS), "'target_layout' expected", "add target_layout"),
-    "no such scope": ("xegpu.fence memory_kind = global, fence_scope = tile", "is not tile", "workgroup or"),
-    "no such kind of memory": ("xegpu.fence memory_kind = local, fence_scope = gpu", "not local", "global or slm"),
+    "no such scope": ("xegpu.fence memory_kind = global, fence_scope = tile", "no fence_scope tile", "workgroup"),
+    "no such kind of memory": ("xegpu.fence memory_kind = local, fence_scope = gpu", "memory_kind local", "or slm"),
     "a fence without a scope": ("xegpu.fence memory_kind = global", "Expected 'fence_scope'", "fence_scope = "),
     "no such operation": (f"xegpu.load_block %t[0, 0] : {T}", "no operation xegpu.load_block", "xegpu.load"),
 }

@@ -177,7 +177,7 @@ WRONG = {
     "differ": ("v + xt.tile_reduce('add', xt.zeros((8, 32), xt.f32), 1)", xt.ShapeError, "the shapes differ", "both"),
     "flat": ("xt.tile_conv_layout(v, m)", xt.ShapeError, "has no map", "neither"),
     "none": ("xt.tile_conv_layout(v, None)", xt.ElementTypeError, "wg_map is None", "xt.wg_map"),
-    "turn": ("xt.tile_transpose(v, wg_map=m)", xt.ShapeError, "its transpose as", "neither"),
+    "turn": ("xt.tile_transpose(v, wg_map=m)", xt.ShapeError, "tile_transpose gives a result dealt out as", "neither"),
     "map": ("xt.tile_reduce('add', w, 1, wg_map=xt.wg_map((4, 1), (4, 1)))", xt.ShapeError,
             "wg_map(sg_layout=[2, 2], sg_data=[8, 16]) and reduced along [1] is not dealt out as "
             "wg_map(sg_layout=[4, 1], sg_data=[4, 1])", "[8, 1]"),

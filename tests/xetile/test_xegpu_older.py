@@ -175,10 +175,10 @@ RULES = {
                                 "make 32 bits along vnni_axis = 0", "wi_data = [2, 1]"),
     "B of dpas in VNNI form": (Example("%c = XeGPU.dpas %a, %b {mode = vc} : vector<8x8x2xbf16>, vector<16x16xbf16> "
                                        "into vector<8x16xf32>", "%a: vector<8x8x2xbf16>, %b: vector<16x16xbf16>"),
-                               "B is vector<16x16xbf16>, and has 3 dimensions", "vnni_axis = 0"),
+                               "B is vector<16x16xbf16>, and 3 dimensions are needed", "vnni_axis = 0"),
     "A of dpas in words": (Example("%c = XeGPU.dpas %a, %b {mode = vc} : vector<8x16xbf16>, vector<8x16x2xbf16> "
                                    "into vector<8x16xf32>", "%a: vector<8x16xbf16>, %b: vector<8x16x2xbf16>"),
-                           "A is vector<8x16xbf16>, and has 3 dimensions", "vnni_axis = 1"),
+                           "A is vector<8x16xbf16>, and 3 dimensions are needed", "vnni_axis = 1"),
     "the result of dpas": (Example("%c = XeGPU.dpas %a, %b {mode = vc} : vector<8x8x2xbf16>, vector<8x16x2xbf16> "
                                    "into vector<4x16x2xf32>", "%a: vector<8x8x2xbf16>, %b: vector<8x16x2xbf16>"),
                            "does not give vector<4x16x2xf32>", ""),

@@ -94,7 +94,8 @@ class AllocNbarrierOp(IRDLOperation):
         parser.parse_punctuation(":")
         count = number(parser.resolve_operand(operand, parser.parse_type()))
         if count is None:
-            misread(parser, "XT3353", "the number of named barriers is a constant\nwrite xegpu.alloc_nbarrier 4")
+            misread(parser, "XT3353",
+                    "the number of named barriers is known at run time only\nwrite xegpu.alloc_nbarrier 4")
         return cls(count)
 
     def verify_(self) -> None:
@@ -186,7 +187,7 @@ class InitNbarrierOp(IRDLOperation):
 def _parse_nbarrier(parser: Parser) -> None:
     type_ = parser.parse_type()
     if not isinstance(type_, NbarrierType):
-        misread(parser, "XT3360", f"this is a {type_}, and a named barrier is needed\nwrite !xegpu.nbarrier")
+        misread(parser, "XT3360", f"the type is {type_}, and a named barrier is needed\nwrite !xegpu.nbarrier")
 
 
 class NbarrierOp(IRDLOperation):

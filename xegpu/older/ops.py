@@ -51,7 +51,8 @@ class OlderOp(IRDLOperation):
     def check_mode(self, desc: SSAValue) -> None:
         """Raise a verifier's error unless mode and descriptor agree: a map without ``mode = vc``, none with it."""
         if self.mode is not None and not self.is_vc:
-            raise Invalid("XT3401", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT")
+            raise Invalid("XT3401", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT",
+                          alone=True)
         mapped = desc_of(desc).sg_map is not None
         if self.is_vc and mapped:
             raise Invalid("XT3402", "mode = vc works on whole vectors, and its descriptor has an sg_map\n"
@@ -75,7 +76,7 @@ class VectorOp(HintedOp):
     def check_mode(self, desc: SSAValue) -> None:
         """Raise a verifier's error unless it works on whole vectors."""
         if not self.is_vc:
-            raise Invalid("XT3404", "this is an operation of mode = vc only\nadd {mode = vc}")
+            raise Invalid("XT3404", "this is an operation of mode = vc only\nadd {mode = vc}", alone=True)
         super().check_mode(desc)
 
 
@@ -146,19 +147,21 @@ class LoadNdOp(HintedOp):
         self.check_mode(self.desc)
         desc = desc_of(self.desc)
         if self.transpose_bit_width is not None and not self.is_vc:
-            raise Invalid("XT3405", "transpose_bit_width is of mode = vc only\nadd {mode = vc}, and drop the sg_map")
+            raise Invalid("XT3405", "transpose_bit_width is of mode = vc only\nadd {mode = vc}, and drop the sg_map",
+                          alone=True)
         if self.axis is None:
             return
         if self.axis not in (0, 1):
-            raise Invalid("XT3406", f"vnni_axis is 0 or 1, not {self.axis}\nuse 0 for operand B, 1 for operand A")
+            raise Invalid("XT3406", f"vnni_axis is 0 or 1, not {self.axis}\nuse 0 for operand B, 1 for operand A",
+                          alone=True)
         if self.transpose is not None:
             raise Invalid("XT3407", "VNNI transformation and transpose cannot be combined\n"
-                          "a transposed load with transpose_bit_width = 32 gives VNNI form by itself")
+                          "a transposed load with transpose_bit_width = 32 gives VNNI form by itself", alone=True)
         if desc.dtype.bits >= 32 or len(desc.shape) != 2:
             raise Invalid("XT3408", f"VNNI form is of blocks of elements of 8 and 16 bits, not of {self.desc.type}\n"
                           "drop vnni_axis")
         if self.axis == 1 and self.is_vc and shape_of(self.result) != self.split_shape():
-            raise Invalid("XT3107", f"this load gives {self.split_shape()}, not {shape_of(self.result)}\n"
+            raise Invalid("XT3107", f"this load gives {list(self.split_shape())}, not {list(shape_of(self.result))}\n"
                           "vnni_axis = 1 splits the columns into words of 32 bits")
         together = 32 // desc.dtype.bits
         if desc.sg_map is not None and desc.sg_map.wi_data[self.axis] != together:
@@ -209,12 +212,13 @@ class DpasOp(OlderOp):
 
     def verify_(self) -> None:
         if self.mode is not None and not self.is_vc:
-            raise Invalid("XT3401", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT")
+            raise Invalid("XT3401", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT",
+                          alone=True)
         bits = of_mlir(self.a.type.element_type).bits  # type: ignore[attr-defined]
         for name, value, axis in (("A", self.a, 1), ("B", self.b, 0)):
             rank = 3 if self.is_vc and bits < 32 else 2
             if len(shape_of(value)) != rank:
-                raise Invalid("XT3410", f"{name} is {value.type}, and has {rank} dimensions here\n" + (
+                raise Invalid("XT3410", f"{name} is {value.type}, and {rank} dimensions are needed here\n" + (
                     f"load it with vnni_axis = {axis}, in words of 32 bits" if rank == 3 else
                     "a lane's fragment has two; whole vectors need {mode = vc}" if bits < 32 else
                     "elements of 32 bits are words already"))
@@ -237,7 +241,7 @@ class CreateTdescOp(VectorOp):
         scatter, said = desc_of(self.result).scatter, self.chunk_size_per_lane
         if scatter is not None and said is not None and said.value.data != scatter.chunk_size:
             raise Invalid("XT3411", f"chunk_size_per_lane is {said.value.data}, and {self.result.type} has chunks of "
-                          f"{scatter.chunk_size}\nmake its second dimension the chunk")
+                          f"{scatter.chunk_size}\nmake its second dimension the chunk", alone=True)
 
 
 @irdl_op_definition

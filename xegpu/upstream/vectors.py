@@ -169,4 +169,4 @@ class FenceOp(IRDLOperation):
         for name, words in _SCOPES.items():
             word = self.properties[name].data  # type: ignore[attr-defined]
             if word not in words:
-                raise Invalid("XT3642", f"{name} is not {word}\nuse {' or '.join(words)}")
+                raise Invalid("XT3642", f"a fence has no {name} {word}\nuse {' or '.join(words)}")

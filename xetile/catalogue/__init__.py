@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
 from xegpu.errors import ArgumentError
@@ -53,10 +54,11 @@ class Page:
         return f"# {self.code}: {self.title}\n\n{self.body}"
 
 
-def codes() -> list[str]:
+@cache
+def codes() -> tuple[str, ...]:
     """Every code that has a page, in order."""
     names = (entry.name.removesuffix(".md") for entry in resources.files(__name__).iterdir())
-    return sorted(name for name in names if _CODE.fullmatch(name))
+    return tuple(sorted(name for name in names if _CODE.fullmatch(name)))
 
 
 def page(code: str) -> Page:

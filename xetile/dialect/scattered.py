@@ -82,7 +82,7 @@ class InitScatteredTileOp(IRDLOperation):
             raise Invalid("XT2156", "a scattered tile cannot stand on an array in shared local memory, whose elements "
                           "lie in an order of their own\nuse a window on it: init_tile(array, offsets, shape)")
         if isinstance(source, IntegerType) and source.width.data != 64:
-            raise Invalid("XT1443", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
+            raise Invalid("XT1111", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
         if tile.encoding.wg_map is not None:
             check_map(tile.encoding.wg_map, tile.shape)
 
