@@ -12,7 +12,6 @@ from xegpu.errors import UNREADABLE
 COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
 _CURES = (
     (r"^'(\S+)' expected", "write {0} here, or a comma if there is more"),
-    (r"operand is used with type (\S+),", "a value has one type: change this one, or that of its definition"),
     (r"Unexpected attribute (.+)", "give it an attribute of the kind that the operation takes, or leave it out"),
     (r"property '(\w+)' is not defined by", "leave {0} out: the operation has no such property"),
     (r"property '(\w+)' expected in", "add {0} = ..."),
@@ -21,7 +20,7 @@ _CURES = (
 )
 _OWN = (
     (r"operand is used with type (.+), but has been previously used or defined with type (.+)", "XT2039",
-     "{word} is {1}, and the text says {0}", "write {1}"),
+     "{word} is {1}, and the text says {0}", "a value has one type: write {1}"),
     (r"Expected shape type", "XT2016", "{word} is no element type",
      "write one that MLIR has, such as f32, bf16, f16, tf32, i32, i8, ui8 or index"),
     (r"^in block definition", "XT2004", "an operation is expected, and {word} stands here",
