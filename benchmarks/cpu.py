@@ -2,14 +2,18 @@
 
     python benchmarks/cpu.py [rounds]
 
-Everything that is compared runs in turn, and what is compared are medians: other work disturbs all alike.
+Everything that is compared runs in turn, and what is compared are medians: other work disturbs all alike. Before each
+run there is a pause, in which the threads of the one before fall asleep. Where a product reads each byte of a matrix
+once, it is also compared with how fast all cores read memory: sums of as many bytes by NumPy, in a thread each.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -24,6 +28,9 @@ import xetile as xt
 SQUARE = 2048
 ODD = ((1000, 1000, 1000), (1, 4096, 4096), (4096, 17, 4096), (4096, 4096, 17))
 """M, N and K of products that fit no tile."""
+MEMORY = "as many bytes read by all cores"
+_PAUSE = 0.1
+"""Seconds; OpenBLAS's threads turn for 30 to 60 ms before they sleep."""
 
 
 @xt.kernel
@@ -75,13 +82,14 @@ def measure_cpu(rounds: int = 7, size: int = SQUARE) -> list[Measured]:
     figures = [_products(queue, square, np.dtype(kind), rounds)
                for kind in (np.float32, ml_dtypes.bfloat16, np.float16, np.int8)]
     return [*figures, _epilogue(queue, size, rounds),
-            *(_products(queue, shape, np.dtype(np.float32), rounds) for shape in ODD)]
+            *(_products(queue, shape, np.dtype(np.float32), rounds) for shape in ODD),
+            _products(queue, ODD[1], np.dtype(ml_dtypes.bfloat16), rounds)]
 
 
 def _tile(m: int, n: int) -> dict[str, Any]:
     """The constants that a user gives: large tiles, but not much larger than C."""
     if m == 1:
-        return {"BM": 1, "BN": 256, "sg": (1, 1)}
+        return {"BM": 1, "BN": 1024, "sg": (1, 1)}
     return {"BM": 256, "BN": 32, "sg": (8, 1)} if n < 64 else {"BM": 256, "BN": 256, "sg": (8, 4)}
 
 
@@ -91,13 +99,22 @@ def _products(queue: Any, shape: tuple[int, int, int], kind: np.dtype[Any], roun
     a, b = (rng.integers(-4, 5, size).astype(np.float32) for size in ((m, k), (k, n)))
     ours, found = _ours(queue, a, b, kind, **_tile(m, n))
     on_device = [dpnp.asarray(x, sycl_queue=queue) for x in (a, b)]
-    times = _in_turn({"ours": ours, "NumPy float32": lambda: np.matmul(a, b),
-                      "dpnp float32": lambda: dpnp.matmul(*on_device).sycl_queue.wait()}, rounds)
-    np.testing.assert_array_equal(found(), a @ b)
     moved = (m * k + k * n) * kind.itemsize + m * n * 4
+    by_bytes = {MEMORY: _reading(moved)} if min(m, n, k) == 1 else {}
+    times = _in_turn({"ours": ours, "NumPy float32": lambda: np.matmul(a, b),
+                      "dpnp float32": lambda: dpnp.matmul(*on_device).sycl_queue.wait(), **by_bytes}, rounds)
+    np.testing.assert_array_equal(found(), a @ b)
     ratios = {name: median(t) / median(times["ours"]) for name, t in times.items() if name != "ours"}
     seconds = median(times["ours"])
     return Measured(f"{m} x {n} x {k} {kind.name}", 2e-9 * m * n * k / seconds, 1e-9 * moved / seconds, ratios)
+
+
+def _reading(moved: int) -> Callable[[], object]:
+    """Sums of so many bytes by all cores."""
+    cores = os.cpu_count() or 1
+    parts = np.array_split(np.ones(moved // 4, np.float32), cores)
+    pool = ThreadPoolExecutor(cores)
+    return lambda: list(pool.map(np.sum, parts))
 
 
 def _epilogue(queue: Any, size: int, rounds: int) -> Measured:
@@ -137,6 +154,7 @@ def _in_turn(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
         run()
     for _ in range(rounds):
         for name, run in runs.items():
+            time.sleep(_PAUSE)
             started = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - started)

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.kernels import work_group_gemm
 from benchmarks.rows import Progress, Row
-from benchmarks.timing import interleaved, ratios
+from benchmarks.timing import PAUSE, interleaved, ratios
 
 _TILE: dict[str, Any] = {"BM": 256, "BN": 256, "BK": 32, "sg": (8, 4)}
 
@@ -32,10 +32,12 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
 
 def _in_depth(progress: Progress) -> list[Row]:
     """Other types, a fused epilogue, and sizes that fit no tile (``benchmarks/cpu.py``)."""
-    from benchmarks.cpu import measure_cpu
+    from benchmarks.cpu import MEMORY, measure_cpu
 
-    progress("CPU device: types, an epilogue, odd sizes")
-    return [Row("CPU device, in depth", figure.name, figure.rate, "GFLOP/s", ratio, other)
+    progress("CPU device: types, an epilogue, odd sizes, bytes")
+    return [Row("CPU device, in depth", figure.name, *((figure.bytes, "GB/s") if other == MEMORY else
+                                                       (figure.rate, "GFLOP/s")), ratio, other,
+                "cpu bytes" if other == MEMORY else "")
             for figure in measure_cpu() for other, ratio in figure.ratios.items()]
 
 
@@ -44,7 +46,7 @@ def _of_size(size: int, dtype: np.dtype[Any], rounds: int) -> list[Row]:
     a, b = (rng.integers(-3, 4, (size, size)).astype(np.float32) for _ in range(2))
     runs: dict[str, Callable[[], object]] = {"NumPy": lambda: np.matmul(a, b), **_others(a, b)}
     ours, result = _ours(a, b, dtype)
-    times = interleaved({"ours": ours, **runs}, rounds)
+    times = interleaved({"ours": ours, **runs}, rounds, PAUSE)
     np.testing.assert_array_equal(result(), a @ b)
     rows, rate = [], 2 * size**3 / median(times["ours"]) / 1e9
     for other in runs:

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.device import _others
 from benchmarks.library_code import counted
 from benchmarks.rows import Progress, Row
-from benchmarks.timing import interleaved, ratios
+from benchmarks.timing import PAUSE, interleaved, ratios
 
 LAYERS = {
     "GPT-2 small, qkv": (768, 2304), "GPT-2 small, output": (768, 768), "GPT-2 small, up": (768, 3072),
@@ -61,7 +61,7 @@ def _of_shape(layer: str, tokens: int, rounds: int) -> list[Row]:
         result["c"].sycl_queue.wait()
 
     runs = {"ours": run, "NumPy": lambda: np.matmul(a, b), **_others(a, b)}
-    times = interleaved(runs, rounds)
+    times = interleaved(runs, rounds, PAUSE)
     np.testing.assert_array_equal(dpnp.asnumpy(result["c"]), a @ b)
     rate = 2 * tokens * depth * columns / median(times["ours"]) / 1e9
     name = f"{layer}, {tokens} token{'s' if tokens > 1 else ''}"

@@ -9,13 +9,18 @@ from statistics import median
 Times = Mapping[str, list[float]]
 
 
-def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int) -> Times:
-    """Seconds of each run, ``rounds`` times in turn, after one of each that is not counted."""
+PAUSE = 0.1
+"""Seconds after which the threads of a library that has just run wait without turning: OpenBLAS's take 30 to 60 ms."""
+
+
+def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int, pause: float = 0.0) -> Times:
+    """Seconds of each run, ``rounds`` times in turn, after one of each that is not counted; before each a pause."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
     for _ in range(rounds):
         for name, run in runs.items():
+            time.sleep(pause)
             started = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - started)

@@ -27,7 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from codegen import few_rows
 from codegen.emitter import FETCH, Emitter
+from codegen.few_rows import widened
 from xegpu.dtypes import DType, bf16, f16, f32
 
 WHOLE = "XETILE_WHOLE"
@@ -40,7 +42,7 @@ _WIDEST = 4
 _MOST_WITH_FEW_ROWS = 16
 _LINE = 64
 _FEWEST_ROWS = 12
-"""For fewer rows of A, packing B costs more than it saves."""
+"""For fewer rows of A, packing B costs more than it saves; for very few it is read as it is."""
 _MOST_SUMS = 8192
 """Each lane gets memory for so many, though one lane's is used."""
 _PANEL_BYTES = 20 * 1024
@@ -66,7 +68,12 @@ class Shape:
     def fits(self) -> bool:
         """Whether there is such a function, and it pays."""
         return self.a is self.b and self.a in (f32, bf16, f16) and self.columns % LANES == 0 \
-            and self.rows >= _FEWEST_ROWS and self.rows * self.columns <= _MOST_SUMS
+            and (self.rows >= _FEWEST_ROWS or self.is_few) and self.rows * self.columns <= _MOST_SUMS
+
+    @property
+    def is_few(self) -> bool:
+        """Whether B is read where it is, since so few rows of A need it."""
+        return self.rows <= few_rows.MOST
 
     @property
     def name(self) -> str:
@@ -100,7 +107,9 @@ def define(emitter: Emitter, shape: Shape) -> str:
     lines = [f"#ifdef {WHOLE}", f'void {name}_call{parameters} __asm("{name}");',
              f'__attribute__((noinline, used)) void {name}{parameters} __asm("\\01{name}");',
              f"__attribute__((noinline, used)) void {name}{parameters}", "{"]
-    if shape.a is bf16:
+    if shape.is_few:
+        lines += few_rows.FewRows(shape.rows, shape.columns, shape.a).body()
+    elif shape.a is bf16:
         lines += [f"#ifdef {DOT}", *_Function(shape, pairs=True).body(), "#else", *_Function(shape).body(), "#endif"]
     else:
         lines += _Function(shape).body()
@@ -176,21 +185,20 @@ class _Function:
         load = f"vload16({vector}, row)"
         if self.pairs:
             return f"convert_uint16({load}) | (k + 1 < steps ? convert_uint16(vload16({vector}, next)) << 16 : 0)"
-        return {f32: load, f16: f"convert_float16({load})"}.get(
-            self.shape.b, f"as_float16(convert_uint16({load}) << 16)")
+        return few_rows.vector(self.shape.b, load)
 
     def number(self) -> str:
         """The same for a single number."""
         if self.pairs:
             return "(uint)row[i] | (k + 1 < steps ? (uint)next[i] << 16 : 0)"
-        return _widened(self.shape.b, "row[i]")
+        return widened(self.shape.b, "row[i]")
 
     def widened_rows(self, count: int) -> Iterator[str]:
         """Lines that copy the rows of A as floats."""
         yield f"    float wide[{self.shape.rows * count}];"
         yield "    for (int row = 0; row < rows; ++row)"
         yield f"      for (int k = 0; k < steps; ++k) wide[row * {count} + k] = " \
-              f"{_widened(self.shape.a, 'A[row * pitch_a + k0 + k]')};"
+              f"{widened(self.shape.a, 'A[row * pitch_a + k0 + k]')};"
 
     def sums(self, vectors: range, rows: range, fetched: range, count: int) -> Iterator[str]:
         """Lines that add the products of a few rows of A; of those outside, the last one's again."""
@@ -227,12 +235,6 @@ class _Function:
             else:
                 adds = (f"c{row}_{v} = fma(x, {name}, c{row}_{v});" for v, name in names.items())
                 yield f"        {{ const float16 x = (float16)(a{row}[{k}]); {' '.join(adds)} }}"
-
-
-def _widened(dtype: DType, number: str) -> str:
-    if dtype is bf16:
-        return f"as_float((uint){number} << 16)"
-    return number if dtype is f32 else f"convert_float({number})"
 
 
 DOT_BF16 = (

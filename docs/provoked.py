@@ -370,7 +370,7 @@ def dumps_into_a_file() -> None:
 
 @provokes("XT4000")
 def another_gpu() -> None:
-    with mock.patch.object(executors, "device_target", return_value="dg2"):
+    with mock.patch.multiple(executors, device_target=lambda queue: "dg2", _devices={}):
         clear.on("opencl:cpu", target="pvc")
 
 

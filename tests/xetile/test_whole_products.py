@@ -23,18 +23,18 @@ SHAPES = ((64, 160, 96), (37, 77, 45), (5, 3, 1), (70, 96, 600))
 
 
 @xt.kernel
-def gemm(A, B, C):
-    """Subgroups of 32 x 80, whose vectors of columns go in two parts of three and two."""
-    m, n = xt.group_id(0) * 32, xt.group_id(1) * 80
-    a, b = xt.init_tile(A, (m, 0), (32, 32)), xt.init_tile(B, (0, n), (32, 80))
-    total = xt.full((32, 80), 1, xt.f32)
+def gemm(A, B, C, *, rows=32):
+    """Subgroups of 32 x 80, whose vectors of columns go in two parts of three and two; or of a few rows."""
+    m, n = xt.group_id(0) * rows, xt.group_id(1) * 80
+    a, b = xt.init_tile(A, (m, 0), (rows, 32)), xt.init_tile(B, (0, n), (32, 80))
+    total = xt.full((rows, 80), 1, xt.f32)
     for _ in xt.range(0, A.shape[1], 32):
         total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
         a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 32, 0)
-    xt.store_tile(total, xt.init_tile(C, (m, n), (32, 80)))
+    xt.store_tile(total, xt.init_tile(C, (m, n), (rows, 80)))
 
 
-def _check(shape: tuple[int, int, int], kind: Any, where: str = "opencl:cpu") -> None:
+def _check(shape: tuple[int, int, int], kind: Any, rows: int = 32) -> None:
     """C in a border that must stay, of integers; a row and a column that are no numbers spoil themselves alone."""
     m, n, k = shape
     rng = np.random.default_rng(m + n + k)
@@ -42,11 +42,11 @@ def _check(shape: tuple[int, int, int], kind: Any, where: str = "opencl:cpu") ->
     expected = np.full((m + 2, n + 2), 7, np.float32)
     c = expected.copy()
     expected[1:-1, 1:-1] = 1 + a.astype(np.float32) @ b.astype(np.float32)
-    run = gemm.on(where, target="cpu")[-(-m // 32), -(-n // 80)]
-    run(a, b, c[1:-1, 1:-1])
+    run = gemm.on("opencl:cpu")[-(-m // rows), -(-n // 80)]
+    run(a, b, c[1:-1, 1:-1], rows=rows)
     np.testing.assert_array_equal(c, expected)
     a[-1, 0], b[0, -1] = np.inf, np.nan
-    run(a, b, c[1:-1, 1:-1])
+    run(a, b, c[1:-1, 1:-1], rows=rows)
     np.testing.assert_array_equal(c[:-2, :-2], expected[:-2, :-2])
     assert not np.isfinite(c[-2, -2])
 
@@ -56,6 +56,13 @@ def test_edges_and_odd_depths(kind: Any) -> None:
     require_device()
     for shape in SHAPES:
         _check(shape, kind)
+
+
+@pytest.mark.parametrize(("kind", "rows"), list(zip(KINDS, (3, 1, 2), strict=True)), ids=str)
+def test_few_rows(kind: Any, rows: int) -> None:
+    require_device()
+    for shape in SHAPES[1:]:
+        _check(shape, kind, rows)
 
 
 def test_a_processor_without_bf16(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -74,11 +81,11 @@ def test_sums_of_bf16_are_f32() -> None:
     """Random numbers stay within the bound of sums in f32, whichever way the processor multiplies."""
     require_device()
     rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal((512, 512)).astype(ml_dtypes.bfloat16) for _ in range(2))
-    c = np.zeros((512, 512), np.float32)
-    gemm.on("opencl:cpu")[16, 7](a, b, c)
+    a, b = (rng.standard_normal((256, 256)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    c = np.zeros((256, 256), np.float32)
+    gemm.on("opencl:cpu")[8, 4](a, b, c)
     wide = a.astype(np.float64), b.astype(np.float64)
-    bound = 512 * 2.0 ** -23 * (np.abs(wide[0]) @ np.abs(wide[1]) + 1)
+    bound = 256 * 2.0 ** -23 * (np.abs(wide[0]) @ np.abs(wide[1]) + 1)
     assert (np.abs(c - (wide[0] @ wide[1] + 1)) <= bound).all()
 
 
@@ -94,6 +101,7 @@ def test_which_products_are_whole() -> None:
     kinds = (f32, bf16, i8)
     fitting = {(rows, a.name, b.name) for rows, a, b in itertools.product((8, 16, 256), kinds, kinds)
                if Shape(rows, 64, a, b).fits}
+    assert Shape(1, 1024, f16, f16).is_few
     assert fitting == {(16, "f32", "f32"), (16, "bf16", "bf16")}
     assert Shape(16, 48, f16, f16).fits
     assert not Shape(16, 40, f16, f16).fits

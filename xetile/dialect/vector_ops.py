@@ -277,10 +277,10 @@ class TileBitcastOp(IRDLOperation):
 
     def verify_(self) -> None:
         if len(shape_of(self.source)) not in (2, 4):
-            raise Invalid("XT2167", f"{self.source.type} has no rows: tile_bitcast takes two dimensions, or the four "
+            raise Invalid("XT2291", f"{self.source.type} has no rows: tile_bitcast takes two dimensions, or the four "
                           "of blocks\narith.bitcast reads elements as others of the same size")
         check_split_rows(self.source, self.result)
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if source is not None and self.wg_map is not None and self.wg_map.data != (made := source.split(self.factor)):
-            raise Invalid("XT2168", f"a vector dealt out as {source} has as {_element(self.result)} the map {made}, "
+            raise Invalid("XT2292", f"a vector dealt out as {source} has as {_element(self.result)} the map {made}, "
                           f"not {self.wg_map.data}\nleave wg_map out, or give that one")

@@ -88,9 +88,9 @@ NO_BLOCK_IO = (
 PROCESSOR = (
     Tiling(256, 256, (8, 4), 0.90), Tiling(64, 256, (2, 4), 0.85), Tiling(32, 128, (1, 2), 0.80),
     Tiling(128, 32, (4, 1), 0.60), Tiling(16, 128, (1, 2), 0.60), Tiling(8, 128, (1, 2), 0.40),
-    Tiling(4, 256, (1, 2), 0.25), Tiling(1, 256, (1, 1), 0.10),
+    Tiling(4, 256, (1, 2), 0.25), Tiling(1, 512, (1, 1), 0.10),
 )
-"""For CPUs: the rows of a subgroup share a copy of B, and one row is best read where it is."""
+"""For CPUs: the rows of a subgroup share a copy of B. For up to four B is read as it is, in long rows."""
 
 
 def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
