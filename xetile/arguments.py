@@ -178,6 +178,10 @@ class Argument:
 
 def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:
     dtype = _element_type(name, array.dtype)
+    if isinstance(array, np.ma.MaskedArray):
+        raise ElementTypeError("XT1038", f"{name} is a masked array, and kernels know no masks",
+                               f"give the masked elements a value, as in {name}.filled(0), or pass {name}.data and "
+                               f"{name}.mask as two arrays")
     if any(stride % max(array.itemsize, 1) for stride in array.strides):
         raise ElementTypeError("XT1033",
                                f"{name} has strides of {array.strides} bytes, not whole elements of {array.itemsize}",

@@ -453,3 +453,38 @@ def test_indices_of_32_bits() -> None:
         finding(far, 1, a, c, 2**15)
     assert "makes 4 * 1073741824 = 4294967296 here, which i32 does not hold, and uses what follows from it to find " \
         "elements of A" in finding(far, 1, a, c, 2**30, wide=False)
+
+
+@xt.kernel(subgroups=(4, 1))
+def split(A, C, *, place):
+    slm, mine, barrier = xt.alloc_slm((32, 16), xt.f32), xt.subgroup_id() * 8, xt.nbarrier(0, 4)
+    x = xt.load_tile(xt.init_tile(A, (mine, 0), (8, 16)))
+    for here in ("before", "between"):
+        if place == here:
+            xt.store_tile(x, xt.init_tile(slm, (mine, 0), (8, 16)))
+        if here == "before":
+            barrier.arrive()
+    barrier.wait()
+    y = xt.load_tile(xt.init_tile(slm, (24 - mine, 0), (8, 16)))
+    xt.store_tile(y, xt.init_tile(C, (mine, 0), (8, 16)))
+
+
+@xt.kernel(subgroups=(2, 1))
+def sometimes(A, C, n):
+    slm, mine = xt.alloc_slm((16, 16), xt.f32), xt.subgroup_id() * 8
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (mine, 0), (8, 16))), xt.init_tile(slm, (mine, 0), (8, 16)))
+    with xt.when(xt.group_id(0) < n):
+        xt.barrier()
+    y = xt.load_tile(xt.init_tile(slm, (8 - mine, 0), (8, 16)))
+    xt.store_tile(y, xt.init_tile(C, (xt.group_id(0) * 16 + mine, 0), (8, 16)))
+
+
+def test_barriers_that_do_not_order_all() -> None:
+    a, c = whole(32, 16), np.zeros((32, 16), np.float32)
+    split.on("numpy", check=True)[1](a, c, place="before")
+    np.testing.assert_array_equal(c, a.reshape(4, 8, 16)[::-1].reshape(32, 16))
+    assert "reads shared local memory[24, 0], which subgroup 3 has written since the last barrier" in \
+        finding(split, 1, a, c, place="between")  # the others may have waited before it writes
+    sometimes.on("numpy", check=True)[2](a, c, 2)
+    assert "subgroup 0 of work-group (1, 0, 0) reads shared local memory[8, 0], which subgroup 1 has written" in \
+        finding(sometimes, 2, a, c, 1)
