@@ -335,6 +335,8 @@ def _verify(operation: Operation) -> None:
         hint = "" if "\n" in hint else hint or cure_of(message)  # more lines are xDSL's account of a type
         raise TextError(code, f"{operation.name}: {message}", hint, _place(operation),
                         parties(operation, error)) from None
+    except XeError as error:
+        raise error.at(_place(operation)) from None
 
 
 def _check_stage(module: ModuleOp) -> None:
