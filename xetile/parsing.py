@@ -23,6 +23,7 @@ from xegpu.errors import (
     ShapeError,
     TargetError,
     TextError,
+    XeError,
     said,
 )
 from xegpu.memrefs import static_form
