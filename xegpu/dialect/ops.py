@@ -269,8 +269,8 @@ class LoadNdOp(HintedOp):
             raise Invalid("XT3104", f"transpose_bit_width = {width} says nothing without transpose\n"
                           "add transpose = [1, 0]", alone=True)
         if width < bits or width % bits or (width > 32 and width != bits):
-            raise Invalid("XT3104", f"transpose_bit_width = {width} is neither the {bits} bits of an element nor several "
-                          "of them in at most 32\n" + ("use 32" if bits <= 16 else "leave it out"))
+            raise Invalid("XT3104", f"transpose_bit_width = {width} is neither the {bits} bits of an element nor "
+                          "several of them in at most 32\n" + ("use 32" if bits <= 16 else "leave it out"))
 
 
 def check_words(along: str, size: int, together: int, element: Attribute) -> None:
