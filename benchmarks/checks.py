@@ -78,7 +78,7 @@ def _cases() -> dict[str, tuple[Any, tuple[int, ...], tuple[Any, ...]]]:
     return {
         "product of work-groups": (work_group_gemm, (4, 4), (small, small, out[:512, :512])),
         "product of subgroups": (subgroup_gemm, (16, 8), (small, small, out[:512, :512])),
-        "softmax": (softmax, (128,), (whole[:, :256], out[:, :256])),
+        "softmax": (softmax, (512,), (whole.reshape(4096, 256), out.reshape(4096, 256))),
         "single elements": (permuted, (count // 128,), (np.zeros(count, np.float32),
                                                         rng.permutation(count).astype(np.int32))),
         "histogram": (histogram, (count // 128,), (rng.integers(0, 999, (count // 16, 16)).astype(np.int32),

@@ -135,7 +135,7 @@ def _instruction(opcode: str, line: str) -> Instruction:
 
 
 def _category(name: str, size: str, target: str, opcode: str, comment: str) -> str:
-    if name in ("dpas", "dpasw"):
+    if name in ("dpas", "dpasw", "bdpas"):
         return "dpas"
     if name.startswith("send"):
         return _message(opcode, target, comment)

@@ -7,7 +7,8 @@ from xdsl.ir import Operation
 from codegen.emitter import CALL, Emitter, Rule
 from codegen.fragments import Fragment, vector_type
 from xegpu.dialect import ops
-from xegpu.dtypes import DType, bf16, f16, tf32, u8
+from xegpu.dialect.scaled_products import DpasScaledOp
+from xegpu.dtypes import DType, bf16, e4m3, e5m2, f16, tf32, u8
 
 _ACCUMULATOR = {"f32": "float", "f16": "half", "bf16": "short", "i32": "int"}
 
@@ -25,6 +26,18 @@ def _dpas(emitter: Emitter, operation: ops.DpasOp) -> None:
     acc = f"({c_type})(0)" if operation.acc is None else _as(c_type, emitter.fragment(operation.acc))
     call = f"{name}({_operand_a(emitter, a)}, {_operand_b(b)}, {acc})"
     emitter.assign(operation.result, result, [call if c_type == result.c_type else f"as_{result.c_type}({call})"])
+
+
+_SCALED = {e4m3: "hf8", e5m2: "bf8"}
+"""What the builtins with scales call 8-bit floats."""
+
+
+def _dpas_scaled(emitter: Emitter, operation: DpasScaledOp) -> None:
+    a, b, acc, scale_a, scale_b = (emitter.fragment(operand) for operand in operation.operands)
+    name = f"intel_sub_group_{_SCALED[a.dtype]}_{_SCALED[b.dtype]}_scaled_matrix_mad_k32"
+    result = emitter.fresh(operation.result)
+    emitter.assign(operation.result, result, [f"{name}({_operand_a(emitter, a)}, {_operand_b(b)}, {acc.names[0]}, "
+                                              f"{scale_a.names[0]}, {scale_b.names[0]})"])
 
 
 def _as(c_type: str, fragment: Fragment) -> str:
@@ -104,4 +117,4 @@ def narrowed(value: str, dtype: DType, width: int) -> str:
     return f"convert_half{number}({value})" if dtype is f16 else value
 
 
-RULES: dict[type[Operation], Rule] = {ops.DpasOp: _dpas, ops.MadOp: _mad}
+RULES: dict[type[Operation], Rule] = {ops.DpasOp: _dpas, ops.MadOp: _mad, DpasScaledOp: _dpas_scaled}

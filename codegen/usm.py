@@ -67,9 +67,15 @@ class _Span:
 def usm_interface(array: Any) -> UsmArray:
     """What ``__sycl_usm_array_interface__`` says about an array, without copying: dpnp arrays, dpctl memory objects.
 
+    Of dpnp's arrays their attributes say the same: their interface waits for all that the queue has to do.
+
     Raises:
         DeviceError: it is no USM array.
     """
+    usm = array.get_array() if hasattr(type(array), "get_array") else array
+    if hasattr(type(usm), "usm_data"):
+        return UsmArray(usm._pointer, tuple(usm.shape), tuple(usm.strides), usm.dtype.str, usm.sycl_queue,
+                        not usm.flags.writable, array)
     interface = getattr(array, "__sycl_usm_array_interface__", None)
     if interface is None:
         raise DeviceError("XT5020", f"a {type(array).__name__} is not in USM", "give a NumPy array, or one of dpnp's")
@@ -85,6 +91,12 @@ def usm_interface(array: Any) -> UsmArray:
     # dpctl's own memory objects set the flag that means "read-only" everywhere else, and can be written.
     is_memory = isinstance(array, (memory.MemoryUSMDevice, memory.MemoryUSMShared, memory.MemoryUSMHost))
     return UsmArray(pointer, shape, whole, typestr, queue, bool(flag) and not is_memory, array)
+
+
+def is_usm(value: Any) -> bool:
+    """Whether something has the interface of USM arrays; the interface itself is not looked at."""
+    name = "__sycl_usm_array_interface__"
+    return hasattr(type(value), name) or name in getattr(value, "__dict__", ())
 
 
 def signature(array: Any) -> tuple[Any, ...] | None:

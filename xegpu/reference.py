@@ -20,6 +20,9 @@ from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.positions import IotaOp
+from xegpu.dialect.scaled_products import DEPTH as SCALED_DEPTH
+from xegpu.dialect.scaled_products import ROWS as SCALED_ROWS
+from xegpu.dialect.scaled_products import SCALE_MAPS, DpasScaledOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.errors import ShapeError
 from xegpu.memrefs import ALIGNED, is_address, is_shared
@@ -175,6 +178,29 @@ def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     return layouts.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2], machine.lanes)
 
 
+def scale_of(exponents: Array) -> Array:
+    """Bytes as the powers of two that they stand for, 255 as NaN."""
+    powers = np.ldexp(np.float32(1), exponents.astype(np.int32) - 127)
+    return np.where(exponents == 255, np.float32(np.nan), powers)
+
+
+def scaled_product(a: Array, b: Array, acc: Array, scale_a: Array, scale_b: Array) -> Array:
+    """``acc + (a x scale_a) @ (b x scale_b)``, a scale for each 32 elements of K."""
+    left = a * np.repeat(scale_of(scale_a), SCALED_DEPTH, -1)
+    return np.asarray(np.matmul(left, b * np.repeat(scale_of(scale_b), SCALED_DEPTH, -2)) + acc)
+
+
+def _scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    a, b, acc, *scales = operands
+    if operation.lanes is None:
+        return scaled_product(a, from_vnni(b) if len(shape_of(operation.b)) == 3 else b, acc, *scales)
+    lanes = operation.lanes.value.data
+    maps = layouts.operand_a(lanes, 8), layouts.operand_b(lanes, 8), layouts.plain(lanes, lanes), *SCALE_MAPS
+    shapes = (SCALED_ROWS, SCALED_DEPTH), (SCALED_DEPTH, lanes), (SCALED_ROWS, lanes), (SCALED_ROWS, 1), (1, lanes)
+    whole = [layouts.gather(value, shape, map_) for value, shape, map_ in zip(operands, shapes, maps, strict=True)]
+    return layouts.scatter(scaled_product(*whole), maps[2], machine.lanes)
+
+
 def _block(window: Window, desc: TensorDesc, batch: int) -> Array:
     rows, columns = desc.shape
     whole = memory.read(window.array, window.row, window.column, (rows, columns), batch, lead=window.lead)
@@ -258,6 +284,7 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         ops.PrefetchNdOp: lambda machine, operation, operands: None,
         ops.DpasOp: _product,
         ops.MadOp: _product,
+        DpasScaledOp: _scaled,
         LoadMadOp: _load_mad,
         ops.PackOp: _pack,
         ops.BitcastOp: _bitcast,

@@ -107,6 +107,7 @@ class Target:
         block_distances: whether a block message takes a constant distance from its address.
         caches: what its messages may say of the caches; None where nothing can be said.
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
+        block_scales: whether its products of 8-bit floats take a scale for each 32 elements.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Target:
     block_distances: bool = False
     caches: Caches | None = None
     named_barriers: bool = False
+    block_scales: bool = False
 
     @property
     def block_io(self) -> bool:
@@ -190,7 +192,7 @@ def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, dista
          caches: Caches = XE2, more: tuple[MatrixForm, ...] = ()) -> Target:
     forms = _dpas_forms(16) + more + _vector_forms(16, all_types=False)
     return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances,
-                  caches=caches, named_barriers=True)
+                  caches=caches, named_barriers=True, block_scales=bool(more))
 
 
 def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:

@@ -86,6 +86,7 @@ from xetile.language import scalar_ as scalar
 from xetile.loops import range
 from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
 from xetile.scalars import load_scalar
+from xetile.scaled_products import tile_mma_scaled
 from xetile.selection import where
 from xetile.shared import alloc_slm
 from xetile.synchronisation import barrier, fence, nbarrier
@@ -109,9 +110,9 @@ __all__ = [
     "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum",
     "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar",
     "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
-    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_pack", "tile_reduce", "tile_transpose", "tile_unpack",
-    "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view", "wg_map", "when",
-    "where", "zeros",
+    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce", "tile_transpose",
+    "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view", "wg_map",
+    "when", "where", "zeros",
 ]
 
 _LATER = {

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
 from xdsl.dialects.memref import CastOp
 from xdsl.ir import SSAValue
 
+from codegen.usm import is_usm
 from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError
@@ -66,7 +67,7 @@ def _instead(base: Any) -> str:
     if isinstance(base, Value):
         return "give it an array argument of the kernel; values that subgroups exchange go through an array of " \
                "xt.alloc_slm(shape, dtype)"
-    if hasattr(base, "__array_interface__") or hasattr(base, "__sycl_usm_array_interface__"):
+    if hasattr(base, "__array_interface__") or is_usm(base):
         return "make the array a parameter of the kernel, and pass it at each launch"
     return "pass the array itself, or an address as a run-time argument: numpy.uint64(address)"
 

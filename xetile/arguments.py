@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.usm import is_usm, usm_interface
 from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, XeError
@@ -132,7 +133,7 @@ class Argument:
             return cls(name, value.dtype, len(value.shape), value.shape, value.strides, None, "spec")
         if isinstance(value, np.ndarray):
             return _of_numpy(name, value)
-        if hasattr(value, "__sycl_usm_array_interface__"):
+        if is_usm(value):
             return _of_usm(name, value)
         return _of_number(name, value)
 
@@ -178,6 +179,10 @@ class Argument:
 
 def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:
     dtype = _element_type(name, array.dtype)
+    if isinstance(array, np.ma.MaskedArray):
+        raise ElementTypeError("XT1038", f"{name} is a masked array, and kernels know no masks",
+                               f"give the masked elements a value, as in {name}.filled(0), or pass {name}.data and "
+                               f"{name}.mask as two arrays")
     if any(stride % max(array.itemsize, 1) for stride in array.strides):
         raise ElementTypeError("XT1033",
                                f"{name} has strides of {array.strides} bytes, not whole elements of {array.itemsize}",
@@ -187,8 +192,6 @@ def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:
 
 
 def _of_usm(name: str, array: Any) -> Argument:
-    from codegen.usm import usm_interface
-
     usm = usm_interface(array)
     dtype = _element_type(name, np.dtype(usm.typestr))
     return Argument(name, dtype, len(usm.shape), usm.shape, usm.strides, usm, "usm")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
@@ -332,8 +333,8 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _is_count(count: Any) -> bool:
-    return not isinstance(count, bool) and hasattr(count, "__index__") and not isinstance(count, Value) \
-        and 0 <= count <= _MOST_GROUPS
+    return isinstance(count, SupportsIndex) and not isinstance(count, (bool, Value, np.ndarray)) \
+        and 0 <= operator.index(count) <= _MOST_GROUPS
 
 
 def _hashable(value: Any, name: str) -> Any:
@@ -505,6 +506,7 @@ class Kernel(BaseKernel):
         if not inspect.isfunction(function):
             option = f"subgroups={function!r}" if isinstance(function, tuple) else "grid=..."
             raise ArgumentError("XT1001", f"@xt.kernel makes a kernel of a function, not of {function!r}",
+                                "it is one already: write @xt.kernel once" if isinstance(function, BaseKernel) else
                                 "write @xt.kernel above a def statement, and its options by name: "
                                 f"@xt.kernel({option})")
         self.function, self.grid_function = function, grid

@@ -17,12 +17,13 @@ from xegpu import memory, positions
 from xegpu.dialect.ops import number_of
 from xegpu.dtypes import of_mlir
 from xegpu.reductions import reduce
-from xegpu.reference import bits_by_rows, described, product
+from xegpu.reference import bits_by_rows, described, product, scaled_product
 from xetile import scattered_reference
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.loaded_products import LoadMmaOp
 from xetile.dialect.ops import tile_of
 from xetile.dialect.positions import IotaOp
+from xetile.dialect.scaled_products import TileMmaScaledOp
 
 Array = np.ndarray[Any, Any]
 
@@ -84,6 +85,13 @@ def _load_mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Arra
     return pack(result, blocks) if blocks else result  # type: ignore[arg-type]
 
 
+def _scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    operands = [now(operand) for operand in operands]
+    if len(ops.shape_of(operation.result)) == 2:
+        return scaled_product(*operands)
+    return pack(scaled_product(*map(unpack, operands)), ops.shape_of(operation.result)[2:])  # type: ignore[arg-type]
+
+
 def _reduce(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     rank = len(ops.shape_of(operation.source))
     axes = tuple(axis - rank for axis in vector_ops.axes_of(operation))
@@ -116,6 +124,7 @@ MEANINGS: Meanings = {
     ops.UpdateTileOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
     ops.TileMmaOp: TakesDelayed(_mma),
     LoadMmaOp: _load_mma,
+    TileMmaScaledOp: _scaled,
     ops.TileTransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     ops.TilePackOp: lambda machine, operation, operands: pack(operands[0], ops.shape_of(operation.result)[2:]),  # type: ignore
     ops.TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),

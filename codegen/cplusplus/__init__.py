@@ -119,6 +119,8 @@ def _block_io(name: str) -> str:
 
 def _dpas(name: str, lanes: int) -> str:
     """Every repeat count of one DPAS builtin, with every accumulator."""
+    if "_scaled_" in name:
+        return f"XETILE_EXTERN float8 {name}(short8, int8, float8, uchar, uchar);\n"
     match = re.fullmatch(r"intel_sub_group_(\w+?)_(\w+?)_matrix_mad_k\d+", name)
     if match is None:
         raise TargetError("XT9405", f"the builtin {name} has no declaration in C++", BUG)

@@ -57,6 +57,9 @@ def _dpas_lines() -> Iterator[tuple[str, str]]:
     yield (name := "intel_sub_group_tf32_tf32_matrix_mad_k8"), f"PRELUDE_DPAS_TF32({name})"
     for a, b in product(("e4m3", "e5m2"), repeat=2):
         yield (name := f"intel_sub_group_{a}_{b}_matrix_mad_k32"), f"PRELUDE_DPAS_FLOAT8({name}, {a}, {b})"
+        short = {"e4m3": "hf8", "e5m2": "bf8"}
+        name = f"intel_sub_group_{short[a]}_{short[b]}_scaled_matrix_mad_k32"
+        yield name, f"PRELUDE_DPAS_SCALED({name}, {a}, {b})"
     for bits, depth in ((8, 32), (4, 64)):
         for a, b in ("ii", "iu", "ui", "uu"):
             name = f"intel_sub_group_{a}{bits}_{b}{bits}_matrix_mad_k{depth}"

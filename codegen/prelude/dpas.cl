@@ -212,6 +212,19 @@ PRELUDE_FLOAT8(e5m2)
 #define PRELUDE_DPAS_FLOAT8(name, TA, TB)                                                                              \
   PRELUDE_DPAS(name, short, int, float, prelude_float8_column, prelude_column_##TB, prelude_row_##TA)
 
+// Scales: lane m has that of row m of A, lane n that of column n of B: 2^(scale - 127), 255 is NaN.
+PRELUDE_INLINE float prelude_scale(uchar s) { return s == 255 ? NAN : as_float(s == 0 ? 0x400000u : (uint)s << 23); }
+#define PRELUDE_SCALED(ROW, m) fma(ROW(a.s##m, k, 0.0f) * sub_group_broadcast(rows, m), column, c.s##m)
+#define PRELUDE_DPAS_SCALED(name, TA, TB)                                                                              \
+  PRELUDE_FUNCTION float8 name(short8 a, int8 b, float8 c, uchar scale_a, uchar scale_b) {                             \
+    prelude_float8_column k = prelude_column_##TB(b);                                                                  \
+    float rows = prelude_scale(scale_a), column = prelude_scale(scale_b);                                              \
+    return (float8)(PRELUDE_SCALED(prelude_row_##TA, 0), PRELUDE_SCALED(prelude_row_##TA, 1),                          \
+                    PRELUDE_SCALED(prelude_row_##TA, 2), PRELUDE_SCALED(prelude_row_##TA, 3),                          \
+                    PRELUDE_SCALED(prelude_row_##TA, 4), PRELUDE_SCALED(prelude_row_##TA, 5),                          \
+                    PRELUDE_SCALED(prelude_row_##TA, 6), PRELUDE_SCALED(prelude_row_##TA, 7));                         \
+  }
+
 // --- tf32, K = 8, subgroups of 16 only -------------------------------------------------------------------------------
 
 // The engine does not look at the low 13 bits of an operand.

@@ -95,6 +95,47 @@ def scattered(A, C, step):
     xt.store_scatter(x, xt.init_tile(C, at + xt.group_id(0) * step), all_of_them)
 
 
+@xt.kernel(subgroups=(2, 1))
+def written_twice(A, C, *, between):
+    at, everywhere = xt.iota((8, 16), 0, xt.index) * 16 + xt.iota((8, 16), 1, xt.index), xt.full((8, 16), True, xt.i1)
+    mine = xt.init_tile(A, at + xt.subgroup_id() * 128)
+    xt.store_scatter(xt.full((8, 16), 1.0, xt.f32), mine, everywhere)
+    if between:
+        x = xt.load_gather(xt.init_tile(A, at + (1 - xt.subgroup_id()) * 128), at < 0)  # of the other one, but nothing
+        y = xt.load_gather(mine, everywhere)
+        xt.store_scatter(x + y, xt.init_tile(C, at + xt.subgroup_id() * 128), everywhere)
+        z = xt.load_gather(xt.init_tile(C, at), at == 3)
+        xt.store_scatter(z, xt.init_tile(C, at + xt.subgroup_id() * 128), everywhere)
+    xt.store_scatter(xt.full((8, 16), 2.0, xt.f32), mine, everywhere)
+
+
+def test_elements_that_an_instance_owns_and_another_reads() -> None:
+    a, c = whole(16, 16), np.zeros((16, 16), np.float32)
+    written_twice.on("numpy", check=True)[1](a, c, between=False)
+    np.testing.assert_array_equal(a, 2)
+    assert "subgroup 1 of work-group (0, 0, 0) reads element 3 of C, which subgroup 0 has written" in \
+        finding(written_twice, 1, a, c, between=True)
+
+
+@xt.kernel
+def read_by_the_next(A, C):
+    at, everywhere = xt.iota((8, 16), 0, xt.index) * 16 + xt.iota((8, 16), 1, xt.index), xt.full((8, 16), True, xt.i1)
+    mine, last = xt.init_tile(A, at + xt.group_id(0) * 128), xt.num_groups(0) - 1
+    xt.atomic_rmw_tile("addf", xt.full((8, 16), 1.0, xt.f32), mine, everywhere)
+    with xt.when(xt.group_id(0) == last):
+        x = xt.load_gather(xt.init_tile(C, at), at == 3)
+        xt.store_scatter(x, xt.init_tile(C, at + 128), at == 3)
+    with xt.when(xt.group_id(0) == 0):
+        xt.store_scatter(xt.full((8, 16), 2.0, xt.f32), xt.init_tile(C, at), at < 2)
+        xt.store_scatter(xt.full((8, 16), 2.0, xt.f32), xt.init_tile(C, at), at < 2)  # its own by now
+        xt.store_scatter(xt.full((8, 16), 2.0, xt.f32), xt.init_tile(C, at), at == 3)
+
+
+def test_an_element_that_another_instance_has_read() -> None:
+    assert "(0, 0, 0) writes element 3 of C, which work-group (2, 0, 0) has read in the same launch" in \
+        finding(read_by_the_next, 3, np.zeros(384, np.float32), np.zeros(256, np.float32))
+
+
 def test_single_elements() -> None:
     a, c = whole(8, 16), np.zeros((32, 16), np.float32)
     scattered.on("numpy", check=True)[4](a, c, 128)
@@ -453,3 +494,38 @@ def test_indices_of_32_bits() -> None:
         finding(far, 1, a, c, 2**15)
     assert "makes 4 * 1073741824 = 4294967296 here, which i32 does not hold, and uses what follows from it to find " \
         "elements of A" in finding(far, 1, a, c, 2**30, wide=False)
+
+
+@xt.kernel(subgroups=(4, 1))
+def split(A, C, *, place):
+    slm, mine, barrier = xt.alloc_slm((32, 16), xt.f32), xt.subgroup_id() * 8, xt.nbarrier(0, 4)
+    x = xt.load_tile(xt.init_tile(A, (mine, 0), (8, 16)))
+    for here in ("before", "between"):
+        if place == here:
+            xt.store_tile(x, xt.init_tile(slm, (mine, 0), (8, 16)))
+        if here == "before":
+            barrier.arrive()
+    barrier.wait()
+    y = xt.load_tile(xt.init_tile(slm, (24 - mine, 0), (8, 16)))
+    xt.store_tile(y, xt.init_tile(C, (mine, 0), (8, 16)))
+
+
+@xt.kernel(subgroups=(2, 1))
+def sometimes(A, C, n):
+    slm, mine = xt.alloc_slm((16, 16), xt.f32), xt.subgroup_id() * 8
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (mine, 0), (8, 16))), xt.init_tile(slm, (mine, 0), (8, 16)))
+    with xt.when(xt.group_id(0) < n):
+        xt.barrier()
+    y = xt.load_tile(xt.init_tile(slm, (8 - mine, 0), (8, 16)))
+    xt.store_tile(y, xt.init_tile(C, (xt.group_id(0) * 16 + mine, 0), (8, 16)))
+
+
+def test_barriers_that_do_not_order_all() -> None:
+    a, c = whole(32, 16), np.zeros((32, 16), np.float32)
+    split.on("numpy", check=True)[1](a, c, place="before")
+    np.testing.assert_array_equal(c, a.reshape(4, 8, 16)[::-1].reshape(32, 16))
+    assert "reads shared local memory[24, 0], which subgroup 3 has written since the last barrier" in \
+        finding(split, 1, a, c, place="between")  # the others may have waited before it writes
+    sometimes.on("numpy", check=True)[2](a, c, 2)
+    assert "subgroup 0 of work-group (1, 0, 0) reads shared local memory[8, 0], which subgroup 1 has written" in \
+        finding(sometimes, 2, a, c, 1)

@@ -85,7 +85,7 @@ def test_what_is_no_float(wrong):
         xt.store_tile(xt.exp(v), xt.init_tile(C, (0, 0), (8, 16)))
 
     c = np.full((8, 16), 7, np.float32)
-    with pytest.raises(xt.ElementTypeError, match=r"xt\.exp takes floats") as caught:
+    with pytest.raises(xt.ElementTypeError, match=r"xt\.exp takes (floats|a vector or a run-time number)") as caught:
         mistaken[1](c)
     assert "help: " in str(caught.value)
     assert (c == 7).all()

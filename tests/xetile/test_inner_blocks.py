@@ -149,8 +149,8 @@ def test_text_goes_round_at_every_stage() -> None:
 
 
 CALLS = {
-    "one number": (lambda t, v: xt.tile_pack(v, (8,)), "must be two positive integers"),
-    "zero": (lambda t, v: xt.tile_pack(v, (0, 8)), "must be two positive integers"),
+    "one number": (lambda t, v: xt.tile_pack(v, (8,)), "must be two positive compile-time integers"),
+    "zero": (lambda t, v: xt.tile_pack(v, (0, 8)), "must be two positive compile-time integers"),
     "blocks that do not divide": (lambda t, v: xt.tile_pack(v, (8, 12)), "blocks of 8x12 do not divide vector"),
     "packed twice": (lambda t, v: xt.tile_pack(xt.tile_pack(v, (8, 8)), (2, 2)), "takes a vector of two dimensions"),
     "nothing to unpack": (lambda t, v: xt.tile_unpack(v), "takes a vector of four dimensions"),
@@ -188,7 +188,7 @@ def test_mistakes_in_tiles() -> None:
         wrong[1](a, blocks=(12, 16))
     with pytest.raises(xt.ShapeError, match=r"blocks of 16x16 do not divide what a subgroup has of it"):
         wrong[1](a, blocks=(16, 16), map_=xt.wg_map((4, 1), (8, 32)))
-    with pytest.raises(xt.ShapeError, match="two positive integers"):
+    with pytest.raises(xt.ShapeError, match="two positive compile-time integers"):
         wrong[1](a, blocks=16)
 
 

@@ -11,6 +11,7 @@ import pytest
 from conftest import require_dpnp, require_ocloc
 
 import xetile as xt
+from codegen.usm import row_major, usm_interface
 from xetile.library import int4
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.grouped import FIELDS, Access, grouped_product, table_of
@@ -165,6 +166,33 @@ def test_groups_of_views(target: str | None, way: str) -> None:
         np.testing.assert_array_equal(dpnp.asnumpy(other), x @ y)
 
 
+def test_groups_may_be_written_over_what_they_read() -> None:
+    a, b, frame = [whole(8, 8) for _ in range(5)], [whole(8, 8) for _ in range(5)], whole(8, 40)
+    before, columns = frame.copy(), [frame[:, at:at + 8] for at in range(0, 40, 8)]
+    xt.grouped_matmul([*a[:3], columns[0], columns[4]], b, out=columns)  # columns lie between each other
+    for x, y, result in zip([*a[:3], before[:, :8], before[:, 32:]], b, columns, strict=True):
+        np.testing.assert_array_equal(result, x @ y)
+    assert xt.grouped_matmul(a, b, out=a) is not a
+    kept = [x.copy() for x in a]
+    for x, y, z in zip(kept, b, xt.grouped_matmul(a, b, out=a), strict=True):
+        np.testing.assert_array_equal(z, x @ y)
+
+
+def test_attributes_say_what_the_interface_says() -> None:
+    """The interface of dpnp's arrays waits for the queue, so it is not asked."""
+    dpnp = require_dpnp()
+    array = dpnp.asarray(np.arange(240, dtype=np.int32).reshape(4, 6, 10))
+    fixed = dpnp.asarray(np.zeros((3, 4), np.float32))
+    fixed.flags["W"] = False
+    for view in (array, array[1:, ::-2, 3:], array.transpose(), array[:0], array[2, 3], fixed, array[0, 0, :1]):
+        said, usm = view.__sycl_usm_array_interface__, usm_interface(view)
+        dtype = np.dtype(said["typestr"])
+        assert usm.pointer == said["data"][0] + said.get("offset", 0) * dtype.itemsize
+        assert (usm.shape, np.dtype(usm.typestr), usm.read_only) == (said["shape"], dtype, said["data"][1])
+        assert usm.strides == (said["strides"] or row_major(said["shape"]))
+        assert usm.queue == view.sycl_queue
+
+
 def test_groups_take_one_launch() -> None:
     assert xt.grouped_matmul([], []) == []
     sizes = [(m, 33, n) for m in (1, 20, 200) for n in (5, 300)]
@@ -293,6 +321,7 @@ BAD = [
     (lambda: xt.grouped_matmul([whole(3, 4)], [whole(4, 5)], out=[np.broadcast_to(np.float32(0), (3, 5))]),
      "out[0] is read-only"),
     (lambda: xt.grouped_matmul([whole(3, 4)], [whole(2, 4, 5)]), "pass matrices"),
+    (lambda: xt.grouped_matmul(iter([whole(3, 4)]), [whole(4, 5)]), "not a list of matrices"),
     (lambda: xt.pack_int4(np.full((32, 2), 16)), "4 bits hold 0 to 15"),
     (lambda: xt.pack_int4(np.zeros(32, np.uint8)), "pass (K, N)"),
     (lambda: xt.int4_matmul(whole(3, 64), np.zeros((16, 4), np.uint32), whole(1, 4)), "a of f16 or bf16"),

@@ -309,7 +309,8 @@ PYTHON: dict[str, tuple[Callable[..., Any], str, str]] = {
                                             "does not go into", "tile_unpack"),
     "a store of what is dealt out otherwise": (
         lambda A, at: xt.store_tile(vector(A, wg_map=R), window(A, wg_map=Q)),
-        "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile as wg_map(sg_layout=[2, 2]", "same wg_map"),
+        "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile dealt out as wg_map(sg_layout=[2, 2]",
+        "same wg_map"),
     "a locality": (lambda A, at: xt.prefetch_tile(window(A), locality=4), "locality is 0, 1, 2 or 3", "use 3"),
     "a product's depth": (lambda A, at: xt.tile_mma(xt.zeros((32, 16), xt.f16), xt.zeros((32, 32), xt.f16)),
                           "A has 16 columns and B 32 rows", "16x32"),

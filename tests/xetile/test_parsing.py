@@ -213,7 +213,7 @@ def test_several_kernels() -> None:
      "%tile", "order = [0, 0]"),
     ("}\n", "}\n" + COPY.replace("@copy", "@wrong").replace("[%m, %n]", "[%m]", 1), 13, "%tile = xetile.init_tile",
      "needs 2 sizes and 2 strides, not 1 and 2"),
-    ("}\n", "", 9, "", "something is missing"),
+    ("}\n", "", 8, "func.return", "the text ends before"),
 ])
 def test_broken_text(old: str, new: str, line: int, at: str, message: str) -> None:
     text = COPY.replace(old, new, 1)

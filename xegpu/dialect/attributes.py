@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -88,6 +89,20 @@ def print_fields(printer: Printer, fields: dict[str, object]) -> None:
                 printer.print_string(str(list(value)) if isinstance(value, tuple) else str(value))
 
 
+_Fields = TypeVar("_Fields")
+_SORTS = {bool: "true or false", int: "a number", str: "a word"}
+
+
+def _of_fields(parser: AttrParser, default: _Fields, what: str) -> _Fields:
+    """A record of the text's fields, which are of the sorts that its default has."""
+    given = parse_fields(parser, [*vars(default)], what)
+    for name, value in given.items():
+        sort = type(getattr(default, name))
+        if type(value) is not sort:
+            misread(parser, "XT3619", f"{name} cannot be {value}\nuse {_SORTS[sort]}")
+    return type(default)(**given)
+
+
 @irdl_attr_definition
 class SourceLocation(Data[Location]):
     """The author's line, carried by an operation as its location."""
@@ -152,7 +167,7 @@ class BlockTdescAttr(Data[BlockTdesc]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> BlockTdesc:
-        return BlockTdesc(**parse_fields(parser, [*vars(BlockTdesc())], "a block_tdesc_attr"))  # type: ignore[arg-type]
+        return _of_fields(parser, BlockTdesc(), "a block_tdesc_attr")
 
     def print_parameter(self, printer: Printer) -> None:
         default = BlockTdesc()
@@ -180,7 +195,7 @@ class ScatterTdescAttr(Data[ScatterTdesc]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> ScatterTdesc:
-        return ScatterTdesc(**parse_fields(parser, [*vars(ScatterTdesc())], "a scatter_tdesc_attr"))  # type: ignore[arg-type]
+        return _of_fields(parser, ScatterTdesc(), "a scatter_tdesc_attr")
 
     def print_parameter(self, printer: Printer) -> None:
         default = ScatterTdesc()

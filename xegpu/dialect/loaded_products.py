@@ -57,6 +57,9 @@ class LoadMadOp(IRDLOperation):
     def verify_(self) -> None:
         check_block(desc_of(self.a))
         check_block(desc_of(self.b))
+        for name, desc in (("A", desc_of(self.a)), ("B", desc_of(self.b))):
+            if len(desc.shape) != 2:
+                raise Invalid("XT3203", f"{name} is a line of {desc.shape[0]} elements\nwrite two dimensions")
         if [value.type for value in self.acc] != [value.type for value in self.results_]:
             raise Invalid("XT3208", "results of other types than the accumulators\n"
                           "name the accumulators' types again, in their order, behind the arrow")

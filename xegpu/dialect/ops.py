@@ -30,7 +30,8 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.attributes import ACCESS, DescriptorType, SgMapAttr, TensorDesc, TensorDescType
 from xegpu.dialect.hints import HintedOp, check_hints
-from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load
+from xegpu.dialect.lane_rules import MAP_NAMES, check_division, check_dpas, check_load, spelled
+from xegpu.dialect.vectors import IntegersAttr
 from xegpu.dialect.vectors import vector as vector
 from xegpu.dtypes import i1, of_mlir
 from xegpu.errors import Invalid, ShapeError
@@ -207,7 +208,7 @@ class LoadNdOp(HintedOp):
     name = "xegpu.load_nd"
     desc = operand_def(DESC)
     packed = opt_prop_def(UnitAttr)
-    transpose = opt_prop_def(ArrayAttr)
+    transpose = opt_prop_def(IntegersAttr)
     transpose_bit_width = opt_prop_def(IntegerAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
@@ -242,11 +243,7 @@ class LoadNdOp(HintedOp):
         if self.transposes and packed:
             raise Invalid("XT3103", "a load cannot be packed and transposed\n"
                           "a transposed load with transpose_bit_width = 32 gives VNNI form by itself", alone=True)
-        if self.transpose_bit_width is not None and (not self.transposes or self.transposes % desc.dtype.bits):
-            raise Invalid("XT3104", f"transpose_bit_width = {self.transpose_bit_width.value.data} " + (
-                "says nothing without transpose\nadd transpose = [1, 0]" if not self.transposes else
-                f"is no multiple of the {desc.dtype.bits} bits of {desc.element_type}\nuse 32"),
-                alone=not self.transposes)
+        self._check_width(desc.dtype.bits)
         if self.transposes and desc.block.array_length > 1:
             raise Invalid("XT3105",
                           f"a transposed load takes one block, and this descriptor has {desc.block.array_length}\n"
@@ -255,10 +252,39 @@ class LoadNdOp(HintedOp):
             raise Invalid("XT3106", f"{desc.element_type} fills a 32-bit word, so it cannot be packed\n"
                           "leave packed out")
         check_load(desc, packed, bool(self.transposes))
+        if packed:
+            check_words("rows", desc.shape[0], 32 // desc.dtype.bits, desc.element_type)
+        check_words("columns", desc.shape[-1], self.transposes // desc.dtype.bits, desc.element_type)
         expected = loaded_shape(desc, packed, self.transposes)
         if self.result.type != vector(expected, desc.element_type):
             raise Invalid("XT3107", f"this load gives {list(expected)} of {desc.element_type}, not {self.result.type}\n"
                           f"write {vector(expected, desc.element_type)}")
+
+    def _check_width(self, bits: int) -> None:
+        """What is transposed is an element of ``bits``, or several that make a word of at most 32."""
+        if self.transpose_bit_width is None:
+            return
+        width = self.transpose_bit_width.value.data
+        if self.transpose is None:
+            raise Invalid("XT3104", f"transpose_bit_width = {width} says nothing without transpose\n"
+                          "add transpose = [1, 0]", alone=True)
+        if width < bits or width % bits or (width > 32 and width != bits):
+            raise Invalid("XT3104", f"transpose_bit_width = {width} is neither the {bits} bits of an element nor "
+                          "several of them in at most 32\n" + ("use 32" if bits <= 16 else "leave it out"))
+
+
+def check_words(along: str, size: int, together: int, element: Attribute) -> None:
+    """Raise a verifier's error unless elements that a load puts together into words are whole words.
+
+    Args:
+        along: ``"rows"`` or ``"columns"``, what is put together.
+        size: how many of them a block has.
+        together: how many make a word.
+        element: their type.
+    """
+    if together > 1 and size % together:
+        raise Invalid("XT3109", f"{together} {along} of {element} make a word, and a block has {size}\n"
+                      f"make it {size + -size % together} {along}: what lies outside the array reads as zero")
 
 
 @irdl_op_definition
@@ -442,10 +468,13 @@ class PackOp(IRDLOperation):
     def verify_(self) -> None:
         shape = shape_of(self.source)
         factor = 32 // of_mlir(self.source.type.element_type).bits  # type: ignore[attr-defined]
-        if factor == 1 or shape[0] % factor:
+        if factor < 2 or len(shape) != 2 or shape[0] % factor:
             raise Invalid("XT3207", f"{self.source.type} does not pack into 32-bit words along its rows\n" + (
-                "its elements fill such words by themselves" if factor == 1 else
-                f"make its {shape[0]} rows a multiple of {factor}"))
+                "its elements fill such words by themselves" if factor < 2 else
+                f"make it two dimensions, and its {shape[0]} rows a multiple of {factor}"))
+        expected = (shape[0] // factor, factor) if self.sg_map else (shape[0] // factor, shape[1], factor)
+        if self.result.type != (made := vector(expected, self.source.type.element_type)):  # type: ignore[attr-defined]
+            raise Invalid("XT3206", f"{self.source.type} packs into {made}, not {self.result.type}\nwrite {made}")
 
 
 @irdl_op_definition
@@ -478,6 +507,9 @@ def split_rows(source: SSAValue, element: Attribute) -> VectorType[Attribute]:
 
 def check_split_rows(source: SSAValue, result: SSAValue) -> None:
     """Raise a verifier's error unless one type holds the bits of the other, its words cut up along the rows."""
+    if len(shape_of(source)) < 2:
+        raise Invalid("XT3213", f"{source.type} has no rows, which its words would become more of\n"
+                      "cast it to two dimensions first: 16 elements are 16x1 or 1x16")
     wide, narrow = (of_mlir(value.type.element_type) for value in (source, result))  # type: ignore[attr-defined]
     if i1 in (wide, narrow) or wide.bits <= narrow.bits or wide.bits % narrow.bits:
         raise Invalid("XT3211", f"words of {wide} do not hold a number of {narrow}\n"
@@ -541,7 +573,7 @@ class ConvertLayoutOp(IRDLOperation):
     source = operand_def(VECTOR)
     source_map = opt_prop_def(SgMapAttr)
     target_map = opt_prop_def(SgMapAttr)
-    block = opt_prop_def(ArrayAttr)
+    block = opt_prop_def(IntegersAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
@@ -555,6 +587,22 @@ class ConvertLayoutOp(IRDLOperation):
         )
         if self.block_shape() != shape:
             self.properties["block"] = ArrayAttr([IntegerAttr(size, i64) for size in shape])
+
+    def verify_(self) -> None:
+        if self.source_map is None or self.target_map is None:
+            raise Invalid("XT3519", "a fragment changes its layout, and the map of before or after is missing\n"
+                          "give source_map and target_map", alone=True)
+        block = self.block_shape()
+        for what, value, lanes in (("operand", self.source, self.source_map.data),
+                                   ("result", self.result, self.target_map.data)):
+            try:
+                expected = lanes.fragment(block)
+            except ShapeError as error:
+                raise Invalid.of(error) from None
+            if value.type != vector(expected, self.source.type.element_type):  # type: ignore[attr-defined]
+                raise Invalid("XT3524", f"the {what} is {value.type}, and a lane has {list(expected)} of a block of "
+                              f"{block[0]}x{block[1]} by {spelled(lanes)}\n"
+                              "give the block's rows and columns, block = [8, 16], where the maps do not say them")
 
     def block_shape(self) -> tuple[int, int]:
         """Rows and columns of the block; without ``block`` it is one unit wide in the wider of the two maps."""

@@ -18,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu.dialect.attributes import SgMapAttr
+from xegpu.dialect.vectors import IntegersAttr
 from xegpu.errors import Invalid, XeError
 from xegpu.layouts import LaneMap
 
@@ -32,7 +33,7 @@ class IotaOp(IRDLOperation):
     name = "xegpu.iota"
     start = operand_def(IndexType)
     axis = prop_def(IntegerAttr)
-    shape = opt_prop_def(ArrayAttr)
+    shape = opt_prop_def(IntegersAttr)
     sg_map = opt_prop_def(SgMapAttr)
     result = result_def(base(VectorType))
     irdl_options = (ParsePropInAttrDict(),)

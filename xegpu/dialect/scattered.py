@@ -198,7 +198,7 @@ class LoadGatherOp(HintedOp):
     desc = operand_def(DESC)
     mask = operand_def(VECTOR)
     padding = opt_prop_def(Attribute)
-    transpose = opt_prop_def(ArrayAttr)
+    transpose = opt_prop_def(IntegersAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc `,` $mask attr-dict `:` type($desc) `,` type($mask) `->` type($result)"

@@ -48,6 +48,12 @@ def _vector(shape: tuple[int, ...], element_type: Attribute) -> VectorType[Attri
     return VectorType(element_type, shape)
 
 
+def _same_elements(source: SSAValue, result: SSAValue) -> None:
+    if source.type.element_type != result.type.element_type:  # type: ignore[attr-defined]
+        raise Invalid("XT3227", f"{source.type} and {result.type} hold different elements\n"
+                      "convert them by an operation of arith, before or behind it")
+
+
 def _by(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
@@ -76,12 +82,19 @@ class ExtractStridedSliceOp(IRDLOperation):
     def verify_(self) -> None:
         offsets, sizes = values_of(self.offsets), values_of(self.sizes)
         shape = self.source.type.get_shape()  # type: ignore[attr-defined]
+        if not len(offsets) == len(sizes) == len(values_of(self.strides)) == len(shape):
+            raise Invalid("XT3225", f"offsets {list(offsets)}, sizes {list(sizes)} and strides "
+                          f"{list(values_of(self.strides))} of a vector of {_by(shape)}\n"
+                          f"give {len(shape)} of each, one a dimension")
         if any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, shape, strict=True)):
             raise Invalid("XT3220", f"offsets {list(offsets)} with sizes {list(sizes)} leave a vector of {_by(shape)}\n"
                           "offset and size together are at most the vector's size, in each dimension")
         if any(stride != 1 for stride in values_of(self.strides)):
             raise Invalid("XT3221", f"strides = {list(values_of(self.strides))} take elements that are not adjacent\n"
                           f"write strides = {[1] * len(sizes)}", alone=True)
+        if self.result.type != (expected := vector(sizes, self.source.type.element_type)):  # type: ignore[attr-defined]
+            raise Invalid("XT3226", f"a slice of {_by(sizes)} of {self.source.type} is no {self.result.type}\n"
+                          f"write {expected}")
 
 
 @irdl_op_definition
@@ -104,6 +117,7 @@ class ShapeCastOp(IRDLOperation):
             raise Invalid("XT3222",
                           f"a vector of {_by(source)} holds {prod(source)} elements, and one of {_by(result)} "
                           f"{prod(result)}\na cast moves no element: give it as many in another shape")
+        _same_elements(self.source, self.result)
 
 
 @irdl_op_definition
@@ -152,6 +166,7 @@ class TransposeOp(IRDLOperation):
                           f"{list(values_of(self.permutation))} of {self.source.type} does not exchange two "
                           f"dimensions\n"
                           "take a vector of two dimensions, and the permutation [1, 0]")
+        _same_elements(self.source, self.result)
         if result != source[::-1]:
             raise Invalid("XT3224", f"the transpose of {_by(source)} is {_by(source[::-1])}, not {_by(result)}\n"
                           f"write {vector(source[::-1], self.source.type.element_type)}")  # type: ignore[attr-defined]
@@ -177,6 +192,13 @@ class InsertStridedSliceOp(IRDLOperation):
 
     def verify_(self) -> None:
         source, dest = self.source.type.get_shape(), self.dest.type.get_shape()  # type: ignore[attr-defined]
+        if not len(values_of(self.offsets)) == len(source) == len(dest):
+            raise Invalid("XT3225", f"a part of {_by(source)} at offsets {list(values_of(self.offsets))} of a vector "
+                          f"of {_by(dest)}\ngive part and offsets {len(dest)} dimensions, as the vector has")
+        _same_elements(self.source, self.dest)
+        if self.result.type != self.dest.type:
+            raise Invalid("XT3226", f"a part put into {self.dest.type} gives no {self.result.type}\n"
+                          f"write {self.dest.type}")
         if any(o + s > n for o, s, n in zip(values_of(self.offsets), source, dest, strict=True)):
             raise Invalid("XT3220",
                           f"a part of {_by(source)} at {list(values_of(self.offsets))} leaves a vector of {_by(dest)}\n"

@@ -44,6 +44,7 @@ from xegpu.dialect.ops import (
     vector,
 )
 from xegpu.dialect.positions import IotaOp
+from xegpu.dialect.scaled_products import SCALE_MAPS, DpasScaledOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
@@ -105,10 +106,11 @@ class _Distributor(Rebuilder):
     def __init__(self, target: Target, webs: Webs) -> None:
         super().__init__({CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store,
                           ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
-                          DpasOp: _product, MadOp: _product, PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad,
-                          BroadcastOp: _spread, ub.PoisonOp: _poison, ShapeCastOp: _cast, IotaOp: _iota,
-                          LoadMadOp: _load_mad, PrintOp: _diagnostic, AssertOp: _diagnostic, **distribute_blocks.RULES,
-                          **scattered.RULES})
+                          DpasOp: _product, MadOp: _product, PackOp: _pack, DpasScaledOp: _scaled,
+                          BitcastOp: _bitcast, PadOp: _pad, BroadcastOp: _spread, ub.PoisonOp: _poison,
+                          ShapeCastOp: _cast, IotaOp: _iota, LoadMadOp: _load_mad,
+                          PrintOp: _diagnostic, AssertOp: _diagnostic,
+                          **distribute_blocks.RULES, **scattered.RULES})
         self.target, self.webs = target, webs
 
     def copied(self, function: func.FuncOp) -> func.FuncOp:
@@ -456,6 +458,16 @@ def _product(build: _Distributor, operation: ProductOp) -> None:
     b_value = b.values[0] if b.form.packed else build.converted(b, b_map)
     result = build.fragment(c.shape, c.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
     made = type(operation)(build.converted(a, a_map), b_value, acc, result, (a_map, b_map, c.lanes))
+    build.set(operation.result, build.emit(made), c)
+
+
+def _scaled(build: _Distributor, operation: DpasScaledOp) -> None:
+    lanes = build.target.subgroup
+    a, b, acc, scale_a, scale_b = (build.get(operand) for operand in operation.operands)
+    c = Distributed(acc.form.shape, build.plain(acc.form.shape))
+    b_value = b.values[0] if b.form.packed else build.converted(b, layouts.operand_b(lanes, 8))
+    made = DpasScaledOp(build.converted(a, layouts.operand_a(lanes, 8)), b_value, build.converted(acc, c.lanes),
+                        build.converted(scale_a, SCALE_MAPS[0]), build.converted(scale_b, SCALE_MAPS[1]), lanes)
     build.set(operation.result, build.emit(made), c)
 
 

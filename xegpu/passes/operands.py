@@ -9,6 +9,7 @@ from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
+from xegpu.dialect.scaled_products import DpasScaledOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.webs import Webs
 
@@ -32,7 +33,7 @@ def uses_of_value(value: SSAValue) -> set[str]:
     for use in value.uses:
         if isinstance(use.operation, _SLICES):
             found |= uses_of_value(use.operation.results[0])
-        elif isinstance(use.operation, DpasOp):
+        elif isinstance(use.operation, DpasOp) or (isinstance(use.operation, DpasScaledOp) and use.index < 3):
             found.add(_OPERANDS[use.index])
         else:
             found.add("other")

@@ -22,6 +22,7 @@ from xdsl.ir import SSAValue
 
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.ops import DpasOp, LoadNdOp, PackOp, desc_of, shape_of
+from xegpu.dialect.scaled_products import DpasScaledOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.passes.operands import descriptor_webs, sides
@@ -57,7 +58,8 @@ class Pack:
             made = hinted(LoadNdOp(build.one(operation.desc), packed=True), operation)
             build.set(operation.result, build.emit(made), _PACKED)
 
-        return Rebuilder({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _slice, DpasOp: _dpas}) \
+        return Rebuilder({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _slice, DpasOp: _dpas,
+                          DpasScaledOp: _scaled}) \
             .function(function)
 
 
@@ -81,6 +83,17 @@ def _slice(build: Rebuilder, operation: ExtractStridedSliceOp) -> None:
     (row, column), (rows, columns) = values_of(operation.offsets), values_of(operation.sizes)
     slice_ = ExtractStridedSliceOp(source.values[0], (row // factor, column, 0), (rows // factor, columns, factor))
     build.set(operation.result, build.emit(slice_), _PACKED)
+
+
+def _scaled(build: Rebuilder, operation: DpasScaledOp) -> None:
+    a, b, *rest = (build.get(operand) for operand in operation.operands)
+    value: SSAValue = b.values[0]
+    if operation.lanes is None and b.form != _PACKED and len(shape_of(value)) == 2:
+        value = build.shared(("pack", value), lambda: build.emit(PackOp(value)))
+    lanes = None if operation.lanes is None else operation.lanes.value.data
+    operands = (part.values[0] for part in (a, *rest))
+    first, acc, scale_a, scale_b = operands
+    build.set(operation.result, build.emit(DpasScaledOp(first, value, acc, scale_a, scale_b, lanes)))
 
 
 def _dpas(build: Rebuilder, operation: DpasOp) -> None:

@@ -89,8 +89,10 @@ class LayoutAttr(Data[Layout]):
     def parse_parameter(cls, parser: AttrParser) -> Layout:
         given = parse_fields(parser, [field.name for field in fields(Layout)], "a layout")
         for name, value in given.items():
-            if not isinstance(value, tuple):
-                misread(parser, "XT3614", f"{name} of a layout is a list of integers\nwrite {name} = [8, 4]")
+            if not isinstance(value, tuple) or (name != "order" and min(value, default=1) < 1):
+                given_ = list(value) if isinstance(value, tuple) else value
+                misread(parser, "XT3614", f"{name} of a layout is a list of positive numbers, not {given_}\n"
+                        f"write {name} = [8, 4]")
         layout = Layout(**given)  # type: ignore[arg-type]
         if layout.sg_data and not layout.sg_layout:
             misread(parser, "XT3615", "sg_data says nothing without sg_layout\nadd sg_layout = [...]")
@@ -135,6 +137,10 @@ class SliceAttr(Data[Slice]):
             parser.parse_keyword("dims")
             parser.parse_punctuation("=")
             dims = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        rank = len(next(iter(parent.data.given.values()), ()))
+        if rank and not set(dims) <= set(range(rank)):
+            misread(parser, "XT3608", f"dims = {dims} of a layout of {rank} dimensions\n"
+                    f"name those that a reduction dropped, of {', '.join(map(str, range(rank)))}")
         return Slice(parent, tuple(dims))
 
     def print_parameter(self, printer: Printer) -> None:

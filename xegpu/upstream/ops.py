@@ -26,6 +26,7 @@ from xdsl.traits import Pure
 
 from xegpu.cache import POLICIES
 from xegpu.dialect.hints import CacheHintAttr, HintedOp, words
+from xegpu.dialect.ops import check_words
 from xegpu.errors import Invalid
 from xegpu.upstream.attributes import LayoutAttr, SliceAttr
 from xegpu.upstream.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
@@ -133,12 +134,16 @@ class LoadNdOp(MovementOp):
         super().verify_()
         desc = desc_of(self.desc)
         if self.packed is not None and self.transpose is not None:
-            raise Invalid("XT3103", "a load cannot be packed and transposed\nchoose one")
+            raise Invalid("XT3103", "a load cannot be packed and transposed\nchoose one", alone=True)
         if self.transpose is not None and tuple(self.transpose.get_values()) != (1, 0):
-            raise Invalid("XT3102", "transpose exchanges the two dimensions\nwrite transpose = array<i64: 1, 0>")
+            raise Invalid("XT3102",
+                          f"transpose = {list(self.transpose.get_values())} does not exchange the two dimensions\n"
+                          "write transpose = array<i64: 1, 0>", alone=True)
         if self.packed is not None and (desc.dtype.bits >= 32 or len(desc.shape) != 2):
             raise Invalid("XT3106", f"a block of {self.desc.type} cannot be packed in words of 32 bits\n"
                           "packed is for two dimensions of a type of 8 or 16 bits")
+        if self.packed is not None:
+            check_words("rows", desc.shape[0], 32 // desc.dtype.bits, desc.element_type)
         shape = desc.loaded(self.packed is not None)
         if self.transpose is not None:
             shape = (*shape[:-2], *reversed(shape[-2:]))
@@ -146,7 +151,8 @@ class LoadNdOp(MovementOp):
             raise Invalid("XT3107", f"this load gives {list(shape)}, not {list(shape_of(self.result))}\n"
                           "change the type of the result, or of the tensor_desc")
         if self.result.type.element_type != desc.element_type:  # type: ignore[attr-defined]
-            raise Invalid("XT3107", f"{self.desc.type} does not give {self.result.type}\nelement types must agree")
+            raise Invalid("XT3107", f"{self.desc.type} does not give {self.result.type}\nelement types must agree: "
+                          f"load {desc.element_type}, and convert it")
 
 
 @irdl_op_definition
@@ -189,7 +195,8 @@ class StoreNdOp(MovementOp):
             raise Invalid("XT3108", f"{self.desc.type} stores {list(desc.loaded())}, not {list(shape_of(self.value))}\n"
                           "change the type of the vector, or of the tensor_desc")
         if self.value.type.element_type != desc.element_type:  # type: ignore[attr-defined]
-            raise Invalid("XT3108", f"{self.desc.type} does not store {self.value.type}\nelement types must agree")
+            raise Invalid("XT3108", f"{self.desc.type} does not store {self.value.type}\nelement types must agree: "
+                          f"convert it to {desc.element_type}")
 
 
 @irdl_op_definition

@@ -19,10 +19,12 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
+from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.vectors import IntegersAttr, integers, values_of
-from xegpu.errors import Invalid
-from xegpu.reductions import FLOAT_KINDS, INTEGER_KINDS
+from xegpu.dtypes import of_mlir
+from xegpu.errors import ElementTypeError, Invalid
+from xegpu.reductions import FLOAT_KINDS, INTEGER_KINDS, kind_of
 from xegpu.upstream.attributes import WordAttr
 
 VECTOR = base(VectorType)
@@ -87,9 +89,15 @@ class MultiReductionOp(IRDLOperation):
         result = self.result.type.get_shape() if isinstance(self.result.type, VectorType) else ()
         if self.kind.data not in _KINDS:
             raise Invalid("XT3640", f"there is no kind {self.kind.data}\nuse one of {', '.join(_KINDS)}")
-        if left != result or self.acc.type != self.result.type:
-            raise Invalid("XT3641", f"reducing {self.source.type} along {list(self.axes)} leaves {list(left)}, not "
-                          f"{self.result.type}\nchange the type of the result and of the accumulator")
+        element = self.source.type.element_type  # type: ignore[attr-defined]
+        try:
+            kind_of(self.kind.data, of_mlir(element))
+        except ElementTypeError as error:
+            raise Invalid.of(error) from None
+        if left != result or self.acc.type != self.result.type or get_element_type_or_self(self.result.type) != element:
+            raise Invalid("XT3641",
+                          f"reducing {self.source.type} along {list(self.axes)} leaves {list(left)} of {element}, "
+                          f"not {self.result.type}\nchange the type of the result and of the accumulator")
 
 
 @irdl_op_definition
@@ -135,8 +143,13 @@ class InsertStridedSliceOp(IRDLOperation):
                           result_types=[result], properties=properties, attributes=attributes)
 
     def verify_(self) -> None:
-        shapes = zip(self.source.type.get_shape(), self.dest.type.get_shape(), strict=True)  # type: ignore
-        if any(at + size > whole for at, (size, whole) in zip(values_of(self.offsets), shapes, strict=True)):
+        source, dest = self.source.type.get_shape(), self.dest.type.get_shape()  # type: ignore[attr-defined]
+        offsets = values_of(self.offsets)
+        if not len(offsets) == len(dest) >= len(source):
+            raise Invalid("XT3225", f"{self.source.type} at offsets {list(offsets)} of {self.dest.type}\n"
+                          f"give {len(dest)} offsets, and a part of at most as many dimensions")
+        part = (1,) * (len(dest) - len(source)) + source
+        if any(at < 0 or at + size > whole for at, size, whole in zip(offsets, part, dest, strict=True)):
             raise Invalid("XT3220", f"{self.source.type} at {list(values_of(self.offsets))} leaves {self.dest.type}\n"
                           "move it up, or cut a smaller slice")
 

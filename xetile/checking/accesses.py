@@ -18,7 +18,7 @@ from xegpu.places import Location
 from xegpu.scattered_memory import Elements
 from xegpu.scattered_reference import active_elements
 from xetile.checking.findings import array_name, element_of, failed, instance
-from xetile.checking.judging import Access, Judge, first
+from xetile.checking.judging import Access, Epoch, Judge, first
 from xetile.checking.regions import region_of
 from xetile.checking.shadows import OUTSIDE, READ, UPDATE, WRITE, Span, seen
 from xetile.dialect.attributes import TileParameters
@@ -73,20 +73,28 @@ class Accesses(Judge):
         if shared and not self.in_step:
             return  # who waits for whom at named barriers is not followed
 
-        bare, epoch = replace(machine, values={}), self.epoch  # a region outlives its machine; its vectors must not
+        bare = replace(machine, values={})  # a region outlives its machine; its vectors must not
 
-        def access() -> Access:
+        def access(epoch: Epoch) -> Access:
             return self._tile_access(bare, operation, window, span, kind, epoch, shared=shared)
 
+        epoch = self.epoch(machine)
         owner = None if self.dealt and _is_held_by_several(tile) else \
             (machine.groups, machine.origin, tile.encoding.wg_map if self.dealt else None)
         region = region_of(window.array, (*window.lead, window.row, window.column), tile.shape, machine.instances,
-                           owner, writes=kind == WRITE, whole=machine.active is None, record=lambda: access().note())
+                           owner, writes=kind == WRITE, whole=machine.active is None,
+                           record=lambda: access(epoch).note())
         if not span.takes(region):
-            self.judge(machine, operation, access())
+            self.judge(machine, operation, access(epoch))
+
+        def again() -> None:
+            behind = self.epoch(bare)
+            span.enters(region, lambda: access(behind).note())
+
+        self.between(again)
 
     def _tile_access(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str,
-                     epoch: int, *, shared: bool) -> Access:
+                     epoch: Epoch, *, shared: bool) -> Access:
         tile, running = tile_of(operation.tile), machine.active
         where, offsets = (window.row, window.column), (*window.lead, window.row, window.column)
 
@@ -97,7 +105,7 @@ class Accesses(Judge):
             active = running if chosen is None else chosen
             memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
 
-        still = _still(machine, offsets) if kind == READ else []
+        still = _still(machine, offsets) if kind == READ and isinstance(epoch, int) else []
         codes = self._codes(machine, still, tile, epoch)
         several = bool(still) or (self.dealt and _is_held_by_several(tile))
         active = True if running is None else running[..., None, None]
@@ -152,7 +160,7 @@ class Accesses(Judge):
         tile = tile_of(operation.tile)
         rank = len(tile.blocked_shape())
         mask = active_elements(machine, np.asarray(mask, bool), rank)
-        codes = self._codes(machine, [], tile, self.epoch)
+        codes = self._codes(machine, [], tile, self.epoch(machine))
         if rank == 4:
             codes = codes.max(axis=(-1, -2), keepdims=True)[..., None, None]
         offsets = np.asarray(elements.offsets, np.int64)
@@ -178,7 +186,9 @@ class Accesses(Judge):
 
         several = self.dealt and _is_held_by_several(tile)
         self.judge(machine, operation, Access(
-            kind, span, False, codes, several, self.form, lambda numbers: numbers.take(at), put, True, place, name,
+            kind, span, False, codes, several, self.form,
+            lambda numbers: numbers.take(at, mode="clip"),  # all are inside, and so it is faster
+            put, True, place, name,
             lambda index: [("the tile gets its offsets here", made_at(operation.tile))]))
 
     # --- both --------------------------------------------------------------------------------------------------------
@@ -190,7 +200,7 @@ class Accesses(Judge):
         span = self.shadows.find(array, shared=shared)
         return None if span is None or kind not in span.numbers else span
 
-    def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters, epoch: int) -> Array:
+    def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters, epoch: Epoch) -> Array:
         """The number of each instance, ``[batch axes, rows, columns]``.
 
         Along ``still`` axes all instances reach the same elements, and have one number together.
@@ -202,7 +212,7 @@ class Accesses(Judge):
             subgroup: Array | None = np.where(owners < 0, self.form.many - 1, owners)
         else:
             subgroup = None if any(axis > 2 for axis in still) else _behind(np.asarray(machine.subgroup))
-        codes = self.form.of(group, epoch, subgroup)
+        codes = self.form.of(group, epoch if isinstance(epoch, int) else _behind(epoch), subgroup)
         return np.broadcast_to(codes, (*_without(machine.instances, still), *tile.shape))
 
 

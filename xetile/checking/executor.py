@@ -18,7 +18,7 @@ from codegen.interpreter import Machine, Meaning, Meanings, TakesDelayed
 from codegen.meanings import BINARY, UNARY
 from xegpu.barriers import in_step
 from xegpu.dialect.conversions import CONVERSIONS
-from xegpu.dialect.synchronisation import NbarrierWaitOp
+from xegpu.dialect.synchronisation import NbarrierArriveOp, NbarrierWaitOp
 from xegpu.errors import CheckError, DeviceError, Note
 from xegpu.origins import arrays_of, written_at
 from xegpu.targets import Target
@@ -128,12 +128,20 @@ def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
         accesses.barrier(machine)
         return MEANINGS[type(operation)](machine, operation, operands)
 
+    def arrive(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        accesses.arrive(machine, operation.nbarrier)
+        return MEANINGS[NbarrierArriveOp](machine, operation, operands)
+
+    def wait(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        accesses.wait(machine, operation.nbarrier)
+        return MEANINGS[NbarrierWaitOp](machine, operation, operands)
+
     def allocate(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
         array = MEANINGS[AllocOp](machine, operation, operands)
         accesses.shadows.shared(array)
         return array
 
-    return {**found, BarrierOp: barrier, NbarrierWaitOp: barrier, AllocOp: allocate}
+    return {**found, BarrierOp: barrier, NbarrierArriveOp: arrive, NbarrierWaitOp: wait, AllocOp: allocate}
 
 
 def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation], Meaning]:

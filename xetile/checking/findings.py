@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -47,8 +48,10 @@ def chosen(check: Any) -> frozenset[str]:
         found = frozenset([repr(check)])
     unknown = sorted(map(str, found - set(NAMES)))
     if unknown:
-        raise ArgumentError("XT1053",
-                            f"there is no check {unknown[0]!r}", f"use check=True, or a set of {', '.join(NAMES)}")
+        near = difflib.get_close_matches(unknown[0], NAMES, 1)
+        guess = f"did you mean {near[0]!r}? " if near else ""
+        raise ArgumentError("XT1053", f"there is no check {unknown[0]!r}",
+                            f"{guess}use check=True, or a set of {', '.join(NAMES)}")
     return found
 
 

@@ -8,14 +8,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from codegen.interpreter import BATCH, Machine
 from xegpu.control_flow import place
 from xegpu.errors import CheckError
 from xegpu.origins import arrays_of
 from xegpu.places import Location
-from xetile.checking.findings import failed, instance, number
+from xetile.checking.findings import failed, instance, number, ran
 from xetile.checking.shadows import AGAINST, READ, UPDATE, WRITE, Codes, Shadows, Span
 from xetile.dialect.ops import LoadTileOp, StoreTileOp
 from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
@@ -24,6 +24,8 @@ Array = np.ndarray[Any, Any]
 KINDS: dict[type[Operation], str] = {LoadTileOp: READ, LoadGatherOp: READ, StoreTileOp: WRITE, StoreScatterOp: WRITE,
                                      AtomicRMWTileOp: UPDATE}
 """What operations do to memory."""
+Epoch = int | Array
+"""A number of barriers, or one for each instance on the batch axes where not all passed the same."""
 _VERBS = {READ: "reads", WRITE: "writes", UPDATE: "updates"}
 _PARTICIPLES = {READ: "read", WRITE: "written", UPDATE: "updated"}
 
@@ -62,7 +64,11 @@ class Access:
 
     def surely_alone(self, before: Array) -> bool:
         """Whether nobody, or only the same subgroup, was at every element."""
-        return not before.any() or (not self.several and bool((before == self.codes).all()))
+        return not before.any() or self.owns(before)
+
+    def owns(self, before: Array) -> bool:
+        """Whether the same subgroup was at every element: then no other one reaches it by this operation either."""
+        return not self.several and bool((before == self.codes).all())
 
     def past(self, kind: str) -> Array | None:
         """Who did something to each element before; None for nobody."""
@@ -74,6 +80,8 @@ class Access:
         self.span.touched.add(self.kind)
         if self.kind == WRITE:
             self.put(numbers, self.codes)
+            return
+        if before is not None and self.owns(before):
             return
         now = self.codes if before is None or self.surely_alone(before) else self.form.merged(before, self.codes)
         self.put(numbers, now)
@@ -94,7 +102,6 @@ class Judge:
         in_step: whether all subgroups pass each barrier together.
         grid: work-groups of the launch.
         form: how the numbers of instances are made up.
-        epoch: barriers that were passed so far.
     """
 
     names: frozenset[str]
@@ -102,16 +109,47 @@ class Judge:
     in_step: bool
     grid: tuple[int, int, int]
     form: Codes
-    epoch: int = 0
 
     def __post_init__(self) -> None:
         self.shadows = Shadows(self.form)
+        self._epochs: dict[Any, Epoch] = {}
+        self._arrived: dict[SSAValue, int] = {}
+        self._between: list[Callable[[], None]] = []
+
+    def epoch(self, machine: Machine) -> Epoch:
+        """Barriers that the instances that run have passed so far."""
+        return self._epochs.get(ran(machine), 0)
 
     def barrier(self, machine: Machine) -> None:
         """Instances have waited for the others of their work-group."""
-        self.epoch += 1
+        passed = self.epoch(machine)
+        self._epochs[ran(machine)] = passed + (1 if machine.active is None else machine.active.astype(np.int64))
         if self.in_step and machine.active is None:
             self.shadows.barrier()
+
+    def arrive(self, machine: Machine, barrier: SSAValue) -> None:
+        """Instances say that they are at a named barrier, and go on."""
+        if self.in_step and machine.active is None:
+            self._arrived.setdefault(barrier, len(self._between))
+
+    def between(self, again: Callable[[], None]) -> None:
+        """An access between arriving and waiting: it may come after what others do behind their wait.
+
+        Args:
+            again: enters it once more, as one behind the barrier.
+        """
+        if self._arrived:
+            self._between.append(again)
+
+    def wait(self, machine: Machine, barrier: SSAValue) -> None:
+        """Instances have waited at a named barrier for the arrival of the others."""
+        self.barrier(machine)
+        if (start := self._arrived.pop(barrier, None)) is None:
+            return
+        for again in self._between[start:]:
+            again()
+        if not self._arrived:
+            self._between.clear()
 
     def judge(self, machine: Machine, operation: Operation, access: Access) -> None:
         """Look at each element of an access, and note who was there.
@@ -119,11 +157,15 @@ class Judge:
         Raises:
             CheckError: another instance was there, and nothing orders the two.
         """
+        own = False
         for past in AGAINST[access.kind]:
             if (before := access.past(past)) is not None:
-                self._compare(machine, operation, access, before, past)
+                if access.owns(before):
+                    own = True
+                else:
+                    self._compare(machine, operation, access, before, past)
         access.note()
-        if access.kind == WRITE:
+        if access.kind == WRITE and not own:
             last = access.look(access.span.numbers[WRITE])
             if access.several or not (last == access.codes).all():  # two instances write it by this very operation
                 self._compare(machine, operation, access, np.where(last == access.codes, 0, last), WRITE)

@@ -6,8 +6,8 @@ nobody. Where several subgroups, or several groups, have read or updated an elem
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class Codes:
     def _many_groups(self) -> int:
         return (1 << (self.type.itemsize * 8 - 2 - self._shift)) - 1
 
-    def of(self, group: Any, epoch: int, subgroup: Any) -> Array:
+    def of(self, group: Any, epoch: Any, subgroup: Any) -> Array:
         """The number of an instance, of ``group`` and ``subgroup`` from 0; either None for several."""
         groups = self._many_groups if group is None else np.asarray(group, np.int64) + 1
         subgroups = self.many if subgroup is None else np.asarray(subgroup, np.int64) + 1
@@ -135,6 +135,21 @@ class Span:
         for each in regions:
             each.record()
         return False
+
+
+    def enters(self, region: Region | None, record: Callable[[], None]) -> None:
+        """Take in what was found good before.
+
+        Args:
+            region: what was reached, None if that is no region.
+            record: notes for each element who reached it.
+        """
+        if region is None:
+            self.takes(None)
+        if region is None or self.regions is None:
+            record()
+        else:
+            self.regions.append(replace(region, record=record))
 
 
 class Shadows:

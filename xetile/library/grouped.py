@@ -7,8 +7,9 @@ and which of its tiles is theirs. There are as many work-groups as there are til
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,10 @@ from xetile.library.operands import (
     Operand,
     check_places,
     check_shapes,
-    copied_where_shared,
     empty_like_input,
     engine_type,
     result_type,
+    span,
 )
 from xetile.library.tiling import choose_for_all
 from xetile.scalars import load_scalar
@@ -100,6 +101,7 @@ def grouped_matmul(a: Sequence[Any], b: Sequence[Any], *, out: Sequence[Any] | N
         ShapeError, ElementTypeError, DeviceError: lists, shapes, types or places do not go together.
     """
     with AtTheCall():
+        _check_lists(a=a, b=b, **({} if out is None else {"out": out}))
         if len(a) != len(b) or (out is not None and len(out) != len(a)):
             counts = f"{len(a)} and {len(b)} matrices" + ("" if out is None else f" for {len(out)} results")
             raise ShapeError("XT7030", f"a grouped product of {counts}", "pass as many in each list")
@@ -112,8 +114,8 @@ def grouped_matmul(a: Sequence[Any], b: Sequence[Any], *, out: Sequence[Any] | N
             _check_results([problem[2] for problem in problems])
             _check_queues(operands)
         if out is not None:
-            results = [problem[2] for problem in problems]
-            problems = [(_apart(a, results), _apart(b, results), c) for a, b, c in problems]
+            taken = _joined(span(problem[2]) for problem in problems if 0 not in problem[2].shape)
+            problems = [(_apart(a, taken), _apart(b, taken), c) for a, b, c in problems]
         some = [problem for problem in problems if 0 not in problem[2].shape]
         for left, _, result in some:
             if not left.shape[1]:
@@ -143,11 +145,34 @@ def _problem(index: int, a: Any, b: Any, out: Any, out_dtype: Any) -> Problem:
     return left, right, result
 
 
-def _apart(operand: Operand, results: Sequence[Operand]) -> Operand:
-    """The operand, or a copy if any of the results may share its memory."""
-    for result in results:
-        operand = copied_where_shared(operand, result)
-    return operand
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of addresses in order, those that overlap as one: columns of one array lie between each other."""
+    joined: list[tuple[int, int]] = []
+    for low, high in sorted(spans):
+        if joined and low < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], high)
+        else:
+            joined.append((low, high))
+    return joined
+
+
+def _apart(operand: Operand, taken: Sequence[tuple[int, int]]) -> Operand:
+    """The operand, or a copy if any of the results may share its memory.
+
+    ``taken`` are the results' addresses in order, none overlapping another, so that the last one that begins before the
+    operand's end is the only one to look at.
+    """
+    low, high = span(operand)
+    before = bisect_left(taken, (high, high))
+    shared = before > 0 and taken[before - 1][1] > low
+    return replace(operand, array=operand.array.copy()) if shared else operand
+
+
+def _check_lists(**given: Any) -> None:
+    for name, value in given.items():
+        if not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
+            raise ElementTypeError("XT7032", f"{name} is of type {type(value).__name__}, not a list of matrices",
+                                   f"pass a list: grouped_matmul([x, y], [v, w]); of a generator, list({name})")
 
 
 def _check_types(problems: Sequence[Problem]) -> None:

@@ -167,11 +167,12 @@ def folded(a: Operand, c: Operand) -> tuple[Operand, Operand] | None:
 
 def overlap(a: Operand, b: Operand) -> bool:
     """Whether two arrays may share memory: whether the spans of their addresses meet."""
-    (low_a, high_a), (low_b, high_b) = _span(a), _span(b)
+    (low_a, high_a), (low_b, high_b) = span(a), span(b)
     return low_a < high_b and low_b < high_a
 
 
-def _span(operand: Operand) -> tuple[int, int]:
+def span(operand: Operand) -> tuple[int, int]:
+    """The addresses of an array's memory, from the lowest to the one behind the highest."""
     shape, size = operand.shape, operand.dtype.bytes
     start = operand.array.ctypes.data if operand.library is np else Argument.of(operand.name, operand.array).pointer
     assert start is not None

@@ -32,12 +32,14 @@ from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
 from xetile.dialect.loaded_products import LoadMmaOp
+from xetile.dialect.scaled_products import TileMmaScaledOp
 from xetile.dialect.scattered import AtomicRMWTileOp
 from xetile.distribution import Pair
-from xetile.passes import block_vectors, scattered
+from xetile.passes import block_vectors, scaled_products, scattered
 from xetile.passes.flat_vectors import wanted_blocks
 
 _MEMORY = (ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp)
+_PRODUCTS = (ops.TileMmaOp, TileMmaScaledOp)
 _PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
 _UNBLOCKED_ROWS = 32
 
@@ -64,7 +66,7 @@ def _tile_links(operation: Operation) -> Iterator[SSAValue]:
 
 def _vector_links(operation: Operation) -> Iterator[SSAValue]:
     """Element-wise operations join their vectors; products join accumulator and result."""
-    if isinstance(operation, ops.TileMmaOp):
+    if isinstance(operation, _PRODUCTS):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
     elif not isinstance(operation, (*_MEMORY, *block_vectors.OPERATIONS, ops.TilePackOp, ops.TileUnpackOp, scf.ForOp,
                                     scf.IfOp, scf.YieldOp)):
@@ -78,6 +80,7 @@ class _Blocker(Rebuilder):
     def __init__(self, target: Target, function: func.FuncOp) -> None:
         super().__init__({ops.InitTileOp: _init, ops.LoadTileOp: _load, ops.StoreTileOp: _store,
                           ops.UpdateTileOffsetOp: follow, ops.TileMmaOp: _mma, ops.PrefetchTileOp: _prefetch,
+                          TileMmaScaledOp: scaled_products.to_blocks,
                           LoadMmaOp: _load_mma,
                           BroadcastOp: _spread, **block_vectors.RULES, **scattered.BLOCKING_RULES})
         self.target = target
@@ -118,7 +121,7 @@ class _Blocker(Rebuilder):
         """``"a"`` or ``"b"`` for a value that is loaded and only ever that side of products, else empty."""
         members, uses = self.vectors.members(vector), self.vectors.uses(vector)
         loaded = all(isinstance(member.owner, ops.LoadTileOp) and member.owner.padding is None for member in members)
-        if not loaded or not all(isinstance(use.operation, ops.TileMmaOp) for use in uses):
+        if not loaded or not all(isinstance(use.operation, _PRODUCTS) for use in uses):
             return ""
         sides = {"ab"[use.index] for use in uses if use.index < 2} | {"c" for use in uses if use.index == 2}
         return sides.pop() if len(sides) == 1 and sides < {"a", "b"} else ""
@@ -141,16 +144,18 @@ class _Blocker(Rebuilder):
         for use in self.tiles.uses(tile):
             if isinstance(use.operation, ops.LoadTileOp):
                 for inner in self.vectors.uses(use.operation.result):
-                    if isinstance(inner.operation, ops.TileMmaOp):
+                    if isinstance(inner.operation, _PRODUCTS):
                         return self.form(inner.operation)
         return None
 
-    def form(self, operation: ops.TileMmaOp) -> MatrixForm:
+    def form(self, operation: ops.TileMmaOp | TileMmaScaledOp) -> MatrixForm:
         """The target's product for an operation.
 
         Raises:
             TargetError: the target has none for these element types.
         """
+        if isinstance(operation, TileMmaScaledOp):
+            scaled_products.check_target(operation, self.target)
         types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
         try:
             return self.target.form(*types)

@@ -35,9 +35,10 @@ from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
 from xetile.dialect.loaded_products import LoadMmaOp
 from xetile.dialect.positions import IotaOp
+from xetile.dialect.scaled_products import TileMmaScaledOp
 from xetile.dialect.vector_ops import TileBitcastOp, TileBroadcastOp, TileReduceOp
 from xetile.distribution import Pair
-from xetile.passes import scattered, vectors_to_xegpu
+from xetile.passes import scaled_products, scattered, vectors_to_xegpu
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class ToXeGPU:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         rules: dict[type[Operation], Rule] = {
             ops.TileMmaOp: partial(_mma, target=self.target),
+            TileMmaScaledOp: lambda build, op: scaled_products.to_products(build, op, _form(op.result)),
             ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup),
             **scattered.xegpu_rules(self.target)}
         return Rebuilder({**RULES, **rules}).function(function)

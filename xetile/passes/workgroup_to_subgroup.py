@@ -35,8 +35,9 @@ from xegpu.webs import Webs
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.positions import IotaOp
+from xetile.dialect.scaled_products import TileMmaScaledOp
 from xetile.distribution import Pair, WgMap
-from xetile.passes import exchange, scattered
+from xetile.passes import exchange, scaled_products, scattered
 from xetile.passes.dealing import Dealt, coordinate, offset
 from xetile.passes.exchange import SLM, Dealer, serves
 from xetile.passes.flat_vectors import flattened
@@ -295,6 +296,7 @@ RULES: dict[type[Operation], Rule] = {
     ops.PrefetchTileOp: _prefetch,
     ops.UpdateTileOffsetOp: _update,
     ops.TileMmaOp: _mma,
+    TileMmaScaledOp: scaled_products.to_subgroups,
     ops.TileTransposeOp: exchange.transpose,
     vector_ops.TileConvLayoutOp: exchange.conv_layout,
     vector_ops.TileReduceOp: exchange.reduce,

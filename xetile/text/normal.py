@@ -89,7 +89,7 @@ def _check(operation: Operation, any_rank: bool) -> None:
     """Raise unless an operation's vectors are tiles, and its attributes known."""
     dialect = operation.name.partition(".")[0]
     if dialect == "vector" and not isinstance(operation, BroadcastOp):
-        _fail(operation, "XT2012", "it takes vectors apart, which tiles are not",
+        _fail(operation, "XT2012", "it is for vectors in registers, and here a vector is a tile",
               "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
     for value in operation.results:
         if not any_rank and isinstance(value.type, VectorType) and len(value.type.get_shape()) not in (2, 4):
