@@ -16,6 +16,7 @@ from benchmarks.device import _others
 from benchmarks.library_code import counted
 from benchmarks.rows import Progress, Row
 from benchmarks.timing import PAUSE, interleaved, ratios
+from benchmarks.waves import predicted
 
 LAYERS = {
     "GPT-2 small, qkv": (768, 2304), "GPT-2 small, output": (768, 768), "GPT-2 small, up": (768, 3072),
@@ -35,13 +36,51 @@ def shapes() -> list[tuple[str, int]]:
 
 def measure(quick: bool, progress: Progress) -> list[Row]:
     """What the kernels' machine code costs; then a row for each shape and each other library, on dpnp's arrays."""
-    rows = counted(quick, progress)
+    rows = [*counted(quick, progress), *predicted()]
     if importlib.util.find_spec("dpnp") is None:
         progress("ready kernels: dpnp is not installed")
         return rows
     for layer, tokens in _QUICK if quick else shapes():
         progress(f"xt.matmul, {layer}, {tokens} tokens")
         rows += _of_shape(layer, tokens, 3)
+    progress("xt.grouped_matmul")
+    return [*rows, *_of_groups(8 if quick else 32, 3)]
+
+
+def _of_groups(count: int, rounds: int) -> list[Row]:
+    """Experts of 768 x 768, each with another number of tokens, in one launch and one after the other."""
+    import dpnp
+
+    import xetile as xt
+
+    rng = np.random.default_rng(count)
+    tokens = rng.integers(1, 200, count)
+    a, b = ([rng.integers(-3, 4, (rows, 768)).astype(np.float32) for rows in sizes]
+            for sizes in (tokens, [768] * count))
+    x, w = ([dpnp.asarray(array, device="opencl:cpu") for array in arrays] for arrays in (a, b))
+    result: dict[str, Any] = {}
+
+    def together() -> None:
+        result["c"] = xt.grouped_matmul(x, w)
+        x[0].sycl_queue.wait()
+
+    def apart() -> None:
+        for left, right in zip(x, w, strict=True):
+            xt.matmul(left, right)
+        x[0].sycl_queue.wait()
+
+    runs = {"ours": together, "a loop of xt.matmul": apart,
+            "a loop of NumPy's matmul": lambda: [np.matmul(*pair) for pair in zip(a, b, strict=True)]}
+    times = interleaved(runs, rounds, PAUSE)
+    for left, right, got in zip(a, b, result["c"], strict=True):
+        np.testing.assert_array_equal(dpnp.asnumpy(got), left @ right)
+    rate = 2 * int(tokens.sum()) * 768 * 768 / median(times["ours"]) / 1e9
+    rows = []
+    for other in runs:
+        if other != "ours":
+            ratio, spread = ratios(times, "ours", other)
+            rows.append(Row("xt.grouped_matmul", f"{count} of 1 to 199 x 768 x 768", rate, "GFLOP/s", ratio, other,
+                            spread=spread))
     return rows
 
 

@@ -175,8 +175,12 @@ class _Function:
             yield f"        to[{vector}] = {self.loaded(vector)};"
         yield "      } else {"
         scalar = self.word.removesuffix("16")
-        yield f"        for (int i = 0; i < {len(vectors) * LANES}; ++i)"
-        yield f"          ((private {scalar} *)to)[i] = i + {first} < columns ? {self.number()} : 0;"
+        for vector in range(len(vectors)):
+            start = vector * LANES
+            yield f"        if (columns >= {first + start + LANES}) to[{vector}] = {self.loaded(vector)};"
+            yield f"        else if (columns <= {first + start}) to[{vector}] = 0;"
+            yield f"        else for (int i = {start}; i < {start + LANES}; ++i)"
+            yield f"          ((private {scalar} *)to)[i] = i + {first} < columns ? {self.number()} : 0;"
         yield "      }"
         yield "    }"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -10,14 +9,13 @@ from typing import Any
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.exceptions import VerifyException
 
 from xegpu import barriers, control_flow, work_items
 from xegpu.block_io import SERVED_BY
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType, i64, of_mlir, u64
 from xegpu.errors import (
-    UNREADABLE,
     ArgumentError,
     ElementTypeError,
     Note,
@@ -39,13 +37,13 @@ from xetile.executors import MEANINGS
 from xetile.kernel import BaseKernel
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
 from xetile.pipeline import FIRST, PASSES, STAGE, TARGET, stage_of
+from xetile.reading import read_module
 from xetile.text.cures import cure_of
 from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
-from xetile.text.normal import normalise
-from xetile.text.older import GENERATION, OLDER, OlderReader, is_older, present
-from xetile.text.reader import Reader
+from xetile.text.normal import normalise, rewrite
+from xetile.text.older import GENERATION, OLDER, OlderReader, present
 from xetile.text.threads import THREADS, counts_threads, resolved, unknown
-from xetile.upstream.reader import WRITTEN_FOR, UpstreamReader, converted, is_upstream
+from xetile.upstream.reader import WRITTEN_FOR, UpstreamReader, converted
 
 _STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp)
 _REACHED = {"block": "by 2D block IO", "block-columns": "by 2D block IO of its transpose", "rows": "row by row",
@@ -240,7 +238,7 @@ def parse(text: str, name: str = "<text>") -> Module:
     Raises:
         TextError: the text does not parse or does not verify; the message names line and column.
     """
-    module, reader = _read(text, name)
+    module, reader = read_module(text, name)
     _check_names(module)
     for operation in module.walk():
         _verify(operation)
@@ -279,6 +277,8 @@ def _settle(module: ModuleOp) -> None:
         if (stage := stage_of(module)) in (FIRST, "xetile"):
             normalise(function, any_rank=stage == FIRST)
         else:
+            if not stage.startswith("xegpu"):
+                rewrite(function)
             work_items.settle(function)
         for operation in function.walk():
             _verify(operation)
@@ -327,46 +327,6 @@ def _check_known(operation: Operation) -> None:
         raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel",
                         "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
                         _place(operation))
-
-
-def _read(text: str, name: str) -> tuple[ModuleOp, Reader]:
-    if not isinstance(text, str):
-        raise ElementTypeError("XT2013", f"xt.parse reads a str, not a {type(text).__name__}", "pass the text itself",
-                               Location.of_caller(("xetile",)))
-    reader: Reader | None = None
-    try:
-        reader = (UpstreamReader if is_upstream(text) else OlderReader if is_older(text) else Reader)(text, name)
-        module = reader.parse_module()
-    except TextError:
-        raise
-    except ParseError as error:
-        code, message, hint = said(error, UNREADABLE)
-        message = f"something is missing {message}" if message.startswith("in ") else message or "this does not parse"
-        place = _range(text, name, *_span(text, error, reader))
-        raise TextError(code, message, hint or cure_of(message), place, getattr(error, "notes", ())) from None
-    except Exception as error:  # attributes and types check their own text, each in its own way
-        place = reader.here() if reader else _range(text, name, 0, 1)
-        message, _, hint = str(getattr(error, "message", error)).partition("\n")
-        code = error.code if isinstance(error, XeError) else UNREADABLE
-        message = f"this does not make sense here: {message}"
-        raise TextError(code, message, hint or cure_of(message), place) from error
-    if not isinstance(module.location, SourceLocation):  # the module that the parser puts around functions
-        module.location = SourceLocation(_range(text, name, 0, 1))  # type: ignore[assignment]
-    return module, reader
-
-
-def _span(text: str, error: ParseError, reader: Reader | None) -> tuple[int, int]:
-    """Where the mistake is: the parser finds values without a definition at the end of the text only."""
-    unknown = re.match(r"values used but not defined: \[(%[^\],]+)", error.msg)
-    found = re.search(rf"{re.escape(unknown[1])}\b", text) if unknown else None
-    if found or reader is None:
-        return found.span() if found else (error.span.start, error.span.end)
-    return reader.within(error.span.start, error.span.end)
-
-
-def _range(text: str, name: str, start: int, end: int) -> Location:
-    line, column = text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1)
-    return Location.at(name, line, column, column + max(end - start, 1), text)
 
 
 def _verify(operation: Operation) -> None:

@@ -120,6 +120,6 @@ def _text(value: Any) -> str:
 
 def _check(value: Any, names: tuple[str, ...]) -> None:
     if value not in names:
-        what = "scope" if names is SCOPES else "memory"
-        raise ElementTypeError("XT1463", f"xt.fence has no {what} {value!r}",
+        code, what = ("XT1463", "scope") if names is SCOPES else ("XT1464", "memory")
+        raise ElementTypeError(code, f"xt.fence has no {what} {value!r}",
                                f"use {what}={names[0]!r} or {what}={names[1]!r}", current().location())

@@ -95,6 +95,47 @@ def scattered(A, C, step):
     xt.store_scatter(x, xt.init_tile(C, at + xt.group_id(0) * step), all_of_them)
 
 
+@xt.kernel(subgroups=(2, 1))
+def written_twice(A, C, *, between):
+    at, everywhere = xt.iota((8, 16), 0, xt.index) * 16 + xt.iota((8, 16), 1, xt.index), xt.full((8, 16), True, xt.i1)
+    mine = xt.init_tile(A, at + xt.subgroup_id() * 128)
+    xt.store_scatter(xt.full((8, 16), 1.0, xt.f32), mine, everywhere)
+    if between:
+        x = xt.load_gather(xt.init_tile(A, at + (1 - xt.subgroup_id()) * 128), at < 0)  # of the other one, but nothing
+        y = xt.load_gather(mine, everywhere)
+        xt.store_scatter(x + y, xt.init_tile(C, at + xt.subgroup_id() * 128), everywhere)
+        z = xt.load_gather(xt.init_tile(C, at), at == 3)
+        xt.store_scatter(z, xt.init_tile(C, at + xt.subgroup_id() * 128), everywhere)
+    xt.store_scatter(xt.full((8, 16), 2.0, xt.f32), mine, everywhere)
+
+
+def test_elements_that_an_instance_owns_and_another_reads() -> None:
+    a, c = whole(16, 16), np.zeros((16, 16), np.float32)
+    written_twice.on("numpy", check=True)[1](a, c, between=False)
+    np.testing.assert_array_equal(a, 2)
+    assert "subgroup 1 of work-group (0, 0, 0) reads element 3 of C, which subgroup 0 has written" in \
+        finding(written_twice, 1, a, c, between=True)
+
+
+@xt.kernel
+def read_by_the_next(A, C):
+    at, everywhere = xt.iota((8, 16), 0, xt.index) * 16 + xt.iota((8, 16), 1, xt.index), xt.full((8, 16), True, xt.i1)
+    mine, last = xt.init_tile(A, at + xt.group_id(0) * 128), xt.num_groups(0) - 1
+    xt.atomic_rmw_tile("addf", xt.full((8, 16), 1.0, xt.f32), mine, everywhere)
+    with xt.when(xt.group_id(0) == last):
+        x = xt.load_gather(xt.init_tile(C, at), at == 3)
+        xt.store_scatter(x, xt.init_tile(C, at + 128), at == 3)
+    with xt.when(xt.group_id(0) == 0):
+        xt.store_scatter(xt.full((8, 16), 2.0, xt.f32), xt.init_tile(C, at), at < 2)
+        xt.store_scatter(xt.full((8, 16), 2.0, xt.f32), xt.init_tile(C, at), at < 2)  # its own by now
+        xt.store_scatter(xt.full((8, 16), 2.0, xt.f32), xt.init_tile(C, at), at == 3)
+
+
+def test_an_element_that_another_instance_has_read() -> None:
+    assert "(0, 0, 0) writes element 3 of C, which work-group (2, 0, 0) has read in the same launch" in \
+        finding(read_by_the_next, 3, np.zeros(384, np.float32), np.zeros(256, np.float32))
+
+
 def test_single_elements() -> None:
     a, c = whole(8, 16), np.zeros((32, 16), np.float32)
     scattered.on("numpy", check=True)[4](a, c, 128)

@@ -119,9 +119,9 @@ REFUSED = {  # the class of error: a wrong line, what is said, what is advised
     "a vector loaded from": ("%x = xegpu.load_nd %a[0, 0] : vector<8x16xf16> -> vector<8x16xf16>", "operand 'desc'",
                              "tensor_desc"),
     "another type than defined": ("%x = xegpu.load_nd %t[0, 0] : !xegpu.tensor_desc<16x16xf16> -> vector<16x16xf16>",
-                                  "previously used or", "one type"),
+                                  "and the text says", "one type"),
     "offsets that are no index": ("%o = arith.constant 1 : i32\n    " + load(T, "8x16xf16", at="[%o, 0]"),
-                                  "operand is used with type index", "one type"),
+                                  "and the text says index", "one type"),
     # stores and prefetches
     "a store of another shape": (f"xegpu.store_nd %b, %t[0, 0] : vector<16x16xf16>, {T}", r"not \[16", "vector"),
     "a store of other elements": (f"xegpu.store_nd %c, %t[0, 0] : vector<8x16xf32>, {T}", "does not store", "agree"),

@@ -243,11 +243,7 @@ class LoadNdOp(HintedOp):
         if self.transposes and packed:
             raise Invalid("XT3103", "a load cannot be packed and transposed\n"
                           "a transposed load with transpose_bit_width = 32 gives VNNI form by itself", alone=True)
-        if self.transpose_bit_width is not None and (not self.transposes or self.transposes % desc.dtype.bits):
-            raise Invalid("XT3104", f"transpose_bit_width = {self.transpose_bit_width.value.data} " + (
-                "says nothing without transpose\nadd transpose = [1, 0]" if not self.transposes else
-                f"is no multiple of the {desc.dtype.bits} bits of {desc.element_type}\nuse 32"),
-                alone=not self.transposes)
+        self._check_width(desc.dtype.bits)
         if self.transposes and desc.block.array_length > 1:
             raise Invalid("XT3105",
                           f"a transposed load takes one block, and this descriptor has {desc.block.array_length}\n"
@@ -263,6 +259,18 @@ class LoadNdOp(HintedOp):
         if self.result.type != vector(expected, desc.element_type):
             raise Invalid("XT3107", f"this load gives {list(expected)} of {desc.element_type}, not {self.result.type}\n"
                           f"write {vector(expected, desc.element_type)}")
+
+    def _check_width(self, bits: int) -> None:
+        """What is transposed is an element of ``bits``, or several that make a word of at most 32."""
+        if self.transpose_bit_width is None:
+            return
+        width = self.transpose_bit_width.value.data
+        if self.transpose is None:
+            raise Invalid("XT3104", f"transpose_bit_width = {width} says nothing without transpose\n"
+                          "add transpose = [1, 0]", alone=True)
+        if width < bits or width % bits or (width > 32 and width != bits):
+            raise Invalid("XT3104", f"transpose_bit_width = {width} is neither the {bits} bits of an element nor "
+                          "several of them in at most 32\n" + ("use 32" if bits <= 16 else "leave it out"))
 
 
 def check_words(along: str, size: int, together: int, element: Attribute) -> None:

@@ -47,9 +47,9 @@ class FenceOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.scope.data not in SCOPES:
-            raise Invalid("XT3350", f'a fence has no scope "{self.scope.data}"\nuse "workgroup" or "gpu"')
+            raise Invalid("XT1463", f'a fence has no scope "{self.scope.data}"\nuse "workgroup" or "gpu"')
         if self.memory_kind.data not in MEMORIES:
-            raise Invalid("XT3351", f'a fence has no memory kind "{self.memory_kind.data}"\nuse "global" or "shared"')
+            raise Invalid("XT1464", f'a fence has no memory kind "{self.memory_kind.data}"\nuse "global" or "shared"')
         if (self.scope.data, self.memory_kind.data) == ("gpu", "shared"):
             raise Invalid("XT3352",
                           "shared local memory belongs to one work-group, and this fence is for the whole gpu\n"
@@ -174,7 +174,7 @@ class InitNbarrierOp(IRDLOperation):
             raise Invalid("XT3356", f"there is no named barrier {self.id}\nuse an id from 0 to {IDS - 1}")
         count = number(self.participant_thread_num)
         if count is None:
-            raise Invalid("XT3357", "the number of participants is known at run time only\ngive a constant: how many "
+            raise Invalid("XT1460", "the number of participants is known at run time only\ngive a constant: how many "
                           "subgroups wait for each other at this barrier")
         if count < 1:
             raise Invalid("XT3358", f"a barrier of {count} subgroups\ngive the number of subgroups that wait for each "

@@ -186,7 +186,9 @@ class Accesses(Judge):
 
         several = self.dealt and _is_held_by_several(tile)
         self.judge(machine, operation, Access(
-            kind, span, False, codes, several, self.form, lambda numbers: numbers.take(at), put, True, place, name,
+            kind, span, False, codes, several, self.form,
+            lambda numbers: numbers.take(at, mode="clip"),  # all are inside, and so it is faster
+            put, True, place, name,
             lambda index: [("the tile gets its offsets here", made_at(operation.tile))]))
 
     # --- both --------------------------------------------------------------------------------------------------------

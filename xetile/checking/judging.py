@@ -64,7 +64,11 @@ class Access:
 
     def surely_alone(self, before: Array) -> bool:
         """Whether nobody, or only the same subgroup, was at every element."""
-        return not before.any() or (not self.several and bool((before == self.codes).all()))
+        return not before.any() or self.owns(before)
+
+    def owns(self, before: Array) -> bool:
+        """Whether the same subgroup was at every element: then no other one reaches it by this operation either."""
+        return not self.several and bool((before == self.codes).all())
 
     def past(self, kind: str) -> Array | None:
         """Who did something to each element before; None for nobody."""
@@ -76,6 +80,8 @@ class Access:
         self.span.touched.add(self.kind)
         if self.kind == WRITE:
             self.put(numbers, self.codes)
+            return
+        if before is not None and self.owns(before):
             return
         now = self.codes if before is None or self.surely_alone(before) else self.form.merged(before, self.codes)
         self.put(numbers, now)
@@ -151,11 +157,15 @@ class Judge:
         Raises:
             CheckError: another instance was there, and nothing orders the two.
         """
+        own = False
         for past in AGAINST[access.kind]:
             if (before := access.past(past)) is not None:
-                self._compare(machine, operation, access, before, past)
+                if access.owns(before):
+                    own = True
+                else:
+                    self._compare(machine, operation, access, before, past)
         access.note()
-        if access.kind == WRITE:
+        if access.kind == WRITE and not own:
             last = access.look(access.span.numbers[WRITE])
             if access.several or not (last == access.codes).all():  # two instances write it by this very operation
                 self._compare(machine, operation, access, np.where(last == access.codes, 0, last), WRITE)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codegen import devices, offline, sycl_compiler
+from codegen.processor import has_feature
 from xegpu.errors import XeError
 from xegpu.targets import TARGETS, Target
 from xetile.commands.output import show
@@ -62,7 +63,8 @@ def _target_of(where: str) -> Target | None:
 
 def _works(device: Any, target: Target | None) -> str:
     if device.is_cpu:
-        return "its own code; the text of every GPU, with the builtins that it lacks emulated"
+        products = "vdpbf16ps" if has_feature("avx512_bf16") else "float32, since the processor has no avx512_bf16"
+        return f"its own code, bf16 products by {products}; the text of every GPU, with what it lacks emulated"
     if target is None:
         return "no target's table knows it: give target= yourself"
     block = "2D block IO" if target.block_io else "no 2D block IO: rows are read one by one"

@@ -171,7 +171,7 @@ def _apart(operand: Operand, taken: Sequence[tuple[int, int]]) -> Operand:
 def _check_lists(**given: Any) -> None:
     for name, value in given.items():
         if not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
-            raise ElementTypeError("XT7032", f"{name} is {type(value).__name__} {value!r:.40}, not a list of matrices",
+            raise ElementTypeError("XT7032", f"{name} is of type {type(value).__name__}, not a list of matrices",
                                    f"pass a list: grouped_matmul([x, y], [v, w]); of a generator, list({name})")
 
 

@@ -1,18 +1,43 @@
-"""What to do about mistakes that the parser and the verifiers of xDSL find, which say only what is wrong."""
+"""What to do about mistakes that the parser and the verifiers of xDSL find, which say only what is wrong.
+
+Some are author's mistakes that have a code of ours, and are said in our words.
+"""
 
 from __future__ import annotations
 
 import re
 
+from xegpu.errors import UNREADABLE
+
 COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
 _CURES = (
-    (r"operand is used with type (\S+),", "a value has one type: change this one, or that of its definition"),
+    (r"^Expected '(\W+)'", "write {0} here, and what belongs behind it"),
+    (r"^'(\S+)' expected", "write {0} here, or a comma if there is more"),
     (r"Unexpected attribute (.+)", "give it an attribute of the kind that the operation takes, or leave it out"),
     (r"property '(\w+)' is not defined by", "leave {0} out: the operation has no such property"),
     (r"property '(\w+)' expected in", "add {0} = ..."),
     (r"Expected '(\w+)'", "write {0} = ... here"),
     (r"operand '(\w+)' at position \d+ does not verify", "pass a value of the type that {0} must have"),
 )
+_OWN = (
+    (r"operand is used with type (.+), but has been previously used or defined with type (.+)", "XT2039",
+     "{word} is {1}, and the text says {0}", "a value has one type: write {1}"),
+    (r"Expected shape type", "XT2016", "{word} is no element type",
+     "write one that MLIR has, such as f32, bf16, f16, tf32, i32, i8, ui8 or index"),
+    (r"^in block definition", "XT2004", "an operation is expected, and {word} stands here",
+     "begin with the operation's name, as in func.func, or close the braces before this"),
+)
+
+
+def reworded(message: str, word: str) -> tuple[str, str, str]:
+    """The code, the message and the hint for what xDSL's parser says where ``word`` stands; no word at the end."""
+    if not word:
+        return "XT2017", "the text ends before what it begins", "close what is open, as with } for a function"
+    for pattern, code, text, hint in _OWN:
+        if found := re.search(pattern, message):
+            return code, text.format(*found.groups(), word=word), hint.format(*found.groups(), word=word)
+    message = f"something is missing {message}" if message.startswith("in ") else message or "this does not parse"
+    return UNREADABLE, message, cure_of(message)
 
 
 def cure_of(message: str) -> str:

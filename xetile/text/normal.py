@@ -59,13 +59,22 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
         TextError: maps contradict each other, or a vector constant has different elements.
     """
     resolve_subviews(function)
-    for operation in list(function.walk()):
-        if operation.parent is not None and (rule := _REWRITES.get(type(operation))) is not None:
-            rule(operation)
+    rewrite(function)
     for operation in function.walk():
         _check(operation, any_rank)
     _check_subgroups(function)
     _Maps(function).settle()
+
+
+def rewrite(function: func.FuncOp) -> None:
+    """Put what the passes know in the place of what else a text may say for it, at any stage of tiles.
+
+    Raises:
+        TextError: there is nothing for it: a vector constant has different elements.
+    """
+    for operation in list(function.walk()):
+        if operation.parent is not None and (rule := _REWRITES.get(type(operation))) is not None:
+            rule(operation)
 
 
 def _check_subgroups(function: func.FuncOp) -> None:
@@ -89,7 +98,7 @@ def _check(operation: Operation, any_rank: bool) -> None:
     """Raise unless an operation's vectors are tiles, and its attributes known."""
     dialect = operation.name.partition(".")[0]
     if dialect == "vector" and not isinstance(operation, BroadcastOp):
-        _fail(operation, "XT2012", "it takes vectors apart, which tiles are not",
+        _fail(operation, "XT2012", "it is for vectors in registers, and here a vector is a tile",
               "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
     for value in operation.results:
         if not any_rank and isinstance(value.type, VectorType) and len(value.type.get_shape()) not in (2, 4):
