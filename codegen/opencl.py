@@ -315,7 +315,7 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     if desc.block.access != "block":
         lanes.load(emitter, operation)
         return
-    apart = operation.transposes == 16 and rows.are_apart(operation)
+    apart = rows.are_apart(operation)
     fragment = rows.words_of(emitter, operation) if apart else truth.in_memory(emitter.fresh(operation.result))
     array = emitter.name(operation.result.name_hint)
     count = len(fragment.names)

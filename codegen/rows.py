@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type, width_of
-from xegpu.dialect.ops import LoadNdOp
+from xegpu.dialect.ops import LoadNdOp, desc_of
 from xegpu.passes.interleave import EVEN, ODD
 
 APART = "XETILE_ROWS_APART"
@@ -35,9 +35,12 @@ MACRO = f"""#ifndef {APART}
 
 
 def are_apart(load: LoadNdOp) -> bool:
-    """Whether a load's even and odd rows are all that is used of it."""
+    """Whether a load is a message that transposes words, and its even and odd rows are all that is used of it."""
+    block = desc_of(load.desc).block
     uses = [use.operation for use in load.result.uses]
-    return bool(uses) and all(isinstance(user, ShuffleOp) and user.v1 is user.v2 is load.result
+    if load.transposes != 16 or block.access != "block" or block.memory_scope == "slm" or not uses:
+        return False
+    return all(isinstance(user, ShuffleOp) and user.v1 is user.v2 is load.result
                               and user.mask.get_values() in (EVEN, ODD) for user in uses)
 
 
@@ -63,7 +66,7 @@ def take_apart(emitter: Emitter, result: SSAValue, words: str) -> None:
 def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
     mask = operation.mask.get_values()
     source = operation.v1.owner
-    if isinstance(source, LoadNdOp) and source.transposes == 16 and are_apart(source):
+    if isinstance(source, LoadNdOp) and are_apart(source):
         fragment = emitter.fragment(operation.v1)
         emitter.values[operation.result] = fragment.slice(0 if mask == EVEN else len(EVEN), len(EVEN))
         return
