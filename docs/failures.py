@@ -86,6 +86,7 @@ def plain(message: str, folder: Path) -> str:
     message = re.sub(r"/[\w/.-]*/(?=xetile-refused)", "/tmp/", message)
     message = re.sub(r"\n  called from .*(failures|provoked)\.py:.*", "", message)
     message = re.sub(r"\n +\S*provoked\.py:\d+.*\n.*\n *\^+", "", message)
+    message = re.sub(r" at 0x[0-9a-f]+>", " at 0x...>", message)
     for name in _devices():
         message = message.replace(name, "THE DEVICE")
     return message

@@ -150,9 +150,9 @@ class Invalid(VerifyException):
         self.alone = alone
 
     @classmethod
-    def of(cls, error: XeError) -> Invalid:
+    def of(cls, error: XeError, alone: bool = False) -> Invalid:
         """What another check says, as the finding of a verifier."""
-        return cls(error.code, f"{error.message}\n{error.hint}" if error.hint else error.message)
+        return cls(error.code, f"{error.message}\n{error.hint}" if error.hint else error.message, alone)
 
 
 def checked(code: str) -> str:

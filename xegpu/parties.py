@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.errors import Invalid, Note
-from xegpu.places import Location
+from xegpu.places import Location, Position
 
 Starts = Mapping[SSAValue, SSAValue]
 """Of what loops carry that are still being recorded: the value before the loop."""
@@ -47,12 +47,12 @@ def valued(at: Location | None, values: Mapping[str, SSAValue]) -> list[Note]:
 
 
 def elsewhere(at: Location | None, described: Iterable[tuple[str, Location | None]]) -> list[Note]:
-    """Notes of what stands on other lines than ``at``, one for each line."""
-    seen = {_line(at), None}
+    """Notes of what stands on other lines than ``at``, one for each place."""
+    seen: set[Position] = set()
     notes = []
     for text, place in described:
-        if place is not None and _line(place) not in seen:
-            seen.add(_line(place))
+        if place is not None and place.positions and _line(place) != _line(at) and place.positions[0] not in seen:
+            seen.add(place.positions[0])
             notes.append(Note(text, place))
     return notes
 

@@ -40,7 +40,7 @@ from xetile.pipeline import FIRST, PASSES, STAGE, TARGET, stage_of
 from xetile.reading import read_module
 from xetile.text.cures import cure_of
 from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
-from xetile.text.normal import normalise
+from xetile.text.normal import normalise, rewrite
 from xetile.text.older import GENERATION, OLDER, OlderReader, present
 from xetile.text.threads import THREADS, counts_threads, resolved, unknown
 from xetile.upstream.reader import WRITTEN_FOR, UpstreamReader, converted
@@ -277,6 +277,8 @@ def _settle(module: ModuleOp) -> None:
         if (stage := stage_of(module)) in (FIRST, "xetile"):
             normalise(function, any_rank=stage == FIRST)
         else:
+            if not stage.startswith("xegpu"):
+                rewrite(function)
             work_items.settle(function)
         for operation in function.walk():
             _verify(operation)

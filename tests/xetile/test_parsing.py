@@ -191,6 +191,29 @@ def test_written_by_hand(where: str) -> None:
     np.testing.assert_array_equal(c, a)
 
 
+@pytest.mark.parametrize("stage", ["subgroup", "blocked"])
+def test_a_later_stage_written_by_hand(stage: str) -> None:
+    """What the passes do not know is put in other words there, too."""
+    blocks, encoding = ("1x1x", ", #xetile.tile_attr<inner_blocks = [8, 16]>") if stage == "blocked" else ("", "")
+    text = f"""
+builtin.module attributes {{xetile.stage = "{stage}"}} {{
+  func.func @put(%C: memref<12x24xf32>) {{
+    %0 = arith.constant 0 : index
+    %v = arith.constant dense<3.0> : vector<{blocks}8x16xf32>
+    %w = arith.negf %v : vector<{blocks}8x16xf32>
+    %t = xetile.init_tile %C[%0, %0] : memref<12x24xf32> -> !xetile.tile<8x16xf32{encoding}>
+    xetile.store_tile %w, %t : vector<{blocks}8x16xf32>, !xetile.tile<8x16xf32{encoding}>
+    func.return
+  }}
+}}"""
+    expected = np.full((12, 24), 7, np.float32)
+    expected[:8, :16] = -3
+    for where in ("numpy", "numpy:xegpu"):
+        c = np.full((12, 24), 7, np.float32)
+        xt.parse(text)["put"].on(where)[1](c)
+        np.testing.assert_array_equal(c, expected)
+
+
 def test_several_kernels() -> None:
     module = xt.parse(COPY + COPY.replace("@copy", "@again"))
     assert list(module) == ["copy", "again"]

@@ -24,8 +24,8 @@ def bordered(rows: int, columns: int) -> np.ndarray[Any, Any]:
     return np.full((rows + 2, columns + 3), 7, np.float32)
 
 
-@pytest.mark.parametrize("place", CRI, ids=str)
-@pytest.mark.parametrize(("a_type", "b_type"), PAIRS, ids=str)
+@pytest.mark.parametrize(("a_type", "b_type", "place"), [
+    (a, b, place) for a, b in PAIRS for place in CRI if place.where.startswith("numpy") or a is not b], ids=str)
 def test_products_as_they_are(a_type: DType, b_type: DType, place: Place) -> None:
     rng = np.random.default_rng(3)
     a, b = integers(rng, a_type, 21, 96, most=4), integers(rng, b_type, 96, 43, most=4)

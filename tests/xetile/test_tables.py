@@ -9,6 +9,7 @@ import pytest
 from conftest import require_ocloc
 from products import DEVICE, LANES, NUMPY, PLACES, Array, Place, integers, product
 from test_addresses import Memory
+from test_upstream_text import verified_by_llvm
 
 import xetile as xt
 from xegpu.addresses import memory_at
@@ -119,6 +120,12 @@ def test_its_text_goes_round() -> None:
         assert ("xegpu.load_scalar %table" in lowered.xetile, "aligned" in lowered.xetile) == (True, aligned)
         for stage, text in lowered.stages.items():
             assert str(xt.parse(text)) == text, stage
+
+
+def test_llvm_takes_the_numbers_as_loads_of_memrefs() -> None:
+    text = listed.lower(TABLE, SCALE, aligned=True, BM=32, BN=32, BK=32).xegpu_upstream
+    assert text.count("memref.load %table") == 9
+    verified_by_llvm(text)
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from xegpu.descriptions import way_of
 from xegpu.dialect.kernels import GpuFuncOp, GpuModuleOp, GpuReturnOp
+from xegpu.dialect.scalars import LoadScalarOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
 from xegpu.memrefs import Described, is_shared, static_form
@@ -52,7 +53,7 @@ class Export(Rebuilder):
     """
 
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, ways: Mapping[Any, str]) -> None:
-        super().__init__({memref.CastOp: _cast, UnrealizedConversionCastOp: _cast, **rules})
+        super().__init__({memref.CastOp: _cast, UnrealizedConversionCastOp: _cast, LoadScalarOp: _load_scalar, **rules})
         self.target, self.ways = target, ways
 
     def visit(self, operation: Operation) -> None:
@@ -152,6 +153,11 @@ def literal(value: SSAValue) -> SSAValue | int:
     """The number that an index value is, or the value."""
     known = number(value)
     return value if known is None else known
+
+
+def _load_scalar(build: Export, operation: LoadScalarOp) -> None:
+    build.set(operation.result, build.emit(memref.LoadOp.get(
+        build.one(operation.array), [build.one(index) for index in operation.indices])))
 
 
 def _cast(build: Export, operation: Operation) -> None:

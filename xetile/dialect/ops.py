@@ -152,7 +152,7 @@ def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
     try:
         wg_map.check(shape)
     except XeError as error:
-        raise Invalid.of(error) from None
+        raise Invalid.of(error, alone=True) from None
 
 
 def check_moved(tile: SSAValue, result: SSAValue) -> None:

@@ -11,6 +11,7 @@ from xegpu.errors import UNREADABLE
 
 COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
 _CURES = (
+    (r"^Expected '(\W+)'", "write {0} here, and what belongs behind it"),
     (r"^'(\S+)' expected", "write {0} here, or a comma if there is more"),
     (r"Unexpected attribute (.+)", "give it an attribute of the kind that the operation takes, or leave it out"),
     (r"property '(\w+)' is not defined by", "leave {0} out: the operation has no such property"),

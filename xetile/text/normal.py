@@ -59,13 +59,22 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
         TextError: maps contradict each other, or a vector constant has different elements.
     """
     resolve_subviews(function)
-    for operation in list(function.walk()):
-        if operation.parent is not None and (rule := _REWRITES.get(type(operation))) is not None:
-            rule(operation)
+    rewrite(function)
     for operation in function.walk():
         _check(operation, any_rank)
     _check_subgroups(function)
     _Maps(function).settle()
+
+
+def rewrite(function: func.FuncOp) -> None:
+    """Put what the passes know in the place of what else a text may say for it, at any stage of tiles.
+
+    Raises:
+        TextError: there is nothing for it: a vector constant has different elements.
+    """
+    for operation in list(function.walk()):
+        if operation.parent is not None and (rule := _REWRITES.get(type(operation))) is not None:
+            rule(operation)
 
 
 def _check_subgroups(function: func.FuncOp) -> None:

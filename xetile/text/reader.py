@@ -214,7 +214,7 @@ class Reader(Parser):
             return super()._get_op_by_name(name)
         except ParseError:
             known = [*(operation.name for operation in self.ctx.loaded_ops), *self.readers]
-            near = difflib.get_close_matches(name, known, 1)
+            near = difflib.get_close_matches(name, known, 1, 0.7)
             raise TextError("XT2006",
                             f"there is no operation {written}", f"did you mean {near[0]}?" if near else COMPARE,
                             self.place(start, start + len(written))) from None
