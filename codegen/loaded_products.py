@@ -1,5 +1,8 @@
 """Products that read their operands from memory, in OpenCL C for processors with vector registers and caches.
 
+Where the driver takes them, functions of whole vectors do most of it (:mod:`codegen.whole_products`). What follows is
+the portable text beside them, and all there is for other types, for a middling number of rows, and for strides:
+
     for (int k = first; k < end; ++k) { b[k * 4 + 0] = B[(row + k) * pitch + column + lane]; ... }     once
     for (int k = first; k < end; ++k) {                                                  a few rows at a time
       XETILE_FETCH(&B[(row + K + k) * pitch + column]);

@@ -387,8 +387,10 @@ class ProductOp(IRDLOperation):
             b = shape_of(self.b)
             rows = b[0] * (b[2] if len(b) == 3 else 1)
             if rows != k or shape_of(self.result) != (m, n):
-                raise Invalid("XT3202", f"{self.a.type} x {self.b.type} does not give {self.result.type}\n"
-                              f"multiply MxK by KxN; fragments of a lane need {', '.join(MAP_NAMES)}")
+                raise Invalid("XT3202", f"{self.a.type} x {self.b.type} does not give {self.result.type}" + (
+                              f": A has {k} columns and B {rows} rows" if rows != k else "") + "\n"
+                              f"multiply MxK by KxN, as {m}x{k} by {k}x{n} into {m}x{n}; fragments of a lane need "
+                              f"{', '.join(MAP_NAMES)}")
             return
         try:
             fits = maps[0].fragment((m, k)) == shape_of(self.a) and maps[1].fragment((k, n)) == shape_of(self.b)
