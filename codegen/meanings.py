@@ -157,6 +157,13 @@ def _slice(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return operands[0][_part(values_of(operation.offsets), values_of(operation.sizes))]
 
 
+def _shuffle(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    axis = -len(operation.v1.type.get_shape())
+    leading = np.broadcast_shapes(*(operand.shape[:axis] for operand in operands))
+    both = [np.broadcast_to(operand, (*leading, *operand.shape[axis:])) for operand in operands]
+    return np.take(np.concatenate(both, axis), operation.mask.get_values(), axis)
+
+
 def _part(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[Any, ...]:
     return (..., *(slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True)))
 
@@ -212,6 +219,7 @@ MEANINGS: Meanings = {
     xvector.ExtractOp: _extract,
     ExtractStridedSliceOp: _slice,
     InsertStridedSliceOp: _insert,
+    xvector.ShuffleOp: _shuffle,
     ShapeCastOp: lambda machine, op, operands: operands[0].reshape(
         *operands[0].shape[:-len(op.source.type.get_shape())], *op.result.type.get_shape()),
     TransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),

@@ -30,6 +30,7 @@ from codegen import (
     padding,
     positions,
     products,
+    rows,
     scalars,
     scattered,
     shared_memory,
@@ -314,7 +315,8 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     if desc.block.access != "block":
         lanes.load(emitter, operation)
         return
-    fragment = truth.in_memory(emitter.fresh(operation.result))
+    apart = rows.are_apart(operation)
+    fragment = rows.words_of(emitter, operation) if apart else truth.in_memory(emitter.fresh(operation.result))
     array = emitter.name(operation.result.name_hint)
     count = len(fragment.names)
     emitter.line(f"{fragment.c_type} {array}[{count}];")
@@ -327,6 +329,9 @@ def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
         arguments = _block_arguments(emitter, operation.desc)
     cache = cache_hints.number(emitter, operation)
     cache_hints.block_call(emitter, name, arguments, f"(private {pointer} *){array}", cache)
+    if apart:
+        rows.take_apart(emitter, operation.result, f"{array}[0]")
+        return
     emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
     truth.from_memory(emitter, operation.result)
 
@@ -425,7 +430,7 @@ RULES: dict[type[Operation], Rule] = {
     **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
     **hints.RULES, **diagnostics.RULES, **positions.RULES, **scattered.RULES, **scalars.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
-    **loaded_products.RULES, **shuffles.RULES,
+    **loaded_products.RULES, **shuffles.RULES, **rows.RULES,
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),

@@ -39,7 +39,8 @@ _MESSAGES = 40
 """Messages in such a loop: a thread tells 32 apart that are under way, and beyond that waits in many places."""
 _FAR = 512
 """Distances, in elements, that a block message takes are less than this."""
-_PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, ExtractStridedSliceOp, ShapeCastOp,
+_PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, xvector.ShuffleOp,
+          ExtractStridedSliceOp, ShapeCastOp,
           arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp)
 
 

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from xegpu.passes.counters import Counters
 from xegpu.passes.distribute import Distribute
+from xegpu.passes.interleave import Interleave
 from xegpu.passes.legalise import Legalise
 from xegpu.passes.pack import Pack
 from xegpu.passes.schedule import Schedule
@@ -53,6 +54,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("xegpu-blocks", lambda options: ToXeGPU(options.target)),
     ("xegpu-packed", lambda options: Pack()),
     ("xegpu-lanes", lambda options: Distribute(options.target)),
+    ("xegpu-interleaved", lambda options: Interleave() if "block-columns" in options.access else None),
     ("xegpu-scheduled", lambda options: Schedule(options.target)),
     ("xegpu-counted", lambda options: Counters()),
     ("xegpu", lambda options: Legalise(options.target, options.access)),

@@ -119,6 +119,11 @@ def _scheduling_lines() -> Iterator[tuple[str, str]]:
     yield "XETILE_SCHEDULE_BARRIER", "#define XETILE_SCHEDULE_BARRIER"
 
 
+def _row_lines() -> Iterator[tuple[str, str]]:
+    yield "XETILE_ROWS_APART", "#define XETILE_ROWS_APART(even, odd, words) " \
+        "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"
+
+
 # file -> (what the names of its family look like, builtin -> the line that defines it)
 _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "dpas.cl": (r"\bintel_sub_group_\w*matrix_mad\w*", dict(_dpas_lines())),
@@ -128,6 +133,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
     "scheduling.cl": (r"\bXETILE_SCHEDULE_\w+", dict(_scheduling_lines())),
+    "rows.cl": (r"\bXETILE_ROWS_\w+", dict(_row_lines())),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
 }
 

@@ -196,7 +196,7 @@ def test_run_prints(xetile: Any, text: Path) -> None:
     (["run", "FILE", "--arg", "zeros:64x64:bf16", "--arg", "zeros:64x64:bf16", "--arg", "zeros:64x64:f32",
       "--grid", "a"], "not one to three integers", "--grid 4,4"),
     (["run", "FILE", "--arg", "zeros:64x64:bf16", "--arg", "zeros:64x64:bf16", "--arg", "zeros:64x64:f32",
-      "--grid", "1", "-o", "a.npy", "-o", "b.npy"], "writes C, and -o names 2 files", "once for each"),
+      "--grid", "1", "-o", "a.npy", "-o", "b.npy"], "writes C, and -o names 2 files", "give -o for each of them: 1"),
     (["run", "FILE", "--arg", "zeros:64x64:f16", "--arg", "zeros:64x64:bf16", "--arg", "zeros:64x64:f32",
       "--grid", "1"], "A holds f16", "bf16"),
 ])

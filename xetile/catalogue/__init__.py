@@ -1,7 +1,7 @@
-"""The catalogue of errors: a page for each code, ``XT2104.md`` in this folder.
+"""The catalogue of errors: a page for each code, ``XT1250.md`` in this folder.
 
 A page is its title, what is behind the mistake, a program that makes it, and the message that this program gives. The
-programs run in the tests, which hold the messages to what is really said. ``xetile explain XT2104`` shows a page, and
+programs run in the tests, which hold the messages to what is really said. ``xetile explain XT1250`` shows a page, and
 ``docs/errors`` has all of them.
 """
 

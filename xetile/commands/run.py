@@ -46,7 +46,7 @@ def command(given: argparse.Namespace) -> None:
     if given.output and len(given.output) != len(written):
         raise ArgumentError("XT8051", f"{kernel.name} writes {', '.join(written) or 'nothing'}, and -o names "
                             f"{len(given.output)} files",
-                            f"give -o {len(written)} times, once for each" if written else "leave -o out")
+                            f"give -o for each of them: {len(written)}" if written else "leave -o out")
     if given.grid is None and kernel.grid_function is None:
         raise ArgumentError("XT8052", f"nothing says how many work-groups {kernel.name} has", "give --grid 4,4")
     placed = kernel.on(given.where, target=given.target)

@@ -1,0 +1,1 @@
+// The even and the odd rows of words of two rows: their low and their high halves.
