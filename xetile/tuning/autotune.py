@@ -9,7 +9,8 @@ from typing import Any
 from xegpu.errors import ArgumentError
 from xegpu.targets import Target
 from xetile.arguments import AtTheCall
-from xetile.kernel import BaseKernel, Kernel, executor_of
+from xetile.choice import executor_of
+from xetile.kernel import BaseKernel, Kernel
 from xetile.tuning.result import Result
 from xetile.tuning.space import Configuration, Space, configurations, seconds_of
 from xetile.tuning.tuner import shown, tune
@@ -63,7 +64,7 @@ class Tuned:
         if len(self._space) == 1:
             return dict(self._space[0])
         arguments = self.kernel.bind(args)
-        executor = executor_of(self.kernel, where, target, arguments)
+        executor = executor_of(self.kernel.own_target, where, target, arguments)
         named = self._key if self._key is not None else self.kernel.parameters
         key = (executor.device, executor.target.name, *(
             (a.name, a.dtype, a.shape, a.source if a.kind == "number" else None)

@@ -17,8 +17,9 @@ from codegen.usm import UsmArray, scratch_copy
 from xegpu.errors import ArgumentError, XeError
 from xegpu.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
+from xetile.choice import executor_of
 from xetile.executors import DeviceExecutor, Executor, Grid
-from xetile.kernel import BaseKernel, executor_of
+from xetile.kernel import BaseKernel
 from xetile.lowered import Lowered
 from xetile.tuning.result import Outcome, Result
 from xetile.tuning.space import Configuration, Space, configurations, seconds_of
@@ -84,7 +85,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
             return _result(kernel, device.name, by, outcomes, start)
         for argument in arguments:
             argument.check_there()
-        executor = executor_of(kernel, where, target, arguments)
+        executor = executor_of(kernel.own_target, where, target, arguments)
         placed = executor.place(arguments)
         candidates, outcomes = _candidates(kernel, every, placed, args, grid, executor.target)
         outcomes += _timed(executor, candidates, placed, seconds, processes)
