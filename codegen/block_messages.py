@@ -13,15 +13,16 @@ from codegen import addresses, cache_hints, lanes, rows, shared_memory, truth
 from codegen.batches import matrix
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor
-from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.memrefs import is_address
 
 
-def _create(emitter: Emitter, operation: ops.CreateNdTdescOp) -> None:
+def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
     array: Array = emitter.values[operation.source]
     if is_address(operation.source.type):
-        dtype = ops.desc_of(operation.result).dtype
+        dtype = desc_of(operation.result).dtype
         array = Array(f"((global {dtype.opencl} *)(ulong){atom(emitter.values[operation.source])})", dtype, (), ())
     if operation.shape:
         sizes, strides = (tuple(emitter.values[value] for value in group)
@@ -30,11 +31,11 @@ def _create(emitter: Emitter, operation: ops.CreateNdTdescOp) -> None:
     height, width, pitch, step = (atom(value) for value in (*array.sizes[-2:], *array.strides[-2:]))
     row, column = (emitter.coordinate(offset) for offset in operation.offsets[-2:])
     array, row = matrix(emitter, operation, array, row)
-    step = "1" if ops.desc_of(operation.result).block.access == "rows" else step
+    step = "1" if desc_of(operation.result).block.access == "rows" else step
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
 
 
-def _update(emitter: Emitter, operation: ops.UpdateNdOffsetOp) -> None:
+def _update(emitter: Emitter, operation: UpdateNdOffsetOp) -> None:
     row, column = (emitter.coordinate(offset) for offset in operation.offsets)
     emitter.values[operation.result] = emitter.values[operation.desc].moved(row, column)
 
@@ -48,7 +49,7 @@ def block_builtin(kind: str, desc: TensorDesc) -> str:
 def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> str:
     """What all block builtins take first; columns count in units of ``together`` elements."""
     desc: Descriptor = emitter.values[operand]
-    size = ops.desc_of(operand).dtype.bytes
+    size = desc_of(operand).dtype.bytes
     scale = f" * {size}" if size > 1 else ""
     x, y = addresses.place_of(emitter, desc)
     column = str(x) if together == 1 else f"({x}) / {together}"
@@ -56,8 +57,8 @@ def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> 
             f"(int2)({column}, {y})")
 
 
-def _load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
-    desc = ops.desc_of(operation.desc)
+def _load(emitter: Emitter, operation: LoadNdOp) -> None:
+    desc = desc_of(operation.desc)
     if desc.block.memory_scope == "slm":
         shared_memory.load(emitter, operation)
         return
@@ -91,8 +92,8 @@ def _pointer_type(kind: str, desc: TensorDesc) -> str:
     return "uchar" if desc.dtype.bits == 8 and desc.shape[1] == 16 else "ushort"
 
 
-def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
-    desc = ops.desc_of(operation.desc)
+def _store(emitter: Emitter, operation: StoreNdOp) -> None:
+    desc = desc_of(operation.desc)
     if desc.block.memory_scope == "slm":
         shared_memory.store(emitter, operation)
         return
@@ -109,8 +110,8 @@ def _store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
     cache_hints.block_call(emitter, block_builtin("write", desc), arguments, f"(private {pointer} *){array}", cache)
 
 
-def _prefetch(emitter: Emitter, operation: ops.PrefetchNdOp) -> None:
-    desc = ops.desc_of(operation.desc)
+def _prefetch(emitter: Emitter, operation: PrefetchNdOp) -> None:
+    desc = desc_of(operation.desc)
     cache = cache_hints.number(emitter, operation) or addresses.CACHED
     if addresses.prefetch(emitter, emitter.values[operation.desc], desc, cache):
         return
@@ -119,9 +120,9 @@ def _prefetch(emitter: Emitter, operation: ops.PrefetchNdOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    ops.CreateNdTdescOp: _create,
-    ops.UpdateNdOffsetOp: _update,
-    ops.LoadNdOp: _load,
-    ops.StoreNdOp: _store,
-    ops.PrefetchNdOp: _prefetch,
+    CreateNdTdescOp: _create,
+    UpdateNdOffsetOp: _update,
+    LoadNdOp: _load,
+    StoreNdOp: _store,
+    PrefetchNdOp: _prefetch,
 }

@@ -9,8 +9,8 @@ from xdsl.ir import Operation
 from codegen import elementwise
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import vector_type, width_of
-from xegpu.dialect import ops
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
+from xegpu.dialect.words import BitcastOp, PackOp
 from xegpu.errors import BUG, TargetError
 
 
@@ -52,14 +52,14 @@ def _spread(emitter: Emitter, operation: xvector.BroadcastOp) -> None:
     emitter.assign(operation.vector, fragment, [expression] * len(fragment.names))
 
 
-def _bitcast(emitter: Emitter, operation: ops.BitcastOp) -> None:
+def _bitcast(emitter: Emitter, operation: BitcastOp) -> None:
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
     each = result.width * result.dtype.bits // source.dtype.bits
     parts = [source.slice(start, each).names[0] for start in range(0, source.units, each)]
     emitter.assign(operation.result, result, [f"as_{result.c_type}({part})" for part in parts])
 
 
-def _pack(emitter: Emitter, operation: ops.PackOp) -> None:
+def _pack(emitter: Emitter, operation: PackOp) -> None:
     """The elements of a column next to each other: a lane's own registers, read as wider words."""
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
     bits = source.dtype.bits * source.width
@@ -78,6 +78,6 @@ RULES: dict[type[Operation], Rule] = {
     ShapeCastOp: lambda emitter, op: emitter.values.update({op.result: emitter.values[op.source]}),
     ub.PoisonOp: _poison,
     xvector.BroadcastOp: _spread,
-    ops.BitcastOp: _bitcast,
-    ops.PackOp: _pack,
+    BitcastOp: _bitcast,
+    PackOp: _pack,
 }

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute
 from codegen import branches
 from codegen.pressure import live_bytes
 from xegpu import register_mode
-from xegpu.dialect import ops
+from xegpu.dialect.block_io import LoadNdOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
 from xegpu.targets import Target
@@ -52,7 +52,7 @@ def registers_needed(function: func.FuncOp) -> int:
     totals = [live_bytes(function)]
     for operation in function.walk():
         if isinstance(operation, scf.ForOp):
-            loaded = [op.results[0] for op in branches.inside(operation.body.block) if isinstance(op, ops.LoadNdOp)]
+            loaded = [op.results[0] for op in branches.inside(operation.body.block) if isinstance(op, LoadNdOp)]
             totals.append(sum(_bytes(value.type) for value in (*operation.iter_args, *loaded)))
     return max(totals)
 
