@@ -21,8 +21,10 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.constants import number as number
 from xegpu.control_flow import check_branches
 from xegpu.dialect.attributes import SourceLocation
-from xegpu.dialect.ops import DpasOp, MadOp, StoreNdOp, UpdateNdOffsetOp, vector
-from xegpu.dialect.vectors import ExtractStridedSliceOp
+from xegpu.dialect.block_io import StoreNdOp
+from xegpu.dialect.descriptors import UpdateNdOffsetOp
+from xegpu.dialect.products import DpasOp, MadOp
+from xegpu.dialect.vectors import ExtractStridedSliceOp, vector
 from xegpu.errors import ShapeError, XeError, said
 from xegpu.parties import parties, valued
 from xegpu.places import Location
