@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 
 from xegpu import block_io
 from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, Note, ShapeError, XeError
+from xegpu.errors import ArgumentError, DeviceError, Note, ShapeError, TraceError, XeError
 from xegpu.places import Location
 from xegpu.register_mode import REGISTERS
 from xegpu.targets import Target, find_target
@@ -32,7 +32,7 @@ from xetile.placed import OnGrid, Placed
 from xetile.program import Program, check_only
 from xetile.remedies import Origin
 from xetile.tiles import Array
-from xetile.tracer import Tracer, trace
+from xetile.tracer import Tracer, is_recording, trace
 from xetile.values import Scalar, Value
 
 
@@ -173,7 +173,13 @@ class BaseKernel:
         Raises:
             ArgumentError: there are too few or too many, or some are passed by keyword.
             ElementTypeError: one is neither an array nor a number, or of a type that is no element type.
+            TraceError: the call stands in another kernel.
         """
+        if is_recording():
+            raise TraceError("XT1023", f"{self.name} is a kernel, and is called inside another one",
+                             f"what two kernels share is a plain function: drop @xt.kernel above {self.name}, and call "
+                             "it with vectors or tiles; or launch one kernel after the other from outside",
+                             notes=self.defined())
         if named := [name for name in self.parameters if name in (constants or ())]:
             raise ArgumentError("XT1010", f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
                                 self._calling(), notes=self.defined())

@@ -630,6 +630,20 @@ def test_where() -> None:
     assert (c == SENTINEL).all()
 
 
+def test_a_kernel_in_a_kernel() -> None:
+    @xt.kernel
+    def inner(A: Any) -> None:
+        pass
+
+    def outer(A: Any) -> None:
+        inner[1](A)
+
+    for launch in (lambda: xt.kernel(outer).lower(xt.Spec((8, 16), "f32")),
+                   lambda: xt.kernel(outer).on("numpy:program")[1](np.zeros((8, 16), np.float32))):
+        with pytest.raises(xt.TraceError, match=r"(?s)inner is a kernel.*inner\[1\]\(A\).*drop @xt.kernel above inner"):
+            launch()
+
+
 def test_a_missing_constant() -> None:
     @xt.kernel
     def kernel(A, *, rows):

@@ -13,7 +13,7 @@ from xetile.choice import executor_of
 from xetile.kernel import BaseKernel, Kernel
 from xetile.tuning.result import Result
 from xetile.tuning.space import Configuration, Space, configurations, seconds_of
-from xetile.tuning.tuner import tune
+from xetile.tuning.tuner import shown, tune
 
 
 class Tuned:
@@ -27,7 +27,7 @@ class Tuned:
     def __init__(self, kernel: BaseKernel, space: Space, key: Sequence[str] | None, budget: float | str,
                  by: str) -> None:
         if not isinstance(kernel, BaseKernel):
-            raise ArgumentError("XT7100", f"@xt.autotune goes above a kernel, not above {_shown(kernel)}",
+            raise ArgumentError("XT7100", f"@xt.autotune goes above a kernel, not above {shown(kernel)}",
                                 "write it above the line @xt.kernel")
         strange = next((name for name in key or () if name not in kernel.parameters), None)
         if strange is not None:
@@ -120,9 +120,3 @@ def autotune(space: Space, *, key: Sequence[str] | None = None, budget: float | 
             return Tuned(kernel, space, key, budget, by)
 
     return make
-
-
-def _shown(thing: Any) -> str:
-    """What stands in the place of a kernel: a function by its name."""
-    name = getattr(thing, "__name__", None)
-    return repr(thing) if name is None else f"the {type(thing).__name__} {name}"
