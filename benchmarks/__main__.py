@@ -93,9 +93,15 @@ def _show(facts: Mapping[str, str], rows: Sequence[Row]) -> None:
     for row in rows:
         table.add_row(row.group if row.group != group else "", row.name, f"{row.value:.3g}", row.unit,
                       "" if row.ratio is None else f"{row.ratio:.2f}", row.against,
-                      "" if row.least is None else f"{row.least:g}", row.verdict)
+                      "" if row.least is None else f"{row.least:g}", _judged(row))
         group = row.group
     console.print(table)
+
+
+def _judged(row: Row) -> str:
+    """The verdict; where the goal is beyond the machine, what it could reach at most."""
+    beyond = row.most is not None and row.least is not None and row.most < row.least
+    return f"{row.verdict}, at most {row.most:.2f} here" if beyond else row.verdict
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from benchmarks.kernels import work_group_gemm
+from benchmarks.peak import peak_rate
 from benchmarks.rows import Progress, Row
 from benchmarks.timing import PAUSE, interleaved, ratios
 
@@ -49,11 +50,13 @@ def _of_size(size: int, dtype: np.dtype[Any], rounds: int) -> list[Row]:
     times = interleaved({"ours": ours, **runs}, rounds, PAUSE)
     np.testing.assert_array_equal(result(), a @ b)
     rows, rate = [], 2 * size**3 / median(times["ours"]) / 1e9
+    peak = peak_rate() if dtype == np.float32 and size >= 1024 else None
     for other in runs:
         ratio, spread = ratios(times, "ours", other)
         goal = {("float32", "NumPy"): "cpu f32", ("float32", "dpnp"): "cpu f32 dpnp", ("bfloat16", "NumPy"): "cpu bf16"}
+        most = None if peak is None else peak * median(times[other]) / (2e-9 * size**3)
         rows.append(Row("CPU device", f"{size}^3 {dtype.name}", rate, "GFLOP/s", ratio, f"{other}'s matmul in float32",
-                        goal.get((dtype.name, other), "") if size >= 1024 else "", size, spread))
+                        goal.get((dtype.name, other), "") if size >= 1024 else "", size, spread, most=most))
     return rows
 
 

@@ -27,6 +27,8 @@ class Row:
         spread: the smallest and the largest ratio, or value where there is no ratio.
         slower: how many times slower the host is just now than the one for which a goal in seconds was set; CI allows
             for it, the ratio does not.
+        most: the ratio at which ours would be as fast as the machine can be; None where that is not known. A goal above
+            it cannot be met here, and CI goes by what can.
     """
 
     group: str
@@ -40,6 +42,7 @@ class Row:
     spread: tuple[float, float] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     slower: float = 1.0
+    most: float | None = None
 
     @property
     def least(self) -> float | None:
@@ -53,7 +56,8 @@ class Row:
             return ""
         if self.ratio >= self.least:
             return "met"
-        return "missed" if self.ratio * self.slower >= self.least / 2 else "failed"
+        reachable = self.least if self.most is None else min(self.least, self.most)
+        return "missed" if self.ratio * self.slower >= reachable / 2 else "failed"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from codegen.emitter import Emitter, atom
 from codegen.fragments import Array, Coordinate
-from xegpu.dialect import ops
+from xegpu.dialect.descriptors import CreateNdTdescOp, desc_of
 
 _BELOW = 1 << 28
 """A row that no matrix has (hardware.md: at most 2**24), and which may be moved far without leaving 32 bits."""
 
 
-def matrix(emitter: Emitter, operation: ops.CreateNdTdescOp, array: Array, row: Coordinate) -> tuple[Array, Coordinate]:
+def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: Array, row: Coordinate) -> tuple[Array, Coordinate]:
     """The matrix that a descriptor's leading offsets choose, and the row where the descriptor stands on it."""
     lead = [emitter.values[offset] for offset in operation.offsets[:-2]]
     if not lead:
@@ -27,7 +27,7 @@ def matrix(emitter: Emitter, operation: ops.CreateNdTdescOp, array: Array, row: 
             for index, size, stride in zip(lead, array.sizes[:-2], array.strides[:-2], strict=True)]
     within = " && ".join(f"(uint){index} < (uint){size}" for index, size, _ in each)
     displaced = " + ".join(f"{index} * (long){stride}" for index, _, stride in each)
-    if not ops.desc_of(operation.result).block.boundary_check:
+    if not desc_of(operation.result).block.boundary_check:
         emitter.line(f"{array.space} {array.dtype.opencl} *{name} = {array.name} + {displaced};")
         return replace(array, name=name), row
     emitter.line(f"const bool {inside} = {within};")

@@ -17,8 +17,9 @@ from codegen.emitter import CALL, FILL, Emitter
 from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
 from xegpu import layouts
 from xegpu.cooperative import component_place
-from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
+from xegpu.dialect.descriptors import desc_of
 from xegpu.errors import TargetError
 from xegpu.layouts import LaneMap
 
@@ -158,9 +159,9 @@ def _times(expression: str, factor: int) -> str:
     return f"({expression}) * {factor}"
 
 
-def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
+def load(emitter: Emitter, operation: LoadNdOp) -> None:
     """``load_nd`` by block reads or by single elements."""
-    block = _block_of(emitter, ops.desc_of(operation.desc))
+    block = _block_of(emitter, desc_of(operation.desc))
     fragment = truth.in_memory(emitter.fresh(operation.result))
     emitter.values[operation.result] = fragment
     pieces = block.pieces(fragment.width)
@@ -317,9 +318,9 @@ def _parts(count: int) -> list[tuple[int, int]]:
     return parts
 
 
-def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
+def store(emitter: Emitter, operation: StoreNdOp) -> None:
     """``store_nd`` element by element."""
-    block = _block_of(emitter, ops.desc_of(operation.desc))
+    block = _block_of(emitter, desc_of(operation.desc))
     fragment = truth.to_memory(emitter, emitter.fragment(operation.value))
     if fragment.per_lane != 1:
         raise TargetError("XT9400",

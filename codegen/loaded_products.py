@@ -29,7 +29,7 @@ from codegen.emitter import FETCH, Emitter, Rule, atom
 from codegen.fragments import Descriptor, Fragment
 from codegen.products import narrowed, widened
 from codegen.whole_products import LANES, WHOLE, Shape, define, parts_of
-from xegpu.dialect import ops
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dtypes import DType, bf16, f16, f32
 
@@ -91,7 +91,7 @@ class _Product:
         self.emitter, self.names = emitter, _Names.of(emitter)
         self.a: Descriptor = emitter.values[operation.a]
         self.b: Descriptor = emitter.values[operation.b]
-        self.types = ops.desc_of(operation.a).dtype, ops.desc_of(operation.b).dtype
+        self.types = desc_of(operation.a).dtype, desc_of(operation.b).dtype
         self.m, self.n, self.k = operation.sizes
         self.across = self.n // emitter.subgroup
         self.block = operation.block[0]

@@ -17,8 +17,10 @@ from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
 from codegen.inside import Inside
 from codegen.unrolling import ROLLED, period_of, steps_of, trips_of
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
+from xegpu.dialect.products import DpasOp
 from xegpu.dtypes import of_mlir
 from xegpu.loop_options import OPTIONS
 from xegpu.origins import makings

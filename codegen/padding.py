@@ -8,15 +8,16 @@ from codegen import elementwise
 from codegen.emitter import CALL, Emitter, Rule
 from codegen.fragments import Coordinate, Descriptor, Fragment
 from xegpu import layouts
-from xegpu.dialect import ops
+from xegpu.dialect.descriptors import desc_of
+from xegpu.dialect.padding import PadOp
 from xegpu.layouts import LaneMap
 
 Word = tuple[int, int]
 
 
-def _pad(emitter: Emitter, operation: ops.PadOp) -> None:
+def _pad(emitter: Emitter, operation: PadOp) -> None:
     assert operation.sg_map is not None
-    lanes, shape = operation.sg_map.data, ops.desc_of(operation.desc).shape
+    lanes, shape = operation.sg_map.data, desc_of(operation.desc).shape
     source, result = emitter.fragment(operation.value), emitter.fresh(operation.result)
     desc: Descriptor = emitter.values[operation.desc]
     row, column = layouts.positions((shape[0], shape[1]), lanes)
@@ -52,4 +53,4 @@ def _function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[
     return name
 
 
-RULES: dict[type[Operation], Rule] = {ops.PadOp: _pad}
+RULES: dict[type[Operation], Rule] = {PadOp: _pad}

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from xegpu.dialect.ops import DpasOp, MadOp
+from xegpu.dialect.products import DpasOp, MadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.dtypes import of_mlir
 

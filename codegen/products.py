@@ -6,14 +6,14 @@ from xdsl.ir import Operation
 
 from codegen.emitter import CALL, Emitter, Rule
 from codegen.fragments import Fragment, vector_type
-from xegpu.dialect import ops
+from xegpu.dialect.products import DpasOp, MadOp
 from xegpu.dialect.scaled_products import DpasScaledOp
 from xegpu.dtypes import DType, bf16, e4m3, e5m2, f16, tf32, u8
 
 _ACCUMULATOR = {"f32": "float", "f16": "half", "bf16": "short", "i32": "int"}
 
 
-def _dpas(emitter: Emitter, operation: ops.DpasOp) -> None:
+def _dpas(emitter: Emitter, operation: DpasOp) -> None:
     a, b = emitter.fragment(operation.a), emitter.fragment(operation.b)
     a_type, b_type = a.dtype, b.dtype
     depth = operation.sizes()[2]
@@ -58,7 +58,7 @@ def _operand_b(fragment: Fragment) -> str:
     return _as("uint8" if fragment.dtype is u8 else "int8", fragment)
 
 
-def _mad(emitter: Emitter, operation: ops.MadOp) -> None:
+def _mad(emitter: Emitter, operation: MadOp) -> None:
     a, b = emitter.fragment(operation.a), emitter.fragment(operation.b)
     result = emitter.fresh(operation.result)
     name = mad_function(emitter, a, b, result)
@@ -117,4 +117,4 @@ def narrowed(value: str, dtype: DType, width: int) -> str:
     return f"convert_half{number}({value})" if dtype is f16 else value
 
 
-RULES: dict[type[Operation], Rule] = {ops.DpasOp: _dpas, ops.MadOp: _mad, DpasScaledOp: _dpas_scaled}
+RULES: dict[type[Operation], Rule] = {DpasOp: _dpas, MadOp: _mad, DpasScaledOp: _dpas_scaled}

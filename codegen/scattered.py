@@ -18,7 +18,7 @@ from codegen.emitter import Emitter, Rule, atom
 from codegen.exchanges import bits_in, bits_out
 from codegen.fragments import Array, Descriptor, Scattered
 from xegpu.dialect import scattered as ops
-from xegpu.dialect.ops import desc_of
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dtypes import DType
 
 LOAD, STORE = "__spirv_PredicatedLoadINTEL", "__spirv_PredicatedStoreINTEL"

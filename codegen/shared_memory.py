@@ -22,7 +22,8 @@ from codegen.fragments import Array, Descriptor, Fragment, vector_type
 from codegen.interpreter import Machine, Meanings
 from xegpu import layouts
 from xegpu.descriptions import geometry
-from xegpu.dialect import ops
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, desc_of
 from xegpu.divisibility import multiple_of
 from xegpu.dtypes import of_mlir
 from xegpu.memrefs import static_form
@@ -75,13 +76,13 @@ class _Access:
     @cached_property
     def desc(self) -> Any:
         """The descriptor's parameters."""
-        return ops.desc_of(self.operand)
+        return desc_of(self.operand)
 
     @cached_property
-    def maker(self) -> ops.CreateNdTdescOp:
+    def maker(self) -> CreateNdTdescOp:
         """What made the descriptor; of several, all alike, one."""
         owner = next(iter(makings(self.operand))).owner
-        assert isinstance(owner, ops.CreateNdTdescOp)
+        assert isinstance(owner, CreateNdTdescOp)
         return owner
 
     @cached_property
@@ -200,7 +201,7 @@ def _times(name: str, weight: int) -> str:
     return name if weight == 1 else f"{name} * {weight}"
 
 
-def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
+def load(emitter: Emitter, operation: LoadNdOp) -> None:
     """``load_nd`` from shared local memory."""
     fragment = emitter.fresh(operation.result)
     access = _Access(operation.desc, fragment, emitter.subgroup)
@@ -215,7 +216,7 @@ def load(emitter: Emitter, operation: ops.LoadNdOp) -> None:
     emitter.line(f"{name}({access.call(emitter)}, {', '.join(f'&{variable}' for variable in fragment.names)});")
 
 
-def store(emitter: Emitter, operation: ops.StoreNdOp) -> None:
+def store(emitter: Emitter, operation: StoreNdOp) -> None:
     """``store_nd`` to shared local memory."""
     fragment = emitter.fragment(operation.value)
     renamed = fragment.renamed(tuple(f"in{i}" for i in range(len(fragment.names))))

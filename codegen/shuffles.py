@@ -9,14 +9,14 @@ from codegen.exchanges import called, index_table, packed_exchange
 from codegen.fragments import Fragment
 from codegen.truth import register_bits
 from xegpu import layouts
-from xegpu.dialect import ops
+from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dtypes import DType
 from xegpu.lane_bits import LaneBits, bits_of
 
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
-def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
+def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
     """A fragment under another lane map, by shuffles.
 
     For each element of the result, the lane and the word that hold it; words that only some lanes need are shuffled by
@@ -50,7 +50,7 @@ def convert_layout(emitter: Emitter, operation: ops.ConvertLayoutOp) -> None:
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
 
 
-def _exchanged(emitter: Emitter, operation: ops.ConvertLayoutOp, fragment: Fragment, old: LaneBits,
+def _exchanged(emitter: Emitter, operation: ConvertLayoutOp, fragment: Fragment, old: LaneBits,
                new: LaneBits) -> None:
     """Between maps of single elements: bits of lanes and of units change places, in a function for each such pair."""
     assert operation.source_map is not None
@@ -97,4 +97,4 @@ def _joined(parts: list[str], dtype: DType, result: Fragment) -> str:
     return f"({result.word})(" + " | ".join(f"({part}) << {i * dtype.bits}" for i, part in enumerate(parts)) + ")"
 
 
-RULES: dict[type[Operation], Rule] = {ops.ConvertLayoutOp: convert_layout}
+RULES: dict[type[Operation], Rule] = {ConvertLayoutOp: convert_layout}

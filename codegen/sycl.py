@@ -14,7 +14,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 
 from codegen.cplusplus import declarations, header, prototype, translate
-from codegen.opencl import LARGE, Source
+from codegen.register_budget import LARGE
+from codegen.source import Source
 from xegpu.dtypes import DType, bf16, of_mlir
 from xegpu.errors import BUG, XeError
 from xegpu.origins import written_arguments

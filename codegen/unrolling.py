@@ -25,7 +25,9 @@ from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import IntegerAttr
 
 from xegpu.constants import number
-from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
+from xegpu.dialect.descriptors import UpdateNdOffsetOp, desc_of
+from xegpu.dialect.products import DpasOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.loop_options import BARRIER, UNROLL
 from xegpu.targets import Target

@@ -63,3 +63,12 @@ def test_a_slow_host_is_allowed_for() -> None:
     row = Row("Launch", "x", 27, "us", 10 / 27, "10 us", "launch")
     assert row.verdict == "failed"
     assert replace(row, slower=24 / 5).verdict == "missed"
+
+
+def test_a_goal_beyond_the_machine_is_judged_by_what_can_be() -> None:
+    """Twice another's speed, where the processor could be 1.1 times as fast: half of that is what must be had."""
+    row = Row("CPU device", "2048^3 float32", 180.0, "GFLOP/s", 0.9, "dpnp", "cpu f32 dpnp")
+    assert row.verdict == "failed"
+    assert replace(row, most=1.1).verdict == "missed"
+    assert replace(row, most=1.1, ratio=0.5).verdict == "failed"
+    assert replace(row, most=5.0).verdict == "failed"

@@ -128,3 +128,11 @@ def test_notes_name_the_other_party() -> None:
     assert "  note: A is a vector of 32x16 bf16, made here" in said
     assert said[said.index("  note: A is a vector of 32x16 bf16, made here") + 2].endswith(
         "a = xt.load_tile(xt.init_tile(A, (0, 0), (32, 16)))")
+
+
+def test_titles_give_one_anchor_everywhere() -> None:
+    """The site and other readers of Markdown make anchors of headings in ways that differ in what they leave out."""
+    for page in catalogue.pages():
+        anchor = re.sub(r"[^\w\- ]", "", f"{page.code}: {page.title}".lower()).replace(" ", "-")
+        assert "--" not in anchor, page.title
+        assert not anchor.endswith("-"), page.title

@@ -13,7 +13,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import BlockArgument, SSAValue
 
-from xegpu.dialect.ops import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 
 Known = dict[SSAValue, int]
 _proved: WeakKeyDictionary[SSAValue, dict[int, int]] = WeakKeyDictionary()

@@ -109,6 +109,10 @@ class TraceError(XeError, ValueError):
     """Python that cannot be recorded: a traced value in ``if``, a value used outside its loop."""
 
 
+class MemberError(XeError, AttributeError):
+    """A method or an attribute that a value in a kernel does not have."""
+
+
 class TargetError(XeError, ValueError):
     """What the chosen target cannot do."""
 

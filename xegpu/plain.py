@@ -28,18 +28,11 @@ from xdsl.traits import Pure
 
 from xegpu.dense import spelled
 from xegpu.dialect.attributes import TensorDescType
-from xegpu.dialect.ops import (
-    CreateNdTdescOp,
-    DpasOp,
-    LoadNdOp,
-    StoreNdOp,
-    UpdateNdOffsetOp,
-    desc_of,
-    loaded_shape,
-    shape_of,
-)
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, loaded_shape
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.products import DpasOp
 from xegpu.dialect.scattered import CreateTdescOp
-from xegpu.dialect.vectors import ShapeCastOp
+from xegpu.dialect.vectors import ShapeCastOp, shape_of
 from xegpu.memrefs import CASTS, array_at, is_shared, static_form
 from xegpu.rewriting import Parts, Rebuilder, Rule
 

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.constants import number
-from xegpu.dialect.ops import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 
 _FAR = 1 << 62
 """Beyond every number that occurs: it stands for no bound."""

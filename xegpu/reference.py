@@ -15,14 +15,19 @@ from xdsl.ir import Operation
 from xegpu import block_meanings, layouts, memory, positions, scattered_reference
 from xegpu.addresses import check_promise, memory_at
 from xegpu.control_flow import place
-from xegpu.dialect import ops
 from xegpu.dialect.attributes import TensorDesc
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dialect.ops import desc_of, shape_of
+from xegpu.dialect.padding import PadOp
 from xegpu.dialect.positions import IotaOp
+from xegpu.dialect.products import DpasOp, MadOp
 from xegpu.dialect.scaled_products import DEPTH as SCALED_DEPTH
 from xegpu.dialect.scaled_products import ROWS as SCALED_ROWS
 from xegpu.dialect.scaled_products import SCALE_MAPS, DpasScaledOp
+from xegpu.dialect.vectors import shape_of
+from xegpu.dialect.words import BitcastOp, PackOp
 from xegpu.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.errors import ShapeError
 from xegpu.memrefs import ALIGNED, is_address, is_shared
@@ -277,19 +282,19 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         window: makes a descriptor of an array, a row, a column, and indices of the dimensions before these.
     """
     return {
-        ops.CreateNdTdescOp: lambda machine, operation, operands: window(*described(machine, operation, operands)),
-        ops.UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
-        ops.LoadNdOp: _load,
-        ops.StoreNdOp: _store,
-        ops.PrefetchNdOp: lambda machine, operation, operands: None,
-        ops.DpasOp: _product,
-        ops.MadOp: _product,
+        CreateNdTdescOp: lambda machine, operation, operands: window(*described(machine, operation, operands)),
+        UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
+        LoadNdOp: _load,
+        StoreNdOp: _store,
+        PrefetchNdOp: lambda machine, operation, operands: None,
+        DpasOp: _product,
+        MadOp: _product,
         DpasScaledOp: _scaled,
         LoadMadOp: _load_mad,
-        ops.PackOp: _pack,
-        ops.BitcastOp: _bitcast,
-        ops.PadOp: _pad,
-        ops.ConvertLayoutOp: _convert,
+        PackOp: _pack,
+        BitcastOp: _bitcast,
+        PadOp: _pad,
+        ConvertLayoutOp: _convert,
         **scattered_reference.MEANINGS,
         IotaOp: _iota,
         **block_meanings.MEANINGS,

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 
 from xegpu.atomics import KINDS
 from xegpu.dialect import scattered as ops
-from xegpu.dialect.ops import desc_of
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dtypes import DType, of_mlir
 from xegpu.memrefs import is_shared
 from xegpu.scattered_memory import Array, Elements, block_elements

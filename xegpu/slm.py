@@ -12,7 +12,8 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.descriptions import geometry
-from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, desc_of
+from xegpu.dialect.block_io import LoadNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, desc_of
 from xegpu.dialect.scattered import CreateTdescOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import Invalid, ShapeError, TargetError

@@ -19,19 +19,14 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.attributes import SourceLocation, TensorDescType
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, desc_of
+from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dialect.lane_rules import ENGINES, MAP_NAMES, needed_by_dpas, spelled
-from xegpu.dialect.ops import (
-    ConvertLayoutOp,
-    CreateNdTdescOp,
-    DpasOp,
-    LoadNdOp,
-    PackOp,
-    ProductOp,
-    StoreNdOp,
-    desc_of,
-)
+from xegpu.dialect.products import DpasOp, ProductOp
 from xegpu.dialect.scattered import CreateTdescOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp
+from xegpu.dialect.words import PackOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TextError
 from xegpu.layouts import LaneMap

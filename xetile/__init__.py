@@ -14,6 +14,7 @@ from xegpu.errors import (
     CheckError,
     DeviceError,
     ElementTypeError,
+    MemberError,
     RankError,
     ShapeError,
     TargetError,
@@ -101,18 +102,18 @@ __version__ = "0.1.0"
 register_cpu_driver()  # before dpctl lists devices for the first time; it does not import dpctl
 
 __all__ = [
-    "ArgumentError", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "RankError", "ShapeError", "Spec",
-    "TARGETS", "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs", "acos", "alloc_slm",
-    "asin", "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_place", "bf16", "bitcast",
-    "cbrt", "ceil", "copysign", "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2", "erf", "exp", "exp2",
-    "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id", "grouped_matmul", "i1",
-    "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel", "load_gather",
-    "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum", "minimum", "minnum",
-    "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round", "rsqrt", "scalar",
-    "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
-    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce", "tile_transpose",
-    "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector", "view", "wg_map",
-    "when", "where", "zeros",
+    "ArgumentError", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "MemberError", "RankError",
+    "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs",
+    "acos", "alloc_slm", "asin", "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_place",
+    "bf16", "bitcast", "cbrt", "ceil", "copysign", "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2",
+    "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id",
+    "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel",
+    "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
+    "minimum", "minnum", "nbarrier", "num_groups", "otherwise", "pack_int4", "parse", "prefetch_tile", "range", "round",
+    "rsqrt", "scalar", "scaled_matmul", "sin", "sinh", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan",
+    "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce",
+    "tile_transpose", "tile_unpack", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "update_tile_offset", "vector",
+    "view", "wg_map", "when", "where", "zeros",
 ]
 
 _LATER = {

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
 from xdsl.dialects.memref import CastOp
 from xdsl.ir import SSAValue
@@ -16,6 +15,7 @@ from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError
 from xegpu.memrefs import is_shared
+from xetile.given import text_of, what
 from xetile.parties import notes
 from xetile.tiles import Array, check_rank
 from xetile.tracer import current
@@ -39,28 +39,21 @@ class Memory:
     description: Callable[[], tuple[list[SSAValue], list[SSAValue]]]
 
 
-def memory_of(base: Any, shape: Any, strides: Any, dtype: Any) -> Memory:
-    """What ``init_tile`` was given: ``base`` with ``base_shape``, ``base_strides`` and ``dtype``.
+def memory_of(base: Any, shape: Any, strides: Any, dtype: Any, *, aligned: bool) -> Memory:
+    """What ``init_tile`` was given: ``base`` with ``base_shape``, ``base_strides``, ``dtype`` and ``aligned``.
 
     Raises:
         ElementTypeError: neither an array nor an address; a type for an array, or none for an address.
         RankError: not as many sizes and strides as there are dimensions, or one of the two without the other.
+        ShapeError: ``aligned`` of an array as it is, or a negative size.
     """
     if isinstance(base, Array):
-        return _of_array(base, shape, strides, dtype)
+        return _of_array(base, shape, strides, dtype, aligned)
     if isinstance(base, Scalar):
         return _at_address(base, shape, strides, dtype)
     location = current().location()
-    raise ElementTypeError("XT1101", f"init_tile takes an array argument of the kernel, not {_described(base)}",
+    raise ElementTypeError("XT1101", f"init_tile takes an array argument of the kernel, not {what(base)}",
                            _instead(base), location, notes(location, it=base))
-
-
-def _described(base: Any) -> str:
-    if isinstance(base, Value):
-        return f"a {base.describe()}"
-    if isinstance(base, np.ndarray):
-        return f"a NumPy array of {'x'.join(map(str, base.shape))} {base.dtype}"
-    return f"{type(base).__name__} {_short(base)}"
 
 
 def _instead(base: Any) -> str:
@@ -72,16 +65,15 @@ def _instead(base: Any) -> str:
     return "pass the array itself, or an address as a run-time argument: numpy.uint64(address)"
 
 
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) < 40 else shown[:37] + "..."
-
-
-def _of_array(base: Array, shape: Any, strides: Any, dtype: Any) -> Memory:
+def _of_array(base: Array, shape: Any, strides: Any, dtype: Any, aligned: bool) -> Memory:
     check_rank(base, 2, "init_tile")
     if dtype is not None:
         refuse_type(base, dtype)
     if shape is None and strides is None:
+        if aligned:
+            raise ShapeError("XT1115", f"aligned= is said of {base.name}, an array, which each launch looks at itself",
+                             "drop it; it goes with an address, or with base_shape and base_strides",
+                             current().location())
         return Memory(base.ssa, base.rank, base.dtype, base.metadata)
     numbers = _numbers(shape, strides, base.rank, f"{base.name} has {base.rank} dimensions")
     return Memory(_dynamic(base), base.rank, base.dtype, lambda: numbers)
@@ -151,13 +143,47 @@ def _numbers(shape: Any, strides: Any, rank: int, why: str) -> tuple[list[SSAVal
                             f"init_tile has {other} and no {name}", f"add {name}, {_counted(rank)}, in elements",
                             current().location())
         if not isinstance(given, (tuple, list)) or len(given) != rank:
-            raise RankError("XT1114", f"{name} is {_short(given)}, and {why}", f"give {_counted(rank)}, in elements",
+            raise RankError("XT1114", f"{name} is {text_of(given)}, and {why}", f"give {_counted(rank)}, in elements",
                             current().location())
     if any(isinstance(size, int) and size < 0 for size in shape):
-        raise ShapeError("XT1116", f"base_shape is {_short(shape)}, and no size is negative",
+        raise ShapeError("XT1116", f"base_shape is {text_of(shape)}, and no size is negative",
                          "give the rows and columns that there are; a stride may be negative", current().location())
     return [scalar(size) for size in shape], [scalar(stride) for stride in strides]
 
 
 def _counted(rank: int) -> str:
     return f"{rank} integers or run-time indices"
+
+
+def offsets_of(base: Any, rank: int, offsets: Any) -> list[SSAValue]:
+    """Where a tile starts, Python integers or run-time indices, as SSA values.
+
+    Args:
+        base: what the tile is made on.
+        rank: its dimensions.
+        offsets: what was given.
+
+    Raises:
+        RankError: not one for each dimension.
+    """
+    if not isinstance(offsets, (tuple, list)) or len(offsets) != rank:
+        raise _wrong_offsets(base, rank, offsets)
+    return [scalar(offset) for offset in offsets]
+
+
+def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
+    given, batch, location = _told(offsets), rank - 2, current().location()
+    if not batch:
+        return RankError("XT1103", f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
+                         "first element, for example (xt.group_id(0) * 32, 0)", location)
+    return RankError("XT1103", f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
+                     f"dimensions, and the offsets are {given}",
+                     f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
+                     f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "
+                     f"{base.name}[{', '.join('0' * batch)}]", location, notes(location, **{base.name: base}))
+
+
+def _told(offsets: Any) -> str:
+    if not isinstance(offsets, (tuple, list)):
+        return what(offsets) if isinstance(offsets, Value) else text_of(offsets)
+    return f"{len(offsets)}" if any(isinstance(offset, Value) for offset in offsets) else text_of(offsets)

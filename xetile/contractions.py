@@ -13,7 +13,7 @@ from xetile.dialect.ops import text
 from xetile.dialect.permutations import Permutation, map_of_permutation
 from xetile.dialect.supervector import NAME, ContractOp
 from xetile.distribution import WgMap
-from xetile.language import _need, text_of
+from xetile.given import need, text_of
 from xetile.parties import notes
 from xetile.products import accumulator
 from xetile.tracer import current
@@ -39,7 +39,7 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
     """
     tracer = current("xt.vector.contract")
     for operand in (a, b) if acc is None else (a, b, acc):
-        _need(operand, Vector, "vector.contract", any_rank=True)
+        need(operand, Vector, "vector.contract", any_rank=True)
     tracer.stage = NAME
     maps, dtype = _maps(indexing_maps), accumulator(a, b, acc)
     _check_ranks(maps, (a, b, *([acc] if acc is not None else [])))

@@ -11,7 +11,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from codegen import offline
-from codegen.opencl import Source
+from codegen.source import Source
 from xegpu.errors import ToolError, XeError
 from xegpu.targets import Target
 from xetile.text.kernels import printed

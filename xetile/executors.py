@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -285,6 +286,10 @@ def best_place() -> str:
     return best_device(spirv=can_make_spirv()) or "numpy"
 
 
+_IN_NUMPY = ("numpy", "numpy:xegpu", "numpy:program")
+"""Executions that need no device."""
+
+
 def executor_for(where: Any, target: Target | None) -> Executor:
     """The executor for a place: ``"numpy"``, ``"numpy:xegpu"``, a dpctl filter string or a queue.
 
@@ -295,7 +300,7 @@ def executor_for(where: Any, target: Target | None) -> Executor:
         return NumPyExecutor(target or find_target("pvc"))
     if where == "numpy:xegpu":
         return NumPyXeGPUExecutor(target or find_target("pvc"))
-    if isinstance(where, str) and where.startswith("numpy"):
+    if isinstance(where, str) and (where.startswith("numpy") or difflib.get_close_matches(where, _IN_NUMPY, 1)):
         raise DeviceError("XT1052", f"there is no execution {where!r}", 'use "numpy", "numpy:xegpu" or "numpy:program"')
     key = (where, target)
     if key not in _devices:

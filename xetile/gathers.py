@@ -15,7 +15,8 @@ from xegpu.errors import ElementTypeError
 from xetile.caches import said
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
-from xetile.language import _need, _padding, _what
+from xetile.given import need, what
+from xetile.paddings import padding_of
 from xetile.parties import notes
 from xetile.scattered import check_alike
 from xetile.tiles import Tile
@@ -38,8 +39,8 @@ def load_gather(tile: Tile, mask: Vector | None = None, *, padding: float = 0,
         ElementTypeError: the mask is not i1, or the element type does not hold ``padding``.
         ShapeError: the mask has another shape or map than the tile, or the tile is a window on an array.
     """
-    _need(tile, Tile, "load_gather")
-    made = LoadGatherOp(tile.ssa, _mask(tile, mask, "load_gather"), _padding(padding, tile.dtype))
+    need(tile, Tile, "load_gather")
+    made = LoadGatherOp(tile.ssa, _mask(tile, mask, "load_gather"), padding_of(padding, tile.dtype))
     return Vector(current().emit(said(made, "load", l1, l3)), tile.wg_map)
 
 
@@ -59,8 +60,8 @@ def store_scatter(value: Vector, tile: Tile, mask: Vector | None = None, *, l1: 
         ElementTypeError: the mask is not i1.
         ShapeError: shape, element type or map of value, mask and tile differ, or the tile is a window on an array.
     """
-    _need(value, Vector, "store_scatter(value, tile)")
-    _need(tile, Tile, "store_scatter(value, tile)")
+    need(value, Vector, "store_scatter(value, tile)")
+    need(tile, Tile, "store_scatter(value, tile)")
     check_alike(tile, value, "vector")
     made = StoreScatterOp(value.ssa, tile.ssa, _mask(tile, mask, "store_scatter"))
     current().emit(said(made, "store", l1, l3))
@@ -85,10 +86,10 @@ def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = 
         ElementTypeError: the element type has no such kind, or the mask is not i1.
         ShapeError: shape, element type or map of value, mask and tile differ; a mask on a window.
     """
-    _need(value, Vector, "atomic_rmw_tile(kind, value, tile)")
-    _need(tile, Tile, "atomic_rmw_tile(kind, value, tile)")
+    need(value, Vector, "atomic_rmw_tile(kind, value, tile)")
+    need(tile, Tile, "atomic_rmw_tile(kind, value, tile)")
     if not isinstance(kind, str):
-        raise ElementTypeError("XT1447", f"the kind of an atomic update is {_what(kind)}, not a name",
+        raise ElementTypeError("XT1447", f"the kind of an atomic update is {what(kind)}, not a name",
                                'give its name, such as "add"', current().location())
     name = full_name(kind, tile.dtype)
     code, message, hint = fault(name, tile.dtype)
@@ -105,7 +106,7 @@ def _mask(tile: Tile, mask: Any, function: str) -> SSAValue:
     if mask is not None:
         if not isinstance(mask, Vector) or mask.dtype is not dtypes.i1:
             location = current().location()
-            raise ElementTypeError("XT1449", f"the mask of {function} is {_what(mask)}, not a vector of i1",
+            raise ElementTypeError("XT1449", f"the mask of {function} is {what(mask)}, not a vector of i1",
                                    "make a vector of i1: compare vectors, or load it from an array of bool", location,
                                    notes(location, **{"the mask": mask}))
         check_alike(tile, mask, "mask")

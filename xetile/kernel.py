@@ -1,44 +1,39 @@
-"""``@xt.kernel``: arguments, constants, grid, the caches, and where a launch goes."""
+"""``@xt.kernel``: what a kernel takes, what is kept of it once it is compiled, and ``kernel.on(...)``."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute
 
 from xegpu import block_io
 from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, Note, ShapeError, TextError, XeError
-from xegpu.origins import written_at
+from xegpu.errors import ArgumentError, DeviceError, Note, ShapeError, TraceError, XeError
 from xegpu.places import Location
 from xegpu.register_mode import REGISTERS
 from xegpu.targets import Target, find_target
-from xetile import overrides
 from xetile.arguments import Argument, AtTheCall
 from xetile.checking.executor import CheckedExecutor
 from xetile.checking.findings import chosen
-from xetile.executors import Executor, executor_for
-from xetile.launches import Launches, Prepared, key_of
+from xetile.constants import hashable
+from xetile.executors import Grid
+from xetile.launch_grid import three_counts
+from xetile.launches import Prepared
 from xetile.lowered import Lowered
-from xetile.overrides import OPENCL, check_stage, text_of
+from xetile.overrides import OPENCL, check_stage, kernel_of_stage, text_of
+from xetile.placed import OnGrid, Placed
 from xetile.program import Program, check_only
 from xetile.remedies import Origin
 from xetile.tiles import Array
-from xetile.tracer import Tracer, trace
+from xetile.tracer import Tracer, is_recording, trace
 from xetile.values import Scalar, Value
-
-Grid = tuple[int, int, int]
-_MOST_GROUPS = 2**31 - 1
-_INTEGERS = {int}
 
 
 class BaseKernel:
@@ -178,12 +173,18 @@ class BaseKernel:
         Raises:
             ArgumentError: there are too few or too many, or some are passed by keyword.
             ElementTypeError: one is neither an array nor a number, or of a type that is no element type.
+            TraceError: the call stands in another kernel.
         """
+        if is_recording():
+            raise TraceError("XT1023", f"{self.name} is a kernel, and is called inside another one",
+                             f"what two kernels share is a plain function: drop @xt.kernel above {self.name}, and call "
+                             "it with vectors or tiles; or launch one kernel after the other from outside",
+                             notes=self.defined())
         if named := [name for name in self.parameters if name in (constants or ())]:
             raise ArgumentError("XT1010", f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
                                 self._calling(), notes=self.defined())
-        if len(args) != len(self.parameters):
-            raise ArgumentError("XT1011", f"{self.name} takes {_counted(len(self.parameters), 'argument')} "
+        if len(args) != (count := len(self.parameters)):
+            raise ArgumentError("XT1011", f"{self.name} takes {count} argument{'' if count == 1 else 's'} "
                                 f"({', '.join(self.parameters)}), and is called with {len(args)}", self._calling(),
                                 notes=self.defined())
         try:
@@ -241,28 +242,10 @@ class BaseKernel:
                 if stage == OPENCL:
                     opencl = text
                 else:
-                    overriding = self._stage_of(text, stage, str(path))
+                    overriding = kernel_of_stage(text, stage, str(path), self)
             self._overriding, self._opencl = overriding, opencl
             self._lowered.clear()
             self._places.clear()
-
-    def _stage_of(self, text: str, stage: str, path: str) -> BaseKernel:
-        kernels, said = overrides.parse_stage(text, path)
-        if said != stage:
-            raise TextError("XT1612",
-                            f"{path} holds the stage {said}, and not {stage}", f"write kernel.override({said!r}, ...)")
-        if self.name not in kernels:
-            raise TextError("XT1613", f"{path} holds {', '.join(kernels)}, and no {self.name}",
-                            f"name the function in the file {self.name}: func.func @{self.name}(...)")
-        found: BaseKernel = kernels[self.name]
-        if len(found.parameters) != len(self.parameters):
-            there = Note("in the file it stands here", found.location())
-            counted = _counted(len(found.parameters), "argument")
-            raise TextError("XT1614",
-                            f"{self.name} takes {counted} in {path}, and {len(self.parameters)} in Python",
-                            f"keep the arguments, {', '.join(self.parameters)}, or write the text anew from "
-                            f"{self.name}.lower(...).stages", notes=[*self.defined(), there])
-        return found
 
     def _with(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
               constants: dict[str, Any], subgroups: tuple[int, int] | None) -> Lowered:
@@ -274,7 +257,7 @@ class BaseKernel:
 
     def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """The constants as a key."""
-        return tuple(sorted((name, _hashable(value, name)) for name, value in constants.items()))
+        return tuple(sorted((name, hashable(value, name)) for name, value in constants.items()))
 
     def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
         """The constants of a call, with the defaults of those that it does not give."""
@@ -295,12 +278,7 @@ class BaseKernel:
             grid = self._worked_out(self.grid_function, args, self.all_constants(constants))
             made_by = [Note("this function gave it", Location.of_definition(self.grid_function.__code__))] \
                 if inspect.isfunction(self.grid_function) else []
-        counts = grid if isinstance(grid, (tuple, list)) else (grid,)
-        if not 1 <= len(counts) <= 3 or not all(_is_count(count) for count in counts):
-            raise ShapeError("XT1021", f"a grid is one to three integers from 0 to {_MOST_GROUPS}, not {grid!r}",
-                             self._better_grid(counts), notes=made_by)
-        x, y, z = (*(int(count) for count in counts), 1, 1)[:3]
-        return x, y, z
+        return three_counts(grid, self.name, made_by)
 
     def _worked_out(self, function: Callable[..., Any], args: Sequence[Any], constants: dict[str, Any]) -> Any:
         """What the kernel's grid function gives.
@@ -319,175 +297,6 @@ class BaseKernel:
                                     f"called with: {error}", "give it the kernel's parameters and constants, as in "
                                     f"lambda {taken}: ...", notes=self.defined()) from None
             raise
-
-    def _better_grid(self, counts: Sequence[Any]) -> str:
-        if len(counts) > 3:
-            return f"make one number of two, as in {self.name}[a, b, c * d](...): they are xt.group_id(2) // d and % d"
-        if any(isinstance(count, (float, np.floating)) for count in counts):
-            return f"divide with //, as in {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)"
-        return f"for example {self.name}[M // BM, N // BN](...); to round up, -(-M // BM)"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def _is_count(count: Any) -> bool:
-    return isinstance(count, SupportsIndex) and not isinstance(count, (bool, Value, np.ndarray)) \
-        and 0 <= operator.index(count) <= _MOST_GROUPS
-
-
-def _hashable(value: Any, name: str) -> Any:
-    """A constant as a part of a key, with its type: 1, 1.0 and True are equal, but not the same to a kernel."""
-    kind = type(value)
-    if isinstance(value, (tuple, list)):
-        return kind, tuple(_hashable(item, name) for item in value)
-    if isinstance(value, dict):
-        return kind, tuple((_hashable(key, name), _hashable(item, name)) for key, item in value.items())
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return kind, value.dtype, value.shape, value.tobytes()
-    try:
-        hash(value)
-    except TypeError:
-        instead = f"pass a tuple, or {name}=frozenset(...)" if kind is set else \
-            "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; of a class of your " \
-            "own make a @dataclass(frozen=True)"
-        raise ElementTypeError("XT1014", f"the constant {name} is a {kind.__name__}, or holds one, which has no hash",
-                               instead) from None
-    return kind, value
-
-
-class Placed:
-    """A kernel with the place where it shall run: ``kernel.on("opencl:cpu", target="pvc")``."""
-
-    def __init__(self, kernel: BaseKernel, where: Any, target: Target | None,
-                 subgroups: tuple[int, int] | None) -> None:
-        self._kernel, self._target, self._subgroups = kernel, target, subgroups
-        self._executor: Executor | None = None if where is None else \
-            where if isinstance(where, CheckedExecutor) else executor_for(where, target)
-        self._launches = Launches()
-
-    @property
-    def target(self) -> Target | None:
-        """The device that code is made for; None while only the arrays will tell."""
-        return self._target if self._executor is None else self._executor.target
-
-    @property
-    def device(self) -> str:
-        """The name of what the kernel runs on, empty while only the arrays will tell."""
-        return "" if self._executor is None else self._executor.device
-
-    def __getitem__(self, grid: Any) -> OnGrid:
-        return OnGrid(self._launch, grid)
-
-    def __call__(self, *args: Any, **constants: Any) -> None:
-        """Launch with the grid that the decorator's function gives."""
-        self._launch(None, *args, **constants)
-
-    def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
-        with AtTheCall():
-            grid, key = self._key(grid, args, constants)
-            if (seen := self._launches.find(key)) is not None:
-                seen.start(args)
-                return
-            arguments, executor, placed, lowered, counts = self._checked(grid, args, constants)
-            ready = None if key is None else executor.ready(lowered, placed, counts)
-            if ready is not None:
-                ready.start(args)
-                self._launches.keep(key, ready)
-                return
-            executor.run(lowered, placed, counts)
-            executor.collect(lowered.written, placed, arguments)
-
-    def _key(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[Any, Any]:
-        """The grid, from the kernel's own function if it is None, and the launch's key; None if it must be checked."""
-        if len(args) != len(self._kernel.parameters) or (seen := key_of(args)) is None:
-            return grid, None
-        if grid is None and self._kernel.grid_function is not None:
-            grid = self._kernel.grid(None, args, constants)
-        if type(grid) is not tuple or {*map(type, grid)} != _INTEGERS:
-            return grid, None
-        return grid, (grid, seen, *((name, _hashable(value, name)) for name, value in constants.items()))
-
-    def _checked(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[
-            Sequence[Argument], Executor, Sequence[Argument], Lowered, Grid]:
-        """Arguments, where they run, what they are there, the code for them, and the grid."""
-        kernel = self._kernel
-        arguments = kernel.bind(args, constants)
-        for argument in arguments:
-            argument.check_there()
-        counts = kernel.grid(grid, args, constants)
-        executor = self._executor or _executor_of_arrays(arguments, self._target)
-        placed = executor.place(arguments)
-        lowered = kernel.lowered(placed, executor.target, constants, self._subgroups)
-        _check_outputs(lowered, arguments, kernel)
-        return arguments, executor, placed, lowered, counts
-
-    def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> Prepared:
-        """The kernel with its grid and arguments, checked and compiled; see :meth:`BaseKernel.prepare`."""
-        with AtTheCall():
-            arguments, executor, placed, lowered, counts = self._checked(grid, args, constants)
-            ready = executor.ready(lowered, placed, counts)
-            if ready is not None and key_of(args) is not None:
-                return Prepared(lowered.name, counts, ready.bound(args))
-
-            def start() -> None:
-                with AtTheCall():
-                    now = executor.place(arguments)
-                    executor.run(lowered, now, counts)
-                    executor.collect(lowered.written, now, arguments)
-
-            return Prepared(lowered.name, counts, start)
-
-
-class OnGrid(partial[None]):
-    """A kernel with its place and its grid: calling it launches, ``prepare`` binds the arguments too."""
-
-    def prepare(self, *args: Any, **constants: Any) -> Prepared:
-        """The launch, checked and compiled; see :meth:`BaseKernel.prepare`."""
-        placed: Placed = self.func.__self__  # type: ignore[attr-defined]
-        return placed.prepare(*self.args, *args, **constants)
-
-
-def executor_of(kernel: BaseKernel, where: Any, target: str | Target | None,
-                arguments: Sequence[Argument]) -> Executor:
-    """Where a kernel runs: at ``where``, or where its arrays are if that is None.
-
-    Raises:
-        DeviceError: there is no such place, or the arrays are in several.
-    """
-    found = kernel.own_target if target is None else find_target(target)
-    return _executor_of_arrays(arguments, found) if where is None else executor_for(where, found)
-
-
-def _executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:
-    arrays = [argument for argument in arguments if argument.rank is not None]
-    kinds = {argument.kind for argument in arrays}
-    if kinds == {"usm", "numpy"}:
-        names = {kind: next(a.name for a in arrays if a.kind == kind) for kind in kinds}
-        raise DeviceError("XT1042",
-                          f"{names['usm']} is on a device and {names['numpy']} is a NumPy array in host memory",
-                          f"copy it to the device, as in dpnp.asarray({names['numpy']}), or have host arrays copied "
-                          f"there and back: .on({names['usm']}.sycl_queue)")
-    if kinds != {"usm"}:
-        return executor_for("numpy", target)
-    queues = [argument.source.queue for argument in arrays]
-    other = next((a for a, queue in zip(arrays, queues, strict=True) if queue != queues[0]), None)
-    if other is not None:
-        raise DeviceError("XT1043", f"{arrays[0].name} and {other.name} are on different queues",
-                          f"make both on one queue: dpnp.asarray({other.name}, sycl_queue={arrays[0].name}.sycl_queue)")
-    return executor_for(queues[0], target)
-
-
-def _check_outputs(lowered: Lowered, arguments: Sequence[Argument], kernel: BaseKernel) -> None:
-    for position in lowered.written:
-        if arguments[position].read_only:
-            name = arguments[position].name
-            stored = written_at(lowered.function, position)
-            raise ElementTypeError("XT1045", f"{kernel.name} writes {name}, and {name} is read-only",
-                                   f"pass an array that can be written, such as {name}.copy()",
-                                   notes=[Note(f"{name} is written here", stored)] if stored else [])
-
 
 class Kernel(BaseKernel):
     """A decorated function. ``kernel[grid](*arrays, **constants)`` launches it.

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import (
-    FloatAttr,
-    IntegerAttr,
     MemRefType,
     StringAttr,
     UnitAttr,
@@ -16,14 +12,12 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Attribute
 
 from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, ElementTypeError, RankError, ShapeError, XeError
+from xegpu.errors import ArgumentError, ElementTypeError, RankError, ShapeError
 from xegpu.memrefs import ALIGNED
 from xegpu.positions import check_type
-from xetile.addresses import memory_of
+from xetile.addresses import memory_of, offsets_of
 from xetile.arguments import AtTheCall, TypedView, check_view
 from xetile.blocks import check_blocks
 from xetile.caches import said
@@ -37,26 +31,19 @@ from xetile.dialect.ops import (
     TileMmaOp,
     TileTransposeOp,
     UpdateTileOffsetOp,
-    flat_shape,
     text,
 )
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
-from xetile.parties import dealt, notes
+from xetile.given import check_is_map, check_map, located, need, text_of, two_sizes
+from xetile.paddings import padding_of
+from xetile.parties import notes
 from xetile.products import accumulator, check_maps, check_product, derived_map, product_shape
 from xetile.scattered import init_scattered, update_scattered
+from xetile.stores import check_stored
 from xetile.tiles import Array, Tile
 from xetile.tracer import current, is_recording
-from xetile.values import Scalar, Value, Vector, element_type, limits, plain, scalar, scalar_of_element
-from xetile.values import scalar as scalar_value
-
-
-def _placed(make: Callable[[], Any]) -> Any:
-    """The result of ``make``, with an error of it placed at the author's line."""
-    try:
-        return make()
-    except XeError as error:
-        raise error.at(current().location()) from None
+from xetile.values import Scalar, Value, Vector, element_type, scalar, scalar_of_element
 
 
 def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
@@ -70,7 +57,7 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
         ShapeError: not two positive integers each.
     """
     if is_recording():
-        return _placed(lambda: WgMap(sg_layout, sg_data))  # type: ignore[no-any-return]
+        return located(lambda: WgMap(sg_layout, sg_data))  # type: ignore[no-any-return]
     with AtTheCall():
         return WgMap(sg_layout, sg_data)
 
@@ -119,50 +106,18 @@ def init_tile(
     """
     tracer = current("xt.init_tile")
     if isinstance(offsets, Vector) and isinstance(base, (Array, Scalar)):
-        _refuse_for_scattered(inner_blocks=inner_blocks, base_shape=base_shape, base_strides=base_strides,
-                              aligned=aligned or None)
-        return init_scattered(base, offsets, shape, order, wg_map, dtype)
-    memory = memory_of(base, base_shape, base_strides, dtype)
-    rows, columns = _shape(shape, "a tile's shape")
-    _check_map(wg_map, (rows, columns))
-    if not isinstance(offsets, (tuple, list)) or len(offsets) != memory.rank:
-        raise _wrong_offsets(base, memory.rank, offsets)
+        return init_scattered(base, offsets, shape, order, wg_map, dtype, inner_blocks=inner_blocks,
+                              base_shape=base_shape, base_strides=base_strides, aligned=aligned or None)
+    memory = memory_of(base, base_shape, base_strides, dtype, aligned=aligned)
+    rows, columns = two_sizes(shape, "a tile's shape")
+    check_map(wg_map, (rows, columns))
+    first = offsets_of(base, memory.rank, offsets)
     blocks = None if inner_blocks is None else check_blocks(inner_blocks, (rows, columns), "the tile", wg_map)
     parameters = TileParameters((rows, columns), memory.dtype.mlir, TileEncoding(_order(order), wg_map, blocks))
-    operation = InitTileOp(memory.source, [scalar(offset) for offset in offsets], *memory.description(),
-                           TileType(parameters))
-    if aligned and isinstance(base, Array) and base_shape is None:
-        raise ShapeError("XT1115", f"aligned= is said of {base.name}, an array, which each launch looks at itself",
-                         "drop it; it goes with an address, or with base_shape and base_strides", tracer.location())
+    operation = InitTileOp(memory.source, first, *memory.description(), TileType(parameters))
     if aligned:
         operation.attributes[ALIGNED] = UnitAttr()
     return Tile(tracer.emit(operation))
-
-
-def _refuse_for_scattered(**given: Any) -> None:
-    said = [name for name, value in given.items() if value is not None]
-    if said:
-        raise ShapeError("XT1108",
-                         f"{said[0]}= stands beside an index vector, whose elements each have an offset of their own",
-                         f"drop {' and '.join(f'{name}=' for name in said)}", current().location())
-
-
-def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
-    given, batch, location = _offsets(offsets), rank - 2, current().location()
-    if not batch:
-        return RankError("XT1103", f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
-                         "first element, for example (xt.group_id(0) * 32, 0)", location)
-    return RankError("XT1103", f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
-                     f"dimensions, and the offsets are {given}",
-                     f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
-                     f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "
-                     f"{base.name}[{', '.join('0' * batch)}]", location, notes(location, **{base.name: base}))
-
-
-def _offsets(offsets: Any) -> str:
-    if not isinstance(offsets, (tuple, list)):
-        return _what(offsets) if isinstance(offsets, Value) else text_of(offsets)
-    return f"{len(offsets)}" if any(isinstance(offset, Value) for offset in offsets) else text_of(offsets)
 
 
 def _order(order: Any) -> tuple[int, int]:
@@ -187,8 +142,8 @@ def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str 
         ElementTypeError: ``tile`` is no tile, its element type does not hold ``padding``, or there is no such hint.
         TargetError: the target has no such combination. This is raised when the kernel is lowered for it.
     """
-    _need(tile, Tile, "load_tile")
-    made = _promised(LoadTileOp(tile.ssa, _padding(padding, tile.dtype)), oob, "padding")
+    need(tile, Tile, "load_tile")
+    made = _promised(LoadTileOp(tile.ssa, padding_of(padding, tile.dtype)), oob, "padding")
     return Vector(current().emit(said(made, "load", l1, l3)), tile.wg_map)
 
 
@@ -207,34 +162,6 @@ def _promised(made: Any, oob: str, plainly: str) -> Any:
     return made
 
 
-def _padding(padding: Any, dtype: DType) -> Attribute | None:
-    """The attribute for a padding; none for zero, with which everything pads by itself."""
-    number = plain(padding)
-    if dtype is dtypes.i1 and isinstance(number, bool):
-        number = int(number)
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise ElementTypeError("XT1124", f"padding is {_what(padding)}, and stands in the compiled kernel",
-                               "give a Python number, such as padding=0 or a keyword-only parameter; to choose by a "
-                               "run-time value use xt.where", current().location())
-    if dtype.kind == "s" and number != 0:
-        raise ElementTypeError("XT1125", f"padding {number} does not fit {dtype}, which is padded with zeros",
-                               "widen what is loaded, and choose by position: xt.where(inside, v.to(xt.f16), padding)",
-                               current().location())
-    held = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
-    if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
-        raise ElementTypeError("XT1125",
-                               f"padding {number} does not fit {dtype}",
-                               "give a whole number from {} to {}".format(*limits(dtype)), current().location())
-    if held == 0:
-        return None
-    return FloatAttr(float(held), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
-
-
-def _holds(dtype: DType, number: int) -> bool:
-    low, high = limits(dtype)
-    return low <= number <= high
-
-
 def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | None = None, oob: str = "drop") -> None:
     """Write a vector to a tile; what falls outside the array is dropped (``store_tile``).
 
@@ -251,34 +178,10 @@ def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | No
     if isinstance(value, Tile) and isinstance(tile, Vector):
         raise ElementTypeError("XT1120", "store_tile(value, tile) takes the value first, and is given the tile first",
                                "exchange the two: xt.store_tile(value, tile)", current("xt.store_tile").location())
-    _need(value, Vector, "store_tile(value, tile)")
-    _need(tile, Tile, "store_tile(value, tile)")
-    _check_stored(value, tile)
+    need(value, Vector, "store_tile(value, tile)")
+    need(tile, Tile, "store_tile(value, tile)")
+    check_stored(value, tile)
     current().emit(said(_promised(StoreTileOp(value.ssa, tile.ssa), oob, "drop"), "store", l1, l3))
-
-
-def _check_stored(value: Vector, tile: Tile) -> None:
-    location = current().location()
-    others = {"the value": value, "the tile": tile}
-    if value.shape != tile.blocked_shape:
-        raise ShapeError("XT1130", f"a {value.describe()} does not go into a {tile.describe()}",
-                         _fitting_tile(value, tile), location, notes(location, **others))
-    if value.dtype is not tile.dtype:
-        raise ElementTypeError("XT1131", f"a {value.describe()} does not go into a {tile.describe()}",
-                               f"convert it with .to(xt.{tile.dtype})", location, notes(location, **others))
-    if value.wg_map != tile.wg_map:
-        hint = f"give both the same wg_map, or bring the vector over: xt.tile_conv_layout(v, {tile.wg_map})" \
-            if value.wg_map and tile.wg_map else "give both a wg_map, or neither"
-        raise ShapeError("XT1401", f"the vector is {dealt(value.wg_map)}, the tile {dealt(tile.wg_map)}",
-                         hint, location, notes(location, **others))
-
-
-def _fitting_tile(value: Vector, tile: Tile) -> str:
-    if flat_shape(value.shape) != tile.shape:
-        return f"make a tile of {text(value.shape)}: xt.init_tile(array, offsets, {value.shape})"
-    if len(value.shape) == 2:
-        return f"give it the tile's blocks: xt.tile_pack(v, {tile.encoding.inner_blocks})"
-    return f"make the tile with inner_blocks={value.shape[2:]}, or use xt.tile_unpack(v)"
 
 
 def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: str | None = None) -> None:
@@ -293,7 +196,7 @@ def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: s
     Raises:
         ShapeError: another locality, or a tile in shared local memory.
     """
-    _need(tile, Tile, "prefetch_tile")
+    need(tile, Tile, "prefetch_tile")
     if type(locality) is not int or locality not in range(4):
         raise ShapeError("XT1128", f"locality is 0, 1, 2 or 3, not {text_of(locality)}",
                          "use 3 to keep the tile close, 2 for what is needed later", current().location())
@@ -308,7 +211,7 @@ def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
     Raises:
         RankError: more than two offsets: a tile does not move from matrix to matrix.
     """
-    _need(tile, Tile, "update_tile_offset")
+    need(tile, Tile, "update_tile_offset")
     if isinstance(d0, Vector) and d1 is None:
         return update_scattered(tile, d0)
     if more or d1 is None:
@@ -333,10 +236,10 @@ def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap |
         ElementTypeError: no target multiplies these types.
     """
     for operand in (a, b) if acc is None else (a, b, acc):
-        _need(operand, Vector, "tile_mma")
+        need(operand, Vector, "tile_mma")
     check_product(a, b, acc)
     dtype = accumulator(a, b, acc)
-    _check_is_map(wg_map)
+    check_is_map(wg_map)
     result_map = wg_map or (acc.wg_map if acc is not None else derived_map(a, b))
     check_maps(a, b, acc, result_map)
     result = VectorType(dtype.mlir, product_shape(a, b))
@@ -358,14 +261,14 @@ def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
     Raises:
         ShapeError: the map does not deal out the result, or ``v`` has none.
     """
-    _need(v, Vector, "tile_transpose")
+    need(v, Vector, "tile_transpose")
     if v.wg_map is None and wg_map is not None:
         location = current().location()
         raise ShapeError("XT1416", f"tile_transpose gives a result dealt out as {wg_map}, and its {text(v.shape)} "
                          "vector has no map", "give both a wg_map, or neither", location,
                          notes(location, **{"the vector": v}))
     result = wg_map or (v.wg_map and v.wg_map.transposed())
-    _check_map(result, (v.shape[1], v.shape[0]))
+    check_map(result, (v.shape[1], v.shape[0]))
     return Vector(current().emit(TileTransposeOp(v.ssa, result)), result)
 
 
@@ -389,9 +292,9 @@ def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None
         ShapeError: the map does not deal out the shape.
     """
     tracer = current("xt.full")
-    shape = _shape(shape, "a vector's shape")
+    shape = two_sizes(shape, "a vector's shape")
     element = element_type(dtype)
-    _check_map(wg_map, shape)
+    check_map(wg_map, shape)
     operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, shape))
     if wg_map is not None:
         operation.attributes["wg_map"] = WgMapAttr(wg_map)
@@ -413,13 +316,13 @@ def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: 
         ShapeError: the map does not deal out the shape.
     """
     tracer = current("xt.iota")
-    shape, element = _shape(shape, "a vector's shape"), element_type(dtype)
-    _check_map(wg_map, shape)
+    shape, element = two_sizes(shape, "a vector's shape"), element_type(dtype)
+    check_map(wg_map, shape)
     if type(axis) is not int or axis not in (0, 1):
         raise RankError("XT1155",
                         f"a vector has axes 0 and 1, not {text_of(axis)}", "write xt.iota(shape, 0) for rows, "
                         "xt.iota(shape, 1) for columns", tracer.location())
-    _placed(lambda: check_type(element.mlir, shape[axis]))
+    located(lambda: check_type(element.mlir, shape[axis]))
     return Vector(tracer.emit(IotaOp(VectorType(element.mlir, shape), axis, wg_map=wg_map)), wg_map)
 
 
@@ -443,7 +346,7 @@ def view(array: Any, dtype: Any) -> Any:
             return TypedView(array, dtypes.of(dtype))
     tracer = current("xt.view")
     element = element_type(dtype)
-    _placed(lambda: check_view(array.name, array.dtype, element))
+    located(lambda: check_view(array.name, array.dtype, element))
     source = array.ssa.type
     assert isinstance(source, MemRefType)
     result = MemRefType(element.mlir, source.shape, source.layout, source.memory_space)
@@ -454,69 +357,4 @@ def view(array: Any, dtype: Any) -> Any:
 def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
     """A Python number as a run-time scalar, for example as the first value of what a loop carries."""
     current("xt.scalar")
-    return Scalar(scalar_value(value, element_type(dtype)))
-
-
-def _shape(shape: Any, whose: str) -> tuple[int, int]:
-    """Rows and columns, if ``shape`` is two positive compile-time integers."""
-    location = current().location()
-    sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
-    if any(isinstance(size, Value) for size in sizes):
-        raise ShapeError("XT1105",
-                         f"{whose} holds a run-time value", "sizes of tiles and vectors are compile-time constants: "
-                         "make them keyword-only parameters, as in def kernel(A, *, BM=32)", location)
-    if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
-        whole = len(sizes) == 2 and all(type(size) in (int, float) and size == int(size) > 0 for size in sizes)
-        raise ShapeError("XT1106", f"{whose} must be two positive integers, not {text_of(shape)}",
-                         f"divide with //, which gives {tuple(map(int, sizes))}" if whole else
-                         "give rows and columns, for example (32, 64)", location)
-    return sizes[0], sizes[1]
-
-
-def _check_is_map(wg_map: Any) -> None:
-    if wg_map is not None and not isinstance(wg_map, WgMap):
-        raise ElementTypeError("XT1402", f"wg_map is {_what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
-                               "sg_data=(32, 64))", current().location())
-
-
-def _check_map(wg_map: Any, shape: tuple[int, int]) -> None:
-    _check_is_map(wg_map)
-    if wg_map is None:
-        return
-    _placed(lambda: wg_map.check(shape))
-    current().use_map(wg_map.subgroups)
-
-
-def _need(value: Any, kind: type[Value], function: str, *, any_rank: bool = False) -> None:
-    """Raise unless a value is what a function takes; vectors have two dimensions, or four in blocks, unless any do."""
-    location = current(f"xt.{function}").location()
-    if not isinstance(value, kind):
-        name = value.name if isinstance(value, Array) else "array"
-        made = f"xt.init_tile({name}, (row, column), (rows, columns))"
-        loaded = made if isinstance(value, Array) else "tile"
-        code, hint = ("XT1120", f"make a tile with {made}") if kind is Tile else \
-            ("XT1225", f"get a vector with xt.load_tile({loaded}), xt.zeros(shape, dtype) or "
-                       "xt.full(shape, value, dtype)")
-        raise ElementTypeError(code, f"{function} takes a {kind.__name__.lower()}, not {_what(value)}", hint, location,
-                               notes(location, **({name: value} if isinstance(value, Array) else {"it": value})))
-    if isinstance(value, Vector) and not any_rank and len(value.shape) not in (2, 4):
-        raise RankError("XT1122", f"{function} takes a vector of two dimensions, not a {value.describe()}",
-                        "read it with two dimensions, or write it with xt.vector.transfer_write", location,
-                        notes(location, **{"the vector": value}))
-
-
-def _what(value: Any) -> str:
-    """A text for an object of the author's that is not what it should be, for messages."""
-    if isinstance(value, Value):
-        return f"a {value.describe()}"
-    if isinstance(value, np.ndarray):
-        return f"a NumPy array of {text(value.shape)} {value.dtype}"
-    return f"{type(value).__name__} {text_of(value)}"
-
-
-def text_of(value: Any) -> str:
-    """A short text for an object of the author's, for messages."""
-    shown = repr(value)
-    return shown if len(shown) < 40 else shown[:37] + "..."
-
-
+    return Scalar(scalar(value, element_type(dtype)))

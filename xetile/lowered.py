@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from codegen import offline, opencl, roads, sycl
 from codegen.pressure import live_bytes
+from codegen.source import Source
 from xegpu.errors import TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.places import Location
@@ -148,7 +149,7 @@ class Lowered:
             raise error.at(self.location) from None
 
     @cached_property
-    def emitted(self) -> opencl.Source:
+    def emitted(self) -> Source:
         """The OpenCL C text with what its launch needs."""
         try:
             source = opencl.emit(only_function(self.modules["xegpu"]), self.target)

@@ -14,7 +14,7 @@ import numpy as np
 from codegen import sums
 from codegen.interpreter import Machine, Meanings, TakesDelayed, Window, now
 from xegpu import memory, positions
-from xegpu.dialect.ops import number_of
+from xegpu.dialect.padding import number_of
 from xegpu.dtypes import of_mlir
 from xegpu.reductions import reduce
 from xegpu.reference import bits_by_rows, described, product, scaled_product

@@ -17,13 +17,19 @@ from xetile.tracer import current
 from xetile.values import Scalar, Vector
 
 
-def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any, wg_map: Any, dtype: Any) -> Tile:
+def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any, wg_map: Any, dtype: Any,
+                   **refused: Any) -> Tile:
     """A tile of the elements at ``offsets`` of an array or an address; what the index vector says may be said again.
+
+    Args:
+        base, offsets, shape, order, wg_map, dtype: as for ``init_tile``.
+        refused: what says something of tiles on windows only; all None.
 
     Raises:
         ElementTypeError: the offsets are no indices; an address without an element type, or an array with another.
-        ShapeError: a shape, an order or a map that are not those of the index vector.
+        ShapeError: a shape, an order or a map that are not those of the index vector, or something that is refused.
     """
+    _refuse(**refused)
     _check_indices(offsets)
     location = current().location()
     rows, columns = offsets.shape
@@ -41,6 +47,14 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
     encoding = TileEncoding(wg_map=offsets.wg_map, scatter=True)
     result = TileType(TileParameters((rows, columns), _element(base, dtype).mlir, encoding))
     return Tile(current().emit(InitScatteredTileOp(base.ssa, offsets.ssa, result)))
+
+
+def _refuse(**given: Any) -> None:
+    said = [name for name, value in given.items() if value is not None]
+    if said:
+        raise ShapeError("XT1108",
+                         f"{said[0]}= stands beside an index vector, whose elements each have an offset of their own",
+                         f"drop {' and '.join(f'{name}=' for name in said)}", current().location())
 
 
 def _element(base: Array | Scalar, dtype: Any) -> DType:

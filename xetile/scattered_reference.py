@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from codegen.interpreter import Machine, Meanings
-from xegpu.dialect.ops import number_of
+from xegpu.dialect.padding import number_of
 from xegpu.scattered_memory import Array, Elements, block_elements
 from xegpu.scattered_reference import active_elements, atomic, made
 from xetile.dialect import scattered as ops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
 from xdsl.dialects.builtin import UnrealizedConversionCastOp, VectorType
@@ -12,10 +12,11 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu import dtypes
 from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import ElementTypeError, TraceError
+from xegpu.errors import ElementTypeError, MemberError, TraceError
 from xetile.arithmetic import convert
 from xetile.dialect.ops import text
 from xetile.distribution import WgMap
+from xetile.familiar import PUBLIC, REFLECTED, instead_of, instead_of_member
 from xetile.parties import notes
 from xetile.tracer import current, is_recording
 
@@ -31,7 +32,6 @@ class Value:
 
     __slots__ = ("ssa",)
     __hash__ = object.__hash__
-    __array_ufunc__ = None  # NumPy's scalars leave arithmetic with traced values to these
 
     def __init__(self, ssa: SSAValue) -> None:
         self.ssa = ssa
@@ -106,7 +106,24 @@ class Value:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self._held(
             "XT1303", "NumPy cannot make an array of it",
-            "calculate with the language's own functions, such as xt.exp, xt.maximum and xt.tile_reduce"), dtype)
+            "calculate with the language's own functions, such as xt.where, xt.exp and xt.tile_reduce"), dtype)
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """What NumPy's numbers leave to a traced value, its operators, and what none of its functions can do."""
+        reflected = REFLECTED.get(function.__name__)
+        if method == "__call__" and reflected and isinstance(inputs[1], Value):
+            return getattr(inputs[1], reflected)(inputs[0])
+        self._held("XT1309", f"NumPy's {function.__name__} does not work on it", instead_of(function.__name__, method))
+        held = [np.asarray(each) if isinstance(each, Value) else each for each in inputs]
+        return getattr(function, method)(*held, **options)
+
+    if not TYPE_CHECKING:  # which knows what there is
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_") or name in self.__slots__ or name == "ssa" or not is_recording():
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise MemberError("XT1315", f"a {self.describe()} has no .{name}",
+                              instead_of_member(name, [each for each in PUBLIC if each in dir(self)]),
+                              current("a traced value").location())
 
     def _compared(self, other: object) -> NoReturn:
         raise TraceError("XT1308", f"a {self.describe()} is no number, so Python cannot compare it",

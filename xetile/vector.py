@@ -20,7 +20,7 @@ from xetile.dialect.ops import text
 from xetile.dialect.permutations import Permutation, minor_identity
 from xetile.dialect.supervector import NAME, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
 from xetile.distribution import WgMap
-from xetile.language import _check_map, _need, _what, text_of
+from xetile.given import check_map, need, text_of, what
 from xetile.parties import notes
 from xetile.tiles import Array
 from xetile.tracer import Tracer, current
@@ -67,7 +67,7 @@ class VectorArray:
             ShapeError: the vector has another shape or element type than the array.
         """
         tracer, vector = _recorder("store"), self._operation.vector
-        _need(value, Vector, "vector.type_cast(array).store", any_rank=True)
+        need(value, Vector, "vector.type_cast(array).store", any_rank=True)
         if value.ssa.type != vector:
             raise ShapeError("XT1500", f"a {value.describe()} does not go into an array of {text(vector.get_shape())} "
                              f"{vector.element_type}", "make the vector of its shape and type", tracer.location(),
@@ -105,7 +105,7 @@ def transfer_read(array: Array | View, indices: Any, shape: Any, *, permutation:
     source, sizes = _array(array, "transfer_read"), _sizes(shape)
     places = _indices(array, indices, "transfer_read")
     axes = _permutation(source, sizes, permutation)
-    _check_map(wg_map, collapsed(sizes))
+    check_map(wg_map, collapsed(sizes))
     _check_view(array, indices, sizes, axes, promised=padding is None)
     value = None if padding is None else scalar_of_element(plain(padding), source.dtype)
     operation = TransferReadOp(source.ssa, [scalar(index) for index in places], VectorType(source.dtype.mlir, sizes),
@@ -130,7 +130,7 @@ def transfer_write(value: Vector, array: Array | View, indices: Any, *,
         ElementTypeError: the element types differ, or an argument is no vector or no array.
     """
     tracer = _recorder("transfer_write")
-    _need(value, Vector, "vector.transfer_write(value, array, indices)", any_rank=True)
+    need(value, Vector, "vector.transfer_write(value, array, indices)", any_rank=True)
     source = _array(array, "transfer_write")
     places = _indices(array, indices, "transfer_write")
     axes = _permutation(source, value.shape, permutation)
@@ -208,7 +208,7 @@ def broadcast(value: Any, shape: Any, dtype: Any, *, wg_map: WgMap | None = None
         ElementTypeError: ``dtype`` is no element type, or does not hold ``value``.
     """
     tracer, sizes, element = _recorder("broadcast"), _sizes(shape), element_type(dtype)
-    _check_map(wg_map, collapsed(sizes))
+    check_map(wg_map, collapsed(sizes))
     operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, sizes))
     if wg_map is not None:
         operation.attributes["wg_map"] = WgMapAttr(wg_map)
@@ -216,7 +216,7 @@ def broadcast(value: Any, shape: Any, dtype: Any, *, wg_map: WgMap | None = None
 
 
 def _no_array(array: Any, function: str) -> ElementTypeError:
-    return ElementTypeError("XT1505", f"xt.vector.{function} takes an array argument of the kernel, not {_what(array)}",
+    return ElementTypeError("XT1505", f"xt.vector.{function} takes an array argument of the kernel, not {what(array)}",
                             "pass the array itself, or a part of it: xt.vector.subview(array, offsets, sizes)",
                             current().location())
 

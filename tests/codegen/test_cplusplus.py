@@ -13,8 +13,8 @@ from xdsl.ir import Block, Region
 
 from codegen import launcher, sycl, usm
 from codegen.cplusplus import declarations, translate
-from codegen.opencl import Source
 from codegen.prelude import prelude_for
+from codegen.source import Source
 from codegen.spirv import entry_points
 from codegen.sycl_compiler import compile_sycl
 from xegpu import dtypes

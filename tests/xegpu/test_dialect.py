@@ -10,7 +10,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from xegpu.dialect import context, ops
+from xegpu.dialect import context
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
+from xegpu.dialect.descriptors import UpdateNdOffsetOp
 from xegpu.origins import array_of, written_arguments
 from xegpu.webs import Webs
 
@@ -103,7 +105,7 @@ def function_of(text: str) -> func.FuncOp:
 
 
 def moves(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, ops.UpdateNdOffsetOp):
+    if isinstance(operation, UpdateNdOffsetOp):
         yield from (operation.desc, operation.result)
 
 
@@ -118,15 +120,15 @@ def test_a_web_holds_what_a_loop_carries() -> None:
     assert set(webs.members(at)) == {at, block.args[2], last.operands[1], loop.results[1]}
     assert set(webs.members(total)) == {total, block.args[1], last.operands[0], loop.results[0]}
     assert {type(use.operation) for use in webs.uses(loop.results[1])} == \
-        {ops.PrefetchNdOp, ops.LoadNdOp, ops.UpdateNdOffsetOp}
-    assert [type(use.operation) for use in webs.uses(total)].count(ops.StoreNdOp) == 1
+        {PrefetchNdOp, LoadNdOp, UpdateNdOffsetOp}
+    assert [type(use.operation) for use in webs.uses(total)].count(StoreNdOp) == 1
 
 
 def test_a_descriptor_leads_back_to_its_array() -> None:
     function = function_of(KERNEL)
     a, _, c, *_ = function.body.block.args
-    loads = [op for op in function.walk() if isinstance(op, ops.LoadNdOp)]
-    store = next(op for op in function.walk() if isinstance(op, ops.StoreNdOp))
+    loads = [op for op in function.walk() if isinstance(op, LoadNdOp)]
+    store = next(op for op in function.walk() if isinstance(op, StoreNdOp))
     assert array_of(loads[1].desc) is a
     assert array_of(store.desc) is c
     assert written_arguments(function) == (2,)

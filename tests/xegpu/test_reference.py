@@ -13,8 +13,11 @@ from xdsl.ir import SSAValue
 
 from codegen.interpreter import Window
 from xegpu import dtypes, layouts, reference
-from xegpu.dialect import ops
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
+from xegpu.dialect.lane_layouts import ConvertLayoutOp
+from xegpu.dialect.products import DpasOp
+from xegpu.dialect.words import PackOp
 from xegpu.layouts import LaneMap
 
 MEANINGS = reference.meanings(Window)
@@ -44,12 +47,12 @@ def test_a_product_of_fragments_is_the_product_of_blocks(lanes: int, dtype: str,
     maps = layouts.operand_a(lanes, bits), layouts.operand_b(lanes, bits), layouts.plain(lanes, n)
     a, b, c = numbers(dtype, m, k), numbers(dtype, k, n, seed=1), numbers(acc, m, n, seed=2)
     element, total = dtypes.of(dtype).mlir, dtypes.of(acc).mlir
-    whole = ops.DpasOp(*(value(VectorType(t, x.shape[-2:])) for t, x in ((element, a), (element, b), (total, c))))
+    whole = DpasOp(*(value(VectorType(t, x.shape[-2:])) for t, x in ((element, a), (element, b), (total, c))))
     expected = run(whole, a, b, c)
     np.testing.assert_array_equal(expected, a.astype(np.float64) @ b.astype(np.float64) + c)
     parts = [layouts.scatter(x, map_) for x, map_ in zip((a, b, c), maps, strict=True)]
     types = [VectorType(t, x.shape[-2:]) for t, x in zip((element, element, total), parts, strict=True)]
-    spread = ops.DpasOp(*(value(t) for t in types), None, maps)
+    spread = DpasOp(*(value(t) for t in types), None, maps)
     spread.verify()
     assert spread.sizes() == (m, n, k)
     np.testing.assert_array_equal(layouts.gather(run(spread, *parts, lanes=True), (m, n), maps[2]), expected)
@@ -60,12 +63,12 @@ def test_packing_a_block_and_packing_its_fragments_agree(dtype: str) -> None:
     element = dtypes.of(dtype)
     factor = 32 // element.bits
     block = numbers(dtype, 8 * factor, 16)
-    packed = run(ops.PackOp(value(VectorType(element.mlir, block.shape[-2:]))), block)
+    packed = run(PackOp(value(VectorType(element.mlir, block.shape[-2:]))), block)
     np.testing.assert_array_equal(reference.from_vnni(packed), block)
     np.testing.assert_array_equal(packed[..., 3, 5, :], block[..., 3 * factor:4 * factor, 5])
     plain, vnni = layouts.plain(16, 16), layouts.operand_b(16, element.bits)
     lanes = layouts.scatter(block, plain)
-    operation = ops.PackOp(value(VectorType(element.mlir, lanes.shape[-2:])), vnni)
+    operation = PackOp(value(VectorType(element.mlir, lanes.shape[-2:])), vnni)
     np.testing.assert_array_equal(run(operation, lanes, lanes=True), layouts.scatter(block, vnni))
 
 
@@ -75,7 +78,7 @@ def test_packing_a_block_and_packing_its_fragments_agree(dtype: str) -> None:
 def test_a_converted_layout_holds_the_same_block(source: LaneMap, target: LaneMap, shape: tuple[int, int]) -> None:
     block = numbers("f32", *shape)
     fragment = VectorType(dtypes.f32.mlir, source.fragment(shape))
-    operation = ops.ConvertLayoutOp(value(fragment), source, target, shape)
+    operation = ConvertLayoutOp(value(fragment), source, target, shape)
     assert operation.block_shape() == shape
     found = run(operation, layouts.scatter(block, source), lanes=True)
     np.testing.assert_array_equal(found, layouts.scatter(block, target))
@@ -91,8 +94,8 @@ def test_loads_of_blocks_and_of_fragments_agree_with_the_array(length: int, pack
     block = BlockTdesc(array_length=length)
     desc = TensorDesc((16, 16), dtypes.i16.mlir, block)
     window = Window(array, rows, columns)
-    whole = run(ops.LoadNdOp(value(TensorDescType(desc)), packed=packed), window)
-    spread = run(ops.LoadNdOp(value(TensorDescType(TensorDesc((16, 16), dtypes.i16.mlir, block, lanes)))),
+    whole = run(LoadNdOp(value(TensorDescType(desc)), packed=packed), window)
+    spread = run(LoadNdOp(value(TensorDescType(TensorDesc((16, 16), dtypes.i16.mlir, block, lanes)))),
                  window, lanes=True)
     for i, j, part in np.ndindex(2, 3, length):
         top, left = rows[i, 0] + 64, columns[0, j] + 64 + 16 * part
@@ -106,7 +109,7 @@ def test_loads_of_blocks_and_of_fragments_agree_with_the_array(length: int, pack
 def test_a_store_of_fragments_drops_what_is_outside() -> None:
     array, lanes = np.full((20, 20), -1, np.int32), layouts.plain(16, 16)
     block = numbers("i32", 8, 16)
-    operation = ops.StoreNdOp(value(VectorType(dtypes.i32.mlir, lanes.fragment((8, 16)))),
+    operation = StoreNdOp(value(VectorType(dtypes.i32.mlir, lanes.fragment((8, 16)))),
                               value(TensorDescType(TensorDesc((8, 16), dtypes.i32.mlir, BlockTdesc(), lanes))))
     operation.verify()
     run(operation, layouts.scatter(block[:1, :1], lanes), Window(array, 15, -3), lanes=True)

@@ -8,7 +8,7 @@ import pytest
 from conftest import require_ocloc
 
 import xetile as xt
-from codegen import offline, opencl
+from codegen import offline, register_budget
 from xetile.budget import accumulator_registers
 
 F32 = ("bf16", "bf16", "f32")
@@ -66,7 +66,7 @@ def test_small_tiles_take_the_small_mode_and_fit() -> None:
     require_ocloc()
     for target in ("pvc", "bmg"):
         small, large = lowered(target, BM=16, BN=32, BK=32), lowered(target, BM=32, BN=32, BK=32)
-        assert (small.emitted.options, large.emitted.options) == ("", opencl.LARGE)
+        assert (small.emitted.options, large.emitted.options) == ("", register_budget.LARGE)
         for low in (small, large):
             report = low.report()
             assert (report.spill_size, report.private_size) == (0, 0)

@@ -316,10 +316,17 @@ BAD = [
     (lambda: xt.matmul(whole(3, 4), whole(4, 5), beta=1), "there is no out"),
     (lambda: xt.matmul(whole(3, 4), whole(4, 5), bias=whole(4)), "does not broadcast"),
     (lambda: xt.matmul(whole(3, 4), whole(4, 5), out=np.zeros((3, 6), np.float32)), "the result (3, 5)"),
+    (lambda: xt.matmul(whole(3, 4), whole(5, 6)), "pass b with 4 rows, or a with 5 columns"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), alpha=whole(2)), "alpha is an array of 2"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), out=np.broadcast_to(np.float32(0), (3, 5))), "goes into out, which"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), out=whole(3, 5), out_dtype="f16"), "out holds f32, and out_dtype=f16"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), activation=lambda: 0), "cannot be called with one vector"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), activation=lambda x: 0), "and returns 0"),
+    (lambda: xt.matmul(whole(3, 4), whole(4, 5), activation=np.tanh), "write xt.tanh(x)"),
     (lambda: xt.grouped_matmul([whole(3, 4)], []), "1 and 0 matrices"),
     (lambda: xt.grouped_matmul([whole(3, 4), whole(3, 4, dtype=np.float16)], [whole(4, 5)] * 2), "of f16 and f32"),
     (lambda: xt.grouped_matmul([whole(3, 4)], [whole(4, 5)], out=[np.broadcast_to(np.float32(0), (3, 5))]),
-     "out[0] is read-only"),
+     "goes into out[0], which is read-only"),
     (lambda: xt.grouped_matmul([whole(3, 4)], [whole(2, 4, 5)]), "pass matrices"),
     (lambda: xt.grouped_matmul(iter([whole(3, 4)]), [whole(4, 5)]), "not a list of matrices"),
     (lambda: xt.pack_int4(np.full((32, 2), 16)), "4 bits hold 0 to 15"),
@@ -332,6 +339,32 @@ BAD = [
     (lambda: xt.scaled_matmul(whole(3, 4), whole(4, 5)), "pass i8 or u8"),
     (lambda: xt.attention(whole(2, 3, 4), whole(2, 3, 5), whole(2, 3, 4)), "must be equal"),
 ]
+
+
+def test_a_bias_may_be_a_number() -> None:
+    a, b = whole(3, 20), whole(20, 5)
+    assert np.array_equal(xt.matmul(a, b, bias=2.5), a @ b + 2.5)
+    small = np.ones((3, 4), np.int8)
+    got = xt.matmul(small, small.T, bias=-7)
+    assert got.dtype == np.int8
+    assert np.array_equal(got, np.full((3, 3), -3))
+
+
+def test_a_function_that_is_written_into_the_call_is_compiled_once() -> None:
+    def product_at_most(limit: float) -> Any:
+        return xt.matmul(ones, ones, activation=lambda x: xt.minimum(x, limit))
+
+    ones = np.ones((8, 8), np.float32)
+    assert product_at_most(3.0)[0, 0] == 3
+    before = len(product._lowered)
+    assert product_at_most(3.0)[0, 0] == 3
+    assert len(product._lowered) == before
+    assert product_at_most(4.0)[0, 0] == 4
+
+    reached = [5.0]
+    for reached[0] in (5.0, 6.0):  # a list may change: such functions are taken anew
+        got = xt.matmul(ones, ones, activation=lambda x: xt.minimum(x, reached[0]))
+        assert got[0, 0] == reached[0]
 
 
 @pytest.mark.parametrize("number", range(len(BAD)))

@@ -142,6 +142,19 @@ def test_the_fastest_is_found_and_the_hopeless_are_dropped_early() -> None:
     assert (high - low) / 2 <= 0.02 * series[0].median
 
 
+def test_what_lucky_first_samples_drop_comes_back() -> None:
+    clock = Clock()
+    steady, first = clock.candidate(0.02), [0.01]
+
+    def lucky(times: int) -> None:
+        clock.now += times * (first.pop() if first else 0.04)
+
+    series = compare([lucky, steady], 10.0, clock=clock)
+    assert series[1].median < series[0].median
+    assert not series[1].dropped
+    assert len(series[1].samples) >= 5
+
+
 def test_the_budget_ends_it() -> None:
     clock = Clock()
     compare([clock.candidate(0.01, 0.9), clock.candidate(0.01, 0.9)], 0.3, clock=clock)
@@ -158,11 +171,26 @@ def test_spaces_that_are_none(space: Any, text: str) -> None:
         configurations(space, ["BM"], "k")
 
 
+def whatever() -> None:
+    """No kernel."""
+
+
 def test_mistakes(arrays: tuple[Any, ...]) -> None:
     with pytest.raises(xt.ArgumentError, match="no way to rank"):
         xt.tune(accumulate, arrays, SPACE, by="luck")
     with pytest.raises(xt.ArgumentError, match="no argument of accumulate"):
         xt.autotune(SPACE, key=["M"])(accumulate)
+    with pytest.raises(xt.ArgumentError, match=r"(?s)takes a kernel, not.*\.kernel of it"):
+        xt.tune(xt.autotune(SPACE)(accumulate), arrays, SPACE)  # type: ignore[arg-type]
+    with pytest.raises(xt.ArgumentError, match="takes a kernel, not the function whatever"):
+        xt.tune(whatever, arrays, SPACE)  # type: ignore[arg-type]
+    with pytest.raises(xt.ArgumentError, match="16 is no configuration of accumulate"):
+        xt.tune(accumulate, arrays, [16, 32])  # type: ignore[list-item]
+    described = [xt.Spec((None, 32), "f16")] * 3
+    with pytest.raises(xt.ArgumentError, match="describes an array and holds no elements"):
+        xt.tune(accumulate, described, SPACE)
+    with pytest.raises(xt.ArgumentError, match=r"(?s)A is described as \(None, 32\).*xt.Spec\(\(4096, 32\), 'f16'\)"):
+        xt.tune(accumulate, described, SPACE, by="prediction")
     with pytest.raises(xt.ArgumentError, match="above a kernel"):
         xt.autotune(SPACE)(print)
     for budget in ("soon", -1, "0s"):

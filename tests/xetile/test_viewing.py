@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +108,18 @@ def test_a_notebook_gets_the_page_and_a_wrong_path_is_an_error() -> None:
     assert view._repr_html_().startswith("<iframe srcdoc=")
     with pytest.raises(xt.ArgumentError, match="cannot be written"):
         view.save("/nowhere/page.html")
+
+
+def test_the_machine_code_of_a_kernel_whose_name_is_another_in_c(tmp_path: Path) -> None:
+    require_ocloc()
+
+    @xt.kernel
+    def float_(A: Any) -> None:
+        xt.store_tile(xt.zeros((8, 16), xt.f32), xt.init_tile(A, (0, 0), (8, 16)))
+
+    page = tmp_path / "page.html"
+    float_.lower(xt.Spec((None, None), "f32"), target="pvc").show().save(page)
+    assert "store_block2d" in page.read_text()
 
 
 def test_devices_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

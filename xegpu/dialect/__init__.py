@@ -9,26 +9,31 @@ from xdsl.ir import Dialect
 
 from xegpu.dialect import (
     attributes,
+    block_io,
     block_ops,
     compile_hints,
+    descriptors,
     diagnostics,
     hints,
+    lane_layouts,
     loaded_products,
-    ops,
+    padding,
     positions,
+    products,
     scalars,
     scaled_products,
     scattered,
     synchronisation,
     vectors,
+    words,
 )
 from xegpu.dialect.conversions import Arith
 from xegpu.dialect.kernels import Gpu
 
 XeGPU = Dialect(
     "xegpu",
-    [ops.CreateNdTdescOp, ops.UpdateNdOffsetOp, ops.LoadNdOp, ops.StoreNdOp, ops.PrefetchNdOp, ops.DpasOp, ops.MadOp,
-     ops.PackOp, scaled_products.DpasScaledOp, ops.BitcastOp, ops.PadOp, ops.ConvertLayoutOp,
+    [*descriptors.OPERATIONS, *block_io.OPERATIONS, *products.OPERATIONS, *words.OPERATIONS, padding.PadOp,
+     scaled_products.DpasScaledOp, lane_layouts.ConvertLayoutOp,
      loaded_products.LoadMadOp, positions.IotaOp, block_ops.ReduceOp, block_ops.BroadcastOp,
      compile_hints.CompileHintOp, *synchronisation.OPERATIONS,
      *scattered.OPERATIONS, *diagnostics.OPERATIONS, *scalars.OPERATIONS],

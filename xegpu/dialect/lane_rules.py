@@ -78,3 +78,11 @@ def check_line(lanes: LaneMap, elements: int, chunk: int) -> None:
         what = f"chunks of {chunk}" if chunk > 1 else "single elements"
         raise Invalid("XT3509", f"a descriptor of {what} spreads them one a lane, and this has {spelled(lanes)}\n"
                       f"use {spelled(needed)}")
+
+
+def two_sizes(shape: tuple[int, ...]) -> tuple[int, int]:
+    """The shape of a fragment, which counts units of its map and the elements of a lane in each."""
+    if len(shape) != 2:
+        raise Invalid("XT3518", f"a fragment has two dimensions, and {list(shape)} has {len(shape)}\n"
+                      "the first counts units of the map, the second the elements of a lane in each")
+    return shape[0], shape[1]

@@ -16,7 +16,8 @@ from xdsl.irdl import (
 )
 
 from xegpu.dialect.attributes import SgMapAttr
-from xegpu.dialect.ops import DESC, VECTOR, check_block, desc_of, shape_of
+from xegpu.dialect.descriptors import DESC, check_block, desc_of
+from xegpu.dialect.vectors import VECTOR, shape_of
 from xegpu.errors import Invalid
 from xegpu.layouts import LaneMap
 

@@ -28,10 +28,11 @@ from xdsl.traits import Pure
 
 from xegpu.atomics import KINDS, fault
 from xegpu.dialect.attributes import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.descriptors import DESC, desc_of
 from xegpu.dialect.hints import HintedOp, check_hints
 from xegpu.dialect.lane_rules import check_line
-from xegpu.dialect.ops import DESC, VECTOR, desc_of, number_of, shape_of, vector
-from xegpu.dialect.vectors import IntegersAttr, integers, values_of
+from xegpu.dialect.padding import number_of
+from xegpu.dialect.vectors import VECTOR, IntegersAttr, integers, shape_of, values_of, vector
 from xegpu.dtypes import DType, i4, index, u4
 from xegpu.dtypes import i1 as i1_type
 from xegpu.errors import Invalid, misread

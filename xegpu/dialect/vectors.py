@@ -48,6 +48,12 @@ def _vector(shape: tuple[int, ...], element_type: Attribute) -> VectorType[Attri
     return VectorType(element_type, shape)
 
 
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of the vector that ``value`` is."""
+    assert isinstance(value.type, VectorType)
+    return value.type.get_shape()
+
+
 def _same_elements(source: SSAValue, result: SSAValue) -> None:
     if source.type.element_type != result.type.element_type:  # type: ignore[attr-defined]
         raise Invalid("XT3227", f"{source.type} and {result.type} hold different elements\n"

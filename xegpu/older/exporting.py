@@ -19,12 +19,15 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.dialect import ops as present
 from xegpu.dialect import scattered
 from xegpu.dialect.attributes import DescriptorType
-from xegpu.dialect.ops import desc_of, shape_of
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, loaded_shape
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.lane_layouts import ConvertLayoutOp
+from xegpu.dialect.products import DpasOp
 from xegpu.dialect.synchronisation import FenceOp
-from xegpu.dialect.vectors import ShapeCastOp
+from xegpu.dialect.vectors import ShapeCastOp, shape_of
+from xegpu.dialect.words import PackOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
 from xegpu.older import ops
@@ -101,14 +104,14 @@ def _like(kind: type[Operation]) -> Rule:
     return lambda build, operation: build.same(kind, operation)
 
 
-def _load(build: _Export, operation: present.LoadNdOp) -> None:
+def _load(build: _Export, operation: LoadNdOp) -> None:
     axis = 0 if operation.packed is not None else 1 if _is_a(operation) else None
     desc, earlier = desc_of(operation.desc), desc_of(build.one(operation.desc))
     result, words = operation.result.type, axis == 1 and desc.sg_map is None
     if words:
         result = VectorType(desc.element_type, _split(desc.shape, 32 // desc.dtype.bits))
     elif desc.sg_map != earlier.sg_map:
-        result = VectorType(desc.element_type, present.loaded_shape(earlier, False))
+        result = VectorType(desc.element_type, loaded_shape(earlier, False))
     made = build.same(ops.LoadNdOp, operation, result, packed=None,
                       vnni_axis=None if axis is None else IntegerAttr(axis, i64))
     build.set(operation.result, made.results[0], _WORDS if words else None)
@@ -120,7 +123,7 @@ def _split(shape: Sequence[int], together: int) -> tuple[int, ...]:
     return rows, columns // together, together
 
 
-def _is_a(operation: present.LoadNdOp) -> bool:
+def _is_a(operation: LoadNdOp) -> bool:
     """Whether a load gives operand A of products and nothing else, in elements that have VNNI form."""
     desc = desc_of(operation.desc)
     if desc.dtype.bits >= 32 or operation.transpose is not None or desc.block.array_length > 1 or len(desc.shape) != 2:
@@ -128,7 +131,7 @@ def _is_a(operation: present.LoadNdOp) -> bool:
     split = _split(desc.shape, 32 // desc.dtype.bits)
     uses = list(operation.result.uses)
     return bool(uses) and all(
-        (isinstance(use.operation, present.DpasOp) and use.index == 0)
+        (isinstance(use.operation, DpasOp) and use.index == 0)
         or (isinstance(use.operation, ShapeCastOp) and shape_of(use.operation.result) == split) for use in uses)
 
 
@@ -141,14 +144,14 @@ def _cast(build: _Export, operation: ShapeCastOp) -> None:
         build.copy(operation)
 
 
-def _dpas(build: _Export, operation: present.DpasOp) -> None:
+def _dpas(build: _Export, operation: DpasOp) -> None:
     whole = operation.maps is None
     a = build.words(operation.a) if whole else build.one(operation.a)
     b = build.one(operation.b)
     bits = of_mlir(operation.b.type.element_type).bits  # type: ignore[attr-defined]
     if whole and bits < 32 and len(shape_of(b)) == 2:
-        b = build.emit(present.PackOp(b))
-    if not whole and not isinstance(operation.a.owner, (present.LoadNdOp, present.ConvertLayoutOp)):
+        b = build.emit(PackOp(b))
+    if not whole and not isinstance(operation.a.owner, (LoadNdOp, ConvertLayoutOp)):
         raise TargetError("XT3412",
                           "the earlier generation has no map on dpas, and operand A does not come from a descriptor",
                           "write the kernel for whole vectors", build.where())
@@ -159,7 +162,7 @@ def _dpas(build: _Export, operation: present.DpasOp) -> None:
     build.set(operation.result, made.results[0])
 
 
-def _create(build: _Export, operation: present.CreateNdTdescOp) -> None:
+def _create(build: _Export, operation: CreateNdTdescOp) -> None:
     build.same(ops.CreateNdTdescOp, operation)
 
 
@@ -176,8 +179,8 @@ def _fence(build: _Export, operation: FenceOp) -> None:
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
-    present.CreateNdTdescOp: _create, present.UpdateNdOffsetOp: _like(ops.UpdateNdOffsetOp), present.LoadNdOp: _load,
-    present.StoreNdOp: _like(ops.StoreNdOp), present.PrefetchNdOp: _like(ops.PrefetchNdOp), present.DpasOp: _dpas,
+    CreateNdTdescOp: _create, UpdateNdOffsetOp: _like(ops.UpdateNdOffsetOp), LoadNdOp: _load,
+    StoreNdOp: _like(ops.StoreNdOp), PrefetchNdOp: _like(ops.PrefetchNdOp), DpasOp: _dpas,
     scattered.CreateTdescOp: _create_scattered, scattered.UpdateOffsetOp: _like(ops.UpdateOffsetOp),
     scattered.LoadGatherOp: _like(ops.LoadGatherOp), scattered.StoreScatterOp: _like(ops.StoreScatterOp),
     scattered.PrefetchOp: _like(ops.PrefetchOp), scattered.AtomicRMWOp: _like(ops.AtomicRMWOp), FenceOp: _fence,

@@ -26,11 +26,13 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation
 
 from xegpu import layouts
-from xegpu.dialect import ops as present
 from xegpu.dialect import scattered
 from xegpu.dialect.attributes import DescriptorType, TensorDescType
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, loaded_shape
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.ops import desc_of
+from xegpu.dialect.lane_layouts import ConvertLayoutOp
+from xegpu.dialect.products import DpasOp
 from xegpu.dialect.synchronisation import FenceOp
 from xegpu.dialect.vectors import ShapeCastOp
 from xegpu.dtypes import of_mlir
@@ -106,7 +108,7 @@ def _create(build: _Import, operation: ops.CreateNdTdescOp) -> None:
     type_ = _type(operation.result.type)
     assert isinstance(type_, TensorDescType)
     build.set(operation.result,
-              build.emit(present.CreateNdTdescOp(build.one(operation.source), offsets, sizes, strides, type_)))
+              build.emit(CreateNdTdescOp(build.one(operation.source), offsets, sizes, strides, type_)))
 
 
 def _load(build: _Import, operation: ops.LoadNdOp) -> None:
@@ -117,11 +119,11 @@ def _load(build: _Import, operation: ops.LoadNdOp) -> None:
     plain = axis == 1 and lanes is None
     type_ = VectorType(parameters.element_type, parameters.shape) if plain else operation.result.type
     if lanes is not None and lanes != desc_of(operation.desc).sg_map:
-        type_ = VectorType(parameters.element_type, present.loaded_shape(parameters, False))
-    made = present.LoadNdOp(desc, packed=axis == 0) if not given else \
-        present.LoadNdOp(desc, packed=axis == 0, transpose="transpose" in given)
-    declared = present.LoadNdOp.get_irdl_definition().properties
-    loaded = present.LoadNdOp.create(
+        type_ = VectorType(parameters.element_type, loaded_shape(parameters, False))
+    made = LoadNdOp(desc, packed=axis == 0) if not given else \
+        LoadNdOp(desc, packed=axis == 0, transpose="transpose" in given)
+    declared = LoadNdOp.get_irdl_definition().properties
+    loaded = LoadNdOp.create(
         operands=[desc], result_types=[type_],
         properties={**made.properties, **{name: value for name, value in given.items() if name in declared}},
         attributes={name: value for name, value in given.items() if name not in declared})
@@ -138,8 +140,8 @@ def _store(build: _Import, operation: ops.StoreNdOp) -> None:
     lanes, stored = desc_of(desc).sg_map, value.values[0]
     if lanes is not None and isinstance(value.form, LaneMap) and value.form != lanes:
         rows, columns = desc_of(desc).shape
-        stored = build.emit(present.ConvertLayoutOp(stored, value.form, lanes, (rows, columns)))
-    build.emit(hinted(present.StoreNdOp(stored, desc), operation))
+        stored = build.emit(ConvertLayoutOp(stored, value.form, lanes, (rows, columns)))
+    build.emit(hinted(StoreNdOp(stored, desc), operation))
 
 
 def _dpas(build: _Import, operation: ops.DpasOp) -> None:
@@ -159,7 +161,7 @@ def _dpas(build: _Import, operation: ops.DpasOp) -> None:
             raise TextError("XT3508", "xegpu.dpas: the fragments lie in maps that the matrix engine does not take",
                             "use " + " and ".join(f"sg_map<wi_layout = {list(lanes.wi_layout)}, wi_data = "
                                                   f"{list(lanes.wi_data)}>" for lanes in needed), build.where())
-    made = present.DpasOp(a.values[0], b.values[0], acc, operation.result.type, maps)
+    made = DpasOp(a.values[0], b.values[0], acc, operation.result.type, maps)
     build.set(operation.result, build.emit(made), None if maps is None else maps[2])
 
 
@@ -168,8 +170,8 @@ def _fence(build: _Import, operation: ops.MfenceOp) -> None:
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
-    ops.CreateNdTdescOp: _create, ops.UpdateNdOffsetOp: _like(present.UpdateNdOffsetOp), ops.LoadNdOp: _load,
-    ops.StoreNdOp: _store, ops.PrefetchNdOp: _like(present.PrefetchNdOp), ops.DpasOp: _dpas,
+    ops.CreateNdTdescOp: _create, ops.UpdateNdOffsetOp: _like(UpdateNdOffsetOp), ops.LoadNdOp: _load,
+    ops.StoreNdOp: _store, ops.PrefetchNdOp: _like(PrefetchNdOp), ops.DpasOp: _dpas,
     ops.CreateTdescOp: _like(scattered.CreateTdescOp, "chunk_size_per_lane"),
     ops.UpdateOffsetOp: _like(scattered.UpdateOffsetOp), ops.LoadGatherOp: _like(scattered.LoadGatherOp),
     ops.StoreScatterOp: _like(scattered.StoreScatterOp), ops.PrefetchOp: _like(scattered.PrefetchOp),

@@ -26,9 +26,10 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.hints import CacheHintAttr
-from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.scattered import AtomicKindAttr
+from xegpu.dialect.vectors import shape_of
 from xegpu.dtypes import of_mlir
 from xegpu.errors import Invalid
 from xegpu.older.attributes import VC, OlderDescType, WordAttr

@@ -26,7 +26,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xegpu.constants import number
 from xegpu.dialect.attributes import TensorDescType
-from xegpu.dialect.ops import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.rewriting import Rebuilder, rewrite
 
 Axes = tuple[bool, ...]

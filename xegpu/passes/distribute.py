@@ -24,28 +24,18 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu import layouts
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
+from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dialect.ops import (
-    BitcastOp,
-    ConvertLayoutOp,
-    CreateNdTdescOp,
-    DpasOp,
-    LoadNdOp,
-    MadOp,
-    PackOp,
-    PadOp,
-    ProductOp,
-    StoreNdOp,
-    UpdateNdOffsetOp,
-    desc_of,
-    shape_of,
-    vector,
-)
+from xegpu.dialect.padding import PadOp
 from xegpu.dialect.positions import IotaOp
+from xegpu.dialect.products import DpasOp, MadOp, ProductOp
 from xegpu.dialect.scaled_products import SCALE_MAPS, DpasScaledOp
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, values_of, vector
+from xegpu.dialect.words import BitcastOp, PackOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.layouts import LaneMap

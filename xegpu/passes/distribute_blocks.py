@@ -19,8 +19,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from xegpu.dialect.block_ops import BroadcastOp, ReduceOp
-from xegpu.dialect.ops import shape_of
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, TransposeOp
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, TransposeOp, shape_of
 from xegpu.layouts import LaneMap
 from xegpu.rewriting import Rule
 

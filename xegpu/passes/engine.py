@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xegpu.dialect.ops import DpasOp
+from xegpu.dialect.products import DpasOp
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import Note, TargetError
 from xegpu.parties import made_at, valued

@@ -32,7 +32,8 @@ from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, Modu
 from xdsl.dialects.vector import BroadcastOp, ShuffleOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from xegpu.dialect.ops import DpasOp, LoadNdOp
+from xegpu.dialect.block_io import LoadNdOp
+from xegpu.dialect.products import DpasOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, values_of
 from xegpu.rewriting import Rebuilder, rewrite
 

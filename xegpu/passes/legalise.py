@@ -27,8 +27,9 @@ from xegpu.barriers import check_target
 from xegpu.constants import number
 from xegpu.descriptions import way_of
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.hints import keeps_nothing
-from xegpu.dialect.ops import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.scattered import PrefetchOp
 from xegpu.divisibility import multiple_of
 from xegpu.memrefs import is_shared, static_form

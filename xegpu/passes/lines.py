@@ -23,8 +23,8 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, SSAValue
 
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.ops import desc_of, shape_of, vector
 from xegpu.dialect.scattered import (
     AtomicRMWOp,
     CreateTdescOp,
@@ -34,7 +34,7 @@ from xegpu.dialect.scattered import (
     UpdateOffsetOp,
     scatter_of,
 )
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector
 from xegpu.rewriting import Rebuilder
 
 _CUT = "cut"

@@ -8,7 +8,9 @@ from xdsl.dialects import func
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.ops import DpasOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
+from xegpu.dialect.descriptors import UpdateNdOffsetOp
+from xegpu.dialect.products import DpasOp
 from xegpu.dialect.scaled_products import DpasScaledOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.webs import Webs

@@ -20,10 +20,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import SSAValue
 
+from xegpu.dialect.block_io import LoadNdOp
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.ops import DpasOp, LoadNdOp, PackOp, desc_of, shape_of
+from xegpu.dialect.products import DpasOp
 from xegpu.dialect.scaled_products import DpasScaledOp
-from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, values_of
+from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
+from xegpu.dialect.words import PackOp
 from xegpu.dtypes import of_mlir
 from xegpu.passes.operands import descriptor_webs, sides
 from xegpu.rewriting import Rebuilder, rewrite

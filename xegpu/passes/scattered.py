@@ -15,8 +15,8 @@ from typing import Any
 from xdsl.ir import Operation
 
 from xegpu.dialect.attributes import TensorDescType
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.ops import desc_of, shape_of
 from xegpu.dialect.scattered import (
     AtomicRMWOp,
     BlockElementsOp,
@@ -26,7 +26,7 @@ from xegpu.dialect.scattered import (
     UpdateOffsetOp,
     scatter_of,
 )
-from xegpu.dialect.vectors import ShapeCastOp
+from xegpu.dialect.vectors import ShapeCastOp, shape_of
 from xegpu.rewriting import Rule, follow
 
 

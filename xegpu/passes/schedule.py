@@ -23,15 +23,11 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
 
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
 from xegpu.dialect.compile_hints import CompileHintOp
-from xegpu.dialect.ops import (
-    ConvertLayoutOp,
-    CreateNdTdescOp,
-    LoadNdOp,
-    PrefetchNdOp,
-    ProductOp,
-    UpdateNdOffsetOp,
-)
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.dialect.lane_layouts import ConvertLayoutOp
+from xegpu.dialect.products import ProductOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.rewriting import Rebuilder, rewrite
 from xegpu.targets import Target

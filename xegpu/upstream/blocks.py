@@ -19,9 +19,12 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect import block_ops, ops
+from xegpu.dialect import block_ops
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, TransposeOp
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp
+from xegpu.dialect.products import DpasOp
+from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector
 from xegpu.rewriting import Rule
 from xegpu.upstream import gathered
 from xegpu.upstream import ops as upstream
@@ -69,15 +72,15 @@ class Blocks(Import):
                                           BlockTdesc(array_length=block.array_length,
                                                      boundary_check=block.boundary_check)))
         source, sizes, strides = self.spelled_out(form)
-        return self.emit(ops.CreateNdTdescOp(source, self.starts(operation), sizes, strides, type_))
+        return self.emit(CreateNdTdescOp(source, self.starts(operation), sizes, strides, type_))
 
 
 def _load(build: Blocks, operation: upstream.LoadNdOp) -> None:
     width = operation.transpose_bit_width
     if _is_only_turned(operation):
-        build.set(operation.result, build.emit(ops.LoadNdOp(build.desc(operation), transpose=True)), _TURNED)
+        build.set(operation.result, build.emit(LoadNdOp(build.desc(operation), transpose=True)), _TURNED)
         return
-    load = ops.LoadNdOp(build.desc(operation), packed=operation.packed is not None,
+    load = LoadNdOp(build.desc(operation), packed=operation.packed is not None,
                         transpose=operation.transpose is not None,
                         transpose_bit_width=None if width is None else width.value.data)
     if load.result.type != operation.result.type:
@@ -101,16 +104,16 @@ def _turn(build: Blocks, operation: TransposeOp) -> None:
 
 
 def _store(build: Blocks, operation: upstream.StoreNdOp) -> None:
-    build.emit(ops.StoreNdOp(build.one(operation.value), build.desc(operation)))
+    build.emit(StoreNdOp(build.one(operation.value), build.desc(operation)))
 
 
 def _prefetch(build: Blocks, operation: upstream.PrefetchNdOp) -> None:
-    build.emit(ops.PrefetchNdOp(build.desc(operation)))
+    build.emit(PrefetchNdOp(build.desc(operation)))
 
 
 def _dpas(build: Blocks, operation: upstream.DpasOp) -> None:
     acc = None if operation.acc is None else build.one(operation.acc)
-    made = ops.DpasOp(build.one(operation.a), build.one(operation.b), acc, operation.result.type)
+    made = DpasOp(build.one(operation.a), build.one(operation.b), acc, operation.result.type)
     build.set(operation.result, build.emit(made))
 
 
@@ -122,8 +125,8 @@ def _reduce(build: Blocks, operation: MultiReductionOp) -> None:
     """A reduction; what is left keeps both dimensions here."""
     build.check_reduction(operation)
     source = build.one(operation.source)
-    shape = [1 if axis in operation.axes else size for axis, size in enumerate(ops.shape_of(source))]
-    result = ops.vector(shape, operation.source.type.element_type)  # type: ignore[attr-defined]
+    shape = [1 if axis in operation.axes else size for axis, size in enumerate(shape_of(source))]
+    result = vector(shape, operation.source.type.element_type)  # type: ignore[attr-defined]
     made = build.emit(block_ops.ReduceOp(operation.kind.data, [source], operation.axes, result))
     build.set(operation.result, build.onto(operation, made), _REDUCED)
 
@@ -145,7 +148,7 @@ def _repeat(build: Blocks, operation: BroadcastOp) -> None:
     if not isinstance(source.type, VectorType):
         build.fill(source, operation.vector)
         return
-    shape, small = operation.vector.type.get_shape(), ops.shape_of(source)
+    shape, small = operation.vector.type.get_shape(), shape_of(source)
     axes = [axis for axis, size in enumerate(shape) if size != small[axis]]
     made = build.emit(block_ops.BroadcastOp(source, axes, operation.vector.type)) if axes else source
     build.set(operation.vector, made)

@@ -21,10 +21,10 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect import scattered
 from xegpu.dialect.comparisons import SelectOp
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.hints import hints_of, with_hints
-from xegpu.dialect.ops import desc_of, shape_of, vector
 from xegpu.dialect.positions import IotaOp
-from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
+from xegpu.dialect.vectors import ShapeCastOp, TransposeOp, shape_of, vector
 from xegpu.memrefs import is_shared
 from xegpu.rewriting import Rule
 from xegpu.upstream.exporting import Export

@@ -25,11 +25,13 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.constants import number
-from xegpu.dialect import block_ops, ops, synchronisation
+from xegpu.dialect import block_ops, synchronisation
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
 from xegpu.dialect.conversions import IndexCastOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.hints import hints_of, of_locality, with_hints
-from xegpu.dialect.ops import desc_of, vector
-from xegpu.dialect.vectors import InsertStridedSliceOp, TransposeOp, values_of
+from xegpu.dialect.products import DpasOp
+from xegpu.dialect.vectors import InsertStridedSliceOp, TransposeOp, values_of, vector
 from xegpu.errors import ShapeError
 from xegpu.layouts import LaneMap, operand_b, plain
 from xegpu.passes.operands import descriptor_webs, sides
@@ -60,15 +62,15 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
     """
     check_chip(target)
     webs = descriptor_webs(function)
-    rules: dict[type[Operation], Rule] = {**RULES, ops.CreateNdTdescOp: _create(webs, target)}
+    rules: dict[type[Operation], Rule] = {**RULES, CreateNdTdescOp: _create(webs, target)}
     build = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
     counts = function.attributes.get("xegpu.subgroups")
     subgroups = prod(size.value.data for size in counts) if isinstance(counts, ArrayAttr) else 1
     return as_gpu_module(build.function(function), subgroups, target.subgroup)
 
 
-def _create(webs: Webs, target: Target) -> Callable[[Export, ops.CreateNdTdescOp], None]:
-    def create(build: Export, operation: ops.CreateNdTdescOp) -> None:
+def _create(webs: Webs, target: Target) -> Callable[[Export, CreateNdTdescOp], None]:
+    def create(build: Export, operation: CreateNdTdescOp) -> None:
         desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
         turned = _is_turned(webs, operation.result)
         layout = LayoutAttr(Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)) if lanes else None
@@ -79,7 +81,7 @@ def _create(webs: Webs, target: Target) -> Callable[[Export, ops.CreateNdTdescOp
 
 def _is_turned(webs: Webs, desc: SSAValue) -> bool:
     """Whether a descriptor's blocks are transposed when they are loaded."""
-    return any(isinstance(use.operation, ops.LoadNdOp) and use.operation.transposes for use in webs.uses(desc))
+    return any(isinstance(use.operation, LoadNdOp) and use.operation.transposes for use in webs.uses(desc))
 
 
 def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
@@ -93,7 +95,7 @@ def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
         return None
 
 
-def _load(build: Export, operation: ops.LoadNdOp) -> None:
+def _load(build: Export, operation: LoadNdOp) -> None:
     desc = desc_of(operation.desc)
     if operation.transposes:
         _turned(build, operation)
@@ -151,7 +153,7 @@ def _extract(build: Export, operation: ExtractOp) -> None:
     build.set(operation.result, source.values[position])
 
 
-def _turned(build: Export, operation: ops.LoadNdOp) -> None:
+def _turned(build: Export, operation: LoadNdOp) -> None:
     """A transposed load: LLVM's lowering folds the transposition, and wants an address for it."""
     desc = desc_of(operation.desc)
     made = upstream.LoadNdOp(*build.standing(operation.desc), vector(desc.shape, desc.element_type))
@@ -159,12 +161,12 @@ def _turned(build: Export, operation: ops.LoadNdOp) -> None:
     build.set(operation.result, build.emit(TransposeOp(load)))
 
 
-def _store(build: Export, operation: ops.StoreNdOp) -> None:
+def _store(build: Export, operation: StoreNdOp) -> None:
     made = upstream.StoreNdOp(build.one(operation.value), *build.standing(operation.desc))
     build.emit(with_hints(made, hints_of(operation)))
 
 
-def _prefetch(build: Export, operation: ops.PrefetchNdOp) -> None:
+def _prefetch(build: Export, operation: PrefetchNdOp) -> None:
     desc = desc_of(operation.desc)
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         hints = hints_of(operation)
@@ -172,7 +174,7 @@ def _prefetch(build: Export, operation: ops.PrefetchNdOp) -> None:
         build.emit(with_hints(made, {} if hints == of_locality(3) else hints))  # LLVM's own say the same
 
 
-def _dpas(build: Export, operation: ops.DpasOp) -> None:
+def _dpas(build: Export, operation: DpasOp) -> None:
     a, b = build.one(operation.a), build.one(operation.b)
     if a.type.element_type != b.type.element_type:  # type: ignore[attr-defined]
         build.refuse("XT3606",
@@ -183,11 +185,11 @@ def _dpas(build: Export, operation: ops.DpasOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    ops.UpdateNdOffsetOp: Export.move,
-    ops.LoadNdOp: _load,
-    ops.StoreNdOp: _store,
-    ops.PrefetchNdOp: _prefetch,
-    ops.DpasOp: _dpas,
+    UpdateNdOffsetOp: Export.move,
+    LoadNdOp: _load,
+    StoreNdOp: _store,
+    PrefetchNdOp: _prefetch,
+    DpasOp: _dpas,
     ExtractOp: _extract,
     InsertStridedSliceOp: _insert,
     block_ops.ReduceOp: _reduce,

@@ -25,8 +25,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.cache import POLICIES
+from xegpu.dialect.block_io import check_words
 from xegpu.dialect.hints import CacheHintAttr, HintedOp, words
-from xegpu.dialect.ops import check_words
 from xegpu.errors import Invalid
 from xegpu.upstream.attributes import LayoutAttr, SliceAttr
 from xegpu.upstream.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp

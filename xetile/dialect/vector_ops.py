@@ -25,7 +25,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from xegpu.dialect.ops import check_split_rows, split_rows
+from xegpu.dialect.words import check_split_rows, split_rows
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ElementTypeError, Invalid
 from xegpu.reductions import kind_of

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 from collections.abc import Callable
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from xegpu.errors import ArgumentError
+from xegpu.dtypes import DType
+from xegpu.errors import ArgumentError, Note
+from xegpu.places import Location
 from xetile.functions import erf, exp2, maximum
 from xetile.functions import tanh as vector_tanh
+from xetile.values import Value, Vector
 
 Activation = Callable[[Any], Any]
 
@@ -55,11 +60,85 @@ def find_activation(given: str | Activation | None) -> Activation | None:
     Raises:
         ArgumentError: it is neither a known name nor a function.
     """
-    if given is None or callable(given):
-        return given
+    if given is None:
+        return None
+    if callable(given):
+        return first_alike(_taking_one(given))
     if isinstance(given, str) and given in ACTIVATIONS:
         return ACTIVATIONS[given]
     near = difflib.get_close_matches(str(given), ACTIVATIONS, 1)
     raise ArgumentError("XT7004", f"there is no activation {given!r}",
                         f"{f'did you mean {near[0]!r}? ' if near else ''}use one of {', '.join(ACTIVATIONS)}, or pass "
                         "a function of a vector: activation=lambda x: xt.maximum(x, 0) * x")
+
+
+def _taking_one(given: Activation) -> Activation:
+    """The function, if it can be called with one vector."""
+    try:
+        inspect.signature(given).bind(None)
+    except TypeError:
+        raise ArgumentError("XT7014", f"the activation {_named(given)} cannot be called with one vector",
+                            "pass a function of one argument: activation=lambda x: xt.maximum(x, 0) * x",
+                            notes=_defined(given)) from None
+    except ValueError:  # a function of C, which does not tell
+        pass
+    return given
+
+
+def applied(activation: Activation, x: Any) -> Any:
+    """What an activation makes of a vector.
+
+    Raises:
+        ArgumentError: it is no vector of the same shape.
+    """
+    y = activation(x)
+    if isinstance(y, Vector) and y.shape == x.shape:
+        return y
+    what = f"a {y.describe()}" if isinstance(y, Value) else repr(y)[:40]
+    raise ArgumentError("XT7015", f"the activation {_named(activation)} is given a {x.describe()} and returns {what}",
+                        "return a vector of the same shape, calculated with the language's functions, such as "
+                        "xt.maximum(x, 0)", notes=_defined(activation))
+
+
+def _named(activation: Activation) -> str:
+    return getattr(activation, "__name__", repr(activation))
+
+
+def _defined(activation: Activation) -> list[Note]:
+    code = getattr(activation, "__code__", None)
+    return [] if code is None else [Note("it is defined here", Location.of_definition(code))]
+
+
+_ALIKE: dict[Any, Activation] = {}
+_MOST = 256
+
+
+def first_alike(function: Activation) -> Activation:
+    """The first function that was given with the same code and the same values in its reach.
+
+    A lambda that is written into a call is another object each time; without this, each call would record and lower its
+    kernel anew. Functions that reach what may change, such as arrays or objects, are taken as they are.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None or any(isinstance(constant, CodeType) for constant in code.co_consts):
+        return function
+    try:
+        reach = [cell.cell_contents for cell in function.__closure__ or ()]
+    except ValueError:  # a variable without a value yet
+        return function
+    reach += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+    reach += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    if not all(map(_stays, reach)):
+        return function
+    if len(_ALIKE) >= _MOST:
+        _ALIKE.clear()
+    return _ALIKE.setdefault((code, tuple((type(each), repr(each)) for each in reach)), function)
+
+
+def _stays(value: Any) -> bool:
+    """Whether a value is the same wherever it looks the same: numbers, texts, and what the language consists of."""
+    if value is None or isinstance(value, (bool, int, float, str, DType)):
+        return True
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
+    fixed = isinstance(value, (ModuleType, FunctionType))
+    return fixed and name.partition(".")[0] in ("xetile", "xegpu", "math")

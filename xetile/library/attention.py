@@ -21,7 +21,7 @@ from xetile.functions import exp2, maximum, minimum
 from xetile.grid import group_id
 from xetile.kernel import kernel
 from xetile.language import full, init_tile, iota, load_tile, store_tile, tile_mma, tile_transpose, zeros
-from xetile.library.operands import Operand, check_places, copied_where_shared, empty_like_input
+from xetile.library.operands import Operand, check_places, copied_where_shared, result_for
 from xetile.loops import range as device_range
 from xetile.reductions import tile_reduce
 from xetile.selection import where
@@ -130,10 +130,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         check_places(*operands)
         _check(*operands)
         shape = (*operands[0].shape[:-1], operands[2].shape[-1])
-        result = empty_like_input(operands[0], shape, operands[0].dtype) if out is None else Operand.of("out", out)
-        check_places(operands[0], result)
-        if result.shape != shape:
-            raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+        result = result_for(out, operands[0], shape, operands[0].dtype)
         if 0 not in shape:
             _launch(operands, result, causal, scale, target)
         return result.array if out is None else out

@@ -18,7 +18,7 @@ from codegen.launcher import keep, send
 from xegpu import dtypes
 from xegpu.block_io import fault
 from xegpu.dtypes import DType
-from xegpu.errors import DeviceError, ElementTypeError, ShapeError
+from xegpu.errors import ElementTypeError, ShapeError
 from xegpu.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
 from xetile.distribution import WgMap
@@ -30,6 +30,7 @@ from xetile.library.operands import (
     Operand,
     check_places,
     check_shapes,
+    check_written,
     empty_like_input,
     engine_type,
     result_type,
@@ -111,8 +112,7 @@ def grouped_matmul(a: Sequence[Any], b: Sequence[Any], *, out: Sequence[Any] | N
             operands = [operand for problem in problems for operand in problem]
             check_places(*operands)
             _check_types(problems)
-            _check_results([problem[2] for problem in problems])
-            _check_queues(operands)
+            check_written(*(problem[2] for problem in problems))
         if out is not None:
             taken = _joined(span(problem[2]) for problem in problems if 0 not in problem[2].shape)
             problems = [(_apart(a, taken), _apart(b, taken), c) for a, b, c in problems]
@@ -181,25 +181,6 @@ def _check_types(problems: Sequence[Problem]) -> None:
         if len(kinds) > 1:
             raise ElementTypeError("XT7031", f"{name} holds matrices of {' and '.join(sorted(map(str, kinds)))}",
                                    "convert them to one type, or multiply them in two calls")
-
-
-def _check_results(results: Sequence[Operand]) -> None:
-    """Raise if a result cannot be written: the launch sees addresses, and would not know."""
-    fixed = next((result for result in results if Argument.of(result.name, result.array).read_only), None)
-    if fixed is not None:
-        raise ElementTypeError("XT1045", f"{fixed.name} is read-only", "pass an array that can be written, such as "
-                               "its .copy()")
-
-
-def _check_queues(operands: Sequence[Operand]) -> None:
-    """Raise unless all arrays are on one queue: the launch sees addresses, and would not know."""
-    if operands[0].library is np:
-        return
-    queue = operands[0].array.sycl_queue
-    other = next((operand for operand in operands if operand.array.sycl_queue != queue), None)
-    if other is not None:
-        raise DeviceError("XT1043", f"{operands[0].name} and {other.name} are on different queues",
-                          f"make both on one: dpnp.asarray({other.name}, sycl_queue={operands[0].name}.sycl_queue)")
 
 
 def _launch(problems: Sequence[Problem], target: str | Target | None) -> None:

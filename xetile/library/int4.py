@@ -20,8 +20,8 @@ from xetile.grid import group_id
 from xetile.kernel import kernel
 from xetile.language import full, init_tile, load_tile, store_tile, zeros
 from xetile.language import tile_mma as multiply
-from xetile.library.activations import Activation, find_activation
-from xetile.library.operands import Operand, check_places, copied_where_shared, empty_like_input
+from xetile.library.activations import Activation, applied, find_activation
+from xetile.library.operands import Operand, check_places, copied_where_shared, result_for
 from xetile.library.scaled import float_type, vector_of
 from xetile.library.tiling import Tiling, choose
 from xetile.loops import range as device_range
@@ -103,7 +103,7 @@ def int4_product(A: Any, W: Any, S: Any, Z: Any, C: Any, bias: Any, *, BM: int, 
     if biased:
         x = x + load_tile(init_tile(bias, (0, n), (1, BN), wg_map=map_s)).to(dtypes.f32)
     if activation is not None:
-        x = activation(x)
+        x = applied(activation, x)
     store_tile(x.to(C.dtype), init_tile(C, (m, n), (BM, BN), wg_map=map_c))
 
 
@@ -154,9 +154,7 @@ def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: A
         zero = zeros_of(zeros, scale)
         shape = operand.shape[0], packed.shape[1]
         kind = operand.dtype if out_dtype is None else dtypes.whole(dtypes.of(out_dtype))
-        result = empty_like_input(operand, shape, kind) if out is None else Operand.of("out", out)
-        if result.shape != shape:
-            raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+        result = result_for(out, operand, shape, kind)
         row = vector_of("bias", bias, operand, shape[1])
         operand = copied_where_shared(operand, result)
         placed = int4_product.on(None if result.library is np else result.array.sycl_queue, target=target)

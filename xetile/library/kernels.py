@@ -12,7 +12,7 @@ from xetile.grid import group_id
 from xetile.kernel import kernel
 from xetile.language import init_tile, load_tile, prefetch_tile, store_tile, update_tile_offset, zeros
 from xetile.language import tile_mma as multiply
-from xetile.library.activations import Activation
+from xetile.library.activations import Activation, applied
 from xetile.loops import range as device_range
 
 
@@ -37,7 +37,7 @@ def finished(x: Any, C: Any, c: Any, bias: Any, alpha: Any, beta: Any, at: tuple
         places = (*at[:-2], at[-2] if rows > 1 else 0, at[-1] if columns > 1 else 0)
         x = x + load_tile(init_tile(bias, places, (rows, columns), wg_map=map_)).to(x.dtype)
     if activation is not None:
-        x = activation(x)
+        x = applied(activation, x)
     return x.to(C.dtype)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from xetile.library.operands import (
     empty_like_input,
     engine_type,
     folded,
+    result_for,
     result_type,
 )
 from xetile.library.streamk import streamed_product, sum_of_shares
@@ -46,11 +48,11 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
         a, b: arrays of NumPy or dpnp, both of the same kind, of one dimension or more. bfloat16 in dpnp travels as
             uint16: ``xt.view(array, xt.bf16)``.
         out: where the result goes; it may be a view. An operand that shares its memory is copied first.
-        bias: what broadcasts to the result, usually one row of N.
+        bias: an array or a number that broadcasts to the result, usually one row of N.
         activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``"sigmoid"``, ``"tanh"``, or a function of a
             vector written with the language's functions.
         alpha, beta: factors of the product and of what ``out`` held.
-        out_dtype: element type of the result; with ``out`` it is that of ``out``.
+        out_dtype: element type of the result; with ``out`` it is that of ``out``, and need not be given.
         target: the device that code is made for, by default the one that the arrays are on.
 
     Returns:
@@ -59,18 +61,19 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
     Raises:
         ShapeError: the shapes do not multiply, or ``out`` or ``bias`` has another shape than the result.
         ElementTypeError: elements of these types are not multiplied.
-        ArgumentError: no such activation, or ``beta`` without ``out``.
+        ArgumentError: no such activation, ``beta`` without ``out``, or ``out_dtype`` is not that of ``out``.
         DeviceError: arrays on different devices.
     """
     with AtTheCall():
         left, right = Operand.of("a", a), Operand.of("b", b)
         check_places(left, right)
-        epilogue = Epilogue(float(alpha), float(beta), find_activation(activation))
+        bias = _array_of_number(bias, left)
+        epilogue = Epilogue(_factor("alpha", alpha), _factor("beta", beta), find_activation(activation))
         wide = _two_dimensions(left, right)
         batch = check_shapes(*wide)
         shape = (*batch, wide[0].shape[-2], wide[1].shape[-1])
         kind = _result_dtype(left.dtype, right.dtype, epilogue, bias, out_dtype)
-        result = _result(out, left, right, kind, shape, epilogue)
+        result = _result(out, left, right, out_dtype, kind, shape, epilogue)
         _multiply(*wide, _expanded(result, left, right), batch, _bias(bias, left, shape), epilogue, target)
         return out if out is not None else result.array
 
@@ -92,6 +95,24 @@ class Epilogue:
     def makes_floats(self) -> bool:
         """Whether integers become floats."""
         return self.alpha != 1 or self.beta not in (0, 1) or self.activation is not None
+
+
+def _factor(name: str, value: Any) -> float:
+    """``alpha`` or ``beta``: one number.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if isinstance(value, numbers.Real) or (getattr(value, "shape", None) == () and isinstance(value, np.ndarray)):
+        return float(value)
+    raise ArgumentError("XT7013", f"{name} is {_shown(value)}, and it is one number for the whole product",
+                        "scale the rows of a or the columns of b before the product, as in a * scales[:, None]; "
+                        f"one number is {name}=0.5")
+
+
+def _shown(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return repr(value)[:40] if shape is None else f"an array of {'x'.join(map(str, shape)) or 'one number'}"
 
 
 def _two_dimensions(a: Operand, b: Operand) -> tuple[Operand, Operand]:
@@ -120,17 +141,18 @@ def _result_dtype(a: DType, b: DType, epilogue: Epilogue, bias: Any, wanted: Any
     return dtypes.f32 if floats else result_type(a, b)
 
 
-def _result(out: Any, a: Operand, b: Operand, dtype: DType, shape: tuple[int, ...], epilogue: Epilogue) -> Operand:
+def _result(out: Any, a: Operand, b: Operand, wanted: Any, dtype: DType, shape: tuple[int, ...],
+            epilogue: Epilogue) -> Operand:
     final = _final_shape(a, b, shape)
     if out is None:
         if epilogue.beta:
             raise ArgumentError("XT7005", f"beta = {epilogue.beta} scales what out held, and there is no out",
                                 "pass out=..., or leave beta at 0")
         return empty_like_input(a, final, dtype)
-    given = Operand.of("out", out)
-    check_places(given, a)
-    if given.shape != final:
-        raise ShapeError("XT7003", f"out is {given.shape}, and the result {final}", f"pass an array of {final}")
+    given = result_for(out, a, final, dtype)
+    if wanted is not None and given.dtype is not dtype:
+        raise ArgumentError("XT7012", f"out holds {given.dtype}, and out_dtype={dtype} asks for another type",
+                            "leave out_dtype out: with out= the result has the type that out has")
     return given
 
 
@@ -142,6 +164,14 @@ def _expanded(out: Operand, a: Operand, b: Operand) -> Operand:
     if len(b.shape) == 1:
         array = array[..., None]
     return replace(out, array=array)
+
+
+def _array_of_number(bias: Any, beside: Operand) -> Any:
+    """A bias that is one number as an array without dimensions where the operands are; any other as it is."""
+    if isinstance(bias, bool) or not isinstance(bias, numbers.Real):
+        return bias
+    value = np.asarray(bias, np.int32 if isinstance(bias, numbers.Integral) else np.float32)
+    return value if beside.library is np else beside.library.asarray(value, sycl_queue=beside.array.sycl_queue)
 
 
 def _bias(bias: Any, a: Operand, shape: tuple[int, ...]) -> Operand | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -148,7 +149,8 @@ def check_shapes(a: Operand, b: Operand) -> tuple[int, ...]:
         raise ShapeError("XT7011",
                          f"a is {_text(a.shape)} and b is {_text(b.shape)}: a has {a.shape[-1]} columns and b "
                          f"{b.shape[-2]} rows", "these must be equal; transpose one of them: b.swapaxes(-1, -2)"
-                         if a.shape[-1] == b.shape[-1] else "these must be equal")
+                         if a.shape[-1] == b.shape[-1] else
+                         f"pass b with {a.shape[-1]} rows, or a with {b.shape[-2]} columns")
     try:
         return tuple(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     except ValueError:
@@ -187,17 +189,62 @@ def _text(shape: tuple[int, ...]) -> str:
 
 
 def check_places(*operands: Operand) -> None:
-    """Raise unless all arrays belong to one library.
+    """Raise unless all arrays belong to one library, and are on one queue.
 
     Raises:
-        DeviceError: some are NumPy's and some are on a device.
+        DeviceError: some are NumPy's and some are on a device, or they are on different queues.
     """
     host = next((x for x in operands if x.library is np), None)
     if host is not None and any(x.library is not np for x in operands):
         raise DeviceError("XT7010", f"{host.name} is a NumPy array, and others are on a device",
                           f"copy it there: dpnp.asarray({host.name})")
+    if host is None:
+        check_queues(operands)
+
+
+def check_queues(operands: Sequence[Operand]) -> None:
+    """Raise unless all arrays on a device are on one queue.
+
+    Raises:
+        DeviceError: they are not.
+    """
+    queue = operands[0].array.sycl_queue
+    other = next((operand for operand in operands if operand.array.sycl_queue != queue), None)
+    if other is not None:
+        raise DeviceError("XT1043", f"{operands[0].name} and {other.name} are on different queues",
+                          f"make both on one: dpnp.asarray({other.name}, sycl_queue={operands[0].name}.sycl_queue)")
+
+
+def check_written(*results: Operand) -> None:
+    """Raise if a result is to go into an array that cannot be written.
+
+    Raises:
+        ElementTypeError: one is read-only.
+    """
+    fixed = next((result for result in results if Argument.of(result.name, result.array).read_only), None)
+    if fixed is not None:
+        raise ElementTypeError("XT1045", f"the result goes into {fixed.name}, which is read-only",
+                               f"pass an array that can be written, such as {fixed.name}.copy()")
 
 
 def copied_where_shared(operand: Operand, result: Operand) -> Operand:
     """The operand, or a copy if the result may share its memory."""
     return replace(operand, array=operand.array.copy()) if overlap(operand, result) else operand
+
+
+def result_for(out: Any, like: Operand, shape: tuple[int, ...], dtype: DType) -> Operand:
+    """Where a result goes: the array that the author passed, checked, or a new one beside ``like``.
+
+    Raises:
+        DeviceError: the array is not where the operands are.
+        ElementTypeError: it is read-only.
+        ShapeError: it has another shape.
+    """
+    if out is None:
+        return empty_like_input(like, shape, dtype)
+    given = Operand.of("out", out)
+    check_places(like, given)
+    check_written(given)
+    if given.shape != shape:
+        raise ShapeError("XT7003", f"out is {given.shape}, and the result {shape}", f"pass an array of {shape}")
+    return given

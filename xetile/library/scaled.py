@@ -18,7 +18,7 @@ from xetile.kernel import kernel
 from xetile.language import init_tile, load_tile, store_tile, update_tile_offset, zeros
 from xetile.language import tile_mma as multiply
 from xetile.library.activations import Activation, find_activation
-from xetile.library.operands import Operand, check_places, check_shapes, copied_where_shared, empty_like_input
+from xetile.library.operands import Operand, check_places, check_shapes, copied_where_shared, result_for
 from xetile.library.tiling import Tiling, choose
 from xetile.loops import range as device_range
 
@@ -91,9 +91,7 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
         check_shapes(left, right)
         shape = left.shape[0], right.shape[1]
         kind = dtypes.f32 if out_dtype is None else dtypes.whole(dtypes.of(out_dtype))
-        result = empty_like_input(left, shape, kind) if out is None else Operand.of("out", out)
-        if result.shape != shape:
-            raise ShapeError("XT7003", f"out is {result.shape}, and the result {shape}", f"pass an array of {shape}")
+        result = result_for(out, left, shape, kind)
         vectors = Vectors(vector_of("a_scale", a_scale, left, shape[0], column=True),
                           vector_of("b_scale", b_scale, left, shape[1]), vector_of("bias", bias, left, shape[1]))
         if 0 not in shape:

@@ -23,8 +23,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu import layouts
 from xegpu.dialect import scattered as xegpu
 from xegpu.dialect.attributes import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.descriptors import UpdateNdOffsetOp
 from xegpu.dialect.hints import hinted, hints_of, with_hints
-from xegpu.dialect.ops import UpdateNdOffsetOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
 from xegpu.errors import XeError
 from xegpu.rewriting import Parts, Rebuilder, Rule

@@ -21,15 +21,19 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.descriptions import spelled_out
-from xegpu.dialect import ops as xegpu
 from xegpu.dialect import positions as xegpu_positions
 from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.dialect.hints import hints_of, of_locality, with_hints
 from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp
+from xegpu.dialect.padding import PadOp
+from xegpu.dialect.products import DpasOp, MadOp
+from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, vector
+from xegpu.dialect.words import BitcastOp
 from xegpu.dtypes import of_mlir
-from xegpu.memrefs import ALIGNED, is_shared
-from xegpu.rewriting import Parts, Rebuilder, Rule, exchanged, rewrite
+from xegpu.memrefs import ALIGNED, exchanged, is_shared
+from xegpu.rewriting import Parts, Rebuilder, Rule, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
@@ -98,7 +102,7 @@ def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
     if turned:  # the descriptor stands on memory as it lies, which is the transpose of what the tile is on
         source, shape, strides = spelled_out(build, operation)
         offsets, shape, strides = exchanged(offsets), exchanged(shape), exchanged(strides)
-    made = xegpu.CreateNdTdescOp(source, offsets, shape, strides, result)
+    made = CreateNdTdescOp(source, offsets, shape, strides, result)
     if ALIGNED in operation.attributes:
         made.attributes[ALIGNED] = operation.attributes[ALIGNED]
     build.set(operation.result, build.emit(made))
@@ -108,7 +112,7 @@ def _update(build: Rebuilder, operation: ops.UpdateTileOffsetOp) -> None:
     offsets = [build.one(offset) for offset in operation.offsets]
     if ops.tile_of(operation.tile).encoding.order == (0, 1):
         offsets = offsets[::-1]
-    build.set(operation.result, build.emit(xegpu.UpdateNdOffsetOp(build.one(operation.tile), offsets)))
+    build.set(operation.result, build.emit(UpdateNdOffsetOp(build.one(operation.tile), offsets)))
 
 
 def _at(build: Rebuilder, desc: SSAValue, row: int, column: int) -> SSAValue:
@@ -116,7 +120,7 @@ def _at(build: Rebuilder, desc: SSAValue, row: int, column: int) -> SSAValue:
         return desc
     key = ("at", desc, row, column)
     offsets = [build.constant(row), build.constant(column)]
-    return build.shared(key, lambda: build.emit(xegpu.UpdateNdOffsetOp(desc, offsets)))
+    return build.shared(key, lambda: build.emit(UpdateNdOffsetOp(desc, offsets)))
 
 
 def _messages(build: Rebuilder, tile: SSAValue) -> list[SSAValue]:
@@ -135,26 +139,26 @@ def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
     tile, blocks = _parameters(operation.tile)
     transpose = tile.encoding.order == (0, 1)
     hints = hints_of(operation)
-    loads = [build.emit(with_hints(xegpu.LoadNdOp(desc, transpose=transpose), hints))
+    loads = [build.emit(with_hints(LoadNdOp(desc, transpose=transpose), hints))
              for desc in _messages(build, operation.tile)]
     for load in loads:
         load.name_hint = operation.result.name_hint or operation.tile.name_hint
     if tile.encoding.array_length > 1:
-        part = xegpu.vector(blocks, tile.element_type)
+        part = vector(blocks, tile.element_type)
         loads = [build.emit(ExtractOp(load, [position], part)) for load in loads
                  for position in range(tile.encoding.array_length)]
     if operation.padding is not None:
         desc = build.one(operation.tile)
         places = [(row, column) for row in range(0, tile.shape[0], blocks[0])
                   for column in range(0, tile.shape[1], blocks[1])]
-        loads = [build.emit(xegpu.PadOp(load, _at(build, desc, *place), operation.padding))
+        loads = [build.emit(PadOp(load, _at(build, desc, *place), operation.padding))
                  for load, place in zip(loads, places, strict=True)]
     build.set(operation.result, tuple(loads), Blocks(tile.shape, blocks))
 
 
 def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
     for value, desc in zip(build.get(operation.value).values, _messages(build, operation.tile), strict=True):
-        build.emit(with_hints(xegpu.StoreNdOp(value, desc), hints_of(operation)))
+        build.emit(with_hints(StoreNdOp(value, desc), hints_of(operation)))
 
 
 def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
@@ -163,7 +167,7 @@ def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
         scattered.prefetch(build, operation.tile, hints)
         return
     for desc in _messages(build, operation.tile):
-        build.emit(xegpu.PrefetchNdOp(desc, hints))
+        build.emit(PrefetchNdOp(desc, hints))
 
 
 def _unpack(build: Rebuilder, operation: ops.TileUnpackOp) -> None:
@@ -180,7 +184,7 @@ def _cut(build: Rebuilder, source: Parts, block: Pair) -> Parts:
     """A vector of blocks in blocks of another shape."""
     form = Blocks(source.form.shape, block)
     if isinstance(spread := source.values[0].owner, BroadcastOp) and len(set(source.values)) == 1:
-        part = xegpu.vector(block, spread.vector.type.element_type)
+        part = vector(block, spread.vector.type.element_type)
         value = build.shared(("spread", spread.source, part), lambda: build.emit(BroadcastOp(spread.source, part)))
         return Parts((value,) * (form.shape[0] // block[0] * form.across), form)
     rows, columns = (range(0, size, step) for size, step in zip(form.shape, form.block, strict=True))
@@ -198,7 +202,7 @@ def _reduce(build: Rebuilder, operation: TileReduceOp) -> None:
 
 def _bitcast(build: Rebuilder, operation: TileBitcastOp) -> None:
     element = operation.result.type.element_type  # type: ignore[attr-defined]
-    values = tuple(build.emit(xegpu.BitcastOp(value, element)) for value in build.get(operation.source).values)
+    values = tuple(build.emit(BitcastOp(value, element)) for value in build.get(operation.source).values)
     build.set(operation.result, values, _form(operation.result))
 
 
@@ -224,7 +228,7 @@ def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) 
         return build.emit(ExtractStridedSliceOp(whole, (inner_row, inner_column), block))
     type_ = source.values[0].type
     assert isinstance(type_, VectorType)
-    result: SSAValue = build.emit(ub.PoisonOp(xegpu.vector(block, type_.element_type)))
+    result: SSAValue = build.emit(ub.PoisonOp(vector(block, type_.element_type)))
     step = gcd(height, block[0]), gcd(width, block[1])
     for r in range(0, block[0], step[0]):
         for c in range(0, block[1], step[1]):
@@ -238,7 +242,7 @@ def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
     if len(shape) != 4:
         build.copy(operation)
         return
-    part = xegpu.vector(shape[2:], operation.vector.type.element_type)
+    part = vector(shape[2:], operation.vector.type.element_type)
     value = build.emit(BroadcastOp(build.one(operation.source), part))
     form = Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
     build.set(operation.vector, (value,) * (shape[0] * shape[1]), form)
@@ -248,7 +252,7 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
     """A block each; blocks that differ along the other axis only are one and the same."""
     rows, columns, *block = ops.shape_of(operation.result)
     axis, start = operation.axis.value.data, None if operation.start is None else build.one(operation.start)
-    part = xegpu.vector(block, operation.result.type.element_type)  # type: ignore[attr-defined]
+    part = vector(block, operation.result.type.element_type)  # type: ignore[attr-defined]
 
     def at(*position: int) -> SSAValue:
         offset = build.constant(position[axis] * block[axis])
@@ -261,14 +265,14 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
 
 def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
-    product = xegpu.DpasOp if target.form(*types).engine == "dpas" else xegpu.MadOp
+    product = DpasOp if target.form(*types).engine == "dpas" else MadOp
     a, b = build.get(operation.a).values, build.get(operation.b).values
     rows, columns, *block = ops.shape_of(operation.result)
     depth = ops.shape_of(operation.a)[1]
     result: list[SSAValue | None] = [None] * (rows * columns)
     if operation.acc is not None:
         result = list(build.get(operation.acc).values)
-    part = xegpu.vector(block, operation.result.type.element_type)  # type: ignore[attr-defined]
+    part = vector(block, operation.result.type.element_type)  # type: ignore[attr-defined]
     for k in range(depth):
         for j in range(columns):
             for i in range(rows):

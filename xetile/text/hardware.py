@@ -17,10 +17,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.atomics import KINDS, full_name, kinds_of
 from xegpu.cache import POLICIES
-from xegpu.dialect import ops, scattered
+from xegpu.dialect import scattered
 from xegpu.dialect.attributes import SgMapAttr
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
 from xegpu.dialect.compile_hints import SCHEDULE_BARRIER, CompileHintOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.dialect.hints import LEVELS, CacheHintAttr
+from xegpu.dialect.products import DpasOp
 from xegpu.dialect.synchronisation import FenceOp
 from xegpu.dtypes import i1, of_mlir
 from xegpu.memrefs import ALIGNED
@@ -289,11 +292,11 @@ _FORMS = {
     "fence": _fence, "mfence": _fence, "compile_hint": _hinted,
 }
 _KINDS: Kinds = {
-    "create_nd_tdesc": ops.CreateNdTdescOp, "update_nd_offset": ops.UpdateNdOffsetOp, "load_nd": ops.LoadNdOp,
-    "store_nd": ops.StoreNdOp, "prefetch_nd": ops.PrefetchNdOp, "create_tdesc": scattered.CreateTdescOp,
+    "create_nd_tdesc": CreateNdTdescOp, "update_nd_offset": UpdateNdOffsetOp, "load_nd": LoadNdOp,
+    "store_nd": StoreNdOp, "prefetch_nd": PrefetchNdOp, "create_tdesc": scattered.CreateTdescOp,
     "update_offset": scattered.UpdateOffsetOp, "update_offsets": scattered.UpdateOffsetOp,
     "load_gather": scattered.LoadGatherOp, "store_scatter": scattered.StoreScatterOp, "prefetch": scattered.PrefetchOp,
-    "atomic_rmw": scattered.AtomicRMWOp, "dpas": ops.DpasOp, "fence": FenceOp,
+    "atomic_rmw": scattered.AtomicRMWOp, "dpas": DpasOp, "fence": FenceOp,
     "compile_hint": CompileHintOp,
 }
 _OLDER: Kinds = {

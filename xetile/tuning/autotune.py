@@ -9,10 +9,11 @@ from typing import Any
 from xegpu.errors import ArgumentError
 from xegpu.targets import Target
 from xetile.arguments import AtTheCall
-from xetile.kernel import BaseKernel, Kernel, executor_of
+from xetile.choice import executor_of
+from xetile.kernel import BaseKernel, Kernel
 from xetile.tuning.result import Result
 from xetile.tuning.space import Configuration, Space, configurations, seconds_of
-from xetile.tuning.tuner import tune
+from xetile.tuning.tuner import shown, tune
 
 
 class Tuned:
@@ -26,7 +27,7 @@ class Tuned:
     def __init__(self, kernel: BaseKernel, space: Space, key: Sequence[str] | None, budget: float | str,
                  by: str) -> None:
         if not isinstance(kernel, BaseKernel):
-            raise ArgumentError("XT7100", f"@xt.autotune goes above a kernel, not above {_shown(kernel)}",
+            raise ArgumentError("XT7100", f"@xt.autotune goes above a kernel, not above {shown(kernel)}",
                                 "write it above the line @xt.kernel")
         strange = next((name for name in key or () if name not in kernel.parameters), None)
         if strange is not None:
@@ -63,7 +64,7 @@ class Tuned:
         if len(self._space) == 1:
             return dict(self._space[0])
         arguments = self.kernel.bind(args)
-        executor = executor_of(self.kernel, where, target, arguments)
+        executor = executor_of(self.kernel.own_target, where, target, arguments)
         named = self._key if self._key is not None else self.kernel.parameters
         key = (executor.device, executor.target.name, *(
             (a.name, a.dtype, a.shape, a.source if a.kind == "number" else None)
@@ -119,9 +120,3 @@ def autotune(space: Space, *, key: Sequence[str] | None = None, budget: float | 
             return Tuned(kernel, space, key, budget, by)
 
     return make
-
-
-def _shown(thing: Any) -> str:
-    """What stands in the place of a kernel: a function by its name."""
-    name = getattr(thing, "__name__", None)
-    return repr(thing) if name is None else f"the {type(thing).__name__} {name}"

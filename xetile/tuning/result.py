@@ -69,7 +69,7 @@ class Result:
         more = f"; and {len(self.failures) - 8} more" if len(self.failures) > 8 else ""
         raise TargetError("XT7110",
                           f"none of the {len(self.outcomes)} configurations of {self.kernel} works on {self.device}: "
-                          f"{reasons}{more}", "the whole reasons are in .failures of the result of xt.tune")
+                          f"{reasons}{more}", "all reasons, whole: xt.tune(..., final=False).failures")
 
     @property
     def failures(self) -> tuple[Outcome, ...]:

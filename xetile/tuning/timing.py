@@ -78,9 +78,10 @@ def compare(runs: Sequence[Run], budget: float, *, precision: float = 0.02,
         for one in alive:
             one.samples.append(_sample(one, clock))
         best = min(alive, key=lambda one: one.median)
-        for one in alive:
-            one.dropped = one is not best and one.interval[0] > best.interval[1]
-        if _is_settled([one for one in alive if not one.dropped], best, precision):
+        for one in series:  # what was dropped comes back where the best one's first samples were luck
+            late = one.dropped and one.median >= best.median
+            one.dropped = late or (one is not best and one.interval[0] > best.interval[1])
+        if _is_settled([one for one in series if not one.dropped], best, precision):
             break
     return series
 

@@ -17,8 +17,9 @@ from codegen.usm import UsmArray, scratch_copy
 from xegpu.errors import ArgumentError, XeError
 from xegpu.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
+from xetile.choice import executor_of
 from xetile.executors import DeviceExecutor, Executor, Grid
-from xetile.kernel import BaseKernel, executor_of
+from xetile.kernel import BaseKernel
 from xetile.lowered import Lowered
 from xetile.tuning.result import Outcome, Result
 from xetile.tuning.space import Configuration, Space, configurations, seconds_of
@@ -67,16 +68,24 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
     """
     with AtTheCall():
         start = time.perf_counter()
+        if not isinstance(kernel, BaseKernel):
+            own = getattr(kernel, "kernel", None)
+            raise ArgumentError("XT7100", f"xt.tune takes a kernel, not {shown(kernel)}",
+                                "pass what @xt.autotune stands above: .kernel of it" if isinstance(own, BaseKernel) else
+                                "put @xt.kernel above its def, and pass that")
         if by not in ("time", "prediction"):
             raise ArgumentError("XT7106", f"by={by!r} is no way to rank configurations", 'use "time" or "prediction"')
         every, seconds = configurations(space, _constants(kernel), kernel.name), seconds_of(budget)
         arguments = kernel.bind(args)
         if by == "prediction":
             device = find_target("pvc" if target is None else target)
+            _check_sizes(arguments)
             candidates, outcomes = _candidates(kernel, every, arguments, args, grid, device)
             outcomes += [_predicted(candidate, arguments) for candidate in candidates]
             return _result(kernel, device.name, by, outcomes, start)
-        executor = executor_of(kernel, where, target, arguments)
+        for argument in arguments:
+            argument.check_there()
+        executor = executor_of(kernel.own_target, where, target, arguments)
         placed = executor.place(arguments)
         candidates, outcomes = _candidates(kernel, every, placed, args, grid, executor.target)
         outcomes += _timed(executor, candidates, placed, seconds, processes)
@@ -85,6 +94,25 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
             best = result.best
             kernel.on(where, target=target)[_grid(kernel, grid, best, args)](*args, **best)
         return result
+
+
+def _check_sizes(arguments: Sequence[Argument]) -> None:
+    """Raise if a prediction cannot know how large a problem is.
+
+    Raises:
+        ArgumentError: an array has sizes that are known at run time only.
+    """
+    unknown = next((argument for argument in arguments if argument.rank is not None and None in argument.shape), None)
+    if unknown is not None:
+        sizes = tuple(4096 if size is None else size for size in unknown.shape)
+        raise ArgumentError("XT7108", f"{unknown.name} is described as {unknown.shape}, and a prediction is for one "
+                            "size", f"give the sizes of the problem: xt.Spec({sizes}, {unknown.dtype.name!r})")
+
+
+def shown(thing: object) -> str:
+    """What stands in the place of a kernel: a function by its name."""
+    name = getattr(thing, "__name__", None)
+    return repr(thing) if name is None or not callable(thing) else f"the {type(thing).__name__} {name}"
 
 
 def _constants(kernel: BaseKernel) -> list[str]:

@@ -136,7 +136,7 @@ def _line(line: Line, number: int) -> str:
 
 def _machine_code(lowered: Shown) -> str:
     try:
-        report, assembly = lowered.report(), lowered.isa().kernels[lowered.name].asm
+        report, assembly = lowered.report(), lowered.isa().kernels[lowered.emitted.name].asm
     except (ToolError, TargetError) as error:
         return f"<p>{escape(error.message)}. {escape(error.hint)}</p>"
     return f"{report.table()._repr_html_()}<p>the hot loop is red</p>{_pre(machine_code(assembly, '').lines)}"

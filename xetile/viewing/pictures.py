@@ -10,7 +10,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from xegpu import layouts
-from xegpu.dialect.ops import ProductOp, shape_of
+from xegpu.dialect.products import ProductOp
+from xegpu.dialect.vectors import shape_of
 from xegpu.dtypes import of_mlir
 from xegpu.layouts import LaneMap
 from xetile.dialect.ops import InitTileOp, tile_of

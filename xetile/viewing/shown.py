@@ -25,6 +25,10 @@ class Shown(Protocol):
         """Every stage as IR, in order."""
 
     @property
+    def emitted(self) -> Any:
+        """The emitted text, with the name that the kernel has in it."""
+
+    @property
     def opencl(self) -> str:
         """The emitted text."""
 

@@ -1,0 +1,59 @@
+"""What authors know from NumPy, and what stands for it in a kernel: for operators, and for the hints of errors."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__",
+             "floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__", "bitwise_and": "__rand__",
+             "bitwise_or": "__ror__", "bitwise_xor": "__rxor__", "left_shift": "__rlshift__",
+             "right_shift": "__rrshift__", "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__",
+             "greater_equal": "__le__", "equal": "__eq__", "not_equal": "__ne__"}
+"""What a number of NumPy asks of NumPy for each operator, and the method of the right side that answers."""
+
+ALIKE = frozenset((
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sinh", "cosh", "tanh", "sin", "cos",
+    "tan", "floor", "ceil", "trunc", "maximum", "minimum", "copysign"))
+"""Functions of NumPy that the language has under the same name."""
+
+PAIRS = frozenset(("maximum", "minimum", "copysign"))
+"""Those of two arguments."""
+
+OWN = {"absolute": "xt.abs(x)", "fabs": "xt.abs(x)", "rint": "xt.round(x)", "arctan": "xt.atan(x)",
+       "arctan2": "xt.atan2(y, x)", "arcsin": "xt.asin(x)", "arccos": "xt.acos(x)", "fmax": "xt.maxnum(a, b)",
+       "fmin": "xt.minnum(a, b)", "matmul": "xt.tile_mma(a, b, acc)", "reciprocal": "1.0 / x", "square": "x * x",
+       "logical_and": "a & b", "logical_or": "a | b", "logical_not": "~a",
+       "add.reduce": 'xt.tile_reduce("add", x, axis)',
+       "multiply.reduce": 'xt.tile_reduce("mul", x, axis)', "maximum.reduce": 'xt.tile_reduce("max", x, axis)',
+       "minimum.reduce": 'xt.tile_reduce("min", x, axis)'}
+"""What stands in the language for other functions of NumPy."""
+
+METHODS = {"astype": "x.to(xt.f16), with the element type that you want", "T": "xt.tile_transpose(x)",
+           "transpose": "xt.tile_transpose(x)", "sum": 'xt.tile_reduce("add", x, axis)',
+           "max": 'xt.tile_reduce("max", x, axis)', "min": 'xt.tile_reduce("min", x, axis)',
+           "prod": 'xt.tile_reduce("mul", x, axis)', "mean": 'xt.tile_reduce("add", x, axis) / x.shape[axis]',
+           "dot": "xt.tile_mma(a, b, acc)", "view": "xt.bitcast(x, dtype) for a vector, xt.view(X, dtype) for an array",
+           "fill": "xt.full(shape, value, dtype)", "copy": "x itself: nothing changes a value",
+           "item": "the value itself: a run-time number takes part in arithmetic as it is"}
+"""What stands in the language for methods that NumPy's arrays have."""
+
+PUBLIC = ("shape", "strides", "dtype", "wg_map", "to")
+"""Attributes and methods that values have for authors; each kind has some of them."""
+
+
+def instead_of(function: str, method: str) -> str:
+    """The hint for a function of NumPy, or for a method of one such as ``numpy.add.reduce``."""
+    name = function if method == "__call__" else f"{function}.{method}"
+    own = OWN.get(name, f"xt.{name}({'a, b' if name in PAIRS else 'x'})" if name in ALIKE else "")
+    return f"write {own}" if own else \
+        "calculate with the language's own operators and functions, such as xt.exp, xt.where and xt.tile_reduce"
+
+
+def instead_of_member(name: str, own: Sequence[str]) -> str:
+    """The hint for a method or an attribute that a value does not have beside ``own``."""
+    if name in METHODS:
+        return f"write {METHODS[name]}"
+    near = difflib.get_close_matches(name, own, 1)
+    has = f"it has {', '.join(f'.{each}' for each in own)}; all else is functions, such as xt.exp(x)"
+    return f"did you mean .{near[0]}?" if near else has
