@@ -10,8 +10,8 @@ from xdsl.ir import Operation
 
 from codegen import elementwise
 from codegen.emitter import Emitter, Rule, atom
+from xegpu.constants import number
 from xegpu.dtypes import of_mlir
-from xegpu.rewriting import number
 
 GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
 """Grid axis to OpenCL dimension: the last axis of a grid runs fastest."""

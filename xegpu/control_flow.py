@@ -148,3 +148,8 @@ def place(operation: Operation) -> Location | None:
     """The author's line of an operation."""
     location = operation.location
     return location.data if isinstance(location, SourceLocation) else None
+
+
+def placed(error: XeError, operation: Operation) -> XeError:
+    """``error``, pointing at the author's line of ``operation``."""
+    return error.at(place(operation))

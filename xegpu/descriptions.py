@@ -10,9 +10,9 @@ from xdsl.dialects.memref import CastOp, ExtractStridedMetaDataOp
 from xdsl.ir import SSAValue
 
 from xegpu.constants import number
-from xegpu.memrefs import ALIGNED, Described, is_address, is_shared, static_form
+from xegpu.memrefs import ALIGNED, Described, exchanged, is_address, is_shared, static_form
 from xegpu.origins import array_of
-from xegpu.rewriting import Rebuilder, exchanged
+from xegpu.rewriting import Rebuilder
 
 Numbers = Sequence[SSAValue] | Sequence[int]
 _EXCHANGED = {"block": "block-columns", "rows": "columns", "block-columns": "block", "columns": "rows"}

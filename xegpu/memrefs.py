@@ -7,7 +7,7 @@ on a memref of static shape, by that type alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -25,6 +25,7 @@ from xegpu.constants import number
 from xegpu.errors import Invalid
 from xegpu.origins import array_of
 
+_Number = TypeVar("_Number")
 SHARED = 3
 """The memory space of shared local memory."""
 
@@ -197,3 +198,9 @@ def _verify_agreement(operation: Described, sizes: tuple[int, ...], strides: tup
             if said not in (None, type_says):
                 raise Invalid("XT3025", f"{name} {axis} is {said}, and {operation.source.type} has {type_says}\n"
                               "leave sizes and strides to a memref of static shape")
+
+
+def exchanged(numbers: Sequence[_Number]) -> list[_Number]:
+    """Offsets, sizes or strides of an array seen with its last two dimensions exchanged."""
+    *lead, rows, columns = numbers
+    return [*lead, columns, rows]

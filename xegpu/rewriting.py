@@ -7,46 +7,19 @@ became.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
+from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
-from xegpu.constants import number as number
-from xegpu.control_flow import check_branches
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.dialect.block_io import StoreNdOp
-from xegpu.dialect.descriptors import UpdateNdOffsetOp
-from xegpu.dialect.products import DpasOp, MadOp
-from xegpu.dialect.vectors import ExtractStridedSliceOp, vector
-from xegpu.errors import ShapeError, XeError, said
-from xegpu.parties import parties, valued
-from xegpu.places import Location
-
-_INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
-    arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
-    arith.FloorDivSIOp: lambda a, b: a // b, arith.AndIOp: lambda a, b: a & b, arith.ShRSIOp: lambda a, b: a >> b,
-}
-
-_JUDGED_BY_TYPES = frozenset({DpasOp, MadOp, StoreNdOp, UpdateNdOffsetOp, ExtractStridedSliceOp})
-"""Operations of which a kernel has many that are alike, and whose verifiers look at types and properties only."""
-_Number = TypeVar("_Number")
-
-
-class _Valid(threading.local):
-    """What the rewrite of a thread made and need not verify: that takes longer than all the rest of a rewrite."""
-
-    def __init__(self) -> None:
-        self.operations: set[Operation] = set()
-
-
-_valid = _Valid()
+from xegpu.constants import number
+from xegpu.dead_code import erase_dead
+from xegpu.dialect.vectors import vector
+from xegpu.verifying import known_valid, verify
+from xegpu.writing import INDEX_OPS, Writer
 
 
 @dataclass(frozen=True)
@@ -61,7 +34,7 @@ Rule = Callable[[Any, Any], None]
 """A rewrite of one operation: it gets the rebuilder (of the pass's own kind) and the operation."""
 
 
-class Rebuilder:
+class Rebuilder(Writer):
     """The state of one rewrite of one function; rules get it as their first argument.
 
     Attributes:
@@ -71,14 +44,9 @@ class Rebuilder:
     keeps_unused = False
 
     def __init__(self, rules: Mapping[type[Operation], Rule]) -> None:
+        super().__init__()
         self.rules = rules
         self.parts: dict[SSAValue, Parts] = {}
-        self.blocks: list[Block] = []
-        self.entry = Block()
-        self.place: Attribute | None = None
-        self._constants: dict[int, SSAValue] = {}
-        self._known: list[dict[Any, SSAValue]] = []
-        self._last_constant: Operation | None = None
 
     def match(self, parts: Parts, like: Parts) -> Parts:
         """``parts`` in the form of ``like``: what a loop yields must have the form of what it was given.
@@ -107,17 +75,14 @@ class Rebuilder:
 
     def body(self, old: Block, new: Block) -> list[Parts]:
         """Rewrite what stands in ``old`` to the end of ``new``; what the old terminator yields."""
-        self.blocks.append(new)
-        self._known.append({})
         yielded: list[Parts] = []
-        for operation in old.ops:
-            self.place = operation.location
-            if isinstance(operation, scf.YieldOp):
-                yielded = [self.get(value) for value in operation.operands]
-            else:
-                self.visit(operation)
-        self._known.pop()
-        self.blocks.pop()
+        with self.inside(new):
+            for operation in old.ops:
+                self.place = operation.location
+                if isinstance(operation, scf.YieldOp):
+                    yielded = [self.get(value) for value in operation.operands]
+                else:
+                    self.visit(operation)
         return yielded
 
     def visit(self, operation: Operation) -> None:
@@ -138,7 +103,7 @@ class Rebuilder:
         """The operation on what its operands became, one to one; vectors take the shape of theirs."""
         operands = [self.one(operand) for operand in operation.operands]
         kind = type(operation)
-        if kind in _INDEX_OPS and isinstance(operation.results[0].type, IndexType):
+        if kind in INDEX_OPS and isinstance(operation.results[0].type, IndexType):
             self.set(operation.results[0], self.index(kind, *operands))
         elif isinstance(operation, arith.ConstantOp) and isinstance(operation.result.type, IndexType):
             self.set(operation.result, self.constant(number(operation.result) or 0))
@@ -184,7 +149,7 @@ class Rebuilder:
                                         attributes=operation.attributes, location=operation.location)
         self.emit(copied)
         if _same([value.type for value in operands], operation.operands) and _same(types, operation.results):
-            _valid.operations.add(copied)
+            known_valid.operations.add(copied)
         return copied
 
     def loop(self, loop: scf.ForOp) -> None:
@@ -222,11 +187,8 @@ class Rebuilder:
 
     def close(self, block: Block, yielded: Sequence[Parts], like: Sequence[Parts]) -> None:
         """Close the block of a loop or branch with what it yields, in the form of ``like``."""
-        self.blocks.append(block)
-        self._known.append({})
-        matched = [self.match(parts, form) for parts, form in zip(yielded, like, strict=True)]
-        self._known.pop()
-        self.blocks.pop()
+        with self.inside(block):
+            matched = [self.match(parts, form) for parts, form in zip(yielded, like, strict=True)]
         values, types = ([value for parts in group for value in parts.values] for group in (matched, like))
         for value, other in zip(values, types, strict=True):
             if value.type != other.type:
@@ -263,77 +225,6 @@ class Rebuilder:
                 value.name_hint = old.name_hint
         self.parts[old] = Parts(values, form)
 
-    def emit(self, operation: Operation) -> SSAValue:
-        """Append an operation; its first result. It takes the place in the author's source that the old one had."""
-        if self.place is not None:
-            operation.location = self.place  # type: ignore[assignment]
-        self.blocks[-1].add_op(operation)
-        return operation.results[0] if operation.results else None  # type: ignore[return-value]
-
-    def constant(self, value: int) -> SSAValue:
-        """An index constant, kept at the head of the kernel."""
-        if value not in self._constants:
-            operation = arith.ConstantOp(IntegerAttr(value, IndexType()))
-            _valid.operations.add(operation)
-            self._at_head(operation)
-            self._constants[value] = operation.result
-        return self._constants[value]
-
-    def _at_head(self, operation: Operation) -> None:
-        if self._last_constant is not None:
-            self.entry.insert_op_after(operation, self._last_constant)
-        elif self.entry.first_op is not None:
-            self.entry.insert_op_before(operation, self.entry.first_op)
-        else:
-            self.entry.add_op(operation)
-        self._last_constant = operation
-
-    def index(self, kind: type[Operation], left: SSAValue, right: SSAValue) -> SSAValue:
-        """An index operation, folded where its operands allow it and shared where it was made before."""
-        a, b = number(left), number(right)
-        if a is not None and b is not None and (b or kind is not arith.FloorDivSIOp):
-            return self.constant(_INDEX_OPS[kind](a, b))
-        if b == 0 and kind in (arith.AddiOp, arith.SubiOp):
-            return left
-        if a == 0 and kind is arith.AddiOp:
-            return right
-        if b == 1 and kind in (arith.MuliOp, arith.FloorDivSIOp):
-            return left
-        key = (kind, left, right)
-        known = next((scope[key] for scope in self._known if key in scope), None)
-        if known is None:
-            made = kind.create(operands=[left, right], result_types=[left.type])
-            _valid.operations.add(made)
-            known = self._known[-1][key] = self.emit(made)
-        return known
-
-    def add(self, left: SSAValue, right: SSAValue | int) -> SSAValue:
-        """``left + right``, indices."""
-        return self.index(arith.AddiOp, left, self.constant(right) if isinstance(right, int) else right)
-
-    def shared(self, key: Any, make: Callable[[], SSAValue]) -> SSAValue:
-        """What ``make`` gives, made once for each ``key`` that is visible here."""
-        known = next((scope[key] for scope in self._known if key in scope), None)
-        if known is None:
-            known = self._known[-1][key] = make()
-        return known
-
-    def fail(self, code: str, message: str, hint: str = "", /, **others: SSAValue) -> NoReturn:
-        """Raise an error at the author's line of the operation that is being rewritten.
-
-        Args:
-            code: the code of the mistake.
-            message: what is wrong, in one line.
-            hint: what would work.
-            others: the other parties, values of the old function by the names that the message gives them; a note
-                tells where each of them was made.
-        """
-        raise ShapeError(code, message, hint, self.where(), valued(self.where(), others))
-
-    def where(self) -> Location | None:
-        """The author's line of the operation that is being rewritten."""
-        return self.place.data if isinstance(self.place, SourceLocation) else None
-
 
 def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
     """Whether values have these types; types are mostly the very same objects."""
@@ -346,30 +237,6 @@ def follow(build: Rebuilder, operation: Operation) -> None:
     build.retyped(operation, moved.values[0].type, moved.form)
 
 
-def exchanged(numbers: Sequence[_Number]) -> list[_Number]:
-    """Offsets, sizes or strides of an array seen with its last two dimensions exchanged."""
-    *lead, rows, columns = numbers
-    return [*lead, columns, rows]
-
-
-def erase_dead(block: Block) -> None:
-    """Erase pure operations whose results nobody uses, innermost blocks included."""
-    for operation in reversed(list(block.ops)):
-        for region in operation.regions:
-            for inner in region.blocks:
-                erase_dead(inner)
-        unused = all(not result.has_one_use() and not result.has_more_than_one_use() for result in operation.results)
-        if unused and (_is_idle(operation) or (operation.has_trait(Pure) and operation.results)):
-            operation.detach()  # type: ignore[no-untyped-call]
-            operation.erase()
-
-
-def _is_idle(operation: Operation) -> bool:
-    """Whether a branch has nothing in it that has an effect; its prefetches may have been dropped."""
-    inside = (inner for region in operation.regions for inner in region.walk())
-    return isinstance(operation, scf.IfOp) and all(inner.has_trait(Pure) or _is_idle(inner) for inner in inside)
-
-
 def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> ModuleOp:
     """A new module with every function rebuilt; each new function is verified.
 
@@ -379,47 +246,8 @@ def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> 
     functions = []
     for function in module.body.block.ops:
         assert isinstance(function, func.FuncOp)
-        _valid.operations = set()
+        known_valid.operations = set()
         functions.append(rebuild(function))
-        verify(functions[-1], _valid.operations)
-    _valid.operations = set()
+        verify(functions[-1], known_valid.operations)
+    known_valid.operations = set()
     return ModuleOp(functions, dict(module.attributes))
-
-
-def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
-    """Verify every operation of a function, with an error that points at the author's line.
-
-    Args:
-        function: the function.
-        valid: operations that are known to be right: copies of verified ones on the same types, and index arithmetic.
-    """
-    seen: set[Any] = set()
-    for operation in function.walk():
-        if operation in valid or _is_like_another(operation, seen):
-            continue
-        try:
-            operation.verify_()
-            if isinstance(operation, scf.IfOp):
-                check_branches(operation)
-        except VerifyException as error:
-            place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
-            code, message, hint = said(error)
-            notes = parties(operation, error)
-            raise ShapeError(code, f"{operation.name}: {message}", hint, place, notes) from error
-
-
-def _is_like_another(operation: Operation, seen: set[Any]) -> bool:
-    """Whether an operation that is judged by its types and properties has those of one that was seen before."""
-    if type(operation) not in _JUDGED_BY_TYPES:
-        return False
-    key = (type(operation), *(id(value.type) for value in operation.operands),
-           *(id(value.type) for value in operation.results), *map(id, operation.properties.values()))
-    known = key in seen
-    seen.add(key)
-    return known
-
-
-def placed(error: XeError, operation: Operation) -> XeError:
-    """``error``, pointing at the author's line of ``operation``."""
-    place = operation.location
-    return error.at(place.data if isinstance(place, SourceLocation) else None)  # type: ignore[unreachable]

@@ -8,10 +8,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Operation
 
+from xegpu.control_flow import placed
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import DType
 from xegpu.errors import TargetError
-from xegpu.rewriting import placed
 from xegpu.targets import TARGETS, Target
 
 

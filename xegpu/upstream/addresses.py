@@ -14,8 +14,8 @@ from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.constants import number
 from xegpu.dtypes import of_mlir
-from xegpu.rewriting import number
 
 _CAST = "arith.index_cast"
 

@@ -10,16 +10,19 @@ from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, UnrealizedConversionCastOp, i32, i64
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
+from xegpu.constants import number
+from xegpu.dead_code import erase_dead
 from xegpu.descriptions import way_of
 from xegpu.dialect.kernels import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xegpu.dialect.scalars import LoadScalarOp
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
-from xegpu.memrefs import Described, is_shared, static_form
-from xegpu.rewriting import Rebuilder, Rule, erase_dead, exchanged, number, verify
+from xegpu.memrefs import Described, exchanged, is_shared, static_form
+from xegpu.rewriting import Rebuilder, Rule
 from xegpu.targets import Target
 from xegpu.upstream.attributes import Desc, DescType
 from xegpu.upstream.descriptors import CreateNdTdescOp
+from xegpu.verifying import verify
 
 CHIPS = ("pvc", "bmg")
 """Targets that LLVM's own lowering knows."""

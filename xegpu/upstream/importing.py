@@ -24,13 +24,14 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.combining import combined
+from xegpu.constants import number
 from xegpu.dialect.synchronisation import NAMED
 from xegpu.dialect.synchronisation import FenceOp as OurFenceOp
 from xegpu.dialect.vectors import InsertStridedSliceOp as OurInsertOp
 from xegpu.dialect.vectors import values_of
 from xegpu.errors import TextError
-from xegpu.memrefs import static_form
-from xegpu.rewriting import Rebuilder, Rule, exchanged, number
+from xegpu.memrefs import exchanged, static_form
+from xegpu.rewriting import Rebuilder, Rule
 from xegpu.upstream import ops
 from xegpu.upstream.addresses import place_of
 from xegpu.upstream.attributes import Desc

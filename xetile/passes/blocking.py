@@ -22,11 +22,12 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.control_flow import placed
 from xegpu.descriptions import spelled_out
 from xegpu.dialect.hints import hinted
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import XeError
-from xegpu.rewriting import Parts, Rebuilder, follow, placed, rewrite
+from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
 from xegpu.targets import MatrixForm, Target
 from xegpu.webs import Webs
 from xetile.dialect import ops

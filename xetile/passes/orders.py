@@ -20,10 +20,12 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.control_flow import placed
 from xegpu.descriptions import spelled_out, way_of
 from xegpu.dialect.hints import hinted
 from xegpu.errors import ShapeError
-from xegpu.rewriting import Rebuilder, exchanged, placed, rewrite
+from xegpu.memrefs import exchanged
+from xegpu.rewriting import Rebuilder, rewrite
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from xegpu.control_flow import placed
 from xegpu.dialect.scaled_products import DEPTH, ROWS, DpasScaledOp
 from xegpu.errors import ShapeError, TargetError
-from xegpu.rewriting import placed
 from xegpu.targets import TARGETS, Target
 from xetile.dialect import ops
 from xetile.dialect.scaled_products import TileMmaScaledOp

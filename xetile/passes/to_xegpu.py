@@ -32,8 +32,8 @@ from xegpu.dialect.products import DpasOp, MadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, vector
 from xegpu.dialect.words import BitcastOp
 from xegpu.dtypes import of_mlir
-from xegpu.memrefs import ALIGNED, is_shared
-from xegpu.rewriting import Parts, Rebuilder, Rule, exchanged, rewrite
+from xegpu.memrefs import ALIGNED, exchanged, is_shared
+from xegpu.rewriting import Parts, Rebuilder, Rule, rewrite
 from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters

@@ -23,13 +23,14 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.control_flow import placed
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dialect.comparisons import CmpIOp
 from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.dtypes import of_mlir
 from xegpu.errors import Note, ShapeError, TargetError
-from xegpu.rewriting import Rebuilder, Rule, placed, rewrite
+from xegpu.rewriting import Rebuilder, Rule, rewrite
 from xegpu.targets import Target
 from xegpu.webs import Webs
 from xetile.dialect import ops, vector_ops

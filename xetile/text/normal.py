@@ -30,12 +30,12 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
+from xegpu.constants import number
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
 from xegpu.errors import TextError
 from xegpu.parties import elsewhere
 from xegpu.places import Location
-from xegpu.rewriting import number
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType, WgMapAttr

@@ -16,7 +16,7 @@ from xegpu.older.attributes import OlderDescType
 from xegpu.older.dialect import context
 from xegpu.older.exporting import exported
 from xegpu.older.importing import converted
-from xegpu.rewriting import verify
+from xegpu.verifying import verify
 from xetile.pipeline import STAGE, TARGET
 from xetile.text import hardware
 from xetile.text.kernels import printed

@@ -13,10 +13,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
 
 from xegpu.plain import plain
-from xegpu.rewriting import verify
 from xegpu.upstream.blocks import Blocks, needs_blocks
 from xegpu.upstream.dialect import context
 from xegpu.upstream.importing import LANES
+from xegpu.verifying import verify
 from xetile.passes.supervector import is_supervector
 from xetile.pipeline import FIRST, STAGE
 from xetile.text.kernels import SUBGROUPS

@@ -21,11 +21,12 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xegpu.constants import number
 from xegpu.dialect.hints import CacheHintAttr, words
 from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
 from xegpu.errors import Invalid, said
-from xegpu.memrefs import static_form
-from xegpu.rewriting import Rule, exchanged, number
+from xegpu.memrefs import exchanged, static_form
+from xegpu.rewriting import Rule
 from xegpu.upstream import ops as upstream
 from xegpu.upstream.attributes import Layout, LayoutAttr, SliceAttr
 from xegpu.upstream.importing import LANES, Described, Import

@@ -1,0 +1,25 @@
+"""Erases what nobody uses."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation
+from xdsl.traits import Pure
+
+
+def erase_dead(block: Block) -> None:
+    """Erase pure operations whose results nobody uses, innermost blocks included."""
+    for operation in reversed(list(block.ops)):
+        for region in operation.regions:
+            for inner in region.blocks:
+                erase_dead(inner)
+        unused = all(not result.has_one_use() and not result.has_more_than_one_use() for result in operation.results)
+        if unused and (_is_idle(operation) or (operation.has_trait(Pure) and operation.results)):
+            operation.detach()  # type: ignore[no-untyped-call]
+            operation.erase()
+
+
+def _is_idle(operation: Operation) -> bool:
+    """Whether a branch has nothing in it that has an effect; its prefetches may have been dropped."""
+    inside = (inner for region in operation.regions for inner in region.walk())
+    return isinstance(operation, scf.IfOp) and all(inner.has_trait(Pure) or _is_idle(inner) for inner in inside)
