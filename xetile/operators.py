@@ -15,10 +15,11 @@ from xetile import values
 from xetile.arithmetic import constant_of, fold, rules_of
 from xetile.broadcasting import alike
 from xetile.dialect.attributes import WgMapAttr
+from xetile.numbers import plain, scalar, scalar_of_element
 from xetile.parties import notes
 from xetile.powers import power
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar, scalar_of_element
+from xetile.values import Arithmetic, Scalar, Value, Vector
 
 
 def operate(operator: str, left: Any, right: Any) -> Any:
