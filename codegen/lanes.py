@@ -327,25 +327,43 @@ def store(emitter: Emitter, operation: StoreNdOp) -> None:
                           "a block cannot be stored through a descriptor that others are loaded through in words",
                           "make a descriptor of its own for what is stored")
     for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):
-        emitter.function(_store_function(piece, fragment))
+        for text in _store_functions(piece, fragment):
+            emitter.function(text)
         emitter.line(f"{piece.function('store')}({_arguments(emitter, operation.desc, *piece.at)}, {name});")
 
 
-def _store_function(piece: _Piece, fragment: Fragment) -> str:
-    """Stores one variable by single elements; where it hangs over the edge, a word at a time moves to its front."""
-    width, word = fragment.width, fragment.word
+def _store_functions(piece: _Piece, fragment: Fragment) -> Iterator[str]:
+    """What stores one variable by single elements: a check that stands where it is used, and what the edges need.
+
+    Where it is used, a compiler sees that the place is the same for all lanes; in a call, each has one of its own, and
+    processors scatter what they could store as a vector.
+    """
+    width = fragment.width
     values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]
-    head = f"{CALL} static void {piece.function('store')}(global {word} *base, {_PARAMETERS}, {fragment.c_type} words)"
-    whole = [f"    {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)]
-    lines = [head, "{", *(f"  {line}" for line in _position(piece.lanes, piece.subgroup))]
-    if piece.promised:
-        return "\n".join([*lines, *(line[2:] for line in whole), "}", ""])
-    lines += [f"  if ({piece.is_inside()}) {{", *whole, "    return;", "  }"]
+    name, parameters = piece.function("store"), f"global {fragment.word} *base, {_PARAMETERS}, {fragment.c_type} words"
+    place = [f"  {line}" for line in _position(piece.lanes, piece.subgroup)]
+    whole = [f"  {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)]
+    if not piece.promised:
+        edge = f"{name}_edge"
+        yield "\n".join([f"{CALL} static void {edge}({parameters})", "{", *place,
+                         *_stored_at_edges(piece, fragment, values[0]), "}", ""])
+        whole = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in whole),
+                 f"  }} else {edge}(base, height, width, pitch, step, y, x, words);"]
+    yield "\n".join([f"static void {name}({parameters})", "{", *place, *whole, "}", ""])
+
+
+def _stored_at_edges(piece: _Piece, fragment: Fragment, value: str) -> Iterator[str]:
+    """Lines that store the elements inside the array; a word at a time moves to the variable's front."""
+    width = fragment.width
     row, column = piece.places(0 if width == 1 else None)[0]
     checked = (f"  if ((uint)({row}) < (uint)height && (uint)({column}) < (uint)width) "
-               f"{piece.unchecked(row, column)} = {values[0]};")
+               f"{piece.unchecked(row, column)} = {value};")
     if width == 1:
-        return "\n".join([*lines, checked, "}", ""])
+        yield checked
+        return
     moved = "".join(f"words.s{part}, " for part in _KEPT[width])
-    return "\n".join([*lines, "  __attribute__((opencl_unroll_hint(1)))", f"  for (int i = 0; i < {width}; ++i) {{",
-                      f"  {checked}", f"    words = ({fragment.c_type})({moved}0);", "  }", "}", ""])
+    yield "  __attribute__((opencl_unroll_hint(1)))"
+    yield f"  for (int i = 0; i < {width}; ++i) {{"
+    yield f"  {checked}"
+    yield f"    words = ({fragment.c_type})({moved}0);"
+    yield "  }"

@@ -181,7 +181,7 @@ def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
     yield f"      if ({names.lane} == 0) {product.shape.name}_call({names.whole}, " \
           f"{a.array.name} + ({a.row}) * (long){a.pitch} + {a.column} + {names.first}, {a.pitch}, " \
           f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, " \
-          f"{names.end} - {names.first}, {names.rows}, {names.columns});"
+          f"{names.end} - {names.first}, {names.rows}, {names.columns}, {b.height} - ({b.row} + {names.first}));"
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
     yield f"      float {names.sum};"
     for row in range(product.m):

@@ -11,7 +11,9 @@ leaves alone what it takes for a function of somewhere else: ``product_call`` is
 ``product``, which the linker finds under the same name, is called by nobody. Of what is called directly it would make a
 second version for 16 lanes at once, with vectors of 256 numbers.
 
-The function packs some rows of B, and fetches the next ones while it goes through them for a few rows of A at a time:
+The function packs some rows of B, and fetches the next ones while it goes through them for a few rows of A at a time.
+Of B's rows, ``below`` are left from the first one on: where none follow, those that are here are fetched again, which
+costs nothing; what lies beyond an array costs as much as what is needed.
 
     for (int k0 = 0; k0 < depth; k0 += 64) {
       panel[k * 4 + 0] = vload16(0, &B[(k0 + k) * pitch]); ...                 the rows of B, one after the other
@@ -103,7 +105,7 @@ def define(emitter: Emitter, shape: Shape) -> str:
     """Write the function of a shape, once; the name to call it by."""
     element, name = shape.a.opencl, shape.name
     parameters = (f"(private float *sums, global const {element} *A, long pitch_a, global const {element} *B, "
-                  "long pitch_b, int depth, int rows, int columns)")
+                  "long pitch_b, int depth, int rows, int columns, int below)")
     lines = [f"#ifdef {WHOLE}", f'void {name}_call{parameters} __asm("{name}");',
              f'__attribute__((noinline, used)) void {name}{parameters} __asm("\\01{name}");',
              f"__attribute__((noinline, used)) void {name}{parameters}", "{"]
@@ -149,6 +151,7 @@ class _Function:
             count = self.count(vectors)
             yield f"  for (int k0 = 0; k0 < depth; k0 += {count}) {{"
             yield f"    const int steps = min(depth - k0, {count}), odd = steps % {self.deep};"
+            yield "    const long ahead = k0 + steps < below ? steps * pitch_b : 0;"
             yield f"    {self.word} panel[{count // self.deep * len(vectors)}];"
             yield from self.packed(vectors)
             if self.widens:
@@ -215,7 +218,7 @@ class _Function:
             yield "      float16 " + ", ".join(
                 f"c{row}_{v} = vload16({row * across + v}, sums)" for v in vectors) + ";"
         yield f"      for (int k = 0; k < steps / {self.deep}; ++k) {{"
-        yield from (f"        {FETCH}(B + (k0 + {count} + k * {self.deep} + {line % self.deep}) * pitch_b + "
+        yield from (f"        {FETCH}(B + (k0 + k * {self.deep} + {line % self.deep}) * pitch_b + ahead + "
                     f"{vectors.start * LANES + line // self.deep * _LINE // self.shape.b.bytes});" for line in fetched)
         yield from self.step(vectors, rows, "k", odd=False)
         yield "      }"

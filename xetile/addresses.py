@@ -16,10 +16,11 @@ from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, RankError, ShapeError
 from xegpu.memrefs import is_shared
 from xetile.given import text_of, what
+from xetile.numbers import scalar
 from xetile.parties import notes
 from xetile.tiles import Array, check_rank
 from xetile.tracer import current
-from xetile.values import Scalar, Value, scalar
+from xetile.values import Scalar, Value
 
 
 @dataclass(frozen=True)

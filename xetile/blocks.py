@@ -7,9 +7,10 @@ from typing import Any
 from xegpu.errors import ElementTypeError, ShapeError
 from xetile.dialect.ops import TilePackOp, TileUnpackOp, text
 from xetile.distribution import Pair, WgMap
+from xetile.numbers import plain
 from xetile.parties import notes
 from xetile.tracer import current
-from xetile.values import Value, Vector, plain
+from xetile.values import Value, Vector
 
 
 def tile_pack(v: Vector, inner_blocks: Pair) -> Vector:

@@ -11,9 +11,10 @@ from xegpu import dtypes
 from xegpu.dialect.diagnostics import AssertOp, PrintOp
 from xegpu.errors import ArgumentError, ElementTypeError, ShapeError
 from xetile.dialect.positions import IotaOp
+from xetile.numbers import plain
 from xetile.parties import notes
 from xetile.tracer import Tracer, current
-from xetile.values import Arithmetic, Scalar, Value, Vector, plain
+from xetile.values import Arithmetic, Scalar, Value, Vector
 
 
 def device_print(format: str, *values: Any) -> None:

@@ -15,11 +15,12 @@ from xdsl.ir import Operation
 from xegpu import dtypes
 from xegpu.errors import ElementTypeError
 from xetile.dialect.vector_ops import TileBitcastOp
+from xetile.numbers import plain
 from xetile.operands import matched
 from xetile.operators import binary
 from xetile.parties import notes
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, element_type, plain
+from xetile.values import Arithmetic, Scalar, Value, Vector, element_type
 
 
 def _apply(name: str, operation: type[Operation], v: Any) -> Any:

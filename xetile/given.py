@@ -10,10 +10,11 @@ import numpy as np
 from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
 from xetile.dialect.ops import text
 from xetile.distribution import WgMap
+from xetile.numbers import plain
 from xetile.parties import notes
 from xetile.tiles import Array, Tile
 from xetile.tracer import current
-from xetile.values import Value, Vector, plain
+from xetile.values import Value, Vector
 
 
 def located(make: Callable[[], Any]) -> Any:

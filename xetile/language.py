@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import (
-    MemRefType,
-    StringAttr,
-    UnitAttr,
-    UnrealizedConversionCastOp,
-    VectorType,
-)
+from xdsl.dialects.builtin import MemRefType, StringAttr, UnitAttr, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 
 from xegpu import dtypes
@@ -36,6 +30,7 @@ from xetile.dialect.ops import (
 from xetile.dialect.positions import IotaOp
 from xetile.distribution import WgMap
 from xetile.given import check_is_map, check_map, located, need, text_of, two_sizes
+from xetile.numbers import scalar, scalar_of_element
 from xetile.paddings import padding_of
 from xetile.parties import notes
 from xetile.products import accumulator, check_maps, check_product, derived_map, product_shape
@@ -43,7 +38,7 @@ from xetile.scattered import init_scattered, update_scattered
 from xetile.stores import check_stored
 from xetile.tiles import Array, Tile
 from xetile.tracer import current, is_recording
-from xetile.values import Scalar, Value, Vector, element_type, scalar, scalar_of_element
+from xetile.values import Scalar, Value, Vector, element_type
 
 
 def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:

@@ -22,8 +22,9 @@ from xetile import statements
 from xetile.arithmetic import constant_of
 from xetile.carried import Body, Construct
 from xetile.frames import Scope
+from xetile.numbers import scalar
 from xetile.tracer import current
-from xetile.values import Scalar, Value, scalar
+from xetile.values import Scalar, Value
 
 _LOOP = Construct(
     True, "the loop", "when the loop starts", "recorded only once", "what a loop carries", "a loop on the device",

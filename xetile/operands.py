@@ -9,10 +9,11 @@ from xdsl.ir import SSAValue
 from xegpu.errors import ElementTypeError, ShapeError
 from xetile.broadcasting import in_one_shape
 from xetile.dialect.ops import text
+from xetile.numbers import plain, scalar_of_element
 from xetile.operators import spread, stranger
 from xetile.parties import notes
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Vector, plain, scalar_of_element
+from xetile.values import Arithmetic, Scalar, Vector
 
 
 def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]]:

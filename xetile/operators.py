@@ -10,15 +10,16 @@ from xdsl.ir import SSAValue
 
 from xegpu import dtypes
 from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError
+from xegpu.errors import ArgumentError, ElementTypeError
 from xetile import values
 from xetile.arithmetic import constant_of, fold, rules_of
 from xetile.broadcasting import alike
 from xetile.dialect.attributes import WgMapAttr
+from xetile.numbers import plain, scalar, scalar_of_element
 from xetile.parties import notes
 from xetile.powers import power
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar, scalar_of_element
+from xetile.values import Arithmetic, Scalar, Value, Vector
 
 
 def operate(operator: str, left: Any, right: Any) -> Any:
@@ -34,10 +35,15 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     Raises:
         ElementTypeError: the element types differ, or have no such operator.
         ShapeError: the shapes, or the work-group maps, differ.
+        ArgumentError: an integer is divided by the number 0.
     """
     left, right = plain(left), plain(right)
     if strangers := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
         raise stranger(operator, strangers[0])
+    if operator in ("//", "%") and isinstance(right, (int, float)) and right == 0:
+        raise ArgumentError("XT1216", f"a {left.describe()} {operator} 0 has no value",
+                            "divide by a number that is not 0; where the divisor is calculated, keep it at 1 or more: "
+                            f"x {operator} xt.maximum(d, 1)", current().location())
     if not isinstance(left, Vector) and not isinstance(right, Vector):
         return _scalar_binary(operator, left, right)
     shaped = left if isinstance(left, Vector) else right

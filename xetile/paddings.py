@@ -12,8 +12,8 @@ from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError
 from xetile.given import what
+from xetile.numbers import limits, plain
 from xetile.tracer import current
-from xetile.values import limits, plain
 
 
 def padding_of(padding: Any, dtype: DType) -> Attribute | None:

@@ -10,9 +10,10 @@ from xetile.broadcasting import broadcast
 from xetile.dialect.ops import text
 from xetile.dialect.vector_ops import TileConvLayoutOp, TileReduceOp
 from xetile.distribution import WgMap
+from xetile.numbers import plain
 from xetile.parties import notes
 from xetile.tracer import current
-from xetile.values import Value, Vector, plain
+from xetile.values import Value, Vector
 
 
 def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:

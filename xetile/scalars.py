@@ -6,11 +6,12 @@ from typing import Any
 
 from xegpu.dialect.scalars import TYPES, LoadScalarOp
 from xegpu.errors import ElementTypeError, RankError
+from xetile.numbers import scalar
 from xetile.parties import notes
 from xetile.shared import SharedArray
 from xetile.tiles import Array
 from xetile.tracer import current
-from xetile.values import Scalar, Value, scalar
+from xetile.values import Scalar, Value
 
 
 def load_scalar(array: Array, indices: Any) -> Scalar:

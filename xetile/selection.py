@@ -8,11 +8,12 @@ from xegpu import dtypes
 from xegpu.dialect.comparisons import SelectOp
 from xegpu.errors import ElementTypeError
 from xetile.broadcasting import in_one_shape
+from xetile.numbers import plain, scalar
 from xetile.operands import check_shapes, matched
 from xetile.operators import spread
 from xetile.parties import notes
 from xetile.tracer import current
-from xetile.values import Arithmetic, Scalar, Value, Vector, plain, scalar
+from xetile.values import Arithmetic, Scalar, Value, Vector
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:

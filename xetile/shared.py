@@ -12,9 +12,10 @@ from xegpu import dtypes
 from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError, ShapeError
 from xegpu.memrefs import SHARED, row_major
+from xetile.numbers import plain
 from xetile.tiles import Array
 from xetile.tracer import current
-from xetile.values import Value, plain
+from xetile.values import Value
 
 
 class SharedArray(Array):

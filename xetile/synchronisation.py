@@ -10,9 +10,10 @@ from xdsl.ir import SSAValue
 from xegpu import dtypes
 from xegpu.dialect.synchronisation import SCOPES, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.errors import ElementTypeError
+from xetile.numbers import plain, scalar
 from xetile.parties import notes
 from xetile.tracer import current
-from xetile.values import Scalar, Value, plain, scalar
+from xetile.values import Scalar, Value
 
 _KINDS = {"slm": "shared", "global": "global"}
 

@@ -21,10 +21,11 @@ from xetile.dialect.permutations import Permutation, minor_identity
 from xetile.dialect.supervector import NAME, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
 from xetile.distribution import WgMap
 from xetile.given import check_map, need, text_of, what
+from xetile.numbers import plain, scalar, scalar_of_element
 from xetile.parties import notes
 from xetile.tiles import Array
 from xetile.tracer import Tracer, current
-from xetile.values import Scalar, Value, Vector, element_type, plain, scalar, scalar_of_element
+from xetile.values import Scalar, Value, Vector, element_type
 
 __all__ = ["VectorArray", "View", "broadcast", "contract", "subview", "transfer_read", "transfer_write", "type_cast"]
 

@@ -630,6 +630,18 @@ def test_where() -> None:
     assert (c == SENTINEL).all()
 
 
+def test_division_by_a_number_that_is_zero() -> None:
+    def scalar(A: Any) -> None:
+        xt.group_id(0) % 0
+
+    def vector(A: Any) -> None:
+        xt.iota((8, 16), 1) // np.int32(0)
+
+    for body in (scalar, vector):
+        with pytest.raises(xt.ArgumentError, match=r"(?s) 0 has no value.*xt.maximum\(d, 1\)"):
+            xt.kernel(body).lower(xt.Spec((8, 16), "f32"))
+
+
 def test_a_kernel_in_a_kernel() -> None:
     @xt.kernel
     def inner(A: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,7 @@ from conftest import require_device
 
 import xetile as xt
 from codegen import roads
+from codegen.emitter import CALL
 from codegen.processor import has_feature
 from codegen.whole_products import DOT_BF16, WHOLE, Shape
 from xegpu.dtypes import bf16, f16, f32, i8
@@ -95,6 +97,13 @@ def test_the_instruction_is_taken_where_there_is_one() -> None:
     assert WHOLE in text
     assert text in roads.opencl_for_cpu(text)
     assert (DOT_BF16 in roads.opencl_for_cpu(text)) == has_feature("avx512_bf16")
+
+
+def test_only_edges_are_stored_by_calls() -> None:
+    """In a call the place would be each lane's own, and 16 numbers side by side would be scattered."""
+    text = gemm.lower(*[xt.Spec((None, None), "f32")] * 3, target="cpu").opencl
+    heads = re.findall(r"^(.*)static void (store_\w+)\(", text, re.MULTILINE)
+    assert {(before.strip(), name.endswith("_edge")) for before, name in heads} == {(CALL, True), ("", False)}
 
 
 def test_which_products_are_whole() -> None:
