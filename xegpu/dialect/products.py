@@ -33,21 +33,26 @@ def _lane_map(lanes: LaneMap) -> SgMapAttr:
     return SgMapAttr(lanes)
 
 
-class ProductOp(IRDLOperation):
-    """D = C + A x B over one block."""
+class MultiplyAddOp(IRDLOperation):
+    """D = C + A x B: the operands of ``dpas`` and its text, which are the same in every generation of XeGPU."""
 
     a = operand_def(VECTOR)
     b = operand_def(VECTOR)
     acc = opt_operand_def(VECTOR)
-    sg_map_a = opt_prop_def(SgMapAttr)
-    sg_map_b = opt_prop_def(SgMapAttr)
-    sg_map_c = opt_prop_def(SgMapAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
     )
     traits = traits_def(Pure())
+
+
+class ProductOp(MultiplyAddOp):
+    """D = C + A x B over one block."""
+
+    sg_map_a = opt_prop_def(SgMapAttr)
+    sg_map_b = opt_prop_def(SgMapAttr)
+    sg_map_c = opt_prop_def(SgMapAttr)
 
     def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute | None = None,
                  maps: tuple[LaneMap, LaneMap, LaneMap] | None = None) -> None:

@@ -17,7 +17,6 @@ from xdsl.irdl import (
     base,
     irdl_op_definition,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -28,6 +27,7 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.hints import CacheHintAttr
+from xegpu.dialect.products import MultiplyAddOp
 from xegpu.dialect.scattered import AtomicKindAttr
 from xegpu.dialect.vectors import shape_of
 from xegpu.dtypes import of_mlir
@@ -198,18 +198,10 @@ class PrefetchNdOp(HintedOp):
 
 
 @irdl_op_definition
-class DpasOp(OlderOp):
+class DpasOp(MultiplyAddOp, OlderOp):
     """D = C + A x B; elements under 32 bits come in words, A as ``[m, k / v, v]`` and B as ``[k / v, n, v]``."""
 
     name = "xegpu.dpas"
-    a = operand_def(VECTOR)
-    b = operand_def(VECTOR)
-    acc = opt_operand_def(VECTOR)
-    result = result_def(VECTOR)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
-    )
 
     def verify_(self) -> None:
         if self.mode is not None and not self.is_vc:

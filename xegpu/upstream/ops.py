@@ -13,7 +13,6 @@ from xdsl.irdl import (
     base,
     irdl_op_definition,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -27,6 +26,7 @@ from xdsl.traits import Pure
 from xegpu.cache import POLICIES
 from xegpu.dialect.block_io import check_words
 from xegpu.dialect.hints import CacheHintAttr, HintedOp, words
+from xegpu.dialect.products import MultiplyAddOp
 from xegpu.errors import Invalid
 from xegpu.upstream.attributes import LayoutAttr, SliceAttr
 from xegpu.upstream.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
@@ -224,22 +224,13 @@ class PrefetchNdOp(MovementOp):
 
 
 @irdl_op_definition
-class DpasOp(IRDLOperation):
+class DpasOp(MultiplyAddOp):
     """``dpas %a, %b, %c {layout_a = ..., layout_b = ..., layout_cd = ...} : ... -> vector<8x16xf32>``."""
 
     name = "xegpu.dpas"
-    a = operand_def(VECTOR)
-    b = operand_def(VECTOR)
-    acc = opt_operand_def(VECTOR)
     layout_a = opt_prop_def(LAYOUT)
     layout_b = opt_prop_def(LAYOUT)
     layout_cd = opt_prop_def(LAYOUT)
-    result = result_def(VECTOR)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
-    )
 
     def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute,
                  layouts: Sequence[LayoutAttr] = ()) -> None:
