@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import (
-    MemRefType,
-    StringAttr,
-    UnitAttr,
-    UnrealizedConversionCastOp,
-    VectorType,
-)
+from xdsl.dialects.builtin import MemRefType, StringAttr, UnitAttr, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 
 from xegpu import dtypes

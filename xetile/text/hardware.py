@@ -30,7 +30,7 @@ from xegpu.memrefs import ALIGNED
 from xegpu.older import ops as older
 from xegpu.older.attributes import WordAttr
 from xetile.text.attributes import guess
-from xetile.text.operations import Rule, create, only, result_of, values
+from xetile.text.parts import Rule, create, only, result_of, values
 from xetile.text.sketch import Entry, Sketch, read
 
 Kinds = Mapping[str, Any]

@@ -44,7 +44,7 @@ from xetile.dialect.supervector import ContractOp
 from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap
 from xetile.text.attributes import guess
-from xetile.text.operations import RESULT_MAP
+from xetile.text.parts import RESULT_MAP
 from xetile.text.subviews import resolve_subviews
 
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    FloatAttr,
-    IntegerAttr,
-    MemRefType,
-    UnitAttr,
-    VectorType,
-)
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnitAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.atomics import KINDS, full_name, kinds_of
 from xegpu.dialect.hints import LEVELS
 from xegpu.dialect.vectors import integers
-from xegpu.dtypes import DType, of_mlir
+from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
 from xegpu.reductions import kind_of
 from xetile.dialect import ops, vector_ops
-from xetile.dialect.attributes import TileType, WgMapAttr
-from xetile.dialect.elements import limits_of
+from xetile.dialect.attributes import TileType
 from xetile.dialect.hints import CacheHintAttr
 from xetile.dialect.maps import map_of
 from xetile.dialect.scattered import (
@@ -36,136 +26,28 @@ from xetile.dialect.scattered import (
 )
 from xetile.distribution import WgMap
 from xetile.text.attributes import guess
-from xetile.text.sketch import Entry, Sketch, agrees, read
+from xetile.text.parts import (
+    RESULT_MAP,
+    SOURCE_MAP,
+    Rule,
+    axes_of,
+    create,
+    group_of,
+    hints_of,
+    integers_of,
+    map_attribute,
+    map_said,
+    only,
+    padding_of,
+    result_map,
+    result_of,
+    tile_and_vector,
+    values,
+)
+from xetile.text.sketch import Entry, Sketch, read
 
-RESULT_MAP = ("wg_map", "map", "wg_map_result", "wg_map_c", "layout_result_0")
-"""Names of the attribute that says how a result is dealt out: ours, then those of mlir-extensions."""
-SOURCE_MAP = ("source_map", "wg_map_source")
 _KINDS = {"addf": "add", "addi": "add", "mulf": "mul", "muli": "mul", "andi": "and", "ori": "or", "xori": "xor",
           "maxf": "maximumf", "minf": "minimumf"}
-
-Rule = Callable[[Sketch], Operation]
-
-
-def only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
-    """The operands that stand by themselves, of which there must be as many as ``counts`` allow."""
-    if len(sketch.operands) not in counts:
-        sketch.fail("XT2042",
-                    f"it takes {what}, not {len(sketch.operands)} operands", f"write {sketch.name} {what} : types")
-    return sketch.operands
-
-
-def _group(sketch: Sketch) -> list[Entry]:
-    return sketch.groups.pop(0) if sketch.groups else []
-
-
-def values(sketch: Sketch, entries: Sequence[Entry]) -> list[SSAValue]:
-    """Index values; an integer in the text becomes a constant."""
-    return [sketch.parser.constant(entry) if isinstance(entry, int) else entry for entry in entries]
-
-
-def _axes(sketch: Sketch, *names: str) -> list[int]:
-    """Dimensions, in brackets or as an attribute."""
-    given = _integers(sketch, *names)
-    entries = given if given is not None else _group(sketch)
-    if not all(isinstance(entry, int) for entry in entries):
-        sketch.fail("XT2047", "its dimensions are values", "write them as numbers: [1]")
-    return [entry for entry in entries if isinstance(entry, int)]
-
-
-def _integers(sketch: Sketch, *names: str) -> list[int] | None:
-    """An attribute of integers: ``[16, 16]`` or ``array<i64: 16, 16>``."""
-    given = sketch.take(*names)
-    if isinstance(given, ArrayAttr) and all(isinstance(item, IntegerAttr) for item in given):
-        return [item.value.data for item in given]
-    if isinstance(given, DenseArrayBase):
-        return [int(item) for item in given.get_values()]
-    return None if given is None else \
-        sketch.fail("XT2048", f"{names[0]} is {given}, not a list of integers", f"write {names[0]} = [16, 16]")
-
-
-def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
-    """The one type behind the arrow; ``b16`` becomes ``like``."""
-    if len(sketch.results) != 1:
-        sketch.fail("XT2041", f"it has one result, and the text says {len(sketch.results)} types for it",
-                    "write the result's type behind ->")
-    said = sketch.results[0]
-    if like is not None and isinstance(said, VectorType) and \
-            agrees(said, VectorType(like, said.get_shape())):  # type: ignore[arg-type]
-        return VectorType(like, said.get_shape())
-    return said
-
-
-def _map(sketch: Sketch, given: Attribute | None) -> WgMap | None:
-    if given is not None and not isinstance(given, WgMapAttr):
-        sketch.fail("XT2054",
-                    f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
-    return given.data if given is not None else None  # type: ignore[attr-defined]
-
-
-def _maps(sketch: Sketch, *sources: tuple[SSAValue, tuple[str, ...]]) -> WgMap | None:
-    """The result's map; those that the text gives for the sources must be what they have.
-
-    Maps without names stand in the order of the operands, the result's last.
-    """
-    bare, sketch.bare = sketch.bare, []
-    if len(bare) > len(sources) + 1:
-        sketch.fail("XT2034", f"{len(bare)} maps stand without names, for {len(sources)} operands and a result",
-                    "give the result's alone, or one for each operand and the result's last")
-    named = sketch.take(*RESULT_MAP)
-    if named is not None and bare:
-        sketch.fail("XT2030", "its map has a name, and another one stands there without", "leave one of them out")
-    before = [None] * (len(sources) + 1 - len(bare)) + bare[:-1] if bare else [None] * len(sources)
-    for (value, names), first in zip(sources, before, strict=True):
-        said = _map(sketch, sketch.take(*names) if first is None else first)
-        has = map_of(value)
-        if said is not None and has is not None and said != has:
-            sketch.fail("XT2076", f"an operand is dealt out as {has}, and the text says {said}",
-                        "leave the operand's map out", value)
-    return _map(sketch, bare[-1] if bare else named)
-
-
-def _attribute(map_: WgMap | None) -> WgMapAttr | None:
-    return None if map_ is None else WgMapAttr(map_)
-
-
-def _tile_and_vector(sketch: Sketch, counts: tuple[int, ...]) -> tuple[SSAValue, SSAValue, SSAValue | None]:
-    """Tile, value and mask in whatever order they stand."""
-    operands = only(sketch, "%value, %tile" + (", %mask" if 3 in counts else ""), *counts)
-    tiles = [value for value in operands if isinstance(value.type, TileType)]
-    vectors = [value for value in operands if isinstance(value.type, VectorType)]
-    if len(tiles) != 1 or len(tiles) + len(vectors) != len(operands):
-        sketch.fail("XT2042", "it takes a vector and a tile", "write %value, %tile : vector<...>, tile<...>")
-    masks = [value for value in vectors if of_mlir(value.type.element_type).name == "i1"]  # type: ignore[attr-defined]
-    mask = masks[-1] if len(vectors) == 2 and masks else None
-    value = next(value for value in vectors if value is not mask)
-    if len(vectors) == 2 and mask is None:
-        sketch.fail("XT2046", "neither of its vectors is a mask", "a mask has elements of i1")
-    return tiles[0], value, mask
-
-
-def _hints(sketch: Sketch) -> dict[str, Attribute]:
-    hints = {level: sketch.take(level) for level in LEVELS}
-    for level, hint in hints.items():
-        if hint is not None and not isinstance(hint, CacheHintAttr):
-            sketch.fail("XT2049", f"{level} is {hint}, which is no cache hint",
-                        f"write {level} = #xetile.cache_hint<cached>")
-    return {level: hint for level, hint in hints.items() if hint is not None}
-
-
-def _padding(sketch: Sketch, dtype: DType) -> Attribute | None:
-    """The padding as the tile's element type; zero is what there is without it."""
-    given = sketch.take("padding")
-    if given is None:
-        return None
-    if not isinstance(given, (FloatAttr, IntegerAttr)):
-        sketch.fail("XT2132", f"padding is {given}, which is no number", "write {padding = 1.0}")
-    number = given.value.data
-    if not dtype.is_float and (number != int(number) or int(number) not in limits_of(dtype)):
-        sketch.fail("XT1125", f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds")
-    if number == 0:
-        return None
-    return FloatAttr(float(number), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
 
 
 def _init(sketch: Sketch) -> Operation:
@@ -183,7 +65,7 @@ def _init(sketch: Sketch) -> Operation:
     if not 1 <= len(groups) <= 3 or len(groups) == 2:
         sketch.fail("XT2043", "it takes offsets, or offsets, sizes and strides",
                     "write %array, [%row, %column], [%height, %width], [%pitch, %one]")
-    blocks = _integers(sketch, "inner_blocks")  # what later stages print in the place of the tile's own
+    blocks = integers_of(sketch, "inner_blocks")  # what later stages print in the place of the tile's own
     said = [name for name in ops.PROMISES if sketch.take(name) is not None]
     sketch.finish("inner_blocks", *ops.PROMISES)
     offsets, sizes, strides = (*groups, [], [])[:3]
@@ -199,23 +81,16 @@ def _load(sketch: Sketch) -> Operation:
     if not isinstance(tile.type, TileType):
         sketch.fail("XT2042", f"it loads a tile, not {tile.type}", "make one with xetile.init_tile")
     element = tile.type.data.element_type
-    properties = {"padding": _padding(sketch, tile.type.data.dtype)}
-    hints = _hints(sketch)
+    properties = {"padding": padding_of(sketch, tile.type.data.dtype)}
+    hints = hints_of(sketch)
     sketch.finish("padding", *LEVELS)
     return create(ops.LoadTileOp, [tile], [result_of(sketch, element)], properties, hints)
 
 
-def create(kind: type[Operation], operands: Sequence[SSAValue], results: Sequence[Attribute],
-            properties: dict[str, Any], attributes: dict[str, Attribute] | None = None) -> Operation:
-    """An operation of a class as the text has it, without what is None; what it must be its verifier says later."""
-    return kind.create(operands=operands, result_types=results, attributes=attributes or {},
-                       properties={name: value for name, value in properties.items() if value is not None})
-
-
 def _store(sketch: Sketch) -> Operation:
-    tile, value, _ = _tile_and_vector(sketch, (2,))
+    tile, value, _ = tile_and_vector(sketch, (2,))
     sketch.no_result()
-    hints = _hints(sketch)
+    hints = hints_of(sketch)
     sketch.finish(*LEVELS)
     return create(ops.StoreTileOp, [value, tile], [], {}, hints)
 
@@ -223,7 +98,7 @@ def _store(sketch: Sketch) -> Operation:
 def _prefetch(sketch: Sketch) -> Operation:
     (tile,) = only(sketch, "%tile", 1)
     sketch.no_result()
-    hints, given = _hints(sketch), sketch.take("locality")
+    hints, given = hints_of(sketch), sketch.take("locality")
     if given is not None and not isinstance(given, IntegerAttr):
         sketch.fail("XT1128", f"locality is {given}, which is no number", "write {locality = 3}, or 0 to 2")
     locality = given.value.data if isinstance(given, IntegerAttr) else sketch.locality
@@ -244,7 +119,7 @@ def _update(sketch: Sketch) -> Operation:
     if not sketch.operands:
         sketch.fail("XT2042", "it moves a tile", "write %tile, [%rows, %columns] : tile<...> -> tile<...>")
     tile, *rest = sketch.operands
-    offsets = values(sketch, rest or _group(sketch))
+    offsets = values(sketch, rest or group_of(sketch))
     if sketch.results and sketch.results != [tile.type]:
         sketch.fail("XT2111", f"a tile that moves keeps its type, {tile.type}", "drop the type behind the arrow")
     sketch.finish()
@@ -255,7 +130,7 @@ def _update(sketch: Sketch) -> Operation:
 
 def _mma(sketch: Sketch) -> Operation:
     a, b, *acc = only(sketch, "%a, %b or %a, %b, %acc", 2, 3)
-    given = _maps(sketch, (a, ("wg_map_a",)), (b, ("wg_map_b",)))
+    given = result_map(sketch, (a, ("wg_map_a",)), (b, ("wg_map_b",)))
     sketch.finish("wg_map", "wg_map_a", "wg_map_b", "wg_map_c")
     has = map_of(a), map_of(b)
     derived = WgMap(has[0].sg_layout, (has[0].sg_data[0], has[1].sg_data[1])) if has[0] and has[1] else None
@@ -265,10 +140,10 @@ def _mma(sketch: Sketch) -> Operation:
 
 def _transpose(sketch: Sketch) -> Operation:
     (source,) = only(sketch, "%v", 1)
-    permutation = _axes(sketch, "permutation") or [1, 0]
-    map_ = _maps(sketch, (source, SOURCE_MAP))
+    permutation = axes_of(sketch, "permutation") or [1, 0]
+    map_ = result_map(sketch, (source, SOURCE_MAP))
     sketch.finish("permutation", "wg_map", "source_map")
-    properties = {"permutation": integers(permutation), "wg_map": _attribute(map_)}
+    properties = {"permutation": integers(permutation), "wg_map": map_attribute(map_)}
     return create(ops.TileTransposeOp, [source], [result_of(sketch)], properties)
 
 
@@ -281,13 +156,13 @@ def _reduce(sketch: Sketch) -> Operation:
         kind = kind_of(_KINDS.get(name, name), of_mlir(source.type.element_type))
     except XeError as error:
         sketch.fail(error.code, error.message, error.hint)
-    made = vector_ops.TileReduceOp(kind, source, _axes(sketch, "axes", "reduction_dims"))
+    made = vector_ops.TileReduceOp(kind, source, axes_of(sketch, "axes", "reduction_dims"))
     return _finished(sketch, made, source)
 
 
 def _broadcast(sketch: Sketch) -> Operation:
     (source,) = only(sketch, "%v [axis]", 1)
-    result, axes = result_of(sketch), _axes(sketch, "axes", "broadcast_dims")
+    result, axes = result_of(sketch), axes_of(sketch, "axes", "broadcast_dims")
     if not isinstance(result, VectorType):
         sketch.fail("XT2067", f"its result is a vector, not {result}", "write the result's type behind ->")
     if not axes and isinstance(source.type, VectorType):
@@ -298,18 +173,18 @@ def _broadcast(sketch: Sketch) -> Operation:
 
 def _finished(sketch: Sketch, made: Any, source: SSAValue) -> Operation:
     """A reduction or a broadcast with its map and the result type that the text says."""
-    map_ = _maps(sketch, (source, SOURCE_MAP))
+    map_ = result_map(sketch, (source, SOURCE_MAP))
     sketch.finish("axes", "wg_map", "source_map")
-    properties = {**made.properties, "wg_map": _attribute(map_)}
+    properties = {**made.properties, "wg_map": map_attribute(map_)}
     return create(type(made), [source], [result_of(sketch, source.type.element_type)], properties)  # type: ignore
 
 
 def _conv_layout(sketch: Sketch) -> Operation:
     """Of two maps without names the first is the result's (the seed's text), unless it is the one the source has."""
     (source,) = only(sketch, "%v", 1)
-    bare, sketch.bare = [_map(sketch, attribute) for attribute in sketch.bare], []
-    target = _map(sketch, sketch.take(*RESULT_MAP))
-    given = _map(sketch, sketch.take(*SOURCE_MAP))
+    bare, sketch.bare = [map_said(sketch, attribute) for attribute in sketch.bare], []
+    target = map_said(sketch, sketch.take(*RESULT_MAP))
+    given = map_said(sketch, sketch.take(*SOURCE_MAP))
     if bare:
         target, given = (*bare, None)[:2]
         if given is not None and map_of(source) == target:
@@ -317,7 +192,7 @@ def _conv_layout(sketch: Sketch) -> Operation:
     if target is None:
         sketch.fail("XT2077", "it needs the map of its result", "write {wg_map = #xetile.wg_map<...>}")
     sketch.finish("wg_map", "source_map")
-    properties = {"wg_map": _attribute(target), "source_map": _attribute(given)}
+    properties = {"wg_map": map_attribute(target), "source_map": map_attribute(given)}
     return create(vector_ops.TileConvLayoutOp, [source], [result_of(sketch) if sketch.results else source.type],
                    properties)
 
@@ -327,7 +202,7 @@ def _blocked(kind: type[Operation], position: int) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         (source,) = only(sketch, "%v", 1)
         result = result_of(sketch)
-        blocks = _integers(sketch, "inner_blocks")
+        blocks = integers_of(sketch, "inner_blocks")
         if blocks is None:
             blocked = (source.type, result)[position]
             blocks = list(blocked.get_shape()[2:]) if isinstance(blocked, VectorType) else []
@@ -338,7 +213,7 @@ def _blocked(kind: type[Operation], position: int) -> Rule:
 
 
 def _atomic(sketch: Sketch) -> Operation:
-    tile, value, mask = _tile_and_vector(sketch, (2, 3))
+    tile, value, mask = tile_and_vector(sketch, (2, 3))
     name, sketch.kind = sketch.kind, None
     if name is None:
         sketch.fail("XT2044", "it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
@@ -351,9 +226,9 @@ def _atomic(sketch: Sketch) -> Operation:
 
 
 def _gather(sketch: Sketch) -> Operation:
-    tile, mask, _ = _tile_and_vector(sketch, (2,))
-    padding = _padding(sketch, tile.type.data.dtype)  # type: ignore[attr-defined]
-    hints = _hints(sketch)
+    tile, mask, _ = tile_and_vector(sketch, (2,))
+    padding = padding_of(sketch, tile.type.data.dtype)  # type: ignore[attr-defined]
+    hints = hints_of(sketch)
     result = result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
     sketch.finish("padding", *LEVELS)
     made = LoadGatherOp(tile, mask, padding)
@@ -370,9 +245,9 @@ def _checked(sketch: Sketch, made: Operation, result: Attribute) -> Operation:
 
 
 def _scatter(sketch: Sketch) -> Operation:
-    tile, value, mask = _tile_and_vector(sketch, (3,))
+    tile, value, mask = tile_and_vector(sketch, (3,))
     sketch.no_result()
-    hints = _hints(sketch)
+    hints = hints_of(sketch)
     sketch.finish(*LEVELS)
     assert mask is not None  # there are three operands
     made = StoreScatterOp(value, tile, mask)

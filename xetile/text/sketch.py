@@ -4,7 +4,8 @@
 
 The pieces are operands (``%a``, ``%a#1``, ``%pair:2``), groups of operands and integers in brackets, a kind
 (``<add>``), ``locality<3>``, ``{attributes}`` and attributes by themselves (``#mp_a``), with or without commas between
-them. What they mean is for the operation's rule to say (:mod:`xetile.text.operations`).
+them. What they mean is for the operation's rule to say (:mod:`xetile.text.operations`), with what
+:mod:`xetile.text.parts` has for that.
 """
 
 from __future__ import annotations
