@@ -183,13 +183,21 @@ def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
           f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, " \
           f"{names.end} - {names.first}, {names.rows}, {names.columns}, {b.height} - ({b.row} + {names.first}));"
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
-    yield f"      float {names.sum};"
+    yield from _summed(product, sums)
+    yield "    } else {"
+
+
+def _summed(product: _Product, sums: list[str]) -> Iterator[str]:
+    """Lines that take the sums back; for a few rows of A, the function leaves numbers in what lies outside."""
+    names, few = product.names, product.shape.is_few
+    if few:
+        yield f"      float {names.sum};"
     for row in range(product.m):
-        pairs = [(v, sums[product.place(row, v)]) for v in range(across)]
+        pairs = [(v, sums[product.place(row, v)]) for v in range(product.across)]
         yield "      " + " ".join(
             f"{names.sum} = {_place(product, row, v)}; {name} = {names.rows} > {row} & "
-            f"{names.columns} > {v * LANES} + {names.lane} ? {names.sum} : {name};" for v, name in pairs)
-    yield "    } else {"
+            f"{names.columns} > {v * LANES} + {names.lane} ? {names.sum} : {name};" if few else
+            f"{name} = {_place(product, row, v)};" for v, name in pairs)
 
 
 def _place(product: _Product, row: int, vector: int) -> str:

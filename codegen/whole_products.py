@@ -208,7 +208,7 @@ class _Function:
               f"{widened(self.shape.a, 'A[row * pitch_a + k0 + k]')};"
 
     def sums(self, vectors: range, rows: range, fetched: range, count: int) -> Iterator[str]:
-        """Lines that add the products of a few rows of A; of those outside, the last one's again."""
+        """Lines that add the products of a few rows of A; for those outside, the last one's again, which go nowhere."""
         across = self.shape.columns // LANES
         yield f"    if (rows > {rows.start}) {{"
         for row in rows:
@@ -226,7 +226,9 @@ class _Function:
             yield "      if (odd) {"
             yield from self.step(vectors, rows, "(steps / 2)", odd=True)
             yield "      }"
-        yield from (f"      vstore16(c{row}_{v}, {row * across + v}, sums);" for row in rows for v in vectors)
+        for row in rows:
+            stores = " ".join(f"vstore16(c{row}_{v}, {row * across + v}, sums);" for v in vectors)
+            yield f"      if (rows > {row}) {{ {stores} }}"
         yield "    }"
 
     def step(self, vectors: range, rows: range, k: str, *, odd: bool) -> Iterator[str]:

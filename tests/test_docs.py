@@ -77,7 +77,8 @@ def test_a_block_whose_tool_is_missing_is_left_out(tmp_path: Path, monkeypatch: 
 
 
 def test_every_marked_block_is_known() -> None:
-    known = {"output", "raises", "message", "stage", "access", "table", "needs", "without"}
+    known = {"output", "raises", "reads", "command", "provoked", "file", "run", "message", "stage", "access",
+             "table", "needs", "without"}
     for page in update.PAGES:
         for line in page.read_text().splitlines():
             if mark := re.match(r"<!-- (\w+)", line):

@@ -56,7 +56,7 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
             raise ShapeError("XT1470",
                              f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
                              f"give at most {subgroups}" if subgroups > 1 else "say how many subgroups a work-group "
-                             "has, as in @xt.kernel(subgroups=(2, 1))", place(init))
+                             f"has, as in @xt.kernel(subgroups=({count}, 1))", place(init))
         if count != first:
             raise ShapeError("XT1471", f"{_titled(init)} has {count} participants here and {first} above",
                              f"give {first} in both places, or another id", place(init),

@@ -294,7 +294,7 @@ def current(what: str = "this") -> Tracer:
 
 
 def trace(
-    function: Callable[..., None], name: str, arguments: Sequence[Callable[[Tracer], object]],
+    function: Callable[..., object], name: str, arguments: Sequence[Callable[[Tracer], object]],
     constants: dict[str, Any], attributes: dict[str, Attribute],
     subgroups: tuple[int, int] = (1, 1),
 ) -> ModuleOp:
@@ -311,5 +311,15 @@ def trace(
     tracer = Tracer(name, function.__code__, subgroups)
     with recording(tracer):
         values = [make(tracer) for make in arguments]
-        function(*values, **constants)
+        returned = function(*values, **constants)
+        if returned is not None:
+            raise TraceError("XT1316", f"{name} returns {_said(returned)}, and a launch gives nothing back",
+                             "store what it computes to an array argument, and return nothing",
+                             Location.of_definition(function.__code__))
         return tracer.finish(attributes)
+
+
+def _said(value: object) -> str:
+    """A value as an author knows it."""
+    describe = getattr(value, "describe", None)
+    return f"a {describe()}" if describe is not None else repr(value)

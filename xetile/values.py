@@ -73,8 +73,8 @@ class Value:
         return bool(self._held(
             "XT1300", "Python cannot branch on it",
             "choose between values with xt.where(condition, a, b), put what only some work-groups do under `with "
-            "xt.when(condition):`, join conditions with & | ~, or branch on a compile-time constant (a keyword-only "
-            "parameter)"))
+            "xt.when(condition):`, state what must hold with xt.device_assert, join conditions with & | ~, or branch "
+            "on a compile-time constant (a keyword-only parameter)"))
 
     def __index__(self) -> int:
         held: SupportsIndex = self._held(

@@ -60,6 +60,24 @@ def test_edges_and_odd_depths(kind: Any) -> None:
         _check(shape, kind)
 
 
+@pytest.mark.parametrize(("kind", "rows"), list(zip(KINDS, (32, 2, 32), strict=True)), ids=str)
+def test_sums_outside_the_operands(kind: Any, rows: int) -> None:
+    """Where C is larger than A and B, nothing is added; a number of A that is none spoils its row alone."""
+    require_device()
+    m, n, k = 37, 77, 45
+    rng = np.random.default_rng(rows)
+    a, b = (rng.integers(-4, 5, size).astype(kind) for size in ((m, k), (k, n)))
+    expected, c = np.ones((m + 2, n + 3), np.float32), np.zeros((m + 2, n + 3), np.float32)
+    expected[:m, :n] += a.astype(np.float32) @ b.astype(np.float32)
+    run = gemm.on("opencl:cpu")[-(-c.shape[0] // rows), 1]
+    run(a, b, c, rows=rows)
+    np.testing.assert_array_equal(c, expected)
+    a[3, 4] = np.nan
+    run(a, b, c, rows=rows)
+    np.testing.assert_array_equal(np.delete(c, 3, 0), np.delete(expected, 3, 0))
+    assert not np.isfinite(c[3, :n]).any()
+
+
 @pytest.mark.parametrize(("kind", "rows"), list(zip(KINDS, (3, 1, 2), strict=True)), ids=str)
 def test_few_rows(kind: Any, rows: int) -> None:
     require_device()
