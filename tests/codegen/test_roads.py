@@ -69,7 +69,7 @@ def test_a_wrong_choice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_failure_names_the_other_road(road: str, other: str, monkeypatch: pytest.MonkeyPatch,
                                         caplog: pytest.LogCaptureFixture) -> None:
     def fails(*_: Any) -> bytes:
-        raise xt.ToolError("it failed", "mend it")
+        raise xt.ToolError("XT5132", "it failed", "mend it")
 
     monkeypatch.setattr(roads, "compile_sycl" if road == "sycl" else "compile_spirv", fails)
     with caplog.at_level(logging.INFO, "xetile"), pytest.raises(xt.ToolError, match="it failed") as caught:
