@@ -141,7 +141,7 @@ class Numbers:
                  window: Window | None) -> CheckError:
         at = tuple(int(i) for i in np.unravel_index(int(np.argmax(both)), both.shape))
         own = birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))]
-        made = "a NaN, of operands that are none," if own else "an infinity, of finite operands,"
+        made = "a NaN, of operands that are none," if own else "an infinity of finite numbers"
         mine = np.broadcast_to(bad, np.broadcast_shapes(bad.shape, (*both.shape, *[1] * (bad.ndim - BATCH))))[at]
         place = np.unravel_index(int(np.argmax(mine)), mine.shape)
         element = "" if window is None or len(place) != 2 else element_of(window, (*at, int(place[0]), int(place[1])))
