@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -91,7 +93,8 @@ def test_stages_read_back() -> None:
 def test_one_move_a_register_of_a(target: str, steps: int | None) -> None:
     """32 x 64 by 32 takes 32 moves of two rows each in a step, and no spills; it took 96."""
     require_ocloc()
-    report = product.lower(*specs(), target=target, BN=64, unroll=steps).report()
+    low = product.lower(*specs(), target=target, BN=64, unroll=steps)
+    report = low.report()
     assert report.spill_size == 0
     loop = report.mix.loop
     assert loop is not None
@@ -99,6 +102,10 @@ def test_one_move_a_register_of_a(target: str, steps: int | None) -> None:
     assert loop.categories["dpas"] == 32 * taken
     assert 32 * taken <= loop.categories["vector"] <= 34 * taken
     assert loop.categories["load_block2d"] <= 6 * taken
+    # Low halves of two registers of words become one register of A, and so do the high ones.
+    halves = re.findall(r"mov \(32\|M0\) +r\d+\.0<1>:u?w +r(\d+)\.([01])<2;1,0>:u?w", str(low.isa()))
+    assert len(halves) >= 32 * taken
+    assert sum(half == "0" for _, half in halves) == sum(half == "1" for _, half in halves)
 
 
 def test_masks_are_rows() -> None:
