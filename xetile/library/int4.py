@@ -134,7 +134,8 @@ def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: A
 
     Args:
         a: (M, K) of f16 or bf16, of NumPy or dpnp (bf16 in dpnp as ``xt.view(array, xt.bf16)``).
-        weights: (K / 8, N) of u32, K rounded up to a multiple of 128, from :func:`pack_int4`.
+        weights: (K / 8, N) of u32, K rounded up to a multiple of 128, from :func:`pack_int4`. Of K they say no more
+            than that, so that weights of another K below the same multiple are not noticed.
         scales: (K / group, N), floats; the group is found from the shape, a multiple of 32.
         zeros: zero points, (K / group, N), of any type, or one number for all; None for 0.
         bias: N elements.
