@@ -27,7 +27,8 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.emitter import FETCH, Emitter, Rule, atom
 from codegen.fragments import Descriptor, Fragment
-from codegen.product_text import LANES, parts_of
+from codegen.product_rows import LANES
+from codegen.product_text import parts_of
 from codegen.products import narrowed, widened
 from codegen.whole_products import WHOLE, Shape, define
 from xegpu.dialect.descriptors import desc_of

@@ -20,7 +20,7 @@ from codegen.log import LOGGER
 from codegen.offline import OCLOC_DEVICES, compile_spirv, has_ocloc
 from codegen.prelude import prelude_for
 from codegen.processor import has_feature
-from codegen.product_text import DOT
+from codegen.product_rows import DOT
 from codegen.sycl_compiler import compile_sycl, has_sycl_compiler
 from codegen.synchronisation import SIGNAL, WAIT
 from codegen.whole_products import DOT_BF16, FENCE_X86, WHOLE

@@ -26,8 +26,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from codegen.emitter import Emitter, atom
-from codegen.fragments import Descriptor
-from codegen.product_text import LANES
+from codegen.fragments import Coordinate, Descriptor
+from codegen.product_rows import LANES
 from codegen.whole_products import WHOLE, Shape, define
 from xegpu.constants import number
 from xegpu.dialect.block_io import StoreNdOp
@@ -75,7 +75,8 @@ def stored(loop: scf.ForOp, lanes: int) -> Stored | None:
     if len(stores) != len(loop.results) or any(result.uses.get_length() != 1 for result in loop.results):
         return None
     found = Stored(loop, products[0], stores)
-    return found if found.shape.fits and not found.shape.is_few and _follow(loop, stores) and _is_one_tile(found) else None
+    fits = found.shape.fits and not found.shape.is_few
+    return found if fits and _follow(loop, stores) and _is_one_tile(found) else None
 
 
 def _is_plain(loop: scf.ForOp, product: LoadMadOp, body: list[Operation]) -> bool:
@@ -173,49 +174,81 @@ def _needed(found: Stored) -> list[Operation]:
     return [operation for operation in found.loop.parent.ops if operation in needed]  # type: ignore[union-attr]
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A part of an array that the call reads or writes.
+
+    Attributes:
+        name: of a pointer to its first element.
+        place: the array.
+        row, column: where it begins.
+        rows, columns: how large it is, as expressions.
+    """
+
+    name: str
+    place: Descriptor
+    row: Coordinate
+    column: Coordinate
+    rows: str
+    columns: str
+
+    def declaration(self) -> str:
+        """Declares the pointer."""
+        array = self.place.array
+        return f"global {array.dtype.opencl} *{self.name} = {array.name} + {atom(str(self.row))} * " \
+               f"(long){self.place.pitch} + {self.column};"
+
+    def is_inside(self) -> str:
+        """Whether it lies inside its array, whose rows do not go backwards."""
+        starts = [f"{at} >= 0" for at in (self.row, self.column) if at.base or at.offset < 0]
+        return " && ".join([*starts, f"{self.row} + {self.rows} <= {self.place.height}",
+                            f"{self.column} + {self.columns} <= {self.place.width}", f"{self.place.pitch} >= 0"])
+
+    def bounds(self) -> str:
+        """The addresses of its first byte and of that behind its last one."""
+        return (f"(ulong){self.name}, "
+                f"(ulong)({self.name} + ({self.rows} - 1) * (long){self.place.pitch} + {self.columns})")
+
+
 class _Call:
     """The call, and when it is made."""
 
     def __init__(self, emitter: Emitter, found: Stored) -> None:
         self.emitter, self.shape = emitter, found.shape
-        self.a: Descriptor = emitter.values[found.product.a.owner.desc]  # type: ignore[union-attr]
-        self.b: Descriptor = emitter.values[found.product.b.owner.desc]  # type: ignore[union-attr]
-        self.c: Descriptor = emitter.values[found.stores[0].desc]
-        self.first, self.end = (atom(str(emitter.values[bound])) for bound in (found.loop.lb, found.loop.ub))
-        self.step = found.product.sizes[2]
+        self.rows, self.columns, self.depth = (emitter.name(hint) for hint in ("rows", "columns", "depth"))
+        self.step, self.end = found.product.sizes[2], emitter.coordinate(found.loop.ub)
+        self.k = k = emitter.coordinate(found.loop.lb)
+        c: Descriptor = emitter.values[found.stores[0].desc]
+        a, b = (emitter.values[moved.owner.desc]  # type: ignore[union-attr]
+                for moved in (found.product.a, found.product.b))
+        self.c = _Part(emitter.name("c_first"), c, c.row, c.column, self.rows, self.columns)
+        self.a = _Part(emitter.name("a_first"), a, a.row, a.column.plus(k), self.rows, self.depth)
+        self.b = _Part(emitter.name("b_first"), b, b.row.plus(k), b.column, self.depth, self.columns)
 
     def write(self, lane: str) -> None:
         """Write it."""
-        emitter, a, b, c = self.emitter, self.a, self.b, self.c
-        rows, columns, depth = (emitter.name(hint) for hint in ("rows", "columns", "depth"))
-        starts = [emitter.name(hint) for hint in ("c_first", "a_first", "b_first")]
-        emitter.line(f"const int {rows} = min({c.height} - ({c.row}), {self.shape.rows}), "
-                     f"{columns} = min({c.width} - ({c.column}), {self.shape.columns});")
-        emitter.line(f"const int {depth} = min(({self.end} - {self.first} + {self.step - 1}) / {self.step} * {self.step}, "
-                     f"{a.width} - ({a.column}) - {self.first});")
-        for name, place, along in zip(starts, (c, a, b), (("0", "0"), ("0", self.first), (self.first, "0")), strict=True):
-            emitter.line(f"global {place.array.dtype.opencl} *{name} = {place.array.name} + "
-                         f"({place.row} + {along[0]}) * (long){place.pitch} + {place.column} + {along[1]};")
-        conditions = [
-            f"{rows} > 0 && {columns} > 0 && {depth} > 0",
-            f"{c.row} >= 0 && {c.column} >= 0 && {a.row} >= 0 && {b.column} >= 0",
-            f"{a.column} + {self.first} >= 0 && {b.row} + {self.first} >= 0",
-            f"{a.row} + {rows} <= {a.height} && {b.column} + {columns} <= {b.width}",
-            f"{b.row} + {self.first} + {depth} <= {b.height}",
-            f"{c.pitch} >= {columns} && {a.pitch} >= 0 && {b.pitch} >= 0",
-            self._apart(starts[0], c, rows, columns, starts[1], a, rows, depth),
-            self._apart(starts[0], c, rows, columns, starts[2], b, depth, columns),
-        ]
-        joined = ("\n" + "  " * emitter.depth + "    && ").join(conditions)
-        emitter.line(f"if ({joined}) {{")
-        emitter.line(f"  if ({lane} == 0) {self.shape.name}_call({starts[0]}, {c.pitch}, {starts[1]}, {a.pitch}, "
-                     f"{starts[2]}, {b.pitch}, {depth}, {rows}, {columns}, {b.height} - ({b.row} + {self.first}), 0, "
-                     f"(long){c.height} * {c.width} > {_PAST});")
-        emitter.line("} else")
+        line, c, step = self.emitter.line, self.c, self.step
+        line(f"const int {self.rows} = min({c.place.height} - ({c.row}), {self.shape.rows}), "
+             f"{self.columns} = min({c.place.width} - ({c.column}), {self.shape.columns});")
+        line(f"const int {self.depth} = min(({self.end} - ({self.k}) + {step - 1}) / {step} * {step}, "
+             f"{self.a.place.width} - ({self.a.column}));")
+        for part in (c, self.a, self.b):
+            line(part.declaration())
+        line(f"if ({self._conditions()}) {{")
+        line(f"  if ({lane} == 0) {self.shape.name}_call({self._arguments()});")
+        line("} else")
 
-    def _apart(self, c_first: str, c: Descriptor, rows: str, columns: str, first: str, other: Descriptor, height: str,
-               width: str) -> str:
-        """Whether no byte between the first and the last of an operand is between those of C."""
-        end, other_end = (f"(ulong)({start} + ({down} - 1) * (long){place.pitch} + {right})" for start, place, down, right
-                          in ((c_first, c, rows, columns), (first, other, height, width)))
-        return f"xetile_apart((ulong){c_first}, {end}, (ulong){first}, {other_end})"
+    def _conditions(self) -> str:
+        """When all of it can be done so."""
+        found = [f"{self.rows} > 0 && {self.columns} > 0 && {self.depth} > 0",
+                 *(part.is_inside() for part in (self.a, self.b)),
+                 *(f"{at} >= 0" for at in (self.c.row, self.c.column) if at.base or at.offset < 0),
+                 f"{self.c.place.pitch} >= {self.columns}",
+                 *(f"xetile_apart({self.c.bounds()}, {part.bounds()})" for part in (self.a, self.b))]
+        return ("\n" + "  " * (self.emitter.depth + 2) + "&& ").join(found)
+
+    def _arguments(self) -> str:
+        b = self.b
+        operands = [part for of in (self.c, self.a, b) for part in (of.name, of.place.pitch)]
+        past = f"(long){self.c.place.height} * {self.c.place.width} > {_PAST}"
+        return ", ".join([*operands, self.depth, self.rows, self.columns, f"{b.place.height} - ({b.row})", "0", past])

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 from codegen.emitter import Emitter
 from codegen.few_rows import MOST, FewRows
-from codegen.product_text import DOT, FENCE, LANES, ProductText
+from codegen.product_rows import DOT, LANES
+from codegen.product_text import FENCE, ProductText
 from xegpu.dtypes import DType, bf16, f16, f32
 
 WHOLE = "XETILE_WHOLE"
@@ -112,4 +113,4 @@ DOT_BF16 = (
 """What stands before a text on processors with ``avx512_bf16``: two products a number and instruction, added up in f32;
 numbers under 2^-126 count as zero. LLVM's name of the instruction, which clang passes on."""
 FENCE_X86 = f'void {FENCE}(void) __asm("llvm.x86.sse.sfence");\n'
-"""What stands before a text with functions of whole vectors: stores past the caches are seen before all that follows."""
+"""What stands before functions of whole vectors: stores past the caches are seen before all that follows."""
