@@ -17,11 +17,11 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from codegen import offline, opencl, roads, sycl
-from codegen.pressure import live_bytes
 from codegen.source import Source
 from xegpu.errors import TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.places import Location
+from xegpu.pressure import live_bytes
 from xegpu.targets import Target
 from xetile import budget, dumps
 from xetile.passes.orders import check_orders

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
@@ -29,6 +30,7 @@ from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dialect.products import ProductOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp
+from xegpu.passes.fit import fit
 from xegpu.rewriting import Rebuilder, rewrite
 from xegpu.targets import Target
 
@@ -56,6 +58,9 @@ class Schedule:
             for region in operation.regions:
                 for block in region.blocks:
                     _sink(block, not self.target.block_io)
+        for function in new.body.block.ops:
+            if isinstance(function, FuncOp):
+                fit(function, self.target)
         return new
 
 
