@@ -33,6 +33,10 @@ from xegpu.pressure import VIEWS, bytes_of, loop_bytes, root
 from xegpu.targets import Target
 
 
+_Pair = frozenset[SSAValue]
+"""What was loaded for a product: for A and for B."""
+
+
 def fit(function: func.FuncOp, target: Target) -> None:
     """Put the products of such loops in another order, in place.
 
@@ -74,29 +78,48 @@ def _is_for_products(operation: Operation) -> bool:
 def _one_after_the_other(products: list[DpasOp]) -> list[DpasOp]:
     """Products in an order in which few operands are alive at once.
 
-    Next is always what needs least to be loaded for it; of these, what brings operands closest to their last use.
+    Next are always those of the two operands of which least is still to be loaded; of several such pairs, that whose
+    operands are closest to their last use.
     """
-    left, alive, order, waiting = _uses(products), set[SSAValue](), list[DpasOp](), dict.fromkeys(products)
+    left, alive, order = _uses(products), set[SSAValue](), list[DpasOp]()
+    waiting: dict[_Pair, list[DpasOp]] = {}
+    for product in products:
+        waiting.setdefault(_operands(product), []).append(product)
+    pairs: dict[SSAValue, dict[_Pair, None]] = {}
+    for pair in waiting:
+        for value in pair:
+            pairs.setdefault(value, {})[pair] = None
+    done: set[Operation] = set()
 
-    def cost(product: DpasOp) -> tuple[int, int]:
-        operands = _operands(product)
-        return sum(map(bytes_of, operands - alive)), sum(left[value] for value in operands & alive)
+    def is_ready(product: DpasOp) -> bool:
+        maker = None if product.acc is None else product.acc.owner
+        return not isinstance(maker, DpasOp) or maker.parent is not product.parent or maker in done
+
+    def cost(pair: _Pair) -> tuple[int, int]:
+        return sum(map(bytes_of, pair - alive)), sum(left[value] for value in pair & alive)
 
     while waiting:
-        ready = (product for product in waiting if product.acc is None or product.acc.owner not in waiting)
-        best = min(ready, key=cost)
-        del waiting[best]
-        order.append(best)
-        _use(best, alive, left)
+        near = (pair for value in sorted(alive, key=left.__getitem__) for pair in pairs[value] if is_ready(waiting[pair][0]))
+        best = min(near, key=cost, default=None) or next(pair for pair in waiting if is_ready(waiting[pair][0]))
+        while waiting[best] and is_ready(waiting[best][0]):
+            order.append(waiting[best].pop(0))
+            done.add(order[-1])
+            _use(order[-1], alive, left)
+        if not waiting[best]:
+            del waiting[best]
+            for value in best:
+                del pairs[value][best]
     return order
 
 
 def _most(products: list[DpasOp]) -> int:
     """The most bytes of operands that are alive at once, if each is loaded right before its first use."""
-    left, alive, most = _uses(products), set[SSAValue](), 0
+    left, alive, most, total = _uses(products), set[SSAValue](), 0, 0
     for product in products:
-        most = max(most, sum(map(bytes_of, alive | _operands(product))))
+        total += sum(map(bytes_of, _operands(product) - alive))
+        most = max(most, total)
         _use(product, alive, left)
+        total -= sum(map(bytes_of, _operands(product) - alive))
     return most
 
 
@@ -111,7 +134,7 @@ def _uses(products: list[DpasOp]) -> Counter[SSAValue]:
     return Counter(value for product in products for value in _operands(product))
 
 
-def _operands(product: DpasOp) -> frozenset[SSAValue]:
+def _operands(product: DpasOp) -> _Pair:
     """What was loaded for a product."""
     return frozenset((root(product.a), root(product.b)))
 
