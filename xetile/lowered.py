@@ -18,7 +18,6 @@ from xegpu.collection import collection_waits
 from xegpu.errors import TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.places import Location
-from xegpu.pressure import live_bytes
 from xegpu.targets import Target
 from xetile import dumps
 from xetile.passes.orders import check_orders
@@ -280,7 +279,7 @@ class Lowered:
 
     def live_bytes(self) -> int:
         """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
-        from codegen.pressure import live_bytes
+        from xegpu.pressure import live_bytes
 
         return live_bytes(only_function(self.modules["xegpu"]))
 

@@ -1,6 +1,8 @@
-"""Operands that follow each other through the registers, sums made where their parts are loaded, and the register mode."""
+"""Operands that follow each other through the registers, sums made where a part is loaded, and the register mode."""
 
 from __future__ import annotations
+
+import re
 
 import ml_dtypes
 import numpy as np
@@ -11,7 +13,6 @@ from products import Place
 import xetile as xt
 from codegen.register_budget import LARGE
 from xetile.lowered import Lowered
-
 
 pytestmark = pytest.mark.unoptimised
 
@@ -55,8 +56,7 @@ def memory(low: Lowered) -> tuple[int, int]:
 def loop_of(low: Lowered) -> list[str]:
     """The loads and products of the loop, in order."""
     (body,) = low.stages["xegpu-scheduled"].split("scf.for")[1:]
-    words = [word for line in body.split("scf.yield")[0].splitlines() for word in line.split() if word.startswith("xegpu.")]
-    return [word.removeprefix("xegpu.") for word in words if word in ("xegpu.load_nd", "xegpu.dpas")]
+    return re.findall(r"xegpu\.(load_nd|dpas)\b", body.split("scf.yield")[0])
 
 
 @pytest.mark.parametrize("place", [Place("numpy:xegpu", "bmg"), Place("opencl:cpu", "pvc")], ids=str)

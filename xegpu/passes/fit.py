@@ -32,8 +32,7 @@ from xegpu.plain_loops import is_plain
 from xegpu.pressure import VIEWS, bytes_of, loop_bytes, root
 from xegpu.targets import Target
 
-
-_Pair = frozenset[SSAValue]
+_Pair = tuple[SSAValue, SSAValue]
 """What was loaded for a product: for A and for B."""
 
 
@@ -57,7 +56,7 @@ def _fit(loop: scf.ForOp, modes: Iterable[int], target: Target) -> None:
     products = [operation for operation in block.ops if isinstance(operation, DpasOp)]
     if not products or not all(_is_for_products(operation) for operation in block.ops):
         return
-    order, carried = _one_after_the_other(products), sum(map(bytes_of, loop.iter_args))
+    order, carried = _Ordering(products).order, sum(map(bytes_of, loop.iter_args))
     for mode in modes:
         room = register_mode.room(mode, target)
         # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.
@@ -75,52 +74,87 @@ def _is_for_products(operation: Operation) -> bool:
     return not isinstance(operation, ShuffleOp)
 
 
-def _one_after_the_other(products: list[DpasOp]) -> list[DpasOp]:
-    """Products in an order in which few operands are alive at once.
+class _Ordering:
+    """Puts products in an order in which few operands are alive at once.
 
     Next are always those of the two operands of which least is still to be loaded; of several such pairs, that whose
     operands are closest to their last use.
     """
-    left, alive, order = _uses(products), set[SSAValue](), list[DpasOp]()
-    waiting: dict[_Pair, list[DpasOp]] = {}
-    for product in products:
-        waiting.setdefault(_operands(product), []).append(product)
-    pairs: dict[SSAValue, dict[_Pair, None]] = {}
-    for pair in waiting:
+
+    def __init__(self, products: list[DpasOp]) -> None:
+        self.order: list[DpasOp] = []
+        self._waiting: dict[_Pair, list[DpasOp]] = {}
+        self._pairs: dict[SSAValue, dict[_Pair, None]] = {}
+        self._alive = _Alive(products)
+        self._undone: set[Operation] = set(products)
+        for product in products:
+            self._waiting.setdefault(_operands(product), []).append(product)
+        for pair in self._waiting:
+            for value in pair:
+                self._pairs.setdefault(value, {})[pair] = None
+        while self._waiting:
+            self._take(self._next())
+
+    def _next(self) -> _Pair:
+        """One with an operand that is alive, else the first."""
+        near = (pair for value in self._alive.values for pair in self._pairs[value] if self._is_ready(pair))
+        return min(near, key=self._alive.cost, default=None) or next(filter(self._is_ready, self._waiting))
+
+    def _is_ready(self, pair: _Pair) -> bool:
+        """Whether the sum that the first product of a pair adds to is made."""
+        acc = self._waiting[pair][0].acc
+        return acc is None or acc.owner not in self._undone
+
+    def _take(self, pair: _Pair) -> None:
+        """Put the products of a pair in order, as far as their sums are made."""
+        while pair in self._waiting and self._is_ready(pair):
+            product = self._waiting[pair].pop(0)
+            self.order.append(product)
+            self._undone.remove(product)
+            self._alive.use(product)
+            if not self._waiting[pair]:
+                del self._waiting[pair]
+                for value in pair:
+                    self._pairs[value].pop(pair, None)
+
+
+class _Alive:
+    """What was loaded for products and will be used again, product by product.
+
+    Attributes:
+        values: what is alive, in the order of its first use.
+        most: the most bytes that were alive at once, if each operand is loaded right before its first use.
+    """
+
+    def __init__(self, products: list[DpasOp]) -> None:
+        self.values: dict[SSAValue, None] = {}
+        self.most = self._bytes = 0
+        self._left = Counter(value for product in products for value in _operands(product))
+
+    def use(self, product: DpasOp) -> None:
+        """Take note that a product is next."""
+        pair = _operands(product)
+        self._bytes += self.cost(pair)[0]
+        self.most = max(self.most, self._bytes)
         for value in pair:
-            pairs.setdefault(value, {})[pair] = None
-    done: set[Operation] = set()
+            self._left[value] -= 1
+            self.values[value] = None
+            if not self._left[value]:
+                del self.values[value]
+                self._bytes -= bytes_of(value)
 
-    def is_ready(product: DpasOp) -> bool:
-        maker = None if product.acc is None else product.acc.owner
-        return not isinstance(maker, DpasOp) or maker.parent is not product.parent or maker in done
-
-    def cost(pair: _Pair) -> tuple[int, int]:
-        return sum(map(bytes_of, pair - alive)), sum(left[value] for value in pair & alive)
-
-    while waiting:
-        near = (pair for value in sorted(alive, key=left.__getitem__) for pair in pairs[value] if is_ready(waiting[pair][0]))
-        best = min(near, key=cost, default=None) or next(pair for pair in waiting if is_ready(waiting[pair][0]))
-        while waiting[best] and is_ready(waiting[best][0]):
-            order.append(waiting[best].pop(0))
-            done.add(order[-1])
-            _use(order[-1], alive, left)
-        if not waiting[best]:
-            del waiting[best]
-            for value in best:
-                del pairs[value][best]
-    return order
+    def cost(self, pair: _Pair) -> tuple[int, int]:
+        """The bytes of a pair that are still to be loaded, and how often what is loaded of it will be used."""
+        alive = [value for value in pair if value in self.values]
+        return sum(bytes_of(value) for value in pair if value not in self.values), sum(self._left[v] for v in alive)
 
 
 def _most(products: list[DpasOp]) -> int:
     """The most bytes of operands that are alive at once, if each is loaded right before its first use."""
-    left, alive, most, total = _uses(products), set[SSAValue](), 0, 0
+    alive = _Alive(products)
     for product in products:
-        total += sum(map(bytes_of, _operands(product) - alive))
-        most = max(most, total)
-        _use(product, alive, left)
-        total -= sum(map(bytes_of, _operands(product) - alive))
-    return most
+        alive.use(product)
+    return alive.most
 
 
 def _early(products: list[DpasOp]) -> int:
@@ -130,20 +164,8 @@ def _early(products: list[DpasOp]) -> int:
     return max(bytes_of(value) for product in products for value in _operands(product))
 
 
-def _uses(products: list[DpasOp]) -> Counter[SSAValue]:
-    return Counter(value for product in products for value in _operands(product))
-
-
 def _operands(product: DpasOp) -> _Pair:
-    """What was loaded for a product."""
-    return frozenset((root(product.a), root(product.b)))
-
-
-def _use(product: DpasOp, alive: set[SSAValue], left: Counter[SSAValue]) -> None:
-    """Take note that a product is next: what it uses is alive afterwards if something else will use it."""
-    for value in _operands(product):
-        left[value] -= 1
-        (alive.add if left[value] else alive.discard)(value)
+    return root(product.a), root(product.b)
 
 
 def _put(block: Block, products: list[DpasOp]) -> None:

@@ -15,9 +15,9 @@ becomes
 so that not all blocks of a sum and of what is added to it are alive at once.
 
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
-that depend on each other are far apart (but see :mod:`xegpu.passes.fit`), and so does all that touches memory or waits. Where there is no block IO, loads
-move as well, down to the next operation that may write: the operands of one step of a product then take the registers
-of those of the step before.
+that depend on each other are far apart (but see :mod:`xegpu.passes.fit`), and so does all that touches memory or waits.
+Where there is no block IO, loads move as well, down to the next operation that may write: the operands of one step of a
+product then take the registers of those of the step before.
 """
 
 from __future__ import annotations
