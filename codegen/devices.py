@@ -13,6 +13,8 @@ from xegpu.errors import DeviceError
 Queue: TypeAlias = Any
 """A ``dpctl.SyclQueue``; dpctl has no type annotations."""
 
+VARIABLE = "XETILE_SPIRV"
+"""Names the road to SPIR-V (:mod:`codegen.roads`)."""
 _DRIVER = "libintelocl.so"
 INSTALL = 'pip install "xetile[device]"'
 _NOTHING_FOUND = f"dpctl sees no device at all: {INSTALL}, and import xetile before anything that lists devices"
@@ -191,3 +193,8 @@ def gpu_target(device_id: int | None, name: str) -> str:
 def needs_spirv(queue: Queue) -> bool:
     """Whether the queue takes SPIR-V only: dpctl refuses OpenCL C source on a Level Zero queue."""
     return bool(queue.backend.name == "level_zero")
+
+
+def chosen_road() -> str:
+    """What XETILE_SPIRV says, "" if it is not set."""
+    return os.environ.get(VARIABLE, "")

@@ -8,9 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from codegen.build_log import build_log
 from codegen.devices import Queue, import_dpctl, needs_spirv
-from codegen.refusals import refusal
 from codegen.spirv import is_spirv
 from codegen.usm import UsmArray
 from xegpu.errors import BUG, DeviceError, ToolError
@@ -50,6 +48,9 @@ def build_program(queue: Queue, source: str | bytes, options: str = "") -> Progr
     try:
         return create(queue, source, options)
     except programs.SyclProgramCompilationError as error:
+        from codegen.build_log import build_log
+        from codegen.refusals import refusal
+
         log = "" if needs_spirv(queue) else build_log(queue, source, options)
         text = source if isinstance(source, str) else ""
         raise refusal(f"{queue.sycl_device.name.strip()} refused the program", log, text) from error

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from codegen.devices import chosen_road
 from codegen.launcher import start
-from codegen.roads import chosen_road
 from codegen.usm import address_of, signature
 from xegpu.dtypes import DType
 from xetile.arguments import TypedView

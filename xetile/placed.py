@@ -10,15 +10,15 @@ from xegpu.errors import ElementTypeError, Note
 from xegpu.origins import written_at
 from xegpu.targets import Target
 from xetile.arguments import Argument, AtTheCall
-from xetile.checking.executor import CheckedExecutor
 from xetile.choice import executor_of_arrays
 from xetile.constants import hashable
-from xetile.executors import Executor, Grid, executor_for
+from xetile.executors import Executor, executor_for
+from xetile.launch_grid import Grid
 from xetile.launches import Launches, Prepared, key_of
-from xetile.lowered import Lowered
 
 if TYPE_CHECKING:
     from xetile.kernel import BaseKernel
+    from xetile.lowered import Lowered
 
 _INTEGERS = {int}
 
@@ -27,10 +27,9 @@ class Placed:
     """A kernel with the place where it shall run: ``kernel.on("opencl:cpu", target="pvc")``."""
 
     def __init__(self, kernel: BaseKernel, where: Any, target: Target | None,
-                 subgroups: tuple[int, int] | None) -> None:
+                 subgroups: tuple[int, int] | None, executor: Executor | None = None) -> None:
         self._kernel, self._target, self._subgroups = kernel, target, subgroups
-        self._executor: Executor | None = None if where is None else \
-            where if isinstance(where, CheckedExecutor) else executor_for(where, target)
+        self._executor = executor if where is None else executor_for(where, target)
         self._launches = Launches()
 
     @property
