@@ -74,7 +74,7 @@ def test_one_call_makes_and_stores_them() -> None:
     assert kernel[0].index(WHOLE) < kernel[0].index("for (") < kernel[0].index("store_")
 
 
-@pytest.mark.parametrize("start", (0, 7))
+@pytest.mark.parametrize("start", [0, 7])
 def test_sums_without_operands(start: int) -> None:
     """C larger or smaller than A and B, and a depth of none: outside of them sums are zero."""
     require_device()
@@ -101,7 +101,7 @@ def test_more_rows_of_b_than_columns_of_a_and_fewer() -> None:
         np.testing.assert_array_equal(c, a[:, :depth - 4] @ b[:depth - 4])
 
 
-@pytest.mark.parametrize(("which", "first"), (("A", 0), ("B", 48)))
+@pytest.mark.parametrize(("which", "first"), [("A", 0), ("B", 48)])
 def test_c_over_an_operand(which: str, first: int) -> None:
     """A subgroup has read all that it needs before it stores; so it must be where C lies over A or B."""
     require_device()
@@ -114,7 +114,7 @@ def test_c_over_an_operand(which: str, first: int) -> None:
     np.testing.assert_array_equal(dpnp.asnumpy(held[which]), expected)
 
 
-@pytest.mark.parametrize("first", (0, 1))
+@pytest.mark.parametrize("first", [0, 1])
 def test_past_the_caches(first: int) -> None:
     """A C of more than 16 MB, on lines of the cache or beside them, between columns that must stay."""
     require_device()
