@@ -50,8 +50,8 @@ def parts_of(rows: int, vectors: int) -> list[tuple[range, list[range]]]:
 
 
 def _widths(most: int) -> list[int]:
-    """How many vectors of columns go side by side: all of them, or half as many at an edge, and so on to one."""
-    return [most, *_widths(-(-most // 2))] if most > 1 else [1]
+    """How many vectors of columns go side by side: all of them, or at an edge one; each takes time to compile."""
+    return [most, 1] if most > 1 else [1]
 
 
 def _count(width: int) -> int:
@@ -170,27 +170,16 @@ class _SideBySide:
         yield "}"
 
     def _packed(self, width: int) -> Iterator[str]:
-        """Lines that copy rows of B, where they end by single numbers; what lies beyond is zero."""
+        """Lines that copy rows of B that end, by single numbers where they do; what lies beyond is zero."""
         numbers, scalar = self.text.numbers, self.text.numbers.word.removesuffix("16")
-        yield f"for (int k = 0; k < steps; k += {numbers.deep}) {{"
-        yield f"  global const {numbers.dtype.opencl} *row = B + (k0 + k) * pitch_b + {self.first};"
+        yield f"if (!is_whole) for (int k = 0; k < steps; k += {numbers.deep}) {{"
+        yield f"  {numbers.row_of_b('k', 'row', self.first)}"
         if numbers.pairs:
             yield "  global const ushort *next = k + 1 < steps ? row + pitch_b : row;"
         yield f"  private {numbers.word} *to = panel + k / {numbers.deep} * {width};"
-        yield f"  if (is_whole) {{ {' '.join(f'to[{v}] = {self._loaded(v)};' for v in range(width))} }} else {{"
-        for v in range(width):
-            yield f"    if (inside >= {(v + 1) * LANES}) to[{v}] = {self._loaded(v)};"
-            yield f"    else for (int i = {v * LANES}; i < {(v + 1) * LANES}; ++i)"
-            yield f"      ((private {scalar} *)to)[i] = i < inside ? {self._number()} : 0;"
-        yield "  }"
+        yield f"  for (int i = 0; i < {width * LANES}; ++i)"
+        yield f"    ((private {scalar} *)to)[i] = i < inside ? {self._number()} : 0;"
         yield "}"
-
-    def _loaded(self, position: int) -> str:
-        """A vector of B, as a panel holds it."""
-        load = f"vload16({position}, row)"
-        if self.text.pairs:
-            return f"convert_uint16({load}) | (k + 1 < steps ? convert_uint16(vload16({position}, next)) << 16 : 0)"
-        return vector(self.text.dtype, load)
 
     def _number(self) -> str:
         """The same for a single number."""
@@ -201,15 +190,16 @@ class _SideBySide:
     def _summed(self, width: int) -> Iterator[str]:
         """Lines that go over the rows of A, as many at a time as there are registers for, or one less."""
         sizes = heights(self.text.rows, width)
-        high, low = (RowsOfSums(self.text.numbers, height, width, self.first, self.pitch, len(sizes))
-                     for height in (sizes[0], sizes[-1]))
+        first, high, low = (
+            RowsOfSums(self.text.numbers, height, width, self.first, self.pitch, len(sizes), packs)
+            for height, packs in ((sizes[0], True), (sizes[0], False), (sizes[-1], False)))
         yield "for (int row = 0, part = 0; row < rows; ++part) {"
+        yield "  if (is_whole && row == 0) {"
+        yield from (f"    {line}" for line in first.lines())
         if sizes[0] != sizes[-1]:
-            yield f"  if (row < {sizes[0] * sizes.count(sizes[0])}) {{"
+            yield f"  }} else if (row < {sizes[0] * sizes.count(sizes[0])}) {{"
             yield from (f"    {line}" for line in high.lines())
-            yield "  } else {"
-            yield from (f"    {line}" for line in low.lines())
-            yield "  }"
-        else:
-            yield from (f"  {line}" for line in high.lines())
+        yield "  } else {"
+        yield from (f"    {line}" for line in low.lines())
+        yield "  }"
         yield "}"
