@@ -11,7 +11,9 @@ It packs some rows of B, and fetches the next ones while it goes through them fo
 (:mod:`codegen.product_rows`). Of B's rows, ``below`` are left from the first one on: where none follow, those that are
 here are fetched again, which costs nothing; what lies beyond an array costs as much as what is needed. Between panels
 the sums are kept in memory that the first cache holds; after the last one they go to C, ``past`` the caches where C is
-much larger than these: else each line of C would be read before it is written.
+much larger than these: else each line of C would be read before it is written. Whoever is told that the kernel is done
+must see them, too, so the last subgroup of a work-group (``past`` is 2) waits for all of these stores: were each to
+wait, none would go on while the next tile is computed.
 
 At the right edge, vectors that lie outside are left out, and the last few columns are summed up by themselves
 (:mod:`codegen.single_columns`).
@@ -81,6 +83,7 @@ class ProductText:
 
     def body(self) -> Iterator[str]:
         """The lines between the function's braces."""
+        yield "  const bool is_last = past > 1;"
         yield f"  past = past && (((ulong)C | (ulong)pitch_c * 4) & {LINE - 1}) == 0;"
         yield f"  {self.numbers.word} panel[{_PANEL_BYTES // _VECTOR_BYTES}];"
         if self.numbers.widens:
@@ -89,7 +92,7 @@ class ProductText:
             yield f"  if (columns > {first * LANES}) {{"
             yield from (f"    {line}" for line in _SideBySide(self, first * LANES, width).lines())
             yield "  }"
-        yield f"  if (past) {FENCE}();"
+        yield f"  if (is_last) {FENCE}();"
 
 
 @dataclass(frozen=True)
