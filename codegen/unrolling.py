@@ -23,11 +23,13 @@ from math import lcm
 from xdsl.dialects import arith, scf
 from xdsl.dialects import vector as xvector
 from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
 
 from xegpu.constants import number
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
-from xegpu.dialect.descriptors import UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
+from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.products import DpasOp
+from xegpu.dialect.synchronisation import NbarrierArriveOp, NbarrierWaitOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.loop_options import BARRIER, UNROLL
 from xegpu.targets import Target
@@ -74,7 +76,8 @@ def _steps(loop: scf.ForOp, target: Target) -> int:
     """How many steps of a loop become one where its author does not say."""
     step, trips = number(loop.step), trips_of(loop)
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
-    messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) for operation in loop.body.block.ops)
+    messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not _is_shared(operation)
+                   for operation in loop.body.block.ops)
     if not step or not products or not target.block_distances or not _is_plain(loop):
         return 1
     return next((steps for steps in _STEPS if products * steps <= _PRODUCTS and messages * steps <= _MESSAGES
@@ -82,7 +85,20 @@ def _steps(loop: scf.ForOp, target: Target) -> int:
 
 
 def _is_plain(loop: scf.ForOp) -> bool:
-    """Whether a loop loads by block messages, prefetches and multiplies, and does nothing else."""
+    """Whether a loop loads by block messages, prefetches, multiplies and hands over, and does nothing else."""
     loads = (operation for operation in loop.body.block.ops if isinstance(operation, LoadNdOp))
-    return all(isinstance(operation, _PLAIN) for operation in loop.body.block.ops) \
-        and all(desc_of(load.desc).block.access == "block" for load in loads)
+    return all(isinstance(operation, _PLAIN) or _hands_over(operation) for operation in loop.body.block.ops) \
+        and all(desc_of(load.desc).block.access == "block" or _is_shared(load) for load in loads)
+
+
+def _is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
+    """Whether a message goes to shared local memory, where nothing is waited for as long."""
+    return desc_of(operation.desc).block.memory_scope == "slm"
+
+
+def _hands_over(operation: Operation) -> bool:
+    """Whether an operation is a part of giving subgroups what another one has."""
+    if isinstance(operation, CreateNdTdescOp):
+        return desc_of(operation.result).block.memory_scope == "slm"
+    return isinstance(operation, (NbarrierArriveOp, NbarrierWaitOp)) or (
+        isinstance(operation, StoreNdOp) and _is_shared(operation))
