@@ -279,7 +279,7 @@ class Lowered:
 
     def live_bytes(self) -> int:
         """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
-        from codegen.pressure import live_bytes
+        from xegpu.pressure import live_bytes
 
         return live_bytes(only_function(self.modules["xegpu"]))
 
