@@ -5,7 +5,6 @@ A value that the second branch leaves as it was is the variable's first value, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -31,16 +30,6 @@ def _branches(emitter: Emitter, operation: scf.IfOp) -> None:
         emitter.line("} else {")
         emitter.lines += texts[1]
     emitter.line("}")
-
-
-def inside(block: Block) -> Iterator[Operation]:
-    """The operations of a block and of the branches in it, without those of inner loops."""
-    for operation in block.ops:
-        yield operation
-        if isinstance(operation, scf.IfOp):
-            for region in operation.regions:
-                for inner in region.blocks:
-                    yield from inside(inner)
 
 
 def _text(emitter: Emitter, block: Block) -> list[str]:

@@ -13,6 +13,8 @@ from xegpu.errors import DeviceError
 Queue: TypeAlias = Any
 """A ``dpctl.SyclQueue``; dpctl has no type annotations."""
 
+VARIABLE = "XETILE_SPIRV"
+"""Names the road to SPIR-V (:mod:`codegen.roads`)."""
 _DRIVER = "libintelocl.so"
 INSTALL = 'pip install "xetile[device]"'
 _NOTHING_FOUND = f"dpctl sees no device at all: {INSTALL}, and import xetile before anything that lists devices"
@@ -191,3 +193,21 @@ def gpu_target(device_id: int | None, name: str) -> str:
 def needs_spirv(queue: Queue) -> bool:
     """Whether the queue takes SPIR-V only: dpctl refuses OpenCL C source on a Level Zero queue."""
     return bool(queue.backend.name == "level_zero")
+
+
+def chosen_road() -> str:
+    """What XETILE_SPIRV says, "" if it is not set."""
+    return os.environ.get(VARIABLE, "")
+
+
+_VARIABLES = vars(os.environ)["_data"]
+_NAME = os.environ.encodekey(VARIABLE)
+
+
+def asked_road() -> object:
+    """Something that differs whenever :func:`chosen_road` does.
+
+    Every launch asks. Of a variable that is not set ``os.environ.get`` tells by way of two exceptions, in twenty times
+    the time that the dictionary behind it takes.
+    """
+    return _VARIABLES.get(_NAME)

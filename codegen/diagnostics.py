@@ -7,7 +7,6 @@ buffer, which kernels with assertions get as an argument of their own; the launc
 from __future__ import annotations
 
 import ctypes
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -205,6 +204,8 @@ def _assert_rule(emitter: Emitter, operation: AssertOp) -> None:
 def quoted(text: str) -> str:
     """A text as a literal of C."""
     plain = text.encode().decode("latin-1")
+    import json  # for what prints and asserts
+
     return json.dumps("".join(c if " " <= c <= "~" else f"\0{ord(c):03o}" for c in plain)).replace("\\u0000", "\\")
 
 

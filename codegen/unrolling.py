@@ -20,18 +20,14 @@ from __future__ import annotations
 
 from math import lcm
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects import vector as xvector
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation
 
 from xegpu.constants import number
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
 from xegpu.dialect.products import DpasOp
-from xegpu.dialect.synchronisation import NbarrierArriveOp, NbarrierWaitOp
-from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.loop_options import BARRIER, UNROLL
+from xegpu.plain_loops import is_plain, is_shared
 from xegpu.targets import Target
 
 ROLLED = "XETILE_ROLLED"
@@ -43,9 +39,6 @@ _MESSAGES = 40
 """Messages in such a loop: a thread tells 32 apart that are under way, and beyond that waits in many places."""
 _FAR = 512
 """Distances, in elements, that a block message takes are less than this."""
-_PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, xvector.ShuffleOp,
-          ExtractStridedSliceOp, ShapeCastOp,
-          arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp)
 
 
 def steps_of(loop: scf.ForOp, target: Target) -> int:
@@ -76,29 +69,9 @@ def _steps(loop: scf.ForOp, target: Target) -> int:
     """How many steps of a loop become one where its author does not say."""
     step, trips = number(loop.step), trips_of(loop)
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
-    messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not _is_shared(operation)
+    messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not is_shared(operation)
                    for operation in loop.body.block.ops)
-    if not step or not products or not target.block_distances or not _is_plain(loop):
+    if not step or not products or not target.block_distances or not is_plain(loop, hands_over=True):
         return 1
     return next((steps for steps in _STEPS if products * steps <= _PRODUCTS and messages * steps <= _MESSAGES
                  and (steps - 1) * step < _FAR and (trips is None or trips % steps == 0)), 1)
-
-
-def _is_plain(loop: scf.ForOp) -> bool:
-    """Whether a loop loads by block messages, prefetches, multiplies and hands over, and does nothing else."""
-    loads = (operation for operation in loop.body.block.ops if isinstance(operation, LoadNdOp))
-    return all(isinstance(operation, _PLAIN) or _hands_over(operation) for operation in loop.body.block.ops) \
-        and all(desc_of(load.desc).block.access == "block" or _is_shared(load) for load in loads)
-
-
-def _is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
-    """Whether a message goes to shared local memory, where nothing is waited for as long."""
-    return desc_of(operation.desc).block.memory_scope == "slm"
-
-
-def _hands_over(operation: Operation) -> bool:
-    """Whether an operation is a part of giving subgroups what another one has."""
-    if isinstance(operation, CreateNdTdescOp):
-        return desc_of(operation.result).block.memory_scope == "slm"
-    return isinstance(operation, (NbarrierArriveOp, NbarrierWaitOp)) or (
-        isinstance(operation, StoreNdOp) and _is_shared(operation))

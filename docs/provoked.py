@@ -35,7 +35,7 @@ from codegen import (
 )
 from codegen.devices import find_queue
 from xegpu.rewriting import Parts
-from xetile import executors, roofline
+from xetile import executors, in_numpy, on_device, roofline
 from xetile.commands.output import write_bytes
 from xetile.dialect.ops import LoadTileOp
 from xetile.distribution import WgMap
@@ -296,7 +296,7 @@ def no_rules() -> object:
 @provokes("XT9402")
 def no_meanings() -> object:
     """The executor's table lacks an operation of the kernel."""
-    with mock.patch.dict(executors.MEANINGS, clear=True):  # type: ignore[arg-type]
+    with mock.patch.dict(in_numpy.MEANINGS, clear=True):  # type: ignore[arg-type]
         return copy.on("numpy")[1](np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32))
 
 
@@ -370,7 +370,7 @@ def dumps_into_a_file() -> None:
 
 @provokes("XT4000")
 def another_gpu() -> None:
-    with mock.patch.multiple(executors, device_target=lambda queue: "dg2", _devices={}):
+    with mock.patch.multiple(on_device, device_target=lambda queue: "dg2"), mock.patch.multiple(executors, _devices={}):
         clear.on("opencl:cpu", target="pvc")
 
 

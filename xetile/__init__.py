@@ -7,90 +7,113 @@ An author decorates a function with :func:`kernel`, works on tiles inside it, an
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from codegen.devices import register_cpu_driver
-from xegpu.dtypes import bf16, e4m3, e5m2, f16, f32, f64, i1, i4, i8, i16, i32, i64, index, tf32, u4, u8, u16, u32, u64
-from xegpu.errors import (
-    ArgumentError,
-    CheckError,
-    DeviceError,
-    ElementTypeError,
-    MemberError,
-    RankError,
-    ShapeError,
-    TargetError,
-    TextError,
-    ToolError,
-    TraceError,
-    XeError,
-)
-from xegpu.targets import TARGETS
-from xetile import vector
-from xetile.arguments import Spec
-from xetile.blocks import tile_pack, tile_unpack
-from xetile.conditions import otherwise, when
-from xetile.diagnostics import device_assert, device_print
-from xetile.distribution import WgMap
-from xetile.executors import best_place
-from xetile.functions import absolute as abs
-from xetile.functions import (
-    acos,
-    asin,
-    atan,
-    atan2,
-    bitcast,
-    cbrt,
-    ceil,
-    copysign,
-    cos,
-    cosh,
-    erf,
-    exp,
-    exp2,
-    expm1,
-    floor,
-    fma,
-    log,
-    log1p,
-    log2,
-    log10,
-    maximum,
-    maxnum,
-    minimum,
-    minnum,
-    rsqrt,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-    trunc,
-)
-from xetile.functions import round_even as round
-from xetile.gathers import atomic_rmw_tile, load_gather, store_scatter
-from xetile.grid import group_id, grouped_id, num_groups, subgroup_id
-from xetile.kernel import Kernel, kernel
-from xetile.language import (
-    full,
-    init_tile,
-    iota,
-    load_tile,
-    prefetch_tile,
-    store_tile,
-    tile_mma,
-    tile_transpose,
-    update_tile_offset,
-    view,
-    wg_map,
-    zeros,
-)
-from xetile.language import scalar_ as scalar
-from xetile.loops import range
-from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
-from xetile.scalars import load_scalar
-from xetile.scaled_products import tile_mma_scaled
-from xetile.selection import where
-from xetile.shared import alloc_slm
-from xetile.synchronisation import barrier, fence, nbarrier
+from xegpu.collection import all_stays
+
+with all_stays():
+    from codegen.devices import register_cpu_driver
+    from xegpu.dtypes import (
+        bf16,
+        e4m3,
+        e5m2,
+        f16,
+        f32,
+        f64,
+        i1,
+        i4,
+        i8,
+        i16,
+        i32,
+        i64,
+        index,
+        tf32,
+        u4,
+        u8,
+        u16,
+        u32,
+        u64,
+    )
+    from xegpu.errors import (
+        ArgumentError,
+        CheckError,
+        DeviceError,
+        ElementTypeError,
+        MemberError,
+        RankError,
+        ShapeError,
+        TargetError,
+        TextError,
+        ToolError,
+        TraceError,
+        XeError,
+    )
+    from xegpu.targets import TARGETS
+    from xetile import vector
+    from xetile.arguments import Spec
+    from xetile.blocks import tile_pack, tile_unpack
+    from xetile.conditions import otherwise, when
+    from xetile.diagnostics import device_assert, device_print
+    from xetile.distribution import WgMap
+    from xetile.executors import best_place
+    from xetile.functions import absolute as abs
+    from xetile.functions import (
+        acos,
+        asin,
+        atan,
+        atan2,
+        bitcast,
+        cbrt,
+        ceil,
+        copysign,
+        cos,
+        cosh,
+        erf,
+        exp,
+        exp2,
+        expm1,
+        floor,
+        fma,
+        log,
+        log1p,
+        log2,
+        log10,
+        maximum,
+        maxnum,
+        minimum,
+        minnum,
+        rsqrt,
+        sin,
+        sinh,
+        sqrt,
+        tan,
+        tanh,
+        trunc,
+    )
+    from xetile.functions import round_even as round
+    from xetile.gathers import atomic_rmw_tile, load_gather, store_scatter
+    from xetile.grid import group_id, grouped_id, num_groups, subgroup_id
+    from xetile.kernel import Kernel, kernel
+    from xetile.language import (
+        full,
+        init_tile,
+        iota,
+        load_tile,
+        prefetch_tile,
+        store_tile,
+        tile_mma,
+        tile_transpose,
+        update_tile_offset,
+        view,
+        wg_map,
+        zeros,
+    )
+    from xetile.language import scalar_ as scalar
+    from xetile.loops import range
+    from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
+    from xetile.scalars import load_scalar
+    from xetile.scaled_products import tile_mma_scaled
+    from xetile.selection import where
+    from xetile.shared import alloc_slm
+    from xetile.synchronisation import barrier, fence, nbarrier
 
 if TYPE_CHECKING:
     from xetile.library import attention, grouped_matmul, int4_matmul, matmul, pack_int4, scaled_matmul  # type: ignore

@@ -25,7 +25,12 @@ class AtTheCall:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, XeError):
-            error.called_from(Location.of_caller(_PACKAGES))
+            at_the_call(error)
+
+
+def at_the_call(error: XeError) -> None:
+    """Places an error at the line that called into this package, as :class:`AtTheCall` does."""
+    error.called_from(Location.of_caller(_PACKAGES))
 
 
 class Spec:
@@ -179,7 +184,7 @@ class Argument:
 
 def _of_numpy(name: str, array: np.ndarray[Any, Any]) -> Argument:
     dtype = _element_type(name, array.dtype)
-    if isinstance(array, np.ma.MaskedArray):
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):  # naming numpy.ma imports it
         raise ElementTypeError("XT1038", f"{name} is a masked array, and kernels know no masks",
                                f"give the masked elements a value, as in {name}.filled(0), or pass {name}.data and "
                                f"{name}.mask as two arrays")

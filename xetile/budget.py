@@ -9,12 +9,12 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.func import FuncOp
 
-from codegen.pressure import accumulated
 from xegpu import register_mode
 from xegpu.dialect.attributes import SourceLocation
 from xegpu.dtypes import of_mlir
 from xegpu.errors import TargetError
 from xegpu.places import Location
+from xegpu.pressure import accumulated
 from xegpu.targets import Target
 from xetile.remedies import Origin, Variant, first_change
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from codegen import offline
-from codegen.source import Source
 from xegpu.errors import ToolError, XeError
 from xegpu.targets import Target
-from xetile.text.kernels import printed
+
+if TYPE_CHECKING:
+    from codegen.source import Source
 
 _FOLDER = "xetile-dump"
 
@@ -48,6 +48,8 @@ def write(name: str, target: Target, modules: Mapping[str, ModuleOp], source: So
     Raises:
         ToolError: the folder cannot be written.
     """
+    import hashlib  # like what the files are made with, for those programs alone that ask for files
+
     files = dict(_files(target, modules, source))
     first = next(iter(files.values()), "")
     mark = hashlib.sha256(first.encode()).hexdigest()[:8]
@@ -64,6 +66,8 @@ def write(name: str, target: Target, modules: Mapping[str, ModuleOp], source: So
 
 
 def _files(target: Target, modules: Mapping[str, ModuleOp], source: Source | None) -> Iterator[tuple[str, str]]:
+    from xetile.text.kernels import printed
+
     for number, (stage, module) in enumerate(modules.items()):
         yield f"{number:02}-{stage}.mlir", printed(module)
     if source is None:
@@ -74,6 +78,8 @@ def _files(target: Target, modules: Mapping[str, ModuleOp], source: Source | Non
 
 
 def _assembly(target: Target, source: Source) -> str:
+    from codegen import offline
+
     try:
         binary = offline.compile_device(source.text, target.name, source.options)
         return str(offline.disassemble(binary))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute
@@ -20,20 +20,17 @@ from xegpu.places import Location
 from xegpu.register_mode import REGISTERS
 from xegpu.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
-from xetile.checking.executor import CheckedExecutor
-from xetile.checking.findings import chosen
 from xetile.constants import hashable
-from xetile.executors import Grid
-from xetile.launch_grid import three_counts
+from xetile.launch_grid import Grid, three_counts
 from xetile.launches import Prepared
-from xetile.lowered import Lowered
-from xetile.overrides import OPENCL, check_stage, kernel_of_stage, text_of
 from xetile.placed import OnGrid, Placed
-from xetile.program import Program, check_only
-from xetile.remedies import Origin
 from xetile.tiles import Array
 from xetile.tracer import Tracer, is_recording, trace
 from xetile.values import Scalar, Value
+
+if TYPE_CHECKING:
+    from xetile.lowered import Lowered
+    from xetile.program import Program
 
 
 class BaseKernel:
@@ -116,8 +113,11 @@ class BaseKernel:
                 raise ArgumentError("XT1050", f"check={check!r} goes with \"numpy\" alone, and this runs on {where!r}",
                                     'write .on("numpy", check=True), or drop it')
             if check:
+                from xetile.checking.executor import CheckedExecutor
+                from xetile.checking.findings import chosen
+
                 checked = CheckedExecutor(self._target(target) or find_target("pvc"), chosen(check))
-                return Placed(self, checked, self._target(target), subgroups)
+                return Placed(self, None, self._target(target), subgroups, checked)
             if where == "numpy:program":
                 return self.program(only, subgroups)
             if only is not None:
@@ -231,6 +231,8 @@ class BaseKernel:
             ArgumentError: there is no such stage, or the file cannot be read.
             TextError: the text does not parse, is another stage, or holds another kernel.
         """
+        from xetile.overrides import OPENCL, check_stage, kernel_of_stage, text_of
+
         with AtTheCall():
             overriding, opencl = None, None
             if stage is not None:
@@ -249,6 +251,9 @@ class BaseKernel:
 
     def _with(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
               constants: dict[str, Any], subgroups: tuple[int, int] | None) -> Lowered:
+        from xetile.lowered import Lowered
+        from xetile.remedies import Origin
+
         module = self.module_for(arguments, constants, subgroups)
         all_of_them = self.all_constants(constants)
         origin = Origin(all_of_them, lambda changes: self._with(arguments, target, access, {**all_of_them, **changes},
@@ -389,6 +394,8 @@ class Kernel(BaseKernel):
         return self._modules[key]
 
     def program(self, only: tuple[int, ...] | int | None, subgroups: tuple[int, int] | None) -> Program:
+        from xetile.program import Program, check_only
+
         shape = self.subgroups if subgroups is None else _check_subgroups(subgroups)
         return Program(self.name, self.function, self.bind, self.grid, _makers, shape, check_only(only))
 

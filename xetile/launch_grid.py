@@ -9,8 +9,10 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from xegpu.errors import Note, ShapeError
-from xetile.executors import Grid
 from xetile.values import Value
+
+Grid = tuple[int, int, int]
+"""Work-groups along each of the three dimensions."""
 
 _MOST_GROUPS = 2**31 - 1
 

@@ -1,14 +1,12 @@
 """What ``kernel.lower(...)`` returns: every stage of one kernel for one target.
 
-What few kernels are asked for, such as the text in another dialect or a page, is imported when it is: ``import xetile``
-would take half as long again.
+What not every kernel is asked for is imported when it is: NumPy runs the recorded kernel without the passes, a device
+gets it without the text of any stage, and few look at another dialect or at machine code.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,20 +14,19 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from codegen import offline, opencl, roads, sycl
-from codegen.pressure import live_bytes
-from codegen.source import Source
+from xegpu.collection import collection_waits
 from xegpu.errors import TargetError, XeError
 from xegpu.origins import written_arguments
 from xegpu.places import Location
 from xegpu.targets import Target
-from xetile import budget, dumps
+from xetile import dumps
 from xetile.passes.orders import check_orders
-from xetile.pipeline import FIRST, Options, stage_of, stages
 from xetile.remedies import Origin, Remedy, find_remedy
-from xetile.text.kernels import printed
+from xetile.stages import FIRST, stage_of
 
 if TYPE_CHECKING:
+    from codegen.offline import DeviceBinary, Disassembly
+    from codegen.source import Source
     from xetile.report import Report
     from xetile.viewing.page import View
     from xetile.work import Work
@@ -78,6 +75,8 @@ class Lowered:
         made: dict[str, ModuleOp] = {}
         try:
             with collection_waits():
+                from xetile.pipeline import Options, stages
+
                 for name, module in stages(self.module, Options(self.target, self.access)):
                     made[name] = module
         except XeError as error:
@@ -99,17 +98,17 @@ class Lowered:
     @cached_property
     def stages(self) -> dict[str, str]:
         """Every stage as MLIR text, in order."""
-        return {name: printed(module) for name, module in self.modules.items()}
+        return {name: _printed(module) for name, module in self.modules.items()}
 
     @property
     def xetile(self) -> str:
         """The recorded kernel as MLIR text; transfers of vectors as the tiles that they become."""
-        return printed(self.modules["xetile"] if stage_of(self.module) == FIRST else self.module)
+        return _printed(self.modules["xetile"] if stage_of(self.module) == FIRST else self.module)
 
     @property
     def xegpu(self) -> str:
         """The fully lowered kernel as MLIR text: fragments of one lane, VNNI form, chosen access."""
-        return printed(self.modules["xegpu"])
+        return _printed(self.modules["xegpu"])
 
     @cached_property
     def xegpu_upstream(self) -> str:
@@ -151,6 +150,8 @@ class Lowered:
     @cached_property
     def emitted(self) -> Source:
         """The OpenCL C text with what its launch needs."""
+        from codegen import opencl
+
         try:
             source = opencl.emit(only_function(self.modules["xegpu"]), self.target)
         except XeError as error:
@@ -172,6 +173,8 @@ class Lowered:
         return self._sycl(None)
 
     def _sycl(self, prelude: str | None) -> str:
+        from codegen import sycl
+
         try:
             return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
         except XeError as error:
@@ -187,11 +190,15 @@ class Lowered:
         Raises:
             ToolError: there is no such road, or its compiler is missing or refused the kernel.
         """
+        from codegen import roads
+
         text = roads.Text(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
         return roads.make_spirv(road, text, emulated)
 
     @cached_property
-    def _binary(self) -> offline.DeviceBinary:
+    def _binary(self) -> DeviceBinary:
+        from codegen import offline
+
         if self.target.ocloc is None:
             raise TargetError("XT4002", f"there is no machine code for {self.target.name} to look at",
                               "lower it for a GPU: target=\"pvc\"; .opencl is the text that its driver compiles",
@@ -219,10 +226,14 @@ class Lowered:
         Raises:
             TargetError: nothing is left for the operands.
         """
+        from xetile import budget
+
         budget.check(self.modules, self.target, self._origin, self.location)
 
     def accumulator_registers(self) -> float:
         """Registers a thread that what a loop with products carries from step to step takes."""
+        from xetile import budget
+
         return budget.accumulator_registers(self.modules, self.target)
 
     def show(self) -> View:
@@ -234,13 +245,15 @@ class Lowered:
 
         return View(self)
 
-    def isa(self) -> offline.Disassembly:
+    def isa(self) -> Disassembly:
         """The disassembled device binary; ``str()`` of it is the text.
 
         Raises:
             ToolError: ocloc is missing, or it refused the text.
             TargetError: the target has no machine code of its own.
         """
+        from codegen import offline
+
         return offline.disassemble(self._binary)
 
     def report(self) -> Report:
@@ -266,6 +279,8 @@ class Lowered:
 
     def live_bytes(self) -> int:
         """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
+        from xegpu.pressure import live_bytes
+
         return live_bytes(only_function(self.modules["xegpu"]))
 
     def in_memory(self) -> int:
@@ -276,18 +291,6 @@ class Lowered:
     def _remedy(self) -> Remedy:
         assert self._origin is not None
         return find_remedy(self._origin, self.live_bytes())
-
-
-@contextmanager
-def collection_waits() -> Iterator[None]:
-    """Python's garbage collector waits: it would go through all operations of all stages, again and again."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def upstream_text(lowered: Lowered, level: str) -> str:
@@ -320,6 +323,12 @@ _UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], M
     "subgroup": ("xegpu-blocks", _to_subgroups),
     "workgroup": ("xetile", _to_workgroups),
 }
+
+
+def _printed(module: ModuleOp) -> str:
+    from xetile.text.kernels import printed
+
+    return printed(module)
 
 
 def only_function(module: ModuleOp) -> func.FuncOp:

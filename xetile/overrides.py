@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xegpu.errors import ArgumentError, Note, TextError
-from xetile.pipeline import PASSES, stage_of
+from xetile.pipeline import PASSES
+from xetile.stages import stage_of
 
 if TYPE_CHECKING:
     from xetile.kernel import BaseKernel

@@ -33,11 +33,12 @@ from xegpu.plain import plain
 from xegpu.slm import verify_memory
 from xegpu.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
-from xetile.executors import MEANINGS
+from xetile.in_numpy import MEANINGS
 from xetile.kernel import BaseKernel
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
-from xetile.pipeline import FIRST, PASSES, STAGE, TARGET, stage_of
+from xetile.pipeline import PASSES
 from xetile.reading import read_module
+from xetile.stages import FIRST, STAGE, TARGET, stage_of
 from xetile.text.cures import cure_of
 from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
 from xetile.text.normal import normalise, rewrite

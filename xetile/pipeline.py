@@ -20,9 +20,10 @@ from xetile.passes.deeper_products import DeeperProducts
 from xetile.passes.loaded_products import LoadedProducts
 from xetile.passes.orders import Orders
 from xetile.passes.shared_operands import SharedOperands
-from xetile.passes.supervector import ToTiles, is_supervector
+from xetile.passes.supervector import ToTiles
 from xetile.passes.to_xegpu import ToXeGPU
 from xetile.passes.workgroup_to_subgroup import WorkgroupToSubgroup
+from xetile.stages import FIRST, STAGE, TARGET, stage_of
 
 
 class Pass(Protocol):
@@ -68,14 +69,6 @@ What was recorded or parsed is at the first of them, ``xetile``, or before it, a
 operations of that dialect.
 """
 
-FIRST = "supervector"
-"""The stage before the first pass."""
-
-
-STAGE, TARGET = "xetile.stage", "xetile.target"
-"""A module's attributes: how far it is lowered, and for which device."""
-
-
 def stage_names(options: Options) -> tuple[str, ...]:
     """The stages that a kernel goes through with these options, in order."""
     return (FIRST, *(name for name, make in PASSES if make(options) is not None))
@@ -96,14 +89,3 @@ def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]
         module = step.apply(module)
         module.attributes.update({STAGE: StringAttr(name), TARGET: StringAttr(options.target.name)})
         yield name, module
-
-
-def stage_of(module: ModuleOp) -> str:
-    """How far a module is lowered: what it says itself, else what its operations are of."""
-    said = module.attributes.get(STAGE)
-    if isinstance(said, StringAttr):
-        return said.data
-    if is_supervector(module):
-        return FIRST
-    dialects = {operation.name.partition(".")[0] for operation in module.walk()}
-    return "xegpu-blocks" if "xegpu" in dialects and "xetile" not in dialects else "xetile"

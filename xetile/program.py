@@ -27,7 +27,8 @@ from codegen.interpreter import BATCH, Machine, now
 from xegpu.errors import ArgumentError, ElementTypeError, ShapeError, TraceError, XeError
 from xegpu.places import Location
 from xetile.arguments import Argument, AtTheCall
-from xetile.executors import MEANINGS, Grid
+from xetile.in_numpy import MEANINGS
+from xetile.launch_grid import Grid
 from xetile.tracer import Tracer, recording
 
 Place = tuple[int, int, int, int, int]

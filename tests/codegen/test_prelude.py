@@ -17,7 +17,7 @@ import pytest
 
 from codegen.prelude import emulated_builtins, prelude_for
 from xegpu.errors import TargetError
-from xetile.executors import added_options
+from xetile.on_device import added_options
 
 SENTINEL = 0xA5
 OPTIONS = "-cl-std=CL3.0"

@@ -20,7 +20,7 @@ import xetile as xt
 from codegen import launcher, log, programs, roads
 from codegen.offline import compile_device, disassemble
 from codegen.spirv import entry_points, imports, is_spirv
-from xetile import executors
+from xetile import executors, on_device
 
 LEVEL_ZERO = SimpleNamespace(backend=SimpleNamespace(name="level_zero"))
 OPENCL = SimpleNamespace(backend=SimpleNamespace(name="opencl"))
@@ -108,11 +108,11 @@ def test_a_level_zero_queue_gets_spirv_that_the_gpu_runs(target: str, monkeypatc
     require_sycl_compiler()
     got: list[tuple[bytes, str]] = []
     queue = SimpleNamespace(backend=LEVEL_ZERO.backend, sycl_device=SimpleNamespace(name="a GPU", is_cpu=False))
-    monkeypatch.setattr(executors, "find_queue", lambda where: where)
-    monkeypatch.setattr(executors, "device_target", lambda _: target)
+    monkeypatch.setattr(on_device, "find_queue", lambda where: where)
+    monkeypatch.setattr(on_device, "device_target", lambda _: target)
     monkeypatch.setattr(programs, "build_program", lambda _, source, options: got.append((source, options)))
     monkeypatch.setattr(programs, "find_kernel", lambda _, name: name)
-    executor = executors.DeviceExecutor(queue, None)
+    executor = on_device.DeviceExecutor(queue, None)
     low = gemm.lower(*SPECS, target=target, **LARGE)
     with caplog.at_level(logging.INFO, "xetile"):
         name = executor._kernel(low)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
 from xdsl.dialects import func, scf
 from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from xegpu.declaring import format_of
 from xegpu.dialect import context
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
 from xegpu.dialect.descriptors import UpdateNdOffsetOp
@@ -55,6 +58,17 @@ def test_a_kernel_prints_and_parses_back_unchanged() -> None:
     again = parsed(str(module))
     assert module.is_structurally_equivalent(again)
     assert str(again) == str(module)
+
+
+@pytest.mark.parametrize("floor", ["xegpu.dialect", "xegpu.upstream.scattered", "xegpu.older.ops", "xetile.dialect"])
+def test_every_assembly_format_is_one(floor: str) -> None:
+    """A format is parsed when its operation is first read or printed, so that a wrong one could go unseen."""
+    import_module(floor)
+    kinds = [kind for kind in IRDLOperation.__subclasses__() if kind.__module__.startswith(floor)
+             and getattr(kind.get_irdl_definition(), "assembly_format", None) is not None]
+    assert kinds
+    for kind in kinds:
+        assert format_of(kind).stmts, kind
 
 
 @pytest.mark.parametrize("type_", [

@@ -31,6 +31,7 @@ import xetile as xt
 from codegen import launcher, programs
 from xegpu.targets import Target
 from xetile import executors, launches
+from xetile import on_device as devices
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
 BY_NAME = {str(types): types for types in TYPES}
@@ -133,7 +134,7 @@ def test_dpnp_arrays_run_where_they_are_without_a_copy(monkeypatch: pytest.Monke
         return start(queue, kernel, args, *rest)
 
     monkeypatch.setattr(launches, "start", watched)
-    monkeypatch.setattr(executors, "copy_out", lambda *_: pytest.fail("something was copied back"))
+    monkeypatch.setattr(devices, "copy_out", lambda *_: pytest.fail("something was copied back"))
     gemm[3, 3](a, b, c)
     ((queue, pointers),) = launched
     assert queue == a.sycl_queue
@@ -186,10 +187,10 @@ def test_a_repeated_launch_traces_lowers_and_builds_nothing(monkeypatch: pytest.
         pytest.fail("the second launch did what the first had done")
 
     monkeypatch.setattr(sys.modules["xetile.kernel"], "trace", never)
-    monkeypatch.setattr("xetile.lowered.stages", never)
+    monkeypatch.setattr("xetile.pipeline.stages", never)
     monkeypatch.setattr("codegen.opencl.emit", never)
     monkeypatch.setattr(programs, "build_program", never)
-    monkeypatch.setattr(executors, "opencl_for_cpu", never)
+    monkeypatch.setattr(devices, "opencl_for_cpu", never)
     gemm[2, 2](a, b, c)
     other_size = dpnp.zeros((30, 30), dtype="f4", sycl_queue=a.sycl_queue)
     gemm[2, 2](other_size, other_size, c)
@@ -275,10 +276,10 @@ def test_a_gpu_gets_only_code_that_it_runs(target: Target, own: Target) -> None:
     """DPAS in the wrong subgroup size builds without a word and leaves registers unset."""
     fits = own.name == "cpu" or (target.name != "cpu" and target.subgroup == own.subgroup)
     if fits:
-        executors.check_fits(target, own, "the device")
+        devices.check_fits(target, own, "the device")
         return
     with pytest.raises(xt.TargetError, match=f"code for {target.name} does not run on the device") as caught:
-        executors.check_fits(target, own, "the device")
+        devices.check_fits(target, own, "the device")
     assert own.name in caught.value.hint
 
 

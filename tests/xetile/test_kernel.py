@@ -55,7 +55,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(module, name, counted)
 
     count("xetile.kernel", "trace")
-    count("xetile.lowered", "stages")
+    count("xetile.pipeline", "stages")
     count("codegen.programs", "build_program")
     return counter
 

@@ -51,7 +51,8 @@ def specs(types: Types, stored: str = "columns") -> list[xt.Spec]:
 
 def is_shared(kernel: Any, *given: Any, target: str = "pvc", **constants: Any) -> bool:
     """Whether subgroups hand something to each other in the first stage that this pass makes."""
-    return "%shared = memref.alloc" in kernel.lower(*given, target=target, **constants).stages.get("shared-operands", "")
+    stages = kernel.lower(*given, target=target, **constants).stages
+    return "%shared = memref.alloc" in stages.get("shared-operands", "")
 
 
 @pytest.mark.unoptimised

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_prop_def, result_def
+from xdsl.irdl import ParsePropInAttrDict, operand_def, opt_prop_def, result_def
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import TensorDesc
 from xegpu.dialect.descriptors import DESC, check_block, desc_of
 from xegpu.dialect.hints import HintedOp, check_hints
@@ -53,7 +54,7 @@ def _loaded_line(desc: TensorDesc, changed: bool) -> tuple[int, ...]:
     return (units * each,)
 
 
-@irdl_op_definition
+@operation_definition
 class LoadNdOp(HintedOp):
     """A block from memory; ``packed`` gives it in VNNI form."""
 
@@ -139,7 +140,7 @@ def check_words(along: str, size: int, together: int, element: Attribute) -> Non
                       f"make it {size + -size % together} {along}: what lies outside the array reads as zero")
 
 
-@irdl_op_definition
+@operation_definition
 class StoreNdOp(HintedOp):
     """A block to memory; elements outside the base are dropped."""
 
@@ -161,7 +162,7 @@ class StoreNdOp(HintedOp):
                           f"{self.value.type}\nstore a {vector(expected, desc.element_type)}, or change the descriptor")
 
 
-@irdl_op_definition
+@operation_definition
 class PrefetchNdOp(HintedOp):
     """A block to the caches; the hints say to which."""
 

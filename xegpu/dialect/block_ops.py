@@ -13,7 +13,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -23,6 +22,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.vectors import integers, values_of
 from xegpu.dtypes import of_mlir
@@ -105,7 +105,7 @@ def _properties(axes: Sequence[int], maps: tuple[LaneMap, LaneMap] | None, block
     return properties
 
 
-@irdl_op_definition
+@operation_definition
 class ReduceOp(AxesOp):
     """Blocks of one shape reduced together, to one block of size 1 along ``axes``.
 
@@ -137,7 +137,7 @@ class ReduceOp(AxesOp):
                           f'write kind = "{full}"', alone=True)
 
 
-@irdl_op_definition
+@operation_definition
 class BroadcastOp(AxesOp):
     """A block of size 1 along ``axes``, repeated along them."""
 

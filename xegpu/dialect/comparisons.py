@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import IntegerAttr, VectorType, i1, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
+from xegpu.declaring import operation_definition
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import Invalid, XeError, misread
 
@@ -106,7 +107,7 @@ class ComparisonOp(IRDLOperation):
         printer.print_attribute(self.lhs.type)
 
 
-@irdl_op_definition
+@operation_definition
 class CmpIOp(ComparisonOp):
     """``arith.cmpi``: integers, compared as signed or as unsigned numbers."""
 
@@ -114,7 +115,7 @@ class CmpIOp(ComparisonOp):
     PREDICATES: ClassVar = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
-@irdl_op_definition
+@operation_definition
 class CmpFOp(ComparisonOp):
     """``arith.cmpf``: floats. With NaN an ordered comparison (``o``) is false, an unordered one (``u``) true."""
 
@@ -124,7 +125,7 @@ class CmpFOp(ComparisonOp):
                             "ule", "une", "uno", "true")
 
 
-@irdl_op_definition
+@operation_definition
 class SelectOp(IRDLOperation):
     """``arith.select``: the second operand where the condition holds, else the third.
 

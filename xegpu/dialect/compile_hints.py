@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_op_definition, prop_def
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, prop_def
 
+from xegpu.declaring import operation_definition
 from xegpu.errors import Invalid
 
 SCHEDULE_BARRIER = "schedule_barrier"
 
 
-@irdl_op_definition
+@operation_definition
 class CompileHintOp(IRDLOperation):
     """``xegpu.compile_hint {hint = "schedule_barrier"}``: no instruction is moved across this place."""
 

@@ -6,10 +6,11 @@ from xdsl.dialects import arith
 from xdsl.dialects.arith import floatingPointLike, signlessIntegerLike
 from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.ir import Attribute, Dialect, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.comparisons import COMPARISONS
 from xegpu.dtypes import i1, of_mlir
 from xegpu.errors import Invalid
@@ -68,49 +69,49 @@ class ExtensionOp(ConversionOp):
                           "use arith.trunci to go to fewer bits")
 
 
-@irdl_op_definition
+@operation_definition
 class FPToSIOp(FromFloatOp):
     """``arith.fptosi``."""
 
     name = "arith.fptosi"
 
 
-@irdl_op_definition
+@operation_definition
 class FPToUIOp(FromFloatOp):
     """``arith.fptoui``."""
 
     name = "arith.fptoui"
 
 
-@irdl_op_definition
+@operation_definition
 class SIToFPOp(ToFloatOp):
     """``arith.sitofp``."""
 
     name = "arith.sitofp"
 
 
-@irdl_op_definition
+@operation_definition
 class UIToFPOp(ToFloatOp):
     """``arith.uitofp``."""
 
     name = "arith.uitofp"
 
 
-@irdl_op_definition
+@operation_definition
 class ExtSIOp(ExtensionOp):
     """``arith.extsi``."""
 
     name = "arith.extsi"
 
 
-@irdl_op_definition
+@operation_definition
 class ExtUIOp(ExtensionOp):
     """``arith.extui``."""
 
     name = "arith.extui"
 
 
-@irdl_op_definition
+@operation_definition
 class TruncIOp(ConversionOp):
     """``arith.trunci``."""
 
@@ -125,7 +126,7 @@ class TruncIOp(ConversionOp):
                           "use arith.extsi or arith.extui to go to more bits")
 
 
-@irdl_op_definition
+@operation_definition
 class IndexCastOp(ConversionOp):
     """``arith.index_cast``: between an index and an integer."""
 

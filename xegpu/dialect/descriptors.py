@@ -10,7 +10,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     base,
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import ACCESS, DescriptorType, TensorDesc, TensorDescType
 from xegpu.dialect.lane_rules import check_division
 from xegpu.errors import Invalid
@@ -46,7 +46,7 @@ ARRAYS = (1, 2, 4, 8)
 """How many blocks may lie side by side in one descriptor; a message takes four at most."""
 
 
-@irdl_op_definition
+@operation_definition
 class CreateNdTdescOp(IRDLOperation):
     """A descriptor of a block of an array's last two dimensions: offsets, shape and strides of all, in elements.
 
@@ -118,7 +118,7 @@ class CreateNdTdescOp(IRDLOperation):
                           f"describe {source.element_type}, or view the array as {desc.element_type}")
 
 
-@irdl_op_definition
+@operation_definition
 class UpdateNdOffsetOp(IRDLOperation):
     """The descriptor moved by two offsets, in elements."""
 

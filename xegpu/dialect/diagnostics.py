@@ -12,8 +12,9 @@ from string import Formatter
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_op_definition, opt_prop_def, prop_def, var_operand_def
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, opt_prop_def, prop_def, var_operand_def
 
+from xegpu.declaring import operation_definition
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import Invalid
 
@@ -60,7 +61,7 @@ class DiagnosticOp(IRDLOperation):
                           "xetile.iota behind the values", alone=True)
 
 
-@irdl_op_definition
+@operation_definition
 class PrintOp(DiagnosticOp):
     """A line of text with values in it; of vectors, a line for each element."""
 
@@ -84,7 +85,7 @@ class PrintOp(DiagnosticOp):
             raise Invalid("XT1708", f"{error}\nwrite {{}}, or convert the value with .to(...)") from None
 
 
-@irdl_op_definition
+@operation_definition
 class AssertOp(DiagnosticOp):
     """A condition that holds: a number that is not zero, or a vector of such."""
 

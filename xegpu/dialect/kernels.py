@@ -10,7 +10,6 @@ from xdsl.ir import Attribute, BuiltinAttribute, Data, Dialect, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -21,6 +20,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface, SymbolTable
 
+from xegpu.declaring import operation_definition
 from xegpu.errors import Invalid, misread
 
 
@@ -53,7 +53,7 @@ def _print_attributes(printer: Printer, attributes: dict[str, Attribute]) -> Non
         printer.print_attribute(DictionaryAttr(attributes))
 
 
-@irdl_op_definition
+@operation_definition
 class GpuModuleOp(IRDLOperation):
     """``gpu.module @kernels attributes {...} { gpu.func ... }``."""
 
@@ -80,7 +80,7 @@ class GpuModuleOp(IRDLOperation):
         printer.print_region(self.body, print_empty_block=False)
 
 
-@irdl_op_definition
+@operation_definition
 class GpuFuncOp(IRDLOperation):
     """``gpu.func @kernel(%A: memref<64x64xf16>) kernel attributes {known_block_size = array<i32: 8, 4>} { ... }``."""
 
@@ -131,7 +131,7 @@ class GpuFuncOp(IRDLOperation):
                           f"{self.sym_name.data} does not end with gpu.return\nadd gpu.return as its last line")
 
 
-@irdl_op_definition
+@operation_definition
 class GpuReturnOp(IRDLOperation):
     """``gpu.return``: the end of a kernel."""
 

@@ -7,7 +7,6 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     result_def,
@@ -15,6 +14,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.lane_rules import spelled, two_sizes
 from xegpu.dialect.vectors import VECTOR, IntegersAttr, shape_of, vector
@@ -22,7 +22,7 @@ from xegpu.errors import Invalid, ShapeError
 from xegpu.layouts import LaneMap
 
 
-@irdl_op_definition
+@operation_definition
 class ConvertLayoutOp(IRDLOperation):
     """A lane's fragment under one map to its fragment under another; elements move between lanes.
 

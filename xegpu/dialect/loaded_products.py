@@ -8,13 +8,13 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     var_operand_def,
     var_result_def,
 )
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.descriptors import DESC, check_block, desc_of
 from xegpu.dialect.vectors import VECTOR, shape_of
@@ -22,7 +22,7 @@ from xegpu.errors import Invalid
 from xegpu.layouts import LaneMap
 
 
-@irdl_op_definition
+@operation_definition
 class LoadMadOp(IRDLOperation):
     """``acc + load(a) @ load(b)`` in plain multiply-adds, the accumulators in blocks, row-major.
 

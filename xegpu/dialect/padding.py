@@ -7,7 +7,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -16,6 +15,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.descriptors import DESC, desc_of
 from xegpu.dialect.vectors import VECTOR, shape_of
@@ -23,7 +23,7 @@ from xegpu.errors import Invalid
 from xegpu.layouts import LaneMap
 
 
-@irdl_op_definition
+@operation_definition
 class PadOp(IRDLOperation):
     """A block as it was loaded, with ``padding`` in the place of what lies outside the base. It goes beyond the seed.
 

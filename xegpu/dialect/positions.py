@@ -8,7 +8,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -17,13 +16,14 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.vectors import IntegersAttr
 from xegpu.errors import Invalid, XeError
 from xegpu.layouts import LaneMap
 
 
-@irdl_op_definition
+@operation_definition
 class IotaOp(IRDLOperation):
     """The row (``axis = 0``) or the column (``axis = 1``) of every element of a block, counted from ``start``.
 

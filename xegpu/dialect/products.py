@@ -11,7 +11,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -20,6 +19,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.lane_rules import MAP_NAMES, check_dpas, two_sizes
 from xegpu.dialect.vectors import VECTOR, shape_of
@@ -131,7 +131,7 @@ def _fragment(lanes: LaneMap, shape: tuple[int, int]) -> str:
     return "x".join(map(str, lanes.fragment(shape)))
 
 
-@irdl_op_definition
+@operation_definition
 class DpasOp(ProductOp):
     """The matrix engine's product; B in VNNI form (3D) once packed."""
 
@@ -143,7 +143,7 @@ class DpasOp(ProductOp):
         super().verify_()
 
 
-@irdl_op_definition
+@operation_definition
 class MadOp(ProductOp):
     """The same product in plain multiply-adds, where no matrix engine takes the types. It goes beyond the seed."""
 

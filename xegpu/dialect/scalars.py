@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, var_operand_def
+from xdsl.irdl import IRDLOperation, operand_def, result_def, var_operand_def
 
 from xegpu import dtypes
+from xegpu.declaring import operation_definition
 from xegpu.errors import Invalid
 from xegpu.memrefs import is_shared
 
@@ -19,7 +20,7 @@ TYPES = (dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u64, dtypes.f32)
 """What a number may be."""
 
 
-@irdl_op_definition
+@operation_definition
 class LoadScalarOp(IRDLOperation):
     """An element of an array in global memory, at an index for each dimension."""
 

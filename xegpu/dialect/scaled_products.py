@@ -12,7 +12,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     result_def,
@@ -20,6 +19,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dtypes import f32, of_mlir, u8
 from xegpu.errors import Invalid
 from xegpu.layouts import LaneMap
@@ -33,7 +33,7 @@ SCALE_MAPS = LaneMap((ROWS, 1)), LaneMap((1, 16))
 """How the scales of A and of B lie over the lanes."""
 
 
-@irdl_op_definition
+@operation_definition
 class DpasScaledOp(IRDLOperation):
     """D = C + (A x scales of its rows) x (B x scales of its columns), 8x32 by 32x16, on blocks or on their fragments.
 

@@ -15,7 +15,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -27,6 +26,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.atomics import KINDS, fault
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import ScatterTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.descriptors import DESC, desc_of
 from xegpu.dialect.hints import HintedOp, check_hints
@@ -128,7 +128,7 @@ def _check_desc(desc: TensorDesc) -> None:
     check_elements(desc.dtype)
 
 
-@irdl_op_definition
+@operation_definition
 class CreateTdescOp(IRDLOperation):
     """A descriptor of single elements: for each lane an offset from the base, in elements.
 
@@ -164,7 +164,7 @@ class CreateTdescOp(IRDLOperation):
             raise Invalid("XT3027", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
 
 
-@irdl_op_definition
+@operation_definition
 class UpdateOffsetOp(IRDLOperation):
     """The descriptor with each lane moved by an offset of its own, in elements."""
 
@@ -187,7 +187,7 @@ class UpdateOffsetOp(IRDLOperation):
                           "write the type of the operand again behind the arrow")
 
 
-@irdl_op_definition
+@operation_definition
 class LoadGatherOp(HintedOp):
     """The elements of a descriptor; those masked off are ``padding`` and touch no memory.
 
@@ -230,7 +230,7 @@ class LoadGatherOp(HintedOp):
         check_vector("result", self.result, values_shape(desc), desc.element_type)
 
 
-@irdl_op_definition
+@operation_definition
 class StoreScatterOp(HintedOp):
     """A vector to the elements of a descriptor; those masked off touch no memory."""
 
@@ -251,7 +251,7 @@ class StoreScatterOp(HintedOp):
         check_vector("mask", self.mask, lanes_shape(desc), i1)
 
 
-@irdl_op_definition
+@operation_definition
 class PrefetchOp(HintedOp):
     """The elements of a descriptor to the caches."""
 
@@ -268,7 +268,7 @@ class PrefetchOp(HintedOp):
         scatter_of(desc_of(self.desc))
 
 
-@irdl_op_definition
+@operation_definition
 class AtomicRMWOp(IRDLOperation):
     """Each element updated atomically; the values that were found, 0 where masked off.
 
@@ -300,7 +300,7 @@ class AtomicRMWOp(IRDLOperation):
         check_vector("result", self.result, values_shape(desc), desc.element_type)
 
 
-@irdl_op_definition
+@operation_definition
 class BlockElementsOp(IRDLOperation):
     """A part of a block, one element a lane, as a descriptor of single elements, and which lie inside the base.
 

@@ -12,7 +12,6 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     base,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -24,6 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.constants import number
+from xegpu.declaring import operation_definition
 from xegpu.errors import Invalid, misread
 
 SCOPES = ("workgroup", "gpu")
@@ -32,7 +32,7 @@ IDS = 31
 """Named barriers of a work-group; the hardware has 32, of which ``gpu.barrier`` is one."""
 
 
-@irdl_op_definition
+@operation_definition
 class FenceOp(IRDLOperation):
     """What a subgroup wrote before it is seen by all of ``scope`` before what it writes after it."""
 
@@ -67,7 +67,7 @@ NBARRIER = base(NbarrierType)
 _NUMBER = base(IndexType) | base(IntegerType)
 
 
-@irdl_op_definition
+@operation_definition
 class AllocNbarrierOp(IRDLOperation):
     """How many named barriers the kernel uses; their ids are below it."""
 
@@ -103,7 +103,7 @@ class AllocNbarrierOp(IRDLOperation):
             raise Invalid("XT3354", f"a work-group has no {self.count} named barriers\nuse 1 to {IDS}")
 
 
-@irdl_op_definition
+@operation_definition
 class InitNbarrierOp(IRDLOperation):
     """The named barrier ``nbarrier_id``, which ``participant_thread_num`` subgroups of the work-group share.
 
@@ -212,14 +212,14 @@ class NbarrierOp(IRDLOperation):
         return cls(parser.resolve_operand(operand, NbarrierType()))
 
 
-@irdl_op_definition
+@operation_definition
 class NbarrierArriveOp(NbarrierOp):
     """This subgroup has arrived: what it wrote before is seen by whoever waits, behind the wait."""
 
     name = "xegpu.nbarrier_arrive"
 
 
-@irdl_op_definition
+@operation_definition
 class NbarrierWaitOp(NbarrierOp):
     """Wait until all participants have arrived."""
 

@@ -12,7 +12,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -22,6 +21,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.errors import Invalid
 
 VECTOR = base(VectorType)
@@ -64,7 +64,7 @@ def _by(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
-@irdl_op_definition
+@operation_definition
 class ExtractStridedSliceOp(IRDLOperation):
     """``vector.extract_strided_slice``: a contiguous part of a vector, of the same rank."""
 
@@ -103,7 +103,7 @@ class ExtractStridedSliceOp(IRDLOperation):
                           f"write {expected}")
 
 
-@irdl_op_definition
+@operation_definition
 class ShapeCastOp(IRDLOperation):
     """``vector.shape_cast``: the same elements in the same order, in another shape."""
 
@@ -126,7 +126,7 @@ class ShapeCastOp(IRDLOperation):
         _same_elements(self.source, self.result)
 
 
-@irdl_op_definition
+@operation_definition
 class TransposeOp(IRDLOperation):
     """``vector.transpose``: a 2D vector with its dimensions exchanged."""
 
@@ -178,7 +178,7 @@ class TransposeOp(IRDLOperation):
                           f"write {vector(source[::-1], self.source.type.element_type)}")  # type: ignore[attr-defined]
 
 
-@irdl_op_definition
+@operation_definition
 class InsertStridedSliceOp(IRDLOperation):
     """``vector.insert_strided_slice``: ``dest`` with a contiguous part replaced by ``source``, of the same rank."""
 

@@ -7,7 +7,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     result_def,
@@ -15,6 +14,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.attributes import SgMapAttr
 from xegpu.dialect.vectors import VECTOR, shape_of, vector
 from xegpu.dtypes import i1, of_mlir
@@ -22,7 +22,7 @@ from xegpu.errors import Invalid
 from xegpu.layouts import LaneMap
 
 
-@irdl_op_definition
+@operation_definition
 class PackOp(IRDLOperation):
     """A whole block ``[k, n]`` in registers to VNNI form ``[k / v, n, v]``. It goes beyond the seed.
 
@@ -56,7 +56,7 @@ class PackOp(IRDLOperation):
             raise Invalid("XT3206", f"{self.source.type} packs into {made}, not {self.result.type}\nwrite {made}")
 
 
-@irdl_op_definition
+@operation_definition
 class BitcastOp(IRDLOperation):
     """A block of words to a block of narrower elements: row ``i`` becomes rows, the lowest bits first.
 

@@ -15,7 +15,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -25,6 +24,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.hints import CacheHintAttr
 from xegpu.dialect.products import MultiplyAddOp
@@ -81,7 +81,7 @@ class VectorOp(HintedOp):
         super().check_mode(desc)
 
 
-@irdl_op_definition
+@operation_definition
 class CreateNdTdescOp(OlderOp):
     """A descriptor of a block, or of a line."""
 
@@ -106,7 +106,7 @@ class CreateNdTdescOp(OlderOp):
         self.check_mode(self.result)
 
 
-@irdl_op_definition
+@operation_definition
 class UpdateNdOffsetOp(OlderOp):
     """The descriptor moved by offsets, in elements."""
 
@@ -121,7 +121,7 @@ class UpdateNdOffsetOp(OlderOp):
         self.check_mode(self.desc)
 
 
-@irdl_op_definition
+@operation_definition
 class LoadNdOp(HintedOp):
     """A block from memory; ``vnni_axis = 0`` packs rows into words, ``vnni_axis = 1`` splits the columns into words."""
 
@@ -172,7 +172,7 @@ class LoadNdOp(HintedOp):
                           f"write wi_data = {[together, 1] if self.axis == 0 else [1, together]}")
 
 
-@irdl_op_definition
+@operation_definition
 class StoreNdOp(HintedOp):
     """A block to memory."""
 
@@ -185,7 +185,7 @@ class StoreNdOp(HintedOp):
         self.check_mode(self.desc)
 
 
-@irdl_op_definition
+@operation_definition
 class PrefetchNdOp(HintedOp):
     """A block to the caches."""
 
@@ -197,7 +197,7 @@ class PrefetchNdOp(HintedOp):
         self.check_mode(self.desc)
 
 
-@irdl_op_definition
+@operation_definition
 class DpasOp(MultiplyAddOp, OlderOp):
     """D = C + A x B; elements under 32 bits come in words, A as ``[m, k / v, v]`` and B as ``[k / v, n, v]``."""
 
@@ -217,7 +217,7 @@ class DpasOp(MultiplyAddOp, OlderOp):
                     "elements of 32 bits are words already"))
 
 
-@irdl_op_definition
+@operation_definition
 class CreateTdescOp(VectorOp):
     """A descriptor of single elements."""
 
@@ -237,7 +237,7 @@ class CreateTdescOp(VectorOp):
                           f"{scatter.chunk_size}\nmake its second dimension the chunk", alone=True)
 
 
-@irdl_op_definition
+@operation_definition
 class UpdateOffsetOp(VectorOp):
     """The descriptor with each lane moved by an offset of its own."""
 
@@ -252,7 +252,7 @@ class UpdateOffsetOp(VectorOp):
         self.check_mode(self.desc)
 
 
-@irdl_op_definition
+@operation_definition
 class LoadGatherOp(VectorOp):
     """The elements of a descriptor, where the mask is set."""
 
@@ -268,7 +268,7 @@ class LoadGatherOp(VectorOp):
         self.check_mode(self.desc)
 
 
-@irdl_op_definition
+@operation_definition
 class StoreScatterOp(VectorOp):
     """A vector to the elements of a descriptor, where the mask is set."""
 
@@ -282,7 +282,7 @@ class StoreScatterOp(VectorOp):
         self.check_mode(self.desc)
 
 
-@irdl_op_definition
+@operation_definition
 class PrefetchOp(VectorOp):
     """The elements of a descriptor to the caches."""
 
@@ -294,7 +294,7 @@ class PrefetchOp(VectorOp):
         self.check_mode(self.desc)
 
 
-@irdl_op_definition
+@operation_definition
 class AtomicRMWOp(VectorOp):
     """Each element updated atomically; the values that were found."""
 
@@ -314,7 +314,7 @@ class AtomicRMWOp(VectorOp):
 _FENCE = {"memory_kind": ("ugm", "slm"), "fence_op": ("none",), "fence_scope": ("local", "tile")}
 
 
-@irdl_op_definition
+@operation_definition
 class MfenceOp(IRDLOperation):
     """What was written before is seen before what is written after: within one XeCore, or within one tile of them."""
 

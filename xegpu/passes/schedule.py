@@ -7,10 +7,17 @@ becomes
     %x0 = addf %c0, %b ; %y0 = mulf %x0, %x0 ; store_nd %y0, ...
     %x1 = addf %c1, %b ; %y1 = mulf %x1, %x1 ; store_nd %y1, ...
 
+Where something is computed of what was loaded, and leaves fewer registers taken than before, it stands right behind the
+load instead:
+    %c0 = load_nd ; %c1 = load_nd ; %s0 = addf %acc0, %c0 ; %s1 = addf %acc1, %c1
+becomes
+    %c0 = load_nd ; %s0 = addf %acc0, %c0 ; %c1 = load_nd ; %s1 = addf %acc1, %c1
+so that not all blocks of a sum and of what is added to it are alive at once.
+
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
-that depend on each other are far apart, and so does all that touches memory or waits. Where there is no block IO, loads
-move as well, down to the next operation that may write: the operands of one step of a product then take the registers
-of those of the step before.
+that depend on each other are far apart (but see :mod:`xegpu.passes.fit`), and so does all that touches memory or waits.
+Where there is no block IO, loads move as well, down to the next operation that may write: the operands of one step of a
+product then take the registers of those of the step before.
 """
 
 from __future__ import annotations
@@ -19,8 +26,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
@@ -29,6 +37,8 @@ from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dialect.products import ProductOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp
+from xegpu.passes.fit import fit
+from xegpu.pressure import bytes_of
 from xegpu.rewriting import Rebuilder, rewrite
 from xegpu.targets import Target
 
@@ -56,6 +66,9 @@ class Schedule:
             for region in operation.regions:
                 for block in region.blocks:
                     _sink(block, not self.target.block_io)
+        for function in new.body.block.ops:
+            if isinstance(function, FuncOp):
+                fit(function, self.target)
         return new
 
 
@@ -63,7 +76,10 @@ def _sink(block: Block, loads: bool) -> None:
     """Put a block's operations in the new order: what may move waits until something that stays needs it."""
     waiting: dict[Operation, None] = {}
     order: list[Operation] = []
+    behind = _Behind()
     for operation in block.ops:
+        if _may_move(operation) and not loads and behind.takes(operation, waiting):
+            continue
         if _may_move(operation) or (loads and isinstance(operation, _LOADED)):
             waiting[operation] = None
             continue
@@ -75,11 +91,75 @@ def _sink(block: Block, loads: bool) -> None:
         if isinstance(operation, CompileHintOp):  # nothing goes past it
             order += waiting
             waiting.clear()
+            behind.forget()
         order.append(operation)
+        behind.note(order)
     order[-1:-1] = waiting  # what nothing needs stays in front of the terminator
+    order = behind.woven(order)
     for operation in order:
         operation.detach()  # type: ignore[no-untyped-call]
     block.add_ops(order)
+
+
+class _Behind:
+    """What stands right behind the last of its operands, since it leaves fewer registers taken than before."""
+
+    def __init__(self) -> None:
+        self._places: dict[Operation, int] = {}
+        self._followers: dict[Operation, list[Operation]] = {}
+        self._noted = 0
+        self._order: list[Operation] = []
+
+    def note(self, order: list[Operation]) -> None:
+        """Take note of what was put in order since the last time."""
+        self._order = order
+        self._places |= {order[place]: place for place in range(self._noted, len(order))}
+        self._noted = len(order)
+
+    def forget(self) -> None:
+        """From here on nothing goes behind what came before."""
+        self._places.clear()
+
+    def takes(self, operation: Operation, waiting: dict[Operation, None]) -> bool:
+        """Put an operation, and what waits to be its operands, behind the last of what they are made of, if it fits."""
+        made_of = _made_of(operation, waiting)
+        makers = [value.owner for value in made_of if isinstance(value.owner, Operation)]
+        places = [place for maker in makers if (place := self._places.get(maker)) is not None]
+        if not places or not any(isinstance(maker, LoadNdOp) for maker in makers) or \
+                any(maker in waiting for maker in makers) or not all(map(_is_last, made_of)) or \
+                sum(map(_taken, made_of)) <= bytes_of(operation.results[0]):
+            return False
+        last, moved = max(places), [*_needed(operation, waiting), operation]
+        self._followers.setdefault(self._order[last], []).extend(moved)
+        self._places |= dict.fromkeys(moved, last)
+        return True
+
+    def woven(self, order: list[Operation]) -> list[Operation]:
+        """An order with all these in their places."""
+        return [each for operation in order for each in (operation, *self._followers.get(operation, ()))]
+
+
+def _is_last(value: SSAValue) -> bool:
+    """Whether a value has one use only, or takes no registers."""
+    return value.has_one_use() or not _taken(value)
+
+
+def _taken(value: SSAValue) -> int:
+    """Bytes that a value takes; a number that all elements share takes none."""
+    return 0 if isinstance(value.owner, BroadcastOp) else bytes_of(value)
+
+
+def _made_of(operation: Operation, waiting: dict[Operation, None], deep: int = 3) -> list[SSAValue]:
+    """What an operation is computed from, seen through a few operations that wait and serve nothing else."""
+    found: list[SSAValue] = []
+    for value in operation.operands:
+        owner = value.owner
+        if deep and isinstance(owner, Operation) and owner in waiting and \
+                (value.has_one_use() or isinstance(owner, BroadcastOp)):
+            found += _made_of(owner, waiting, deep - 1)
+        else:
+            found.append(value)
+    return found
 
 
 def _needed(operation: Operation, waiting: dict[Operation, None]) -> list[Operation]:

@@ -15,7 +15,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     result_def,
@@ -26,6 +25,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.errors import Invalid
 from xegpu.memrefs import is_shared
 from xegpu.upstream.attributes import DescType
@@ -35,7 +35,7 @@ DESC = base(DescType)
 _GROUPS = ("offsets", "shape", "strides")
 
 
-@irdl_op_definition
+@operation_definition
 class CreateNdTdescOp(IRDLOperation):
     """A descriptor of blocks of an array, which may be a memref or an address with sizes and strides."""
 
@@ -133,7 +133,7 @@ class CreateNdTdescOp(IRDLOperation):
             raise Invalid("XT3601", f"{len(self.sizes)} sizes for a {source}\ngive one a dimension")
 
 
-@irdl_op_definition
+@operation_definition
 class UpdateNdOffsetOp(IRDLOperation):
     """The descriptor moved; up to LLVM 22."""
 

@@ -11,7 +11,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -24,6 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from xegpu.cache import POLICIES
+from xegpu.declaring import operation_definition
 from xegpu.dialect.block_io import check_words
 from xegpu.dialect.hints import CacheHintAttr, HintedOp, words
 from xegpu.dialect.products import MultiplyAddOp
@@ -97,7 +97,7 @@ def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[Unresolved
     return desc, values, properties
 
 
-@irdl_op_definition
+@operation_definition
 class LoadNdOp(MovementOp):
     """``load_nd %d[%i, %j] <{packed}> : !xegpu.tensor_desc<16x16xbf16> -> vector<8x16x2xbf16>``."""
 
@@ -155,7 +155,7 @@ class LoadNdOp(MovementOp):
                           f"load {desc.element_type}, and convert it")
 
 
-@irdl_op_definition
+@operation_definition
 class StoreNdOp(MovementOp):
     """``store_nd %v, %d[%i, %j] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>``."""
 
@@ -199,7 +199,7 @@ class StoreNdOp(MovementOp):
                           f"convert it to {desc.element_type}")
 
 
-@irdl_op_definition
+@operation_definition
 class PrefetchNdOp(MovementOp):
     """``prefetch_nd %d[%i, %j] <{l1_hint = #xegpu.cache_hint<cached>}> : !xegpu.tensor_desc<...>``."""
 
@@ -223,7 +223,7 @@ class PrefetchNdOp(MovementOp):
         printer.print_attribute(self.desc.type)
 
 
-@irdl_op_definition
+@operation_definition
 class DpasOp(MultiplyAddOp):
     """``dpas %a, %b, %c {layout_a = ..., layout_b = ..., layout_cd = ...} : ... -> vector<8x16xf32>``."""
 
@@ -258,7 +258,7 @@ class DpasOp(MultiplyAddOp):
                           f"{depth} columns")
 
 
-@irdl_op_definition
+@operation_definition
 class ConvertLayoutOp(IRDLOperation):
     """``convert_layout %v <{input_layout = ..., target_layout = ...}> : vector<256x256xf32>``."""
 

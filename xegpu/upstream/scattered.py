@@ -11,11 +11,12 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, base, irdl_op_definition, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.irdl import IRDLOperation, base, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.hints import HintedOp
 from xegpu.dialect.vectors import vector
 from xegpu.upstream.indices import parse_properties, print_properties
@@ -79,7 +80,7 @@ def _chunked(chunk: int) -> IntegerAttr[IntegerType] | None:
     return IntegerAttr(chunk, i64) if chunk > 1 else None
 
 
-@irdl_op_definition
+@operation_definition
 class LoadOp(ElementsOp):
     """The elements, ``vector<16xf32>``, or a chunk of each lane, ``vector<16x2xf32>``."""
 
@@ -104,7 +105,7 @@ class LoadOp(ElementsOp):
         printer.print_attribute(self.result.type)
 
 
-@irdl_op_definition
+@operation_definition
 class StoreOp(ElementsOp):
     """A vector, of the shape that a load gives, to the elements."""
 
@@ -126,7 +127,7 @@ class StoreOp(ElementsOp):
         self._print(printer, (self.value,), (self.mask,))
 
 
-@irdl_op_definition
+@operation_definition
 class PrefetchOp(ElementsOp):
     """The elements to the caches."""
 
@@ -148,7 +149,7 @@ class PrefetchOp(ElementsOp):
         self._print(printer, (), ())
 
 
-@irdl_op_definition
+@operation_definition
 class StepOp(IRDLOperation):
     """``vector.step``: 0, 1, 2 ..."""
 

@@ -10,7 +10,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -21,6 +20,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.vectors import IntegersAttr, integers, values_of
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ElementTypeError, Invalid
@@ -32,7 +32,7 @@ _KINDS = tuple(dict.fromkeys((*FLOAT_KINDS, *INTEGER_KINDS)))
 _SCOPES = {"memory_kind": ("global", "slm"), "fence_scope": ("workgroup", "gpu")}
 
 
-@irdl_op_definition
+@operation_definition
 class MultiReductionOp(IRDLOperation):
     """``vector.multi_reduction <add>, %v, %acc [1] : vector<8x16xf32> to vector<8xf32>``."""
 
@@ -100,7 +100,7 @@ class MultiReductionOp(IRDLOperation):
                           f"not {self.result.type}\nchange the type of the result and of the accumulator")
 
 
-@irdl_op_definition
+@operation_definition
 class InsertStridedSliceOp(IRDLOperation):
     """``vector.insert_strided_slice``, which in MLIR's form says the result's type only once."""
 
@@ -154,7 +154,7 @@ class InsertStridedSliceOp(IRDLOperation):
                           "move it up, or cut a smaller slice")
 
 
-@irdl_op_definition
+@operation_definition
 class FenceOp(IRDLOperation):
     """``xegpu.fence memory_kind = global, fence_scope = workgroup``."""
 

@@ -31,10 +31,11 @@ from xetile.checking.shadows import Codes
 from xetile.dialect.ops import LoadTileOp, StoreTileOp, TileMmaOp
 from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
 from xetile.dialect.vector_ops import TileReduceOp
-from xetile.executors import MEANINGS, Grid, NumPyExecutor
+from xetile.in_numpy import MEANINGS, NumPyExecutor
+from xetile.launch_grid import Grid
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
-from xetile.pipeline import FIRST, stage_of
+from xetile.stages import FIRST, stage_of
 
 _CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
                                            TileReduceOp)

@@ -14,7 +14,8 @@ from xetile.commands.output import write_text
 from xetile.commands.sources import kernels_of
 from xetile.kernel import BaseKernel
 from xetile.lowered import Lowered
-from xetile.pipeline import FIRST, PASSES, Options, stage_names, stage_of, stages
+from xetile.pipeline import PASSES, Options, stage_names, stages
+from xetile.stages import FIRST, stage_of
 from xetile.text.kernels import printed
 
 STAGES = (FIRST, *(name for name, _ in PASSES))

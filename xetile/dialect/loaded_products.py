@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
+from xdsl.irdl import IRDLOperation, operand_def, result_def
 
+from xegpu.declaring import operation_definition
 from xegpu.errors import Invalid
 from xetile.dialect.elements import verify_product_types
 from xetile.dialect.ops import TILE, VECTOR, flat_shape, shape_of, text, tile_of
 
 
-@irdl_op_definition
+@operation_definition
 class LoadMmaOp(IRDLOperation):
     """``acc + load(a) @ load(b)``: what a processor wants that multiplies numbers in memory by vectors.
 

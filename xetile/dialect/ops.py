@@ -11,7 +11,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -23,6 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu.constants import number
+from xegpu.declaring import operation_definition
 from xegpu.dialect.hints import check_hints
 from xegpu.dtypes import of_mlir
 from xegpu.errors import Invalid, XeError
@@ -76,7 +76,7 @@ def text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
-@irdl_op_definition
+@operation_definition
 class InitTileOp(IRDLOperation):
     """A tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements.
 
@@ -162,7 +162,7 @@ def check_moved(tile: SSAValue, result: SSAValue) -> None:
                       "write the tile's own type behind the arrow")
 
 
-@irdl_op_definition
+@operation_definition
 class LoadTileOp(IRDLOperation):
     """A tile from memory; elements outside the array are ``padding``."""
 
@@ -191,7 +191,7 @@ class LoadTileOp(IRDLOperation):
             verify_padding(self.padding, tile)
 
 
-@irdl_op_definition
+@operation_definition
 class StoreTileOp(IRDLOperation):
     """A vector to the memory of a tile; elements outside the array are dropped."""
 
@@ -218,7 +218,7 @@ class StoreTileOp(IRDLOperation):
         verify_stored_map(map_of(self.value), tile)
 
 
-@irdl_op_definition
+@operation_definition
 class PrefetchTileOp(IRDLOperation):
     """A tile to the caches; ``locality`` from 0 (none) to 3 (keep close)."""
 
@@ -241,7 +241,7 @@ class PrefetchTileOp(IRDLOperation):
                           "use 3 to keep the tile close, 2 for what is needed later", alone=True)
 
 
-@irdl_op_definition
+@operation_definition
 class UpdateTileOffsetOp(IRDLOperation):
     """The tile moved by two offsets, in elements."""
 
@@ -263,7 +263,7 @@ class UpdateTileOffsetOp(IRDLOperation):
         check_moved(self.tile, self.result)
 
 
-@irdl_op_definition
+@operation_definition
 class TileMmaOp(IRDLOperation):
     """``a @ b``, plus ``acc`` if it is given, on 2D vectors or on blocked 4D ones."""
 
@@ -308,7 +308,7 @@ class TileMmaOp(IRDLOperation):
         verify_product_maps(map_of(self.a), map_of(self.b), acc, result, flat_shape(a)[1])
 
 
-@irdl_op_definition
+@operation_definition
 class TileTransposeOp(IRDLOperation):
     """A 2D vector with its dimensions exchanged; ``wg_map`` is that of the result."""
 
@@ -344,7 +344,7 @@ class TileTransposeOp(IRDLOperation):
             verify_same_subgroups(map_of(self.source), self.wg_map.data)
 
 
-@irdl_op_definition
+@operation_definition
 class TilePackOp(IRDLOperation):
     """A 2D vector to the 4D vector of its blocks, row-major in both levels."""
 
@@ -365,7 +365,7 @@ class TilePackOp(IRDLOperation):
         _verify_blocking(self.source, self.result, self.inner_blocks)
 
 
-@irdl_op_definition
+@operation_definition
 class TileUnpackOp(IRDLOperation):
     """The 4D vector of blocks back to the 2D vector."""
 

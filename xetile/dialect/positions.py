@@ -8,7 +8,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     opt_operand_def,
     opt_prop_def,
     prop_def,
@@ -18,13 +17,14 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu import positions
+from xegpu.declaring import operation_definition
 from xegpu.errors import Invalid, XeError
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.ops import check_map, shape_of
 from xetile.distribution import WgMap
 
 
-@irdl_op_definition
+@operation_definition
 class IotaOp(IRDLOperation):
     """The row (``axis = 0``) or the column (``axis = 1``) of every element, counted from ``start`` or from zero."""
 

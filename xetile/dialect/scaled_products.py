@@ -8,7 +8,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     result_def,
@@ -16,6 +15,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.scaled_products import DEPTH, check_scaled_types
 from xegpu.errors import Invalid
 from xetile.dialect.attributes import WgMapAttr
@@ -25,7 +25,7 @@ from xetile.distribution import WgMap
 VECTOR = base(VectorType)
 
 
-@irdl_op_definition
+@operation_definition
 class TileMmaScaledOp(IRDLOperation):
     """``acc + (a x scale_a) @ (b x scale_b)``: a scale for each 32 columns of A's rows, and 32 rows of B's columns."""
 

@@ -8,7 +8,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.hints import check_hints
 from xegpu.dialect.scattered import AtomicKindAttr, check_elements, check_kind
 from xegpu.errors import Invalid
@@ -51,7 +51,7 @@ def _check_vector(name: str, value: SSAValue, tile: TileParameters, element: Att
                       f"the {name} has elements of {value.type.element_type}, and {element} are needed\n{hint}")
 
 
-@irdl_op_definition
+@operation_definition
 class InitScatteredTileOp(IRDLOperation):
     """``init_tile`` of single elements: each at its own offset from the base, in elements.
 
@@ -87,7 +87,7 @@ class InitScatteredTileOp(IRDLOperation):
             check_map(tile.encoding.wg_map, tile.shape)
 
 
-@irdl_op_definition
+@operation_definition
 class UpdateScatteredTileOp(IRDLOperation):
     """``update_tile_offset`` by an index vector: each element moved by its own offset."""
 
@@ -108,7 +108,7 @@ class UpdateScatteredTileOp(IRDLOperation):
         check_moved(self.tile, self.result)
 
 
-@irdl_op_definition
+@operation_definition
 class LoadGatherOp(IRDLOperation):
     """The elements of a scattered tile; those masked off are ``padding`` and touch no memory."""
 
@@ -135,7 +135,7 @@ class LoadGatherOp(IRDLOperation):
             verify_padding(self.padding, tile)
 
 
-@irdl_op_definition
+@operation_definition
 class StoreScatterOp(IRDLOperation):
     """A vector to the elements of a scattered tile; those masked off touch no memory."""
 
@@ -157,7 +157,7 @@ class StoreScatterOp(IRDLOperation):
         _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
 
 
-@irdl_op_definition
+@operation_definition
 class AtomicRMWTileOp(IRDLOperation):
     """Each element of a tile updated atomically; the values that were found.
 

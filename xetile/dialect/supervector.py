@@ -26,7 +26,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -37,6 +36,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dtypes import of_mlir
 from xegpu.errors import Invalid, XeError
 from xetile.dialect.attributes import WgMapAttr
@@ -94,7 +94,7 @@ def _check_wg_map(given: WgMapAttr | None, vector: Attribute) -> None:
         check_map(given.data, collapsed(vector.get_shape()))
 
 
-@irdl_op_definition
+@operation_definition
 class TransferReadOp(IRDLOperation):
     """``vector_transfer_read``: a slice of memory as a vector; what lies outside is the padding.
 
@@ -134,7 +134,7 @@ class TransferReadOp(IRDLOperation):
                           f"give a padding of {memory.element_type}, or none where the slice is surely inside")
 
 
-@irdl_op_definition
+@operation_definition
 class TransferWriteOp(IRDLOperation):
     """``vector_transfer_write``: a vector to a slice of memory; what lies outside is dropped.
 
@@ -175,7 +175,7 @@ def shape_of_transfer(operation: TransferReadOp | TransferWriteOp) -> tuple[int,
     return type_.get_shape()
 
 
-@irdl_op_definition
+@operation_definition
 class TypeCastOp(IRDLOperation):
     """``vector_type_cast``: a memref of scalars as one of a single vector, which has the shape of the memref.
 
@@ -218,7 +218,7 @@ class TypeCastOp(IRDLOperation):
             raise Invalid("XT2314", f"{memory} and {result} are in different memory spaces\ngive both the same")
 
 
-@irdl_op_definition
+@operation_definition
 class ContractOp(IRDLOperation):
     """``vector.contract``: the sum of products along the iterators that are reductions, plus ``acc``."""
 

@@ -14,7 +14,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     base,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -25,6 +24,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from xegpu.declaring import operation_definition
 from xegpu.dialect.words import check_split_rows, split_rows
 from xegpu.dtypes import of_mlir
 from xegpu.errors import ElementTypeError, Invalid
@@ -103,7 +103,7 @@ class _AxesOp(IRDLOperation):
                           properties={**properties, "axes": _axes(axes), **given})
 
 
-@irdl_op_definition
+@operation_definition
 class TileReduceOp(_AxesOp):
     """``xetile.tile_reduce <add> %v [1] : vector<64x32xf32> -> vector<64x1xf32>``."""
 
@@ -161,7 +161,7 @@ def check_reduced(source: WgMap, axes: Sequence[int], result: WgMap) -> None:
                       "it another")
 
 
-@irdl_op_definition
+@operation_definition
 class TileBroadcastOp(_AxesOp):
     """``xetile.tile_broadcast %v [0] : vector<1x32xf32> -> vector<64x32xf32>``."""
 
@@ -213,7 +213,7 @@ def check_broadcast(source: WgMap, axes: Sequence[int], result: WgMap | None) ->
                       "sg_data of 1 along the broadcast; xt.tile_conv_layout(v, wg_map) gives it that")
 
 
-@irdl_op_definition
+@operation_definition
 class TileConvLayoutOp(IRDLOperation):
     """The same vector dealt to the subgroups by another map, ``wg_map``; ``source_map`` repeats that of the source."""
 
@@ -250,7 +250,7 @@ class TileConvLayoutOp(IRDLOperation):
                           f"{self.wg_map.data.subgroups}\nboth deal to the subgroups of one work-group")
 
 
-@irdl_op_definition
+@operation_definition
 class TileBitcastOp(IRDLOperation):
     """A vector of words as narrower elements: row ``i`` becomes rows, the lowest bits first. It goes beyond the seed.
 

@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.rewriting import Rebuilder, Rule, rewrite
 from xetile.dialect import ops
 from xetile.dialect.maps import map_of
-from xetile.dialect.supervector import NAME, ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
+from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
 from xetile.passes.large_vectors import spread_out
 from xetile.passes.slices import Slice, whole
 from xetile.passes.slices_by_elements import gather, masked_scatter
@@ -41,11 +41,6 @@ class ToTiles:
 
 def _tiled(function: func.FuncOp) -> func.FuncOp:
     return _Tiler(function).function(function)
-
-
-def is_supervector(module: Operation) -> bool:
-    """Whether a module has operations that this pass is for."""
-    return any(operation.name.startswith(f"{NAME}.") for operation in module.walk())
 
 
 class _Tiler(Rebuilder):

@@ -17,7 +17,7 @@ from xegpu.older.dialect import context
 from xegpu.older.exporting import exported
 from xegpu.older.importing import converted
 from xegpu.verifying import verify
-from xetile.pipeline import STAGE, TARGET
+from xetile.stages import STAGE, TARGET
 from xetile.text import hardware
 from xetile.text.kernels import printed
 from xetile.text.reader import FOREIGN_READERS, Reader, descriptor_of_tile

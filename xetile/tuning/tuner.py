@@ -18,9 +18,11 @@ from xegpu.errors import ArgumentError, XeError
 from xegpu.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
 from xetile.choice import executor_of
-from xetile.executors import DeviceExecutor, Executor, Grid
+from xetile.executors import Executor
 from xetile.kernel import BaseKernel
+from xetile.launch_grid import Grid
 from xetile.lowered import Lowered
+from xetile.on_device import DeviceExecutor
 from xetile.tuning.result import Outcome, Result
 from xetile.tuning.space import Configuration, Space, configurations, seconds_of
 from xetile.tuning.timing import Series, compare

@@ -17,8 +17,7 @@ from xegpu.upstream.blocks import Blocks, needs_blocks
 from xegpu.upstream.dialect import context
 from xegpu.upstream.importing import LANES
 from xegpu.verifying import verify
-from xetile.passes.supervector import is_supervector
-from xetile.pipeline import FIRST, STAGE
+from xetile.stages import FIRST, STAGE, is_supervector
 from xetile.text.kernels import SUBGROUPS
 from xetile.text.reader import FOREIGN_READERS, Reader
 from xetile.upstream.tiles import Tiles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import prod
 
 from xdsl.dialects import func, scf, ub
@@ -11,15 +11,23 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from xegpu.dialect.block_io import LoadNdOp
 from xegpu.dialect.products import DpasOp, MadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.dtypes import of_mlir
 
-_VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
+VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
+"""What looks at a part of a value, and takes no registers."""
 _FREE = (BroadcastOp, ub.PoisonOp)
 """What takes no registers of its own: a number that all elements share, and no value at all."""
 _BYTE = 32
 """Bits that a byte by itself takes: messages and arithmetic have it in a wider register."""
+
+
+def loop_bytes(loop: scf.ForOp) -> int:
+    """Bytes of fragments that a loop carries, and loads in a step, branches in it included, as if all lived at once."""
+    loaded = (op.results[0] for op in _inside(loop.body.block) if isinstance(op, LoadNdOp))
+    return sum(bytes_of(value) for value in (*loop.iter_args, *loaded))
 
 
 def live_bytes(function: func.FuncOp) -> int:
@@ -31,8 +39,18 @@ def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
     """The most bytes of fragments that a loop with products carries from step to step, and that loop."""
     loops = [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
              and any(isinstance(operation, (DpasOp, MadOp)) for operation in loop.walk())]
-    sizes = [(sum(_bytes(value) for value in loop.iter_args), loop) for loop in loops]
+    sizes = [(sum(bytes_of(value) for value in loop.iter_args), loop) for loop in loops]
     return max(sizes, key=lambda entry: entry[0], default=(0, None))
+
+
+def _inside(block: Block) -> Iterator[Operation]:
+    """The operations of a block and of the branches in it, without those of inner loops."""
+    for operation in block.ops:
+        yield operation
+        if isinstance(operation, scf.IfOp):
+            for region in operation.regions:
+                for inner in region.blocks:
+                    yield from _inside(inner)
 
 
 def _peak(block: Block) -> int:
@@ -42,7 +60,7 @@ def _peak(block: Block) -> int:
     for value, operation in last.items():
         ends[operation].append(value)
     alive: dict[SSAValue, int] = {}
-    alive |= {value: size for value in block.args if (size := _bytes(value)) and value in last}
+    alive |= {value: size for value in block.args if (size := bytes_of(value)) and value in last}
     total = peak = sum(alive.values())
     for operation in block.ops:
         if within := [_peak(inner) for region in operation.regions for inner in region.blocks]:
@@ -50,8 +68,8 @@ def _peak(block: Block) -> int:
             peak = max(peak, total - carried + max(within))
         for value in ends[operation]:
             total -= alive.pop(value, 0)
-        if not isinstance(operation, (*_VIEWS, *_FREE)):
-            made = {value: size for value in operation.results if (size := _bytes(value)) and value in last}
+        if not isinstance(operation, (*VIEWS, *_FREE)):
+            made = {value: size for value in operation.results if (size := bytes_of(value)) and value in last}
             alive |= made
             total += sum(made.values())
         peak = max(peak, total)
@@ -63,7 +81,7 @@ def _last_uses(block: Block) -> dict[SSAValue, Operation]:
     last: dict[SSAValue, Operation] = {}
     for operation in block.ops:
         for used in _operands(operation):
-            last[_root(used)] = operation
+            last[root(used)] = operation
     return last
 
 
@@ -71,14 +89,15 @@ def _operands(operation: Operation) -> Iterable[SSAValue]:
     return (operand for inner in operation.walk() for operand in inner.operands)
 
 
-def _root(value: SSAValue) -> SSAValue:
-    """What a view looks at."""
-    while isinstance(value.owner, _VIEWS):
+def root(value: SSAValue) -> SSAValue:
+    """What a view looks at, or views of it; a value that is none is its own."""
+    while isinstance(value.owner, VIEWS):
         value = value.owner.operands[0]
     return value
 
 
-def _bytes(value: SSAValue) -> int:
+def bytes_of(value: SSAValue) -> int:
+    """Bytes of a value that a lane keeps in registers; none of what is not a vector."""
     if not isinstance(value.type, VectorType):
         return 0
     *units, per_lane = value.type.get_shape()

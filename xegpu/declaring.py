@@ -1,0 +1,49 @@
+"""How operations are declared: as in xDSL, with assembly formats that are parsed when they are first used."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TypeVar
+
+from xdsl.irdl import IRDLOperation, irdl_op_definition
+from xdsl.irdl.declarative_assembly_format import FormatProgram
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+Kind = TypeVar("Kind", bound=IRDLOperation)
+
+
+def operation_definition(kind: type[Kind]) -> type[Kind]:
+    """What ``irdl_op_definition`` makes of a class; its assembly format is parsed when it is first read or printed.
+
+    Most programs read and print no IR, and those that do meet a part of all operations.
+    """
+    text = kind.__dict__.get("assembly_format")
+    if text is None:
+        return irdl_op_definition(kind)
+    del kind.assembly_format
+    made = irdl_op_definition(kind)
+    made.get_irdl_definition().assembly_format = text
+    made.parse = classmethod(_parse)  # type: ignore[assignment]
+    made.print = _print  # type: ignore[method-assign, assignment]
+    return made
+
+
+@cache
+def format_of(kind: type[IRDLOperation]) -> FormatProgram:
+    """The assembly format of an operation, ready to parse and print with.
+
+    Raises:
+        ParseError: the format is none.
+    """
+    definition = kind.get_irdl_definition()
+    assert definition.assembly_format is not None
+    return FormatProgram.from_str(definition.assembly_format, definition)
+
+
+def _parse(kind: type[Kind], parser: Parser) -> Kind:
+    return format_of(kind).parse(parser, kind)
+
+
+def _print(operation: IRDLOperation, printer: Printer) -> None:
+    format_of(type(operation)).print(printer, operation)
