@@ -94,6 +94,7 @@ class Emitter:
         self._place = self._printed = ""
         self._names: set[str] = set(_RESERVED)
         self._tried: dict[str, int] = {}  # numbers below these are taken
+        self._ahead: set[Operation] = set()
 
     def line(self, text: str) -> None:
         """Append a line, and before it the author's line if it is another than that of the line above."""
@@ -175,8 +176,15 @@ class Emitter:
         """A function that the kernel calls; it is written once."""
         self.functions[text.partition("(")[0]] = text
 
+    def emit_ahead(self, operation: Operation) -> None:
+        """Emit one operation where it does not stand yet; there it is left out."""
+        self.emit(operation)
+        self._ahead.add(operation)
+
     def emit(self, operation: Operation) -> None:
         """Emit one operation by its rule."""
+        if operation in self._ahead:
+            return
         rule = self.rules.get(type(operation))
         if rule is None:
             raise XeError("XT9401", f"{operation.name} cannot be emitted as OpenCL C", BUG)

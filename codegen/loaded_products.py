@@ -27,8 +27,10 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.emitter import FETCH, Emitter, Rule, atom
 from codegen.fragments import Descriptor, Fragment
+from codegen.product_rows import LANES
+from codegen.product_text import parts_of
 from codegen.products import narrowed, widened
-from codegen.whole_products import LANES, WHOLE, Shape, define, parts_of
+from codegen.whole_products import WHOLE, Shape, define
 from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.loaded_products import LoadMadOp
 from xegpu.dtypes import DType, bf16, f16, f32
@@ -178,10 +180,10 @@ def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
     for row in range(product.m):
         yield "      " + " ".join(f"{_place(product, row, v)} = {sums[product.place(row, v)]};" for v in range(across))
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
-    yield f"      if ({names.lane} == 0) {product.shape.name}_call({names.whole}, " \
-          f"{a.array.name} + ({a.row}) * (long){a.pitch} + {a.column} + {names.first}, {a.pitch}, " \
-          f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, " \
-          f"{names.end} - {names.first}, {names.rows}, {names.columns}, {b.height} - ({b.row} + {names.first}));"
+    operands = (f"{a.array.name} + ({a.row}) * (long){a.pitch} + {a.column} + {names.first}, {a.pitch}, "
+                f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, "
+                f"{names.end} - {names.first}, {names.rows}, {names.columns}, {b.height} - ({b.row} + {names.first})")
+    yield f"      if ({names.lane} == 0) {product.shape.call(names.whole, operands)};"
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
     yield from _summed(product, sums)
     yield "    } else {"

@@ -13,6 +13,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue, Use
 from xdsl.traits import Pure
 
+from codegen import stored_products
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
 from codegen.inside import Inside
@@ -33,6 +34,13 @@ _STAYS = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
+    if (found := stored_products.stored(loop, emitter.subgroup)) is None:
+        _written(emitter, loop)
+    else:
+        stored_products.emit(emitter, found, lambda: _written(emitter, loop))
+
+
+def _written(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
     outside, held, variables = emitter.names, [], []
     for argument, initial in zip(loop.body.block.args[1:], loop.iter_args, strict=True):

@@ -19,9 +19,10 @@ from codegen.log import LOGGER
 from codegen.offline import OCLOC_DEVICES, compile_spirv, has_ocloc
 from codegen.prelude import prelude_for
 from codegen.processor import has_feature
+from codegen.product_rows import DOT
 from codegen.sycl_compiler import compile_sycl, has_sycl_compiler
 from codegen.synchronisation import SIGNAL, WAIT
-from codegen.whole_products import DOT, DOT_BF16, WHOLE
+from codegen.whole_products import DOT_BF16, FENCE_X86, WHOLE
 from xegpu.errors import ToolError
 
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
@@ -146,7 +147,7 @@ def _whole(text: str) -> str:
     if DOT in text:
         LOGGER.info("products of bf16 take %s", "the processor's vdpbf16ps" if has_dot else
                     "float32: this processor has no avx512_bf16")
-    return _defined((WHOLE, "")) + (DOT_BF16 if DOT in text and has_dot else "")
+    return _defined((WHOLE, "")) + FENCE_X86 + (DOT_BF16 if DOT in text and has_dot else "")
 
 
 def _portable(text: str) -> str:
