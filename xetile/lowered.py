@@ -85,7 +85,8 @@ class Lowered:
             with collection_waits():
                 from xetile.pipeline import Options, stages
 
-                for name, module in stages(self.module, Options(self.target, self.access, shares)):
+                for name, module in stages(self.module, Options.of(self.module, self.target, self.access,
+                                                                            shares=shares)):
                     made[name] = module
         except XeError as error:
             if dumps.is_on():
