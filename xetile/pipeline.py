@@ -19,6 +19,7 @@ from xetile.passes.blocking import Blocking
 from xetile.passes.deeper_products import DeeperProducts
 from xetile.passes.loaded_products import LoadedProducts
 from xetile.passes.orders import Orders
+from xetile.passes.shared_operands import SharedOperands
 from xetile.passes.supervector import ToTiles
 from xetile.passes.to_xegpu import ToXeGPU
 from xetile.passes.workgroup_to_subgroup import WorkgroupToSubgroup
@@ -39,14 +40,18 @@ class Options:
     Attributes:
         target: the device.
         access: for each argument, how its memory may be reached, empty for numbers.
+        shares: whether subgroups may load operands for each other.
     """
 
     target: Target
     access: tuple[str, ...]
+    shares: bool = True
 
 
 PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("xetile", lambda options: ToTiles()),
+    ("shared-operands", lambda options: SharedOperands(options.target, options.access)
+        if options.shares and options.target.block_io and "block-columns" in options.access else None),
     ("subgroup", lambda options: WorkgroupToSubgroup(options.target)),
     ("row-major", lambda options: Orders(options.access)),
     ("loaded-products", lambda options: LoadedProducts() if options.target.loads_operands else None),

@@ -14,6 +14,8 @@ becomes
     %c0 = load_nd ; %s0 = addf %acc0, %c0 ; %c1 = load_nd ; %s1 = addf %acc1, %c1
 so that not all blocks of a sum and of what is added to it are alive at once.
 
+Before that, what is the same in each step of a loop of products goes out of it (:mod:`xegpu.passes.invariants`).
+
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
 that depend on each other are far apart (but see :mod:`xegpu.passes.fit`), and so does all that touches memory or waits.
 Where there is no block IO, loads move as well, down to the next operation that may write: the operands of one step of a
@@ -38,6 +40,7 @@ from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dialect.products import ProductOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.passes.fit import fit
+from xegpu.passes.invariants import lift
 from xegpu.pressure import bytes_of
 from xegpu.rewriting import Rebuilder, rewrite
 from xegpu.targets import Target
@@ -62,6 +65,7 @@ class Schedule:
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with element-wise operations close before their first uses."""
         new = rewrite(module, lambda function: Rebuilder({}).function(function))
+        lift(new)
         for operation in new.walk():
             for region in operation.regions:
                 for block in region.blocks:

@@ -1,0 +1,165 @@
+"""Which operands of a loop's products the subgroups of a work-group may load together (:mod:`.shared_operands`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.dialects import gpu, scf
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from xegpu.descriptions import way_of
+from xegpu.dialect.synchronisation import NbarrierOp
+from xegpu.origins import array_of
+from xegpu.targets import Target
+from xetile.dialect import ops, vector_ops
+from xetile.dialect.attributes import TileParameters
+from xetile.distribution import Pair, WgMap
+
+_LEAST = 2048
+"""Bytes of an operand of 16 bits that a subgroup multiplies in a step: fewer it takes apart sooner than it waits."""
+_COLUMNS = "block-columns"
+"""How an array may be reached that is stored column by column, by 2D block messages."""
+EXCHANGES = (ops.TileTransposeOp, vector_ops.TileConvLayoutOp, vector_ops.TileReduceOp)
+"""What may go through shared local memory, with barriers around it."""
+_WAITS = (gpu.BarrierOp, NbarrierOp, scf.ForOp, *EXCHANGES)
+"""What may wait; a loop in a loop may share operands itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """An operand that a loop loads.
+
+    Attributes:
+        init: what makes its tile before the loop.
+        load: its load in the loop.
+        move: what moves the tile to the next step.
+        position: of the tile among what the loop carries.
+        map: how the operand's transpose is dealt out to be loaded.
+    """
+
+    init: ops.InitTileOp
+    load: ops.LoadTileOp
+    move: ops.UpdateTileOffsetOp
+    position: int
+    map: WgMap
+
+    @property
+    def tile(self) -> TileParameters:
+        """The operand's tile."""
+        return ops.tile_of(self.init.result)
+
+    @property
+    def layout(self) -> Pair:
+        """Rows and columns of subgroups."""
+        map_ = self.tile.encoding.wg_map
+        assert map_ is not None
+        return map_.sg_layout
+
+    @property
+    def bytes(self) -> int:
+        """Shared local memory for the operands of two steps."""
+        return 2 * prod(self.tile.shape) * self.tile.dtype.bytes
+
+
+def shares_of(loop: scf.ForOp, ways: Mapping[Any, str], target: Target) -> list[Share]:
+    """The operands of a loop that its subgroups may share; they are as high as each other.
+
+    Args:
+        loop: a loop of a kernel whose tiles are not dealt out yet.
+        ways: for each array argument, how it may be reached.
+        target: has the messages.
+    """
+    if any(isinstance(inner, _WAITS) and inner is not loop for inner in loop.walk()):
+        return []
+    found = (_share(loop, argument, ways, target) for argument in loop.body.block.args[1:])
+    shares = [share for share in found if share is not None]
+    return [share for share in shares if share.tile.shape[0] == shares[0].tile.shape[0]]
+
+
+def _share(loop: scf.ForOp, argument: BlockArgument, ways: Mapping[Any, str], target: Target) -> Share | None:
+    """What is loaded through a tile that the loop carries, if it is such an operand and nothing else."""
+    carried = _carried(loop, argument, ops.LoadTileOp)
+    if carried is None:
+        return None
+    init, load, move = carried
+    if not isinstance(load, ops.LoadTileOp) or load.padding is not None or not _multiplies(load):
+        return None
+    map_ = _map(init, ways, target)
+    return None if map_ is None else Share(init, load, move, argument.index - 1, map_)
+
+
+def _carried(loop: scf.ForOp, argument: BlockArgument, kind: type[Operation]) -> \
+        tuple[ops.InitTileOp, Operation, ops.UpdateTileOffsetOp] | None:
+    """What makes, what uses and what moves a tile that a loop carries for one use of a kind; None if it is another."""
+    position, body = argument.index - 1, loop.body.block
+    init, users = loop.iter_args[position].owner, [use.operation for use in argument.uses]
+    moves = [user for user in users if isinstance(user, ops.UpdateTileOffsetOp)]
+    uses = [user for user in users if isinstance(user, kind)]
+    if not isinstance(init, ops.InitTileOp) or len(users) != 2 or len(moves) != 1 or len(uses) != 1:
+        return None
+    (move,), (use,), yielded = moves, uses, body.last_op
+    assert yielded is not None
+    ends = yielded.operands[position] is move.result and move.result.has_one_use() and not loop.results[position].uses
+    steady = not any(_is_in(offset, body) for offset in move.offsets)
+    return (init, use, move) if ends and steady and use.parent is body else None
+
+
+def _is_in(value: SSAValue, body: Block) -> bool:
+    """Whether a value is made in the body of a loop."""
+    owner = value.owner
+    return owner is body or (isinstance(owner, Operation) and owner.parent is body)
+
+
+def _multiplies(load: ops.LoadTileOp) -> bool:
+    """Whether what is loaded is the first operand of products of the same body, and nothing else."""
+    return bool(load.result.uses) and all(isinstance(use.operation, ops.TileMmaOp) and use.index == 0
+                                          and use.operation.parent is load.parent for use in load.result.uses)
+
+
+def _map(init: ops.InitTileOp, ways: Mapping[Any, str], target: Target) -> WgMap | None:
+    """How the transpose of an operand is dealt out: the smallest messages of words of several rows, one a subgroup."""
+    tile = ops.tile_of(init.result)
+    map_, dtype, (rows, columns) = tile.encoding.wg_map, tile.dtype, tile.shape
+    if map_ is None or dtype.bits not in (8, 16) or way_of(init, ways) != _COLUMNS:
+        return None
+    whole = map_.sg_layout[1] > 1 and map_.sg_data == (rows // map_.sg_layout[0], columns)
+    if not whole or (dtype.bits == 16 and prod(map_.sg_data) * dtype.bytes < _LEAST):
+        return None
+    blocks = {(block.rows, block.columns * block.blocks) for block in target.blocks
+              if block.kind == "read_transform" and block.bits == dtype.bits}
+    maps = (_dealt((columns, rows), block, map_.subgroups) for block in sorted(blocks))
+    return next((found for found in maps if found is not None), None)
+
+
+def _dealt(shape: Pair, block: Pair, subgroups: int) -> WgMap | None:
+    """A map that deals a shape out in blocks, at most one a subgroup; None if it does not come out even."""
+    (rows, columns), (height, width) = shape, block
+    if rows % height or columns % width or subgroups % (down := rows // height):
+        return None
+    across = subgroups // down
+    return None if across * width % columns else WgMap((down, across), block)
+
+
+def narrow_prefetches(loop: scf.ForOp, share: Share, target: Target) -> list[int]:
+    """Positions of tiles on an operand that a loop prefetches in parts that no message covers, as they lie in memory.
+
+    Args:
+        loop: the loop.
+        share: the operand.
+        target: has the messages.
+    """
+    return [argument.index - 1 for argument in loop.body.block.args[1:]
+            if (carried := _carried(loop, argument, ops.PrefetchTileOp)) is not None
+            and _is_narrow(carried[0], share, target)]
+
+
+def _is_narrow(init: ops.InitTileOp, share: Share, target: Target) -> bool:
+    tile = ops.tile_of(init.result)
+    if tile.shape != share.tile.shape or tile.encoding.wg_map is None or \
+            array_of(init.source) is not array_of(share.init.source):
+        return False
+    data = tile.encoding.wg_map.sg_data[::-1]
+    return not any(target.largest_block("prefetch", tile.dtype.bits, columns, data) for columns in (32, 16, 8))
