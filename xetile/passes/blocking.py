@@ -151,7 +151,7 @@ class _Blocker(Rebuilder):
     def words(self, tile: SSAValue) -> BlockShape | None:
         """The message that loads words of several rows, where a tile is for copying a transpose; else None."""
         parameters = ops.tile_of(tile)
-        if not copies.transposes(self.tiles, tile):
+        if not self.tiles.note("transposes", tile, lambda tile: copies.transposes(self.tiles, tile)):
             return None
         return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup,
                                          parameters.shape)
