@@ -161,8 +161,10 @@ class Lowered:
         """The OpenCL C text with what its launch needs."""
         from codegen import opencl
 
+        function = only_function(self.modules["xegpu"])
         try:
-            source = opencl.emit(only_function(self.modules["xegpu"]), self.target)
+            with collection_waits():
+                source = opencl.emit(function, self.target)
         except XeError as error:
             raise error.at(self.location) from None
         if self._opencl_text is not None:
