@@ -72,12 +72,20 @@ class Lowered:
     @cached_property
     def modules(self) -> dict[str, ModuleOp]:
         """Every stage as IR, in order."""
+        return self._passed(shares=True)
+
+    @cached_property
+    def without_shares(self) -> dict[str, ModuleOp]:
+        """The same, with no subgroup loading operands for another: for forms in which that cannot be said."""
+        return self._passed(shares=False) if "shared-operands" in self.modules else self.modules
+
+    def _passed(self, *, shares: bool) -> dict[str, ModuleOp]:
         made: dict[str, ModuleOp] = {}
         try:
             with collection_waits():
                 from xetile.pipeline import Options, stages
 
-                for name, module in stages(self.module, Options(self.target, self.access)):
+                for name, module in stages(self.module, Options(self.target, self.access, shares)):
                     made[name] = module
         except XeError as error:
             if dumps.is_on():
@@ -152,8 +160,10 @@ class Lowered:
         """The OpenCL C text with what its launch needs."""
         from codegen import opencl
 
+        function = only_function(self.modules["xegpu"])
         try:
-            source = opencl.emit(only_function(self.modules["xegpu"]), self.target)
+            with collection_waits():
+                source = opencl.emit(function, self.target)
         except XeError as error:
             raise error.at(self.location) from None
         if self._opencl_text is not None:
@@ -298,7 +308,7 @@ def upstream_text(lowered: Lowered, level: str) -> str:
     """A kernel in LLVM's form of XeGPU, at ``"subgroup"`` or ``"workgroup"`` level."""
     stage, export = _UPSTREAM[level]
     try:
-        module = lowered.modules.get(stage)
+        module = lowered.without_shares.get(stage)
         if module is None:
             raise TargetError("XT4003",
                               f"the text of {lowered.name} is at the stage {stage_of(lowered.module)}, and LLVM's form "

@@ -40,16 +40,18 @@ class Options:
     Attributes:
         target: the device.
         access: for each argument, how its memory may be reached, empty for numbers.
+        shares: whether subgroups may load operands for each other.
     """
 
     target: Target
     access: tuple[str, ...]
+    shares: bool = True
 
 
 PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("xetile", lambda options: ToTiles()),
     ("shared-operands", lambda options: SharedOperands(options.target, options.access)
-        if options.target.block_io and "block-columns" in options.access else None),
+        if options.shares and options.target.block_io and "block-columns" in options.access else None),
     ("subgroup", lambda options: WorkgroupToSubgroup(options.target)),
     ("row-major", lambda options: Orders(options.access)),
     ("loaded-products", lambda options: LoadedProducts() if options.target.loads_operands else None),

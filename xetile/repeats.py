@@ -97,10 +97,6 @@ class Repeats:
     def keep(self, grid: tuple[int, ...], args: tuple[Any, ...], constants: Mapping[str, Any], launch: Launch) -> None:
         """Remember a launch on arrays of dpnp's, and on numbers of 32 bits."""
         arrays = tuple([position for position, value in enumerate(args) if hasattr(value, "get_array")])
-        numbers = [(position, type(value), launch.makers[position], launch.places[position])
-                   for position, value in enumerate(args) if position not in arrays]
-        if not arrays or any(kind not in (int, float) for _, kind, *_ in numbers):
-            return
         held = [args[position].get_array() for position in arrays]
         key = (grid, arrays, constants_key(constants), *map(id, held))
         if len(self._known) >= MOST:
@@ -108,6 +104,10 @@ class Repeats:
         self._arrays = arrays
         if key not in self._known:
             self._known[key] = None
+            return
+        numbers = [(position, type(value), launch.makers[position], launch.places[position])
+                   for position, value in enumerate(args) if position not in arrays]
+        if any(kind not in (int, float) for _, kind, *_ in numbers):
             return
         seen = [(ref(usm), usm.shape, usm.strides, position in launch.written, launch.places[position], part_of(usm))
                 for usm, position in zip(held, arrays, strict=True)]

@@ -69,6 +69,17 @@ def test_the_result_is_right(types: Types, place: Place) -> None:
               acc=types.acc, **MAPS)
 
 
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("place", [PVC, DEVICE[1]], ids=str)
+def test_fewer_shares_than_subgroups(place: Place) -> None:
+    """Of 8 bits there may be as few as that; then several subgroups hand over the same."""
+    generator = np.random.default_rng(4)
+    a, b = by_columns(generator, xt.i8, 72, 100), integers(generator, xt.i8, 100, 40)
+    maps = {"BM": 32, "BN": 64, "BK": 32, "sg": SG, "data_a": (16, 32), "data_b": (32, 32), "data_c": (16, 32)}
+    assert is_shared(gemm_shared, a, b, np.zeros((72, 40), np.int32), acc=xt.i32, **maps)
+    check(place.of(gemm_shared), (a, b), (3, 1), multiplied(a, b, xt.i32), acc=xt.i32, **maps)
+
+
 @pytest.mark.parametrize("place", [BMG, DEVICE[0]], ids=str)
 def test_the_product_of_the_tutorial(place: Place) -> None:
     """256 x 256 by 8 x 4 subgroups, prefetching, as processors' compilers optimise it."""
@@ -170,6 +181,14 @@ def test_where_it_applies() -> None:
         assert "shared-operands" not in variants.lower(*given, target=target).stages
     assert [is_shared(variants, *given, target=target, way="memory") for target in ("pvc", "bmg")] == [True, False]
     assert "xegpu.barrier" not in variants.lower(*given, way="option").stages["shared-operands"]
+
+
+def test_forms_in_which_it_cannot_be_said() -> None:
+    """LLVM's descriptors do not stand on shared local memory: its form has every subgroup load for itself."""
+    low = gemm_shared.lower(*specs(BF16), **MAPS)
+    assert "nbarrier" in low.xegpu_older
+    assert "barrier" not in low.xegpu_upstream
+    assert "transpose" in low.xegpu_upstream
 
 
 def without_places(text: str) -> list[str]:

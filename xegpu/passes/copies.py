@@ -27,10 +27,7 @@ def transposes(webs: Webs, desc: SSAValue, target: Target) -> bool:
         desc: one of them.
         target: has messages that load words of several rows.
     """
-    key = "transposes", webs.root(desc)
-    if key not in webs.noted:
-        webs.noted[key] = _transposes(webs, desc, target)
-    return bool(webs.noted[key])
+    return webs.note("transposes", desc, lambda desc: _transposes(webs, desc, target))
 
 
 def _transposes(webs: Webs, desc: SSAValue, target: Target) -> bool:

@@ -79,6 +79,7 @@ class Schedule:
 def _sink(block: Block, loads: bool) -> None:
     """Put a block's operations in the new order: what may move waits until something that stays needs it."""
     waiting: dict[Operation, None] = {}
+    read: list[Operation] = []
     order: list[Operation] = []
     behind = _Behind()
     for operation in block.ops:
@@ -86,11 +87,15 @@ def _sink(block: Block, loads: bool) -> None:
             continue
         if _may_move(operation) or (loads and isinstance(operation, _LOADED)):
             waiting[operation] = None
+            if isinstance(operation, LoadNdOp):
+                read.append(operation)
             continue
         if not isinstance(operation, _HARMLESS):  # it may write what was to be read
-            for load in [other for other in waiting if isinstance(other, LoadNdOp)]:
-                del waiting[load]
-                order += [*_needed(load, waiting), load]
+            for load in read:
+                if load in waiting:
+                    del waiting[load]
+                    order += [*_needed(load, waiting), load]
+            read.clear()
         order += _needed(operation, waiting)
         if isinstance(operation, CompileHintOp):  # nothing goes past it
             order += waiting

@@ -120,6 +120,9 @@ class _Blocker(Rebuilder):
 
     def side(self, vector: SSAValue) -> str:
         """``"a"`` or ``"b"`` for a value that is loaded and only ever that side of products, else empty."""
+        return self.vectors.note("side", vector, self._side)
+
+    def _side(self, vector: SSAValue) -> str:
         members, uses = self.vectors.members(vector), self.vectors.uses(vector)
         loaded = all(isinstance(member.owner, ops.LoadTileOp) and member.owner.padding is None for member in members)
         if not loaded or not all(isinstance(use.operation, _PRODUCTS) for use in uses):
@@ -129,6 +132,9 @@ class _Blocker(Rebuilder):
 
     def role(self, tile: SSAValue) -> str:
         """What a tile's web is for: ``a``, ``b``, ``plain``, ``store``, ``prefetch``, ``words``, ``whole`` products."""
+        return self.tiles.note("role", tile, self._role)
+
+    def _role(self, tile: SSAValue) -> str:
         operations = {type(use.operation): use.operation for use in self.tiles.uses(tile)}
         if LoadMmaOp in operations:
             return "whole"
@@ -145,13 +151,16 @@ class _Blocker(Rebuilder):
     def words(self, tile: SSAValue) -> BlockShape | None:
         """The message that loads words of several rows, where a tile is for copying a transpose; else None."""
         parameters = ops.tile_of(tile)
-        if not copies.transposes(self.tiles, tile):
+        if not self.tiles.note("transposes", tile, lambda tile: copies.transposes(self.tiles, tile)):
             return None
         return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup,
                                          parameters.shape)
 
     def form_of(self, tile: SSAValue) -> MatrixForm | None:
-        """The product that a tile's elements go into."""
+        """The product that the elements of a tile's web go into."""
+        return self.tiles.note("form", tile, self._form_of)
+
+    def _form_of(self, tile: SSAValue) -> MatrixForm | None:
         for use in self.tiles.uses(tile):
             if isinstance(use.operation, ops.LoadTileOp):
                 for inner in self.vectors.uses(use.operation.result):
