@@ -301,7 +301,8 @@ class Lowered:
 
     def _remedy(self) -> Remedy:
         assert self._origin is not None
-        return find_remedy(self._origin, self.live_bytes())
+        room = max(self.target.registers) * self.target.register_bytes / self.target.subgroup
+        return find_remedy(self._origin, self.live_bytes(), room)
 
 
 def upstream_text(lowered: Lowered, level: str) -> str:

@@ -117,6 +117,22 @@ def test_spills_come_first_with_the_tile_that_avoids_them() -> None:
     assert all(f"{name}={value}" in second for name, value in remedy.constants.items())
 
 
+def test_a_tile_far_too_large() -> None:
+    """Rows of 1024 elements are halved three times; what surely does not fit is not built."""
+    @xt.kernel
+    def softmax(X, Y, *, rows=16, columns=1024):
+        x = xt.load_tile(xt.init_tile(X, (xt.group_id(0) * rows, 0), (rows, columns)))
+        e = xt.exp(x - xt.tile_broadcast(xt.tile_reduce("maximumf", x, 1), (rows, columns)))
+        total = xt.tile_broadcast(xt.tile_reduce("add", e, 1), (rows, columns))
+        xt.store_tile(e / total, xt.init_tile(Y, (xt.group_id(0) * rows, 0), (rows, columns)))
+
+    require_ocloc()
+    remedy = softmax.lower(SPECS[2], SPECS[2], target="bmg").report().remedy
+    assert remedy is not None
+    assert remedy.constants == {"columns": 128}
+    assert softmax.lower(SPECS[2], SPECS[2], target="bmg", **remedy.constants).report().remedy is None
+
+
 def test_two_kernels_side_by_side() -> None:
     a, b = report_of(gemm), report_of(gemm, "bmg")
     table = a.compare(b)
