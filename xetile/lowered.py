@@ -159,11 +159,11 @@ class Lowered:
     @cached_property
     def emitted(self) -> Source:
         """The OpenCL C text with what its launch needs."""
-        from codegen import opencl
-
         function = only_function(self.modules["xegpu"])
         try:
             with collection_waits():
+                from codegen import opencl
+
                 source = opencl.emit(function, self.target)
         except XeError as error:
             raise error.at(self.location) from None
