@@ -85,7 +85,8 @@ class Lowered:
             with collection_waits():
                 from xetile.pipeline import Options, stages
 
-                for name, module in stages(self.module, Options(self.target, self.access, shares)):
+                for name, module in stages(self.module, Options.of(self.module, self.target, self.access,
+                                                                            shares=shares)):
                     made[name] = module
         except XeError as error:
             if dumps.is_on():
@@ -158,11 +159,11 @@ class Lowered:
     @cached_property
     def emitted(self) -> Source:
         """The OpenCL C text with what its launch needs."""
-        from codegen import opencl
-
         function = only_function(self.modules["xegpu"])
         try:
             with collection_waits():
+                from codegen import opencl
+
                 source = opencl.emit(function, self.target)
         except XeError as error:
             raise error.at(self.location) from None

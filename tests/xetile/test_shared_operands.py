@@ -135,6 +135,33 @@ def test_several_loops_and_operands(place: Place) -> None:
 
 
 @xt.kernel
+def turned(AT, BT, C):
+    """Operands that are stored row by row, and transposed when they are loaded."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    map_a, map_b, map_c = xt.wg_map(SG, (32, BK)), xt.wg_map(SG, (BK, 32)), xt.wg_map(SG, (32, 32))
+    a = xt.init_tile(AT, (0, m), (BK, BM), wg_map=map_a.transposed())
+    b = xt.init_tile(BT, (n, 0), (BN, BK), wg_map=map_b.transposed())
+    ahead = xt.init_tile(AT, (BK, m), (BK, BM), wg_map=xt.wg_map((1, 4), (BK, BM // 4)))
+    total = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
+    for _ in xt.range(0, AT.shape[0], BK):
+        xt.prefetch_tile(ahead)
+        x = xt.tile_transpose(xt.load_tile(a), wg_map=map_a)
+        total = xt.tile_mma(x, xt.tile_transpose(xt.load_tile(b), wg_map=map_b), total)
+        a, ahead = xt.update_tile_offset(a, BK, 0), xt.update_tile_offset(ahead, BK, 0)
+        b = xt.update_tile_offset(b, 0, BK)
+    xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("place", [NUMPY, PVC, BMG, DEVICE[0]], ids=str)
+def test_transposed_when_loaded(place: Place) -> None:
+    generator = np.random.default_rng(5)
+    at, bt = by_columns(generator, xt.bf16, 100, 80).T, by_columns(generator, xt.bf16, 80, 72).T
+    assert is_shared(turned, at, bt, np.zeros((100, 72), np.float32))
+    check(place.of(turned), (at, bt), (2, 2), multiplied(at.T, bt.T, xt.f32))
+
+
+@xt.kernel
 def variants(A, B, C, *, way="", rows=32, across=2):
     sg = (2, across)
     map_a, map_b = xt.wg_map(sg, (rows, BK)), xt.wg_map(sg, (BK, 32))

@@ -12,6 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from xegpu.descriptions import way_of
 from xegpu.dialect.synchronisation import NbarrierOp
+from xegpu.dtypes import DType
 from xegpu.origins import array_of
 from xegpu.targets import Target
 from xetile.dialect import ops, vector_ops
@@ -22,6 +23,8 @@ _LEAST = 2048
 """Bytes of an operand of 16 bits that a subgroup multiplies in a step: fewer it takes apart sooner than it waits."""
 _COLUMNS = "block-columns"
 """How an array may be reached that is stored column by column, by 2D block messages."""
+_ROWS = "block"
+"""The same of one that is stored row by row."""
 EXCHANGES = (ops.TileTransposeOp, vector_ops.TileConvLayoutOp, vector_ops.TileReduceOp)
 """What may go through shared local memory, with barriers around it."""
 _WAITS = (gpu.BarrierOp, NbarrierOp, scf.ForOp, *EXCHANGES)
@@ -37,31 +40,30 @@ class Share:
         load: its load in the loop.
         move: what moves the tile to the next step.
         position: of the tile among what the loop carries.
-        map: how the operand's transpose is dealt out to be loaded.
+        is_transposed: whether what is loaded is transposed in the loop; else it is the operand, stored by columns.
+        shape: the operand's.
+        map: how the operand is dealt out to be multiplied.
+        shares: how its transpose is dealt out to be loaded.
     """
 
     init: ops.InitTileOp
     load: ops.LoadTileOp
     move: ops.UpdateTileOffsetOp
     position: int
+    is_transposed: bool
+    shape: Pair
     map: WgMap
+    shares: WgMap
 
     @property
     def tile(self) -> TileParameters:
-        """The operand's tile."""
+        """The tile through which it is loaded."""
         return ops.tile_of(self.init.result)
-
-    @property
-    def layout(self) -> Pair:
-        """Rows and columns of subgroups."""
-        map_ = self.tile.encoding.wg_map
-        assert map_ is not None
-        return map_.sg_layout
 
     @property
     def bytes(self) -> int:
         """Shared local memory for the operands of two steps."""
-        return 2 * prod(self.tile.shape) * self.tile.dtype.bytes
+        return 2 * prod(self.shape) * self.tile.dtype.bytes
 
 
 def shares_of(loop: scf.ForOp, ways: Mapping[Any, str], target: Target) -> list[Share]:
@@ -72,11 +74,16 @@ def shares_of(loop: scf.ForOp, ways: Mapping[Any, str], target: Target) -> list[
         ways: for each array argument, how it may be reached.
         target: has the messages.
     """
-    if any(isinstance(inner, _WAITS) and inner is not loop for inner in loop.walk()):
+    if any(isinstance(inner, _WAITS) and inner is not loop and not _is_of_load(inner) for inner in loop.walk()):
         return []
     found = (_share(loop, argument, ways, target) for argument in loop.body.block.args[1:])
     shares = [share for share in found if share is not None]
-    return [share for share in shares if share.tile.shape[0] == shares[0].tile.shape[0]]
+    return [share for share in shares if share.shape[0] == shares[0].shape[0]]
+
+
+def _is_of_load(operation: Operation) -> bool:
+    """Whether an operation transposes what is loaded, which goes into the load."""
+    return isinstance(operation, ops.TileTransposeOp) and isinstance(operation.source.owner, ops.LoadTileOp)
 
 
 def _share(loop: scf.ForOp, argument: BlockArgument, ways: Mapping[Any, str], target: Target) -> Share | None:
@@ -85,10 +92,22 @@ def _share(loop: scf.ForOp, argument: BlockArgument, ways: Mapping[Any, str], ta
     if carried is None:
         return None
     init, load, move = carried
-    if not isinstance(load, ops.LoadTileOp) or load.padding is not None or not _multiplies(load):
+    if not isinstance(load, ops.LoadTileOp) or load.padding is not None:
         return None
-    map_ = _map(init, ways, target)
-    return None if map_ is None else Share(init, load, move, argument.index - 1, map_)
+    transposes = [use.operation for use in load.result.uses if isinstance(use.operation, ops.TileTransposeOp)]
+    operands = [transpose.result for transpose in transposes] or [load.result]
+    mixed = len(transposes) not in (0, len(list(load.result.uses)))
+    if mixed or not all(_multiplies(operand, load) for operand in operands):
+        return None
+    maps = {transpose.wg_map for transpose in transposes}
+    said = maps.pop() if len(maps) == 1 else None
+    tile, is_transposed = ops.tile_of(init.result), bool(transposes)
+    map_ = tile.encoding.wg_map if not is_transposed else None if said is None else said.data
+    shape = tile.shape[::-1] if is_transposed else tile.shape
+    if map_ is None or way_of(init, ways) != (_ROWS if is_transposed else _COLUMNS):
+        return None
+    shares = _shares(shape, map_, tile.dtype, target)
+    return None if shares is None else Share(init, load, move, argument.index - 1, is_transposed, shape, map_, shares)
 
 
 def _carried(loop: scf.ForOp, argument: BlockArgument, kind: type[Operation]) -> \
@@ -113,20 +132,17 @@ def _is_in(value: SSAValue, body: Block) -> bool:
     return owner is body or (isinstance(owner, Operation) and owner.parent is body)
 
 
-def _multiplies(load: ops.LoadTileOp) -> bool:
-    """Whether what is loaded is the first operand of products of the same body, and nothing else."""
-    return bool(load.result.uses) and all(isinstance(use.operation, ops.TileMmaOp) and use.index == 0
-                                          and use.operation.parent is load.parent for use in load.result.uses)
+def _multiplies(value: SSAValue, load: ops.LoadTileOp) -> bool:
+    """Whether a value is the first operand of products of the body in which it is loaded, and nothing else."""
+    return bool(value.uses) and all(isinstance(use.operation, ops.TileMmaOp) and use.index == 0
+                                    and use.operation.parent is load.parent for use in value.uses)
 
 
-def _map(init: ops.InitTileOp, ways: Mapping[Any, str], target: Target) -> WgMap | None:
+def _shares(shape: Pair, map_: WgMap, dtype: DType, target: Target) -> WgMap | None:
     """How the transpose of an operand is dealt out: the smallest messages of words of several rows, one a subgroup."""
-    tile = ops.tile_of(init.result)
-    map_, dtype, (rows, columns) = tile.encoding.wg_map, tile.dtype, tile.shape
-    if map_ is None or dtype.bits not in (8, 16) or way_of(init, ways) != _COLUMNS:
-        return None
+    rows, columns = shape
     whole = map_.sg_layout[1] > 1 and map_.sg_data == (rows // map_.sg_layout[0], columns)
-    if not whole or (dtype.bits == 16 and prod(map_.sg_data) * dtype.bytes < _LEAST):
+    if dtype.bits not in (8, 16) or not whole or (dtype.bits == 16 and prod(map_.sg_data) * dtype.bytes < _LEAST):
         return None
     blocks = {(block.rows, block.columns * block.blocks) for block in target.blocks
               if block.kind == "read_transform" and block.bits == dtype.bits}
@@ -161,5 +177,6 @@ def _is_narrow(init: ops.InitTileOp, share: Share, target: Target) -> bool:
     if tile.shape != share.tile.shape or tile.encoding.wg_map is None or \
             array_of(init.source) is not array_of(share.init.source):
         return False
-    data = tile.encoding.wg_map.sg_data[::-1]
-    return not any(target.largest_block("prefetch", tile.dtype.bits, columns, data) for columns in (32, 16, 8))
+    rows, columns = tile.encoding.wg_map.sg_data
+    data = (rows, columns) if share.is_transposed else (columns, rows)
+    return not any(target.largest_block("prefetch", tile.dtype.bits, across, data) for across in (32, 16, 8))

@@ -21,7 +21,7 @@ The matrix engine takes rows of A, and memory has its columns: whoever loads a t
 with a move for each register. A share is loaded as B's blocks are, words of two rows of the transpose in each lane, and
 each lane's words are a row of A, which is stored as it is. So nobody takes anything apart, at the price of a barrier a
 step; the loads run a step ahead, and subgroups may drift apart by as much. Prefetches in parts that are narrower than a
-message become prefetches of the shares.
+message become prefetches of the shares. What is stored by rows and transposed when it is loaded goes the same way.
 
 A loop stays as it is where the operand of a subgroup is small, where its body waits for something else, and where
 shared local memory does not suffice.
@@ -95,7 +95,7 @@ class _Sharing(Rebuilder):
     """
 
     def __init__(self, options: SharedOperands, function: func.FuncOp) -> None:
-        super().__init__({ops.LoadTileOp: _load, ops.UpdateTileOffsetOp: _update})
+        super().__init__({ops.LoadTileOp: _load, ops.UpdateTileOffsetOp: _update, ops.TileTransposeOp: _transpose})
         self.target = options.target
         self.ways = dict(zip(function.body.block.args, options.access, strict=True))
         self.layout: Pair | None = None
@@ -112,7 +112,7 @@ class _Sharing(Rebuilder):
         if not shares or not self._has_room(shares):
             super().loop(loop)
             return
-        self.layout = shares[0].layout
+        self.layout = shares[0].map.sg_layout
         barrier = self.emit(InitNbarrierOp(self.constant(0), self.constant(shares[0].map.subgroups)))
         carried = [self.get(value) for value in loop.iter_args]
         for share in shares:
@@ -136,7 +136,7 @@ class _Sharing(Rebuilder):
         """Shared local memory for two of a loop's operands, the ``number``-th, one below the other."""
         key = _key(share, number)
         if key not in self.arrays:
-            rows, columns = share.tile.shape
+            rows, columns = share.shape
             made = memref.AllocOp([], [], MemRefType(share.tile.element_type, (2 * rows, columns), memory_space=SLM))
             made.memref.name_hint = "shared"
             self._at_head(made)
@@ -149,18 +149,23 @@ class _Sharing(Rebuilder):
         assert isinstance(init, ops.InitTileOp)
         offsets, sizes, strides = ([self.one(value) for value in group]
                                    for group in (init.offsets, init.shape, init.strides))
-        type_ = TileType(ops.tile_of(old)).with_(wg_map=share.map.transposed())
+        map_ = share.shares if share.is_transposed else share.shares.transposed()
+        type_ = TileType(ops.tile_of(old)).with_(wg_map=map_)
         made = ops.InitTileOp(self.one(init.source), offsets, sizes, strides, type_)
         made.attributes.update(init.attributes)
         return self.emit(made)
 
     def _started(self, share: Share, number: int) -> SSAValue:
         """Hand over what the first step multiplies; the tile of the step after it."""
-        init, tile = share.init, share.tile
-        source, sizes, strides = spelled_out(self, init)
-        offsets = [self.one(offset) for offset in init.offsets]
-        made = ops.InitTileOp(source, exchanged(offsets), exchanged(sizes), exchanged(strides),
-                              TileType(tile).with_(shape=tile.shape[::-1], order=(1, 0), wg_map=share.map))
+        init, type_ = share.init, TileType(share.tile).with_(wg_map=share.shares)
+        offsets, sizes, strides = ([self.one(value) for value in group]
+                                   for group in (init.offsets, init.shape, init.strides))
+        source = self.one(init.source)
+        if not share.is_transposed:
+            source, sizes, strides = spelled_out(self, init)
+            offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
+            type_ = type_.with_(shape=share.shape[::-1], order=(1, 0))
+        made = ops.InitTileOp(source, offsets, sizes, strides, type_)
         # The step after the last one may lie outside, whatever was promised of the others.
         made.attributes.update({name: value for name, value in init.attributes.items()
                                 if name in ops.PROMISES and name != ops.IN_BOUNDS})
@@ -177,20 +182,20 @@ class _Sharing(Rebuilder):
 
     def moved(self, share: Share, tile: SSAValue) -> SSAValue:
         """The tile of the next step."""
-        return self.emit(ops.UpdateTileOffsetOp(tile, exchanged([self.one(by) for by in share.move.offsets])))
+        offsets = [self.one(offset) for offset in share.move.offsets]
+        return self.emit(ops.UpdateTileOffsetOp(tile, offsets if share.is_transposed else exchanged(offsets)))
 
     def _hand_over(self, share: Share, number: int, value: SSAValue, half: SSAValue) -> None:
         """Store a share to shared local memory, from the row ``half`` on, transposed."""
-        rows, columns = share.tile.shape
+        rows, columns = share.shape
         array, sizes, strides = self._described(self._array(share, number))
-        type_ = TileType(TileParameters((columns, rows), share.tile.element_type)).with_(wg_map=share.map)
+        type_ = TileType(TileParameters((columns, rows), share.tile.element_type)).with_(wg_map=share.shares)
         made = ops.InitTileOp(array, [self.constant(0), half], exchanged(sizes), exchanged(strides), type_)
         self.emit(ops.StoreTileOp(value, self._promised(made)))
 
     def _taken(self, share: Share, number: int, half: SSAValue) -> SSAValue:
         """The operand from shared local memory, from the row ``half`` on."""
-        tile = share.tile
-        type_ = TileType(TileParameters(tile.shape, tile.element_type)).with_(wg_map=tile.encoding.wg_map)
+        type_ = TileType(TileParameters(share.shape, share.tile.element_type)).with_(wg_map=share.map)
         made = ops.InitTileOp(self._array(share, number), [half, self.constant(0)], [], [], type_)
         value = self.emit(ops.LoadTileOp(self._promised(made)))
         value.name_hint = share.load.result.name_hint
@@ -234,7 +239,7 @@ class _Sharing(Rebuilder):
         self.emit(NbarrierWaitOp(barrier))
         for number, share in enumerate(shares):
             self.values[share.load] = self._taken(share, number, half)
-        other = self.index(arith.SubiOp, self.constant(shares[0].tile.shape[0]), half)
+        other = self.index(arith.SubiOp, self.constant(shares[0].shape[0]), half)
         for number, (share, value) in enumerate(zip(shares, nexts, strict=True)):
             self._hand_over(share, number, value, other)
         self.emit(NbarrierArriveOp(barrier))
@@ -242,12 +247,20 @@ class _Sharing(Rebuilder):
 
 
 def _key(share: Share, number: int) -> tuple[Pair, Attribute, int]:
-    return share.tile.shape, share.tile.element_type, number
+    return share.shape, share.tile.element_type, number
 
 
 def _load(build: _Sharing, operation: ops.LoadTileOp) -> None:
     if operation in build.values:
         build.set(operation.result, build.values[operation])
+    else:
+        build.copy(operation)
+
+
+def _transpose(build: _Sharing, operation: ops.TileTransposeOp) -> None:
+    """What is taken from shared local memory lies there as the operand does."""
+    if operation.source.owner in build.values:
+        build.set(operation.result, build.one(operation.source))
     else:
         build.copy(operation)
 
