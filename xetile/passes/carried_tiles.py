@@ -103,7 +103,8 @@ def _moves(init: ops.InitTileOp, body: Block) -> bool:
     counter = body.args[0]
     rest = [value for value in init.operands if value is not counter and _beside(value, counter) is None]
     moving = [offset for offset in init.offsets[-2:] if offset is counter or _beside(offset, counter) is not None]
-    return len(moving) == 1 and len(rest) == len(init.operands) - 1 and not any(is_made_in(value, body) for value in rest)
+    stays = len(rest) == len(init.operands) - 1 and not any(is_made_in(value, body) for value in rest)
+    return stays and len(moving) == 1
 
 
 def _beside(value: SSAValue, counter: SSAValue) -> SSAValue | None:
