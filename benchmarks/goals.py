@@ -28,5 +28,6 @@ GOALS: Mapping[str, Goal] = {
     "import": Goal(1.0, "0.4 s, to import xetile in a new process"),
     "launch": Goal(1.0, "10 us, to what a launch on known arrays takes longer than dpctl's own submit_async"),
     "density": Goal(1.0, "dpas of a hot loop's instructions, to what hand-written kernels reach on that target"),
+    "transposed": Goal(0.67, "instructions a step of the plain product, to those with an operand stored by columns"),
     "prepared": Goal(1.0, "3 us, to what a prepared launch takes longer"),
 }

@@ -38,7 +38,7 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
             progress(f"machine code for {target}, {side} transposed")
             count = _a_step(transposed(target, side))
             rows.append(Row("Machine code", f"{target} bf16, {side} transposed", count, "instructions a step",
-                            plain / count, "the plain product"))
+                            plain / count, "the plain product", "transposed"))
     return rows
 
 

@@ -198,3 +198,16 @@ def needs_spirv(queue: Queue) -> bool:
 def chosen_road() -> str:
     """What XETILE_SPIRV says, "" if it is not set."""
     return os.environ.get(VARIABLE, "")
+
+
+_VARIABLES = vars(os.environ)["_data"]
+_NAME = os.environ.encodekey(VARIABLE)
+
+
+def asked_road() -> object:
+    """Something that differs whenever :func:`chosen_road` does.
+
+    Every launch asks. Of a variable that is not set ``os.environ.get`` tells by way of two exceptions, in twenty times
+    the time that the dictionary behind it takes.
+    """
+    return _VARIABLES.get(_NAME)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 from codegen.devices import Queue, import_dpctl, needs_spirv
@@ -27,7 +27,6 @@ _SPELLINGS: dict[type, Callable[[Any], Any]] = {
 }
 
 _in_flight: deque[tuple[Event, Any]] = deque()
-_in_flight_lock = threading.Lock()
 
 
 def build_program(queue: Queue, source: str | bytes, options: str = "") -> Program:
@@ -175,23 +174,32 @@ def _hold(event: Event, held: Any) -> None:
 
     It looks at the two that are held longest: so the list shrinks faster than it can grow, whatever queue lags behind.
     """
-    done = import_dpctl().event_status_type.complete
-    with _in_flight_lock:
-        _in_flight.append((event, held))
-        for _ in range(min(2, len(_in_flight))):
-            entry = _in_flight.popleft()
-            if entry[0].execution_status is not done:
-                _in_flight.append(entry)
-                return  # what was started later has hardly finished earlier
+    _in_flight.append((event, held))
+    if _let_go():  # else: what was started later has hardly finished earlier
+        _let_go()
 
 
 def release_finished() -> None:
     """Lets go of the arguments of all kernels that have run."""
-    done = import_dpctl().event_status_type.complete
-    with _in_flight_lock:
-        waiting = [entry for entry in _in_flight if entry[0].execution_status is not done]
-        _in_flight.clear()
-        _in_flight.extend(waiting)
+    for _ in range(len(_in_flight)):
+        _let_go()
+
+
+def _let_go() -> bool:
+    """Lets go of what is held longest if its kernel has run, else puts it last. Each step is atomic: no lock."""
+    try:
+        entry = _in_flight.popleft()
+    except IndexError:
+        return False
+    if entry[0].execution_status is _complete():
+        return True
+    _in_flight.append(entry)
+    return False
+
+
+@cache
+def _complete() -> Any:
+    return import_dpctl().event_status_type.complete
 
 
 def _refusals() -> tuple[type[Exception], ...]:

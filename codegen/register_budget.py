@@ -5,11 +5,14 @@ from __future__ import annotations
 from xdsl.dialects import func, scf
 
 from xegpu import register_mode
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
+from xegpu.dialect.descriptors import desc_of
 from xegpu.errors import TargetError
 from xegpu.plain_loops import is_plain
 from xegpu.pressure import live_bytes, loop_bytes
 from xegpu.targets import Target
 
+_WITH_ADDRESSES = 0.7
 LARGE = "-cl-intel-256-GRF-per-thread"
 
 
@@ -30,7 +33,7 @@ def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroup
         return ""
     said = register_mode.said(function)
     needed = fragment_bytes(function)
-    if said == small or (said is None and needed <= register_mode.room(small, target)):
+    if said == small or (said is None and needed <= _part(function) * small * target.register_bytes / subgroup):
         return ""
     registers = needed * subgroup / target.register_bytes
     if subgroups > target.subgroups[1]:
@@ -41,6 +44,13 @@ def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroup
             f"lower sg_layout (or subgroups=) to {target.subgroups[1]} subgroups, or " +
             (f"ask for registers={small}" if said else "make the subgroup's tile smaller"))
     return LARGE
+
+
+def _part(function: func.FuncOp) -> float:
+    """The part of the registers that fragments may take; addresses of other messages than blocks take more of them."""
+    ways = {desc_of(operation.desc).block.access for operation in function.walk()
+            if isinstance(operation, (LoadNdOp, StoreNdOp))}
+    return register_mode.FOR_FRAGMENTS if ways <= {"block"} else _WITH_ADDRESSES
 
 
 def fragment_bytes(function: func.FuncOp) -> int:

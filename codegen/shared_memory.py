@@ -1,7 +1,7 @@
 """Arrays in shared local memory, in NumPy and in OpenCL C.
 
 An array is kept in panels (:mod:`xegpu.panels`). A block of which all lanes together, or each lane by itself, have
-contiguous words is moved by the fewest messages, 256 bytes or more each; any other, and one that hangs over the edge of
+contiguous words is moved by the fewest messages, 256 or 512 bytes each; any other, and one that hangs over the edge of
 its array, is moved element by element.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
+from codegen import wide_reads
 from codegen.emitter import CALL, Emitter, Rule
 from codegen.fragments import Array, Descriptor, Fragment, vector_type
 from codegen.interpreter import Machine, Meanings
@@ -261,7 +262,13 @@ def _of_lane(access: _Access) -> str:
 
 
 def _read(emitter: Emitter, access: _Access) -> Iterator[str]:
+    wide = wide_reads.of(access.runs, access.size, access.desc.sg_map.lanes) if emitter.target.block_io else {}
     for i, run in enumerate(access.runs):
+        if i in wide:
+            yield from wide_reads.lines(emitter, f"base + {access.start()}", run.start * access.size, i, wide[i])
+            continue
+        if wide.get(i - 1) == 2:
+            continue
         word, width = _UNSIGNED[access.size * run.elements], len(run.words)
         pointer = _pointer(access, run, "const ")
         value = f"{_side_by_side(emitter, access, word, width, 'read')}({pointer})" if run.together else \

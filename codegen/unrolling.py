@@ -27,7 +27,7 @@ from xegpu.constants import number
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
 from xegpu.dialect.products import DpasOp
 from xegpu.loop_options import BARRIER, UNROLL
-from xegpu.plain_loops import is_plain
+from xegpu.plain_loops import is_plain, is_shared
 from xegpu.targets import Target
 
 ROLLED = "XETILE_ROLLED"
@@ -69,8 +69,9 @@ def _steps(loop: scf.ForOp, target: Target) -> int:
     """How many steps of a loop become one where its author does not say."""
     step, trips = number(loop.step), trips_of(loop)
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
-    messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) for operation in loop.body.block.ops)
-    if not step or not products or not target.block_distances or not is_plain(loop):
+    messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not is_shared(operation)
+                   for operation in loop.body.block.ops)
+    if not step or not products or not target.block_distances or not is_plain(loop, hands_over=True):
         return 1
     return next((steps for steps in _STEPS if products * steps <= _PRODUCTS and messages * steps <= _MESSAGES
                  and (steps - 1) * step < _FAR and (trips is None or trips % steps == 0)), 1)

@@ -115,8 +115,13 @@ def signature(array: Any) -> tuple[Any, ...] | None:
 def address_of(array: Any) -> Any:
     """A memory object that starts where one of dpnp's arrays does. It keeps nothing alive: hold the array itself."""
     usm = array.get_array()
-    whole = usm.usm_data
-    return whole if whole._pointer == usm._pointer else _address(usm._pointer, usm.sycl_queue)
+    part = part_of(usm)
+    return usm.usm_data if part is None else part
+
+
+def part_of(usm: Any) -> Any:
+    """A memory object that starts where an array does, and keeps nothing alive; None if the array's own does."""
+    return None if usm.usm_data._pointer == usm._pointer else _address(usm._pointer, usm.sycl_queue)
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_waits() -> Iterator[None]:
-    """Python's garbage collector waits: it would go through all operations of all stages, again and again."""
+    """Python's garbage collector waits: it would go through all operations of a kernel, again and again."""
     was = gc.isenabled()
     gc.disable()
     try:

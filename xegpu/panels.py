@@ -3,7 +3,7 @@
 No one but the kernel sees that memory, so its order is free. A matrix is cut into *panels* of a few columns, one after
 the other. In a panel the rows follow each other, and ``rows`` of them may be interleaved: the elements of a column in
 these rows are neighbours, as the words of VNNI form want them. Where panels have the columns of an operand, all of a
-block is contiguous, and a message of 256 bytes moves as much of it.
+block is contiguous, and a message of 256 or 512 bytes moves as much of it.
 
     16 columns, 1 row       the rows of a panel one after the other: operand A of 16 bits, and what is computed
     16 columns, 2 rows      a word for each column of two rows: operand B of 16 bits

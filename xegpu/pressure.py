@@ -10,14 +10,18 @@ from xdsl.dialects import func, scf, ub
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 
-from xegpu.dialect.block_io import LoadNdOp
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
+from xegpu.dialect.descriptors import desc_of
 from xegpu.dialect.products import DpasOp, MadOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.dtypes import of_mlir
+from xegpu.plain_loops import is_plain
 
 VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
 """What looks at a part of a value, and takes no registers."""
+_VIEWS = frozenset(VIEWS)
 _FREE = (BroadcastOp, ub.PoisonOp)
 """What takes no registers of its own: a number that all elements share, and no value at all."""
 _BYTE = 32
@@ -55,7 +59,7 @@ def _inside(block: Block) -> Iterator[Operation]:
 
 def _peak(block: Block) -> int:
     """The most that is alive inside a block; what lives through it from outside is not counted."""
-    last = _last_uses(block)
+    last, ahead = _last_uses(block), _loaded_ahead(block)
     ends: dict[Operation, list[SSAValue]] = defaultdict(list)
     for value, operation in last.items():
         ends[operation].append(value)
@@ -63,17 +67,41 @@ def _peak(block: Block) -> int:
     alive |= {value: size for value in block.args if (size := bytes_of(value)) and value in last}
     total = peak = sum(alive.values())
     for operation in block.ops:
+        early = {value: bytes_of(value) for value in ahead.get(operation, ()) if value in last}
+        alive |= early
+        total += sum(early.values())
+        peak = max(peak, total)
         if within := [_peak(inner) for region in operation.regions for inner in region.blocks]:
             carried = sum(alive.get(value, 0) for value in {*operation.operands})
             peak = max(peak, total - carried + max(within))
         for value in ends[operation]:
             total -= alive.pop(value, 0)
         if not isinstance(operation, (*VIEWS, *_FREE)):
-            made = {value: size for value in operation.results if (size := bytes_of(value)) and value in last}
+            made = {value: size for value in operation.results
+                    if (size := bytes_of(value)) and value in last and value not in alive}
             alive |= made
             total += sum(made.values())
         peak = max(peak, total)
     return peak
+
+
+def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
+    """For the first of block loads that no write stands between, what all of these load.
+
+    The compiler puts them together, to wait for all at once, except in loops that do nothing but load and multiply.
+    """
+    loop, found = block.parent_op(), dict[Operation, list[SSAValue]]()
+    if isinstance(loop, scf.ForOp) and is_plain(loop):
+        return found
+    run: list[SSAValue] | None = None
+    for operation in block.ops:
+        if isinstance(operation, LoadNdOp) and desc_of(operation.desc).block.access == "block":
+            if run is None:
+                run = found[operation] = []
+            run.append(operation.results[0])
+        elif not operation.has_trait(Pure) and not isinstance(operation, (LoadNdOp, PrefetchNdOp)):
+            run = None
+    return found
 
 
 def _last_uses(block: Block) -> dict[SSAValue, Operation]:
@@ -91,8 +119,8 @@ def _operands(operation: Operation) -> Iterable[SSAValue]:
 
 def root(value: SSAValue) -> SSAValue:
     """What a view looks at, or views of it; a value that is none is its own."""
-    while isinstance(value.owner, VIEWS):
-        value = value.owner.operands[0]
+    while type(value.owner) in _VIEWS:  # quicker than isinstance, which asks Python code for classes of xDSL
+        value = value.owner.operands[0]  # type: ignore[union-attr]
     return value
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.dialects import func, scf
 from xdsl.ir import Operation, SSAValue, Use
 
 Links = Callable[[Operation], Iterable[SSAValue]]
+Found = TypeVar("Found")
 
 
 class Webs:
@@ -18,8 +19,6 @@ class Webs:
     Loops join what they carry: initial value, block argument, yielded value and result; branches join what they yield
     with the result. Other operations join the values that ``links`` names for them.
 
-    Attributes:
-        noted: what was found out about webs, by a word and the web's root.
     """
 
     def __init__(self, function: func.FuncOp, links: Links) -> None:
@@ -30,7 +29,7 @@ class Webs:
             if isinstance(operation, scf.IfOp):
                 self._join_branches(operation)
             self._join(list(links(operation)))
-        self.noted: dict[tuple[str, SSAValue], Any] = {}
+        self._noted: dict[tuple[str, SSAValue], Any] = {}
         self._members: dict[SSAValue, list[SSAValue]] = defaultdict(list)
         for value in self._parent:
             self._members[self.root(value)].append(value)
@@ -57,6 +56,14 @@ class Webs:
         while (parent := self._parent.get(value, value)) is not value:
             value = parent
         return value
+
+    def note(self, word: str, value: SSAValue, find: Callable[[SSAValue], Found]) -> Found:
+        """What is true of the whole web of ``value``, found out once: webs are as long as a kernel that is unrolled."""
+        key = word, self.root(value)
+        if key not in self._noted:
+            self._noted[key] = find(value)
+        found: Found = self._noted[key]
+        return found
 
     def members(self, value: SSAValue) -> list[SSAValue]:
         """Every value of the web of ``value``."""

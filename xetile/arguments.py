@@ -25,7 +25,12 @@ class AtTheCall:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, XeError):
-            error.called_from(Location.of_caller(_PACKAGES))
+            at_the_call(error)
+
+
+def at_the_call(error: XeError) -> None:
+    """Places an error at the line that called into this package, as :class:`AtTheCall` does."""
+    error.called_from(Location.of_caller(_PACKAGES))
 
 
 class Spec:

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from xegpu.dtypes import DType
 from xegpu.errors import ElementTypeError
+
+_PLAIN = frozenset({int, float, str, bool, DType, type(None)})
 
 
 def hashable(value: Any, name: str) -> Any:
@@ -20,6 +23,8 @@ def hashable(value: Any, name: str) -> Any:
         ElementTypeError: it has no hash, or holds what has none.
     """
     kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
     if isinstance(value, (tuple, list)):
         return kind, tuple(hashable(item, name) for item in value)
     if isinstance(value, dict):

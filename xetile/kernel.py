@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute
 
 from xegpu import block_io
+from xegpu.collection import collection_waits
 from xegpu.dtypes import DType
 from xegpu.errors import ArgumentError, DeviceError, Note, ShapeError, TraceError, XeError
 from xegpu.places import Location
@@ -390,7 +391,8 @@ class Kernel(BaseKernel):
             attributes: dict[str, Attribute] = {"xegpu.subgroups": ArrayAttr([IntegerAttr(n, i64) for n in shape])}
             if self.registers is not None:
                 attributes[REGISTERS] = IntegerAttr(self.registers, i64)
-            self._modules[key] = trace(self.function, self.name, _makers(arguments), constants, attributes, shape)
+            with collection_waits():
+                self._modules[key] = trace(self.function, self.name, _makers(arguments), constants, attributes, shape)
         return self._modules[key]
 
     def program(self, only: tuple[int, ...] | int | None, subgroups: tuple[int, int] | None) -> Program:

@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from codegen.devices import chosen_road
+from codegen.devices import asked_road
 from codegen.launcher import start
 from codegen.usm import address_of, signature
 from xegpu.dtypes import DType
 from xetile.arguments import TypedView
 
 _MAKERS: Mapping[type, Callable[[Any], Any]] = {ctypes.c_int: ctypes.c_int, ctypes.c_float: ctypes.c_float}
-_INT = range(-(2**31), 2**31)
-_MOST = 256
+INT = range(-(2**31), 2**31)
+"""The numbers that kernels get as 32 bits."""
+MOST = 256
 """Launches that a place remembers; a kernel that meets more kinds of arrays than that begins anew."""
 
 
@@ -27,14 +28,15 @@ class Launch:
         template: what the kernel gets, as dpctl takes it.
         places: for each argument of the author, where its pointer or number stands in the template.
         global_range, local_range: work-items, in SYCL's order of dimensions.
+        written: positions of the arguments that the kernel writes.
     """
 
-    __slots__ = ("global_range", "kernel", "local_range", "makers", "places", "queue", "template")
+    __slots__ = ("global_range", "kernel", "local_range", "makers", "places", "queue", "template", "written")
 
     def __init__(self, queue: Any, kernel: Any, template: list[Any], places: Sequence[int], global_range: list[int],
-                 local_range: list[int]) -> None:
+                 local_range: list[int], written: Sequence[int]) -> None:
         self.queue, self.kernel, self.template, self.places = queue, kernel, template, places
-        self.global_range, self.local_range = global_range, local_range
+        self.global_range, self.local_range, self.written = global_range, local_range, written
         self.makers = [_MAKERS.get(type(template[place]), address_of) for place in places]
 
     def spelled(self, args: Sequence[Any]) -> list[Any]:
@@ -89,7 +91,7 @@ class Launches:
 
     def keep(self, key: Any, launch: Launch) -> None:
         """Remember a launch."""
-        if len(self._ready) >= _MOST:
+        if len(self._ready) >= MOST:
             self._ready.clear()
         self._ready[key] = launch
 
@@ -99,12 +101,12 @@ def key_of(args: Sequence[Any]) -> Any:
 
     That is so for all arrays but dpnp's, and for numbers of 64 bits.
     """
-    seen: list[Any] = [chosen_road()]
+    seen: list[Any] = [asked_road()]
     for value in args:
         kind = type(value)
         found: Any
         if kind is int:
-            found = kind if value in _INT else None
+            found = kind if value in INT else None
         elif kind is float:
             found = kind
         elif kind is TypedView:

@@ -72,12 +72,21 @@ class Lowered:
     @cached_property
     def modules(self) -> dict[str, ModuleOp]:
         """Every stage as IR, in order."""
+        return self._passed(shares=True)
+
+    @cached_property
+    def without_shares(self) -> dict[str, ModuleOp]:
+        """The same, with no subgroup loading operands for another: for forms in which that cannot be said."""
+        return self._passed(shares=False) if "shared-operands" in self.modules else self.modules
+
+    def _passed(self, *, shares: bool) -> dict[str, ModuleOp]:
         made: dict[str, ModuleOp] = {}
         try:
             with collection_waits():
                 from xetile.pipeline import Options, stages
 
-                for name, module in stages(self.module, Options(self.target, self.access)):
+                for name, module in stages(self.module, Options.of(self.module, self.target, self.access,
+                                                                            shares=shares)):
                     made[name] = module
         except XeError as error:
             if dumps.is_on():
@@ -150,10 +159,12 @@ class Lowered:
     @cached_property
     def emitted(self) -> Source:
         """The OpenCL C text with what its launch needs."""
-        from codegen import opencl
-
+        function = only_function(self.modules["xegpu"])
         try:
-            source = opencl.emit(only_function(self.modules["xegpu"]), self.target)
+            with collection_waits():
+                from codegen import opencl
+
+                source = opencl.emit(function, self.target)
         except XeError as error:
             raise error.at(self.location) from None
         if self._opencl_text is not None:
@@ -263,11 +274,14 @@ class Lowered:
             ToolError: ocloc is missing, or it refused the text.
             TargetError: the target has no machine code of its own.
         """
+        from xetile.reach import slow_ways
         from xetile.report import Report
 
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup
-        return Report(facts, self.target, subgroups, self._work(subgroups), self._remedy if self._origin else None)
+        slow = slow_ways(only_function(self.modules["xegpu"]), self.target, self.access)
+        remedy = self._remedy if self._origin else None
+        return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
 
     def _work(self, subgroups: int) -> Work | None:
         stages = self.modules
@@ -290,14 +304,15 @@ class Lowered:
 
     def _remedy(self) -> Remedy:
         assert self._origin is not None
-        return find_remedy(self._origin, self.live_bytes())
+        room = max(self.target.registers) * self.target.register_bytes / self.target.subgroup
+        return find_remedy(self._origin, self.live_bytes(), room)
 
 
 def upstream_text(lowered: Lowered, level: str) -> str:
     """A kernel in LLVM's form of XeGPU, at ``"subgroup"`` or ``"workgroup"`` level."""
     stage, export = _UPSTREAM[level]
     try:
-        module = lowered.modules.get(stage)
+        module = lowered.without_shares.get(stage)
         if module is None:
             raise TargetError("XT4003",
                               f"the text of {lowered.name} is at the stage {stage_of(lowered.module)}, and LLVM's form "

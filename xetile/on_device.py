@@ -78,7 +78,7 @@ class DeviceExecutor:
         places = [sum(map(len, passed[:position])) for position in range(len(passed))]
         local = lowered.emitted.local_size
         return Launch(self.queue, kernel, [None if isinstance(v, UsmArray) else v for v in template], places,
-                      [*grid[:2], grid[2] * local], [1, 1, local])
+                      [*grid[:2], grid[2] * local], [1, 1, local], lowered.written)
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         """Launch the kernel on arguments that were placed; the arrays are written in the queue's order."""

@@ -15,10 +15,12 @@ from xegpu.passes.legalise import Legalise
 from xegpu.passes.pack import Pack
 from xegpu.passes.schedule import Schedule
 from xegpu.targets import Target
+from xetile.dialect.ops import TileTransposeOp
 from xetile.passes.blocking import Blocking
 from xetile.passes.deeper_products import DeeperProducts
 from xetile.passes.loaded_products import LoadedProducts
 from xetile.passes.orders import Orders
+from xetile.passes.shared_operands import SharedOperands
 from xetile.passes.supervector import ToTiles
 from xetile.passes.to_xegpu import ToXeGPU
 from xetile.passes.workgroup_to_subgroup import WorkgroupToSubgroup
@@ -39,14 +41,31 @@ class Options:
     Attributes:
         target: the device.
         access: for each argument, how its memory may be reached, empty for numbers.
+        transposes: whether the kernel transposes vectors.
+        shares: whether subgroups may load operands for each other.
     """
 
     target: Target
     access: tuple[str, ...]
+    transposes: bool = False
+    shares: bool = True
+
+    @classmethod
+    def of(cls, module: ModuleOp, target: Target, access: tuple[str, ...], *, shares: bool = True) -> Options:
+        """What the passes of a module depend on."""
+        transposes = any(isinstance(operation, TileTransposeOp) for operation in module.walk())
+        return cls(target, access, transposes, shares)
+
+    @property
+    def turns(self) -> bool:
+        """Whether memory may hold an operand the other way round."""
+        return self.transposes or "block-columns" in self.access
 
 
 PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("xetile", lambda options: ToTiles()),
+    ("shared-operands", lambda options: SharedOperands(options.target, options.access)
+        if options.shares and options.target.block_io and options.turns else None),
     ("subgroup", lambda options: WorkgroupToSubgroup(options.target)),
     ("row-major", lambda options: Orders(options.access)),
     ("loaded-products", lambda options: LoadedProducts() if options.target.loads_operands else None),
@@ -84,5 +103,7 @@ def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]
         if (step := make(options)) is None:
             continue
         module = step.apply(module)
+        if name == PASSES[0][0]:  # what was a transfer may be transposed now
+            options = Options.of(module, options.target, options.access, shares=options.shares)
         module.attributes.update({STAGE: StringAttr(name), TARGET: StringAttr(options.target.name)})
         yield name, module

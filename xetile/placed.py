@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from xegpu.errors import ElementTypeError, Note
+from xegpu.errors import ElementTypeError, Note, XeError
 from xegpu.origins import written_at
 from xegpu.targets import Target
-from xetile.arguments import Argument, AtTheCall
+from xetile.arguments import Argument, AtTheCall, at_the_call
 from xetile.choice import executor_of_arrays
-from xetile.constants import hashable
 from xetile.executors import Executor, executor_for
 from xetile.launch_grid import Grid
 from xetile.launches import Launches, Prepared, key_of
+from xetile.repeats import INTEGERS, Repeats, constants_key
+from xetile.tracer import is_recording
 
 if TYPE_CHECKING:
     from xetile.kernel import BaseKernel
     from xetile.lowered import Lowered
-
-_INTEGERS = {int}
 
 
 class Placed:
@@ -30,7 +29,7 @@ class Placed:
                  subgroups: tuple[int, int] | None, executor: Executor | None = None) -> None:
         self._kernel, self._target, self._subgroups = kernel, target, subgroups
         self._executor = executor if where is None else executor_for(where, target)
-        self._launches = Launches()
+        self._launches, self._repeats = Launches(), Repeats()
 
     @property
     def target(self) -> Target | None:
@@ -50,29 +49,41 @@ class Placed:
         self._launch(None, *args, **constants)
 
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
-        with AtTheCall():
-            grid, key = self._key(grid, args, constants)
-            if (seen := self._launches.find(key)) is not None:
-                seen.start(args)
-                return
+        kernel = self._kernel
+        try:
+            if grid is None and kernel.grid_function is not None and len(args) == len(kernel.parameters) and \
+                    self._repeats.fit(args):
+                grid = kernel.grid(None, args, constants)
+            if is_recording() or not self._repeats.start(grid, args, constants):
+                self._look_up(grid, args, constants)
+        except XeError as error:
+            at_the_call(error)
+            raise
+
+    def _look_up(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
+        """Launch what was launched on arrays like these before; check and compile it if nothing was."""
+        grid, key = self._key(grid, args, constants)
+        ready = self._launches.find(key)
+        if ready is None:
             arguments, executor, placed, lowered, counts = self._checked(grid, args, constants)
             ready = None if key is None else executor.ready(lowered, placed, counts)
-            if ready is not None:
-                ready.start(args)
-                self._launches.keep(key, ready)
+            if ready is None:
+                executor.run(lowered, placed, counts)
+                executor.collect(lowered.written, placed, arguments)
                 return
-            executor.run(lowered, placed, counts)
-            executor.collect(lowered.written, placed, arguments)
+            self._launches.keep(key, ready)
+        ready.start(args)
+        self._repeats.keep(grid, args, constants, ready)
 
     def _key(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[Any, Any]:
         """The grid, from the kernel's own function if it is None, and the launch's key; None if it must be checked."""
-        if len(args) != len(self._kernel.parameters) or (seen := key_of(args)) is None:
+        if is_recording() or len(args) != len(self._kernel.parameters) or (seen := key_of(args)) is None:
             return grid, None
         if grid is None and self._kernel.grid_function is not None:
             grid = self._kernel.grid(None, args, constants)
-        if type(grid) is not tuple or {*map(type, grid)} != _INTEGERS:
+        if type(grid) is not tuple or {*map(type, grid)} != INTEGERS:
             return grid, None
-        return grid, (grid, seen, *((name, hashable(value, name)) for name, value in constants.items()))
+        return grid, (grid, seen, *constants_key(constants))
 
     def _checked(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[
             Sequence[Argument], Executor, Sequence[Argument], Lowered, Grid]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
+from math import inf
 from typing import Any, Protocol
 
 from xegpu.errors import XeError
@@ -12,6 +13,10 @@ from xegpu.errors import XeError
 _SMALLEST = 16  # a constant at or under this is no tile size that is worth halving
 _BUILDS = 4  # each takes Intel's compiler a second or more
 _HALVINGS = 2
+_ALONE = 6
+"""How often a constant is halved where no two halvings help."""
+_HOPELESS = 1.25
+"""Where more than this part of all registers is alive at once, no compiler was seen to keep it there."""
 
 
 class Variant(Protocol):
@@ -61,20 +66,23 @@ class Remedy:
                                                     for change, size in self.tried)
 
 
-def find_remedy(origin: Origin, live: int) -> Remedy:
-    """The smallest change of constants after which everything is in registers: halved once or twice.
+def find_remedy(origin: Origin, live: int, room: float = inf) -> Remedy:
+    """The smallest change of constants after which everything is in registers: halved once or twice, or one more often.
 
     Args:
         origin: the kernel.
         live: its own estimate of bytes that are alive.
+        room: bytes that there are registers for.
     """
-    found = [(variant.live_bytes(), change, variant) for change, variant in _variants(origin)]
-    smaller = sorted((entry for entry in found if entry[0] < live), key=lambda entry: -entry[0])
     tried: list[tuple[Mapping[str, int], int]] = []
-    for _, change, variant in smaller[:_BUILDS - 1] + smaller[_BUILDS - 1:][-1:]:  # the last is the smallest of all
-        if not (left := variant.in_memory()):
-            return Remedy(change, tuple(tried))
-        tried.append((change, left))
+    for variants in (_variants(origin, _pairs), _variants(origin, _alone)):
+        found = [(variant.live_bytes(), change, variant) for change, variant in variants]
+        most = min(live, room * _HOPELESS)
+        smaller = sorted((entry for entry in found if entry[0] < most), key=lambda entry: -entry[0])
+        for _, change, variant in smaller[:_BUILDS - 1] + smaller[_BUILDS - 1:][-1:]:  # the last is the smallest of all
+            if not (left := variant.in_memory()):
+                return Remedy(change, tuple(tried))
+            tried.append((change, left))
     return Remedy(None, tuple(tried))
 
 
@@ -89,15 +97,16 @@ def first_change(origin: Origin, fits: Callable[[Variant], bool]) -> Mapping[str
         the new values; None if nothing helps.
     """
     ordered = sorted(origin.constants.items(), key=lambda entry: -entry[1] if type(entry[1]) is int else 0)
-    changes = _variants(replace(origin, constants=dict(ordered)))
+    changes = _variants(replace(origin, constants=dict(ordered)), _pairs)
     return next((change for change, variant in changes if fits(variant)), None)
 
 
-def _variants(origin: Origin) -> Iterator[tuple[Mapping[str, int], Variant]]:
+def _variants(origin: Origin, halvings: Callable[[list[str]], Iterable[tuple[str, ...]]]
+              ) -> Iterator[tuple[Mapping[str, int], Variant]]:
     """The changes that can be lowered."""
     names = [name for name, value in origin.constants.items()
              if type(value) is int and value > _SMALLEST and value % 4 == 0]
-    for chosen in (pair for count in range(1, _HALVINGS + 1) for pair in combinations_with_replacement(names, count)):
+    for chosen in halvings(names):
         halved = {name: origin.constants[name] >> chosen.count(name) for name in dict.fromkeys(chosen)}
         if min(halved.values()) < _SMALLEST:
             continue
@@ -107,6 +116,16 @@ def _variants(origin: Origin) -> Iterator[tuple[Mapping[str, int], Variant]]:
         except XeError:
             continue
         yield halved, variant
+
+
+def _pairs(names: list[str]) -> Iterator[tuple[str, ...]]:
+    """One of the names, or two, or one twice."""
+    return (chosen for count in range(1, _HALVINGS + 1) for chosen in combinations_with_replacement(names, count))
+
+
+def _alone(names: list[str]) -> Iterator[tuple[str, ...]]:
+    """Each of the names, more often than that."""
+    return ((name,) * count for name in names for count in range(_HALVINGS + 1, _ALONE + 1))
 
 
 def _text(change: Mapping[str, int]) -> str:

@@ -124,6 +124,13 @@ def _row_lines() -> Iterator[tuple[str, str]]:
         "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"
 
 
+def _slm_lines() -> Iterator[tuple[str, str]]:
+    for word, width in (("ushort", 16), ("uint", 8)):
+        name = f"XETILE_SLM_READ_{word}{width}"
+        yield name, f"#define {name}(words, from, distance) " \
+            f"words = prelude_slm_{word}{width}((local const {word} *)(from) + (distance) / sizeof({word}))"
+
+
 # file -> (what the names of its family look like, builtin -> the line that defines it)
 _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "dpas.cl": (r"\bintel_sub_group_\w*matrix_mad\w*", dict(_dpas_lines())),
@@ -134,6 +141,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
     "scheduling.cl": (r"\bXETILE_SCHEDULE_\w+", dict(_scheduling_lines())),
     "rows.cl": (r"\bXETILE_ROWS_\w+", dict(_row_lines())),
+    "slm.cl": (r"\bXETILE_SLM_\w+", dict(_slm_lines())),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
 }
 

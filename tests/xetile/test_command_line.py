@@ -69,7 +69,8 @@ def test_the_program() -> None:
 
 
 # The kernel has no array that is stored by columns.
-@pytest.mark.parametrize("stage", [stage for stage in STAGES[1:] if stage != "xegpu-interleaved"])
+@pytest.mark.parametrize("stage", [stage for stage in STAGES[1:]
+                                   if stage not in ("shared-operands", "xegpu-interleaved")])
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
     kernel = xt.parse(text.read_text())["gemm"]

@@ -94,6 +94,13 @@ def test_tiles_that_128_registers_hold(target: str, kind: str, tile: tuple[int, 
     assert memory(low) == (0, 0)
 
 
+@pytest.mark.parametrize("tile", [(16, 64, 32), (16, 48, 32)])
+def test_blocks_of_c_count_too(tile: tuple[int, int, int]) -> None:
+    """The compiler loads all of C before it adds the first block."""
+    low = lowered(update, "pvc", "bf16", 3.0, tile=tile)
+    assert (low.emitted.options, memory(low)) == (LARGE if tile[1] == 64 else "", (0, 0))
+
+
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_tiles_that_256_registers_hold(target: str) -> None:
     """An f32 step of 32, whose operands take 192 registers beside the 128 of the sums; and C read and written."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from conftest import require_dpnp
 
 import xetile as xt
 from codegen import launcher
-from xetile import launches
+from xetile import launches, placed
 
 
 @xt.kernel(grid=lambda X, Y, n, s, **constants: (1, Y.shape[1] // 16))
@@ -97,18 +99,29 @@ def test_views_shapes_and_flags(counted: Counted, cpu_queue: Any) -> None:
 def test_errors_stay_errors_after_a_launch_that_went_well(cpu_queue: Any) -> None:
     own = xt.kernel(scaled.function)
     x, y, _ = arrays(cpu_queue, 2)
-    own[1, 2](x, y, 1, 0.0)
-    for grid in ((True, 2), (1.0, 2), (-1, 2)):
-        with pytest.raises(xt.ShapeError, match="a grid is one to three integers"):
-            own[grid](x, y, 1, 0.0)
-    with pytest.raises(xt.ArgumentError, match="takes 4 arguments"):
-        own[1, 2](x, y, 1)
-    with pytest.raises(xt.ArgumentError, match="no constant ad"):
-        own[1, 2](x, y, 1, 0.0, ad=1)
-    with pytest.raises(xt.ElementTypeError, match="n is a bool"):
-        own[1, 2](x, y, True, 0.0)
-    with pytest.raises(xt.DeviceError, match="Y is a NumPy array"):
-        own[1, 2](x, np.zeros((8, 32), np.float32), 1, 0.0)
+
+    def fails(kind: type[xt.XeError], says: str, launch: Callable[[], None]) -> None:
+        for _ in range(3):  # checked or looked up, looked up, and known
+            own[1, 2](x, y, 1, 0.0)
+        with pytest.raises(kind, match=says) as caught:
+            launch()
+        assert "test_launches.py" in str(caught.value)
+
+    for grid in ((True, 2), (1.0, 2), (-1, 2), [1, 2.0]):
+        fails(xt.ShapeError, "a grid is one to three integers", lambda grid=grid: own[grid](x, y, 1, 0.0))
+    fails(xt.ArgumentError, "takes 4 arguments", lambda: own[1, 2](x, y, 1))
+    fails(xt.ArgumentError, "takes 4 arguments", lambda: own[1, 2](x, y, 1, 0.0, 0.0))
+    fails(xt.ArgumentError, "takes 4 arguments", lambda: own[1, 2]())
+    fails(xt.ArgumentError, "no constant ad", lambda: own[1, 2](x, y, 1, 0.0, ad=1))
+    fails(xt.ElementTypeError, "add is a set", lambda: own[1, 2](x, y, 1, 0.0, add={1}))
+    fails(xt.ElementTypeError, "n is a bool", lambda: own[1, 2](x, y, True, 0.0))
+    fails(xt.DeviceError, "Y is a NumPy array", lambda: own[1, 2](x, np.zeros((8, 32), np.float32), 1, 0.0))
+
+    @xt.kernel
+    def outer(Z):
+        own[1, 2](x, y, 1, 0.0)
+
+    fails(xt.TraceError, "called inside another one", lambda: outer[1](x))
 
 
 def test_the_grid_of_the_decorator(counted: Counted, cpu_queue: Any) -> None:
@@ -117,15 +130,118 @@ def test_the_grid_of_the_decorator(counted: Counted, cpu_queue: Any) -> None:
         scaled(x, y, 3, 0.5, add=2)
         check(y, host * 3 + 2.5)
     assert (counted.checked, counted.ready) == (2, 4)
+    for wrong in ((), (x,), (x, y, 3)):
+        for _ in range(3):
+            scaled(x, y, 3, 0.5, add=2)
+        with pytest.raises(xt.ArgumentError, match="takes 4 arguments"):
+            scaled(*wrong, add=2)
 
 
 def test_another_road_is_not_looked_up(counted: Counted, cpu_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = xt.kernel(scaled.function)
     x, y, _ = arrays(cpu_queue, 4)
-    own[1, 2](x, y, 1, 0.0)
+    for _ in range(3):
+        own[1, 2](x, y, 1, 0.0)
     monkeypatch.setenv("XETILE_SPIRV", "nonsense")
     with pytest.raises(xt.ToolError, match="no road to SPIR-V"):
         own[1, 2](x, y, 1, 0.0)
+    monkeypatch.delenv("XETILE_SPIRV")
+    own[1, 2](x, y, 1, 0.0)
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A 1 for every launch whose arrays were looked at as if they were new."""
+    found: list[Any] = []
+    monkeypatch.setattr(placed, "key_of", lambda args: found.append(1) or launches.key_of(args))
+    return found
+
+
+def test_arrays_that_were_seen_before_are_not_looked_up(looked_up: list[Any], cpu_queue: Any) -> None:
+    own = xt.kernel(scaled.function)
+    sets = [arrays(cpu_queue, seed) for seed in (1, 2)]
+    whole, into, host = arrays(cpu_queue, 3, columns=48)
+    part = whole[:, 5:37]
+    for turn in range(5):
+        for x, y, held in (*sets, (part, into, host[:, 5:37])):
+            y[...] = 77
+            own[1, 2](x, y, turn, 0.5)
+            check(y[:, :32], held * turn + 0.5)
+            own[1, 2](x, y, turn, 0.5, add=3)
+            check(y[:, :32], held * turn + 3.5)
+            own[(1, 1)](x, y, turn, 0.0)
+            check(y[:, :16], held[:, :16] * turn)
+    assert len(looked_up) == 3 * 3 * 2
+    (x, y, host), (other, _, held) = sets
+    own[1, 2](x, other, 2, 0.0)  # both known, but not together
+    check(other, host * 2)
+    own[1, 2](other, y, 2, 0.0)
+    check(y, host * 4)
+    for number in (0.5, 3, 2.5, 3):  # a float where an integer was
+        own[1, 2](x, y, number, 0.0)
+        check(y, host * number)
+    before = len(looked_up)
+    scaled(x, y, 1, 0.5)
+    for shift in (1.5, 2.5, 3.5):
+        scaled(x, y, 2, shift)
+        check(y, host * 2 + shift)
+    assert len(looked_up) == before + 2, "the decorator's grid is known, too"
+
+
+def test_what_an_author_changes_in_place_is_noticed(looked_up: list[Any], cpu_queue: Any) -> None:
+    own = xt.kernel(scaled.function)
+    x, y, host = arrays(cpu_queue, 1, columns=64)
+    for _ in range(3):
+        own[1, 4](x, y, 2, 0.0)
+    check(y, host * 2)
+    x.shape = (16, 32)
+    y[...] = 77
+    own[1, 4](x, y, 2, 0.0)
+    check(y, np.hstack([host.reshape(16, 32)[:8] * 2, np.zeros((8, 32))]))
+    x.shape = (8, 64)
+    for _ in range(3):
+        own[1, 4](x, y, 2, 0.0)
+    check(y, host * 2)
+    empty, column = arrays(cpu_queue, 1, columns=0)[0], x[:, :1]
+    for changed, shapes in ((empty, [(3, 0), (0, 7)]),  # of the same strides
+                            (column, [None, (8,), (8, 1)])):  # comes back with other strides
+        for shape in shapes:
+            if shape is not None:
+                changed.shape = shape
+            if shape != (8,):
+                before = len(looked_up)
+                own[1, 4](changed, y, 2, 1.0)
+                assert len(looked_up) > before
+                check(y[:, 1:], np.ones((8, 63)))
+                for _ in range(2):
+                    own[1, 4](changed, y, 2, 1.0)
+    x.flags["W"] = False  # nothing writes it
+    own[1, 4](x, y, 3, 0.0)
+    check(y, host * 3)
+    y.flags["W"] = False
+    with pytest.raises(xt.ElementTypeError, match="Y is read-only"):
+        own[1, 4](x, y, 1, 0.0)
+
+
+def test_an_array_in_the_place_of_another_is_not_taken_for_it(cpu_queue: Any) -> None:
+    """The new array has the identity that the old one had, as it has when Python gives it the same memory."""
+    own = xt.kernel(scaled.function)
+    x, y, _ = arrays(cpu_queue, 1)
+    for _ in range(3):
+        own[1, 2](x, y, 2, 0.0)
+    known = own._place(None, None, None)._repeats._known
+    ((grid, positions, constants, *_), repeat), = known.items()
+    old = weakref.ref(x.get_array())
+    for columns, dtype in ((32, "f4"), (48, "f4"), (32, "i4")):
+        new, into, host = arrays(cpu_queue, 2, columns, dtype)
+        known[grid, positions, constants, id(new.get_array()), id(into.get_array())] = repeat
+        own[1, 2](new, into, 2, 0.0)
+        check(into[:, :32], host[:, :32] * 2)
+    del x, new, into, y
+    cpu_queue.wait()
+    launcher.release_finished()
+    gc.collect()
+    assert old() is None, "nothing keeps an array alive"
 
 
 def test_a_prepared_launch(counted: Counted, cpu_queue: Any) -> None:

@@ -27,6 +27,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xegpu.constants import number
 from xegpu.dialect.attributes import TensorDescType
 from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.passes.invariants import terms
 from xegpu.rewriting import Rebuilder, rewrite
 
 Axes = tuple[bool, ...]
@@ -84,12 +85,12 @@ def _without_start(build: Rebuilder, loop: scf.ForOp, position: int, axes: Axes)
     if not isinstance(maker, CreateNdTdescOp) or sum(axes) != 1:
         return None
     axis = axes.index(True) - len(axes)
-    terms = _terms(maker.offsets[axis])
-    if terms.count(loop.lb) != 1:
+    added = terms(maker.offsets[axis])
+    if added.count(loop.lb) != 1:
         return None
-    terms.remove(loop.lb)
+    added.remove(loop.lb)
     offsets = [build.one(offset) for offset in maker.offsets]
-    offsets[axis] = reduce(lambda a, b: build.emit(arith.AddiOp(a, b)), map(build.one, terms)) if terms \
+    offsets[axis] = reduce(lambda a, b: build.emit(arith.AddiOp(a, b)), map(build.one, added)) if added \
         else build.constant(0)
     kind = build.one(maker.result).type
     assert isinstance(kind, TensorDescType)
@@ -97,12 +98,6 @@ def _without_start(build: Rebuilder, loop: scf.ForOp, position: int, axes: Axes)
                           [build.one(stride) for stride in maker.strides], kind)
     new.attributes.update(maker.attributes)
     return build.emit(new)
-
-
-def _terms(value: SSAValue) -> list[SSAValue]:
-    """The values that an index is the sum of."""
-    owner = value.owner
-    return [*_terms(owner.lhs), *_terms(owner.rhs)] if isinstance(owner, arith.AddiOp) else [value]
 
 
 def _axes(loop: scf.ForOp, position: int) -> Axes | None:

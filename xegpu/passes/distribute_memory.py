@@ -31,7 +31,8 @@ def _create(build: Distributor, operation: CreateNdTdescOp) -> None:
 
 
 def _load(build: Distributor, operation: LoadNdOp) -> None:
-    desc, packed = build.one(operation.desc), operation.packed is not None
+    desc = build.one(operation.desc)
+    packed = operation.packed is not None or build.goes_by_words(operation.desc)
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
     width = None if operation.transpose_bit_width is None else operation.transposes

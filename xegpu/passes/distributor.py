@@ -16,6 +16,7 @@ from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dialect.vectors import shape_of, vector
 from xegpu.errors import XeError
 from xegpu.layouts import LaneMap
+from xegpu.passes import copies
 from xegpu.passes.operands import sides
 from xegpu.rewriting import Parts, Rebuilder, Rule
 from xegpu.targets import Target
@@ -78,7 +79,7 @@ class Distributor(Rebuilder):
         bits = desc_of(desc).dtype.bits
         if (together := max((load.transposes for load in loads), default=0) // bits) > 1:
             return LaneMap((self.target.subgroup, 1), (1, together))
-        if any(load.packed is not None for load in loads):
+        if any(load.packed is not None for load in loads) or self.goes_by_words(desc):
             return layouts.operand_b(self.target.subgroup, bits)
         if together:
             rows, columns = desc_of(desc).shape
@@ -87,6 +88,10 @@ class Distributor(Rebuilder):
             except XeError as error:
                 raise error.at(self.where()) from None
         return self._lanes_of_block(desc, (desc_of(desc).shape[0], desc_of(desc).shape[1]))
+
+    def goes_by_words(self, desc: SSAValue) -> bool:
+        """Whether what is copied through a descriptor is loaded in words of several rows (:mod:`.copies`)."""
+        return copies.transposes(self.webs, desc, self.target)
 
     def _lanes_of_block(self, desc: SSAValue, shape: Shape) -> LaneMap:
         parameters, used = desc_of(desc), sides(self.webs, desc)

@@ -44,11 +44,7 @@ def uses_of_value(value: SSAValue) -> set[str]:
 
 def sides(webs: Webs, desc: SSAValue) -> set[str]:
     """What is loaded or stored through a descriptor's web is for."""
-    key = "sides", webs.root(desc)
-    if key not in webs.noted:
-        webs.noted[key] = _sides(webs, desc)
-    found: set[str] = webs.noted[key]
-    return found
+    return webs.note("sides", desc, lambda desc: _sides(webs, desc))
 
 
 def _sides(webs: Webs, desc: SSAValue) -> set[str]:

@@ -14,6 +14,8 @@ becomes
     %c0 = load_nd ; %s0 = addf %acc0, %c0 ; %c1 = load_nd ; %s1 = addf %acc1, %c1
 so that not all blocks of a sum and of what is added to it are alive at once.
 
+Before that, what is the same in each step of a loop of products goes out of it (:mod:`xegpu.passes.invariants`).
+
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
 that depend on each other are far apart (but see :mod:`xegpu.passes.fit`), and so does all that touches memory or waits.
 Where there is no block IO, loads move as well, down to the next operation that may write: the operands of one step of a
@@ -38,6 +40,7 @@ from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dialect.products import ProductOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp
 from xegpu.passes.fit import fit
+from xegpu.passes.invariants import lift
 from xegpu.pressure import bytes_of
 from xegpu.rewriting import Rebuilder, rewrite
 from xegpu.targets import Target
@@ -62,6 +65,7 @@ class Schedule:
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with element-wise operations close before their first uses."""
         new = rewrite(module, lambda function: Rebuilder({}).function(function))
+        lift(new)
         for operation in new.walk():
             for region in operation.regions:
                 for block in region.blocks:
@@ -75,6 +79,7 @@ class Schedule:
 def _sink(block: Block, loads: bool) -> None:
     """Put a block's operations in the new order: what may move waits until something that stays needs it."""
     waiting: dict[Operation, None] = {}
+    read: list[Operation] = []
     order: list[Operation] = []
     behind = _Behind()
     for operation in block.ops:
@@ -82,11 +87,15 @@ def _sink(block: Block, loads: bool) -> None:
             continue
         if _may_move(operation) or (loads and isinstance(operation, _LOADED)):
             waiting[operation] = None
+            if isinstance(operation, LoadNdOp):
+                read.append(operation)
             continue
         if not isinstance(operation, _HARMLESS):  # it may write what was to be read
-            for load in [other for other in waiting if isinstance(other, LoadNdOp)]:
-                del waiting[load]
-                order += [*_needed(load, waiting), load]
+            for load in read:
+                if load in waiting:
+                    del waiting[load]
+                    order += [*_needed(load, waiting), load]
+            read.clear()
         order += _needed(operation, waiting)
         if isinstance(operation, CompileHintOp):  # nothing goes past it
             order += waiting

@@ -65,10 +65,11 @@ def command(given: argparse.Namespace) -> None:
 
 def _listing() -> str:
     """Each stage with what the pass that leads to it does: the first line of the pass's file."""
-    options = Options(find_target("cpu"), ())  # it has all of them
+    # Between them these have all stages.
+    some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",))]
+    made = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
     rows = [(FIRST, "What was recorded or read, where it has transfers of vectors; else that is xetile.")]
-    rows += [(name, str(sys.modules[type(make(options)).__module__].__doc__).partition("\n")[0])
-             for name, make in PASSES]
+    rows += [(name, str(sys.modules[type(step).__module__].__doc__).partition("\n")[0]) for name, step in made]
     rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made from xegpu-blocks."),
              ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made from xetile."),
              ("xegpu-older", "The earlier generation of XeGPU, made from xegpu-packed.")]
@@ -80,13 +81,14 @@ def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
     stage = _wanted(lowered, given)
     if stage in _ABROAD:
         return _ABROAD[stage](lowered)
-    found = stages(lowered.module, Options(lowered.target, lowered.access))
+    found = stages(lowered.module, Options.of(lowered.module, lowered.target, lowered.access))
     return next(printed(module) for name, module in found if name == stage)
 
 
 def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
     """The stage to print; passes must follow each other, as the stages do."""
-    first, own = stage_of(lowered.module), stage_names(Options(lowered.target, lowered.access))
+    first = stage_of(lowered.module)
+    own = stage_names(Options.of(lowered.module, lowered.target, lowered.access))
     if given.to is not None:
         known = (*STAGES, *_ABROAD)
         if given.to not in known:

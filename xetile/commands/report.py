@@ -77,7 +77,7 @@ def _is_assignment(word: str) -> bool:
 
 def _targets(text: str) -> list[str]:
     names = text.split(",")
-    if unknown := next((name for name in names if name not in TARGETS), None):
+    for unknown in (name for name in names if name not in TARGETS):
         raise ArgumentError("XT8040",
                             f"--target {text}: there is no target {unknown!r}", f"use some of {', '.join(TARGETS)}")
     return names
@@ -131,12 +131,14 @@ def _guessed(kernel: BaseKernel, target: str, constants: dict[str, Any]) -> list
         ArgumentError: the kernel is none of such matrices.
     """
     kernel.all_constants(constants)  # an unknown one is an error of its own
+    refused: XeError | None = None
     for types in _USUAL_TYPES:
         words = [types[0]] * (len(kernel.parameters) - 1) + [types[1]]
         arguments = [Spec((None, None), word) for word in words]
         try:
             kernel.lower(*arguments, target=target, **constants)
-        except XeError:
+        except XeError as error:
+            refused = refused or error
             continue
         taken = " ".join(f"{name}={word}[?,?]" for name, word in zip(kernel.parameters, words, strict=True))
         print(f"{kernel.name}: nothing describes the arguments; taken are {taken}", file=sys.stderr)
@@ -144,7 +146,8 @@ def _guessed(kernel: BaseKernel, target: str, constants: dict[str, Any]) -> list
     names = kernel.parameters
     raise ArgumentError("XT8022",
                         f"{kernel.name} takes {len(names)} arguments ({', '.join(names)}), and their types are not "
-                        "known", f"describe each: {' '.join(f'{name}=bf16[4096,4096]' for name in names)}")
+                        "known", f"describe each: {' '.join(f'{name}=bf16[4096,4096]' for name in names)}" +
+                        (f" (for {_USUAL_TYPES[0][0]} matrices: {refused.message})" if refused else ""))
 
 
 def _named(kernel: BaseKernel, named: dict[str, str]) -> list[Any]:

@@ -28,7 +28,7 @@ from xegpu.dialect.hints import hinted
 from xegpu.dtypes import DType, of_mlir
 from xegpu.errors import XeError
 from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
-from xegpu.targets import MatrixForm, Target
+from xegpu.targets import BlockShape, MatrixForm, Target
 from xegpu.webs import Webs
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
@@ -36,7 +36,7 @@ from xetile.dialect.loaded_products import LoadMmaOp
 from xetile.dialect.scaled_products import TileMmaScaledOp
 from xetile.dialect.scattered import AtomicRMWTileOp
 from xetile.distribution import Pair
-from xetile.passes import block_vectors, scaled_products, scattered
+from xetile.passes import block_vectors, copies, scaled_products, scattered
 from xetile.passes.flat_vectors import wanted_blocks
 
 _MEMORY = (ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp)
@@ -120,6 +120,9 @@ class _Blocker(Rebuilder):
 
     def side(self, vector: SSAValue) -> str:
         """``"a"`` or ``"b"`` for a value that is loaded and only ever that side of products, else empty."""
+        return self.vectors.note("side", vector, self._side)
+
+    def _side(self, vector: SSAValue) -> str:
         members, uses = self.vectors.members(vector), self.vectors.uses(vector)
         loaded = all(isinstance(member.owner, ops.LoadTileOp) and member.owner.padding is None for member in members)
         if not loaded or not all(isinstance(use.operation, _PRODUCTS) for use in uses):
@@ -128,10 +131,15 @@ class _Blocker(Rebuilder):
         return sides.pop() if len(sides) == 1 and sides < {"a", "b"} else ""
 
     def role(self, tile: SSAValue) -> str:
-        """What a tile's web is for: ``a``, ``b``, ``plain``, ``store``, ``prefetch``, or ``whole`` products."""
+        """What a tile's web is for: ``a``, ``b``, ``plain``, ``store``, ``prefetch``, ``words``, ``whole`` products."""
+        return self.tiles.note("role", tile, self._role)
+
+    def _role(self, tile: SSAValue) -> str:
         operations = {type(use.operation): use.operation for use in self.tiles.uses(tile)}
         if LoadMmaOp in operations:
             return "whole"
+        if self.words(tile) is not None:
+            return "words"
         if ops.StoreTileOp in operations or AtomicRMWTileOp in operations:
             return "store"
         sides = {self.side(use.operation.results[0]) for use in self.tiles.uses(tile)
@@ -140,8 +148,19 @@ class _Blocker(Rebuilder):
             return "prefetch"
         return sides.pop() or "plain" if len(sides) == 1 else "plain"
 
+    def words(self, tile: SSAValue) -> BlockShape | None:
+        """The message that loads words of several rows, where a tile is for copying a transpose; else None."""
+        parameters = ops.tile_of(tile)
+        if not self.tiles.note("transposes", tile, lambda tile: copies.transposes(self.tiles, tile)):
+            return None
+        return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup,
+                                         parameters.shape)
+
     def form_of(self, tile: SSAValue) -> MatrixForm | None:
-        """The product that a tile's elements go into."""
+        """The product that the elements of a tile's web go into."""
+        return self.tiles.note("form", tile, self._form_of)
+
+    def _form_of(self, tile: SSAValue) -> MatrixForm | None:
         for use in self.tiles.uses(tile):
             if isinstance(use.operation, ops.LoadTileOp):
                 for inner in self.vectors.uses(use.operation.result):
@@ -169,6 +188,8 @@ class _Blocker(Rebuilder):
         shape, dtype = parameters.shape, parameters.dtype
         if role == "whole":
             return shape, 1
+        if (block := self.words(tile)) is not None:
+            return (block.rows, block.columns), 1 if parameters.encoding.order == (0, 1) else block.blocks
         if parameters.encoding.order == (0, 1):
             return self._transposed_blocks(tile, role)
         if role == "prefetch":
@@ -192,7 +213,7 @@ class _Blocker(Rebuilder):
         """
         parameters, role = ops.tile_of(tile), self.role(tile)
         shape, dtype, (rows, columns) = parameters.shape, parameters.dtype, blocks
-        if role == "whole" or parameters.encoding.order == (0, 1) or shape[0] % rows or shape[1] % columns:
+        if role in ("whole", "words") or parameters.encoding.order == (0, 1) or shape[0] % rows or shape[1] % columns:
             return False
         if role == "prefetch":
             return self.target.has_block("prefetch", dtype.bits, rows, columns, 1)
@@ -313,7 +334,7 @@ def _promised(build: _Blocker, made: ops.InitTileOp, old: ops.InitTileOp) -> SSA
 def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:
     value = build.emit(hinted(ops.LoadTileOp(build.one(operation.tile), operation.padding), operation))
     flat = ops.shape_of(operation.result)
-    if len(flat) == 2 and not build.side(operation.result):
+    if len(flat) == 2 and not build.side(operation.result) and build.words(operation.tile) is None:
         value = build.reblock(value, build.compute_block((flat[0], flat[1])))
     build.set(operation.result, value)
 
