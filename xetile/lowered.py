@@ -274,11 +274,14 @@ class Lowered:
             ToolError: ocloc is missing, or it refused the text.
             TargetError: the target has no machine code of its own.
         """
+        from xetile.reach import slow_ways
         from xetile.report import Report
 
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup
-        return Report(facts, self.target, subgroups, self._work(subgroups), self._remedy if self._origin else None)
+        slow = slow_ways(only_function(self.modules["xegpu"]), self.target, self.access)
+        remedy = self._remedy if self._origin else None
+        return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
 
     def _work(self, subgroups: int) -> Work | None:
         stages = self.modules

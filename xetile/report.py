@@ -35,6 +35,7 @@ class Report:
         subgroups: subgroups of a work-group.
         work: what a work-group computes; None where the kernel's text is too far lowered to tell.
         remedy: finds tile sizes that avoid spills; None where the kernel's constants are not known.
+        slow: what it reaches without block messages, and why, a sentence each.
 
     Attributes:
         name: the kernel's name.
@@ -42,16 +43,17 @@ class Report:
         spill_size, private_size, slm_size: bytes; spills and private memory should both be zero.
         subgroups, lanes: subgroups of a work-group, work-items of a subgroup.
         mix: instructions of the whole kernel and of its hot loop.
+        slow: what is read or written without block messages on a device that has them, and why, a sentence each.
     """
 
     def __init__(self, facts: KernelFacts, target: Target, subgroups: int, work: Work | None = None,
-                 remedy: Callable[[], Remedy] | None = None) -> None:
+                 remedy: Callable[[], Remedy] | None = None, slow: Sequence[str] = ()) -> None:
         self.name, self.target, self.subgroups, self.work = facts.name, target, subgroups, work
         self.registers, self.spill_size = facts.grf_count, facts.spill_size
         self.private_size, self.slm_size = facts.private_size, facts.slm_size
         self.lanes = facts.simd_size or target.subgroup
         self.mix: KernelMix = read_mix(facts.asm)
-        self._remedy = remedy
+        self._remedy, self.slow = remedy, tuple(slow)
 
     @property
     def hot(self) -> InstructionMix:
@@ -225,11 +227,11 @@ class Report:
 
     def _warnings(self) -> tuple[str, ...]:
         if not self.spill_size + self.private_size:
-            return ()
+            return self.slow
         said = f"does not fit in {self.registers} registers: {self.spill_size} bytes of a thread are spilled, and " \
                f"{self.private_size} are in private memory"
         advice = "lower the tile sizes" if self.remedy is None else str(self.remedy)
-        return (f"{said}; {advice}",)
+        return (f"{said}; {advice}", *self.slow)
 
     def _use(self) -> list[Row]:
         return [Row("registers a thread", (self.registers,)),

@@ -133,6 +133,27 @@ def test_a_tile_far_too_large() -> None:
     assert softmax.lower(SPECS[2], SPECS[2], target="bmg", **remedy.constants).report().remedy is None
 
 
+def test_what_block_messages_do_not_reach_is_said_first() -> None:
+    @xt.kernel
+    def part(A, B, C, *, even=False):
+        share = A.shape[1] // 3 // 16 * 16 if even else A.shape[1] // 3
+        acc = xt.zeros((16, 32), xt.f32)
+        for k in xt.range(0, share, 16):
+            a = xt.init_tile(A, (0, xt.group_id(0) * share + k), (16, 16))
+            acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(xt.init_tile(B, (k, 0), (16, 32))), acc)
+        xt.store_tile(acc, xt.init_tile(C, (0, 0), (16, 32)))
+
+    require_ocloc()
+    odd = part.lower(*SPECS[:2], xt.Spec((64, 77), "f32"), target="pvc").report()
+    assert [sentence.partition(":")[0] for sentence in odd.slow] == [
+        "A is read row by row, not by block messages", "C is written row by row, not by block messages"]
+    assert "columns that are not known to be multiples of 2; make them so" in str(odd).splitlines()[1]
+    assert "a pitch that is a multiple of 16 bytes" in str(odd).splitlines()[2]
+    even = part.lower(*SPECS, target="pvc", even=True).report()
+    assert (even.slow, even.loop["load_block2d"]) == ((), 2)
+    assert part.lower(*SPECS, target="dg2").report().slow == ()
+
+
 def test_two_kernels_side_by_side() -> None:
     a, b = report_of(gemm), report_of(gemm, "bmg")
     table = a.compare(b)

@@ -162,6 +162,29 @@ def test_transposed_when_loaded(place: Place) -> None:
 
 
 @xt.kernel
+def anew(A, B, C, *, ahead=1):
+    """Tiles made in each step, at the loop's counter."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    map_c = xt.wg_map(SG, (32, 32))
+    total = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
+    for k in xt.range(0, A.shape[1], BK):
+        xt.prefetch_tile(xt.init_tile(A, (m, k + ahead * BK), (BM, BK), wg_map=xt.wg_map((4, 1), (BM // 4, BK))))
+        a = xt.load_tile(xt.init_tile(A, (m, k), (BM, BK), wg_map=xt.wg_map(SG, (32, BK))))
+        b = xt.load_tile(xt.init_tile(B, (k, n), (BK, BN), wg_map=xt.wg_map(SG, (BK, 32))))
+        total = xt.tile_mma(a, b, total)
+    xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("place", [NUMPY, PVC, DEVICE[1]], ids=str)
+def test_tiles_made_in_each_step(place: Place) -> None:
+    generator = np.random.default_rng(6)
+    a, b = by_columns(generator, xt.bf16, 100, 80), integers(generator, xt.bf16, 80, 72)
+    assert is_shared(anew, a, b, np.zeros((100, 72), np.float32))
+    check(place.of(anew), (a, b), (2, 2), multiplied(a, b, xt.f32))
+
+
+@xt.kernel
 def variants(A, B, C, *, way="", rows=32, across=2):
     sg = (2, across)
     map_a, map_b = xt.wg_map(sg, (rows, BK)), xt.wg_map(sg, (BK, 32))

@@ -56,13 +56,16 @@ def _fit(loop: scf.ForOp, modes: Iterable[int], target: Target) -> None:
     products = [operation for operation in block.ops if isinstance(operation, DpasOp)]
     if not products or not all(_is_for_products(operation) for operation in block.ops):
         return
-    order, carried = _Ordering(products).order, sum(map(bytes_of, loop.iter_args))
+    carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()
     for mode in modes:
-        room = register_mode.room(mode, target)
+        room, is_large = register_mode.room(mode, target), mode == max(target.registers)
         # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.
-        if (loop_bytes(loop) if mode == min(target.registers) else carried + _most(products)) <= room:
+        if loop_bytes(loop) <= room or (is_large and carried + _most(products) <= room):
             return
-        if carried + _most(order) + (0 if mode == max(target.registers) else _early(products)) <= room:
+        if carried >= room:
+            continue
+        order = order or _Ordering(products).order
+        if carried + _most(order) + (0 if is_large else _early(products)) <= room:
             _put(block, order)
             return
 

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects import gpu, scf
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.descriptions import way_of
 from xegpu.dialect.synchronisation import NbarrierOp
@@ -18,6 +18,7 @@ from xegpu.targets import Target
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileParameters
 from xetile.distribution import Pair, WgMap
+from xetile.passes.carried_tiles import is_made_in
 
 _LEAST = 2048
 """Bytes of an operand of 16 bits that a subgroup multiplies in a step: fewer it takes apart sooner than it waits."""
@@ -122,14 +123,8 @@ def _carried(loop: scf.ForOp, argument: BlockArgument, kind: type[Operation]) ->
     (move,), (use,), yielded = moves, uses, body.last_op
     assert yielded is not None
     ends = yielded.operands[position] is move.result and move.result.has_one_use() and not loop.results[position].uses
-    steady = not any(_is_in(offset, body) for offset in move.offsets)
+    steady = not any(is_made_in(offset, body) for offset in move.offsets)
     return (init, use, move) if ends and steady and use.parent is body else None
-
-
-def _is_in(value: SSAValue, body: Block) -> bool:
-    """Whether a value is made in the body of a loop."""
-    owner = value.owner
-    return owner is body or (isinstance(owner, Operation) and owner.parent is body)
 
 
 def _multiplies(value: SSAValue, load: ops.LoadTileOp) -> bool:

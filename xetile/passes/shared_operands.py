@@ -21,7 +21,8 @@ The matrix engine takes rows of A, and memory has its columns: whoever loads a t
 with a move for each register. A share is loaded as B's blocks are, words of two rows of the transpose in each lane, and
 each lane's words are a row of A, which is stored as it is. So nobody takes anything apart, at the price of a barrier a
 step; the loads run a step ahead, and subgroups may drift apart by as much. Prefetches in parts that are narrower than a
-message become prefetches of the shares. What is stored by rows and transposed when it is loaded goes the same way.
+message become prefetches of the shares. What is stored by rows and transposed when it is loaded goes the same way, and
+tiles that are made anew in each step are carried first (:mod:`.carried_tiles`).
 
 A loop stays as it is where the operand of a subgroup is small, where its body waits for something else, and where
 shared local memory does not suffice.
@@ -56,6 +57,7 @@ from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters, TileType
 from xetile.distribution import Pair
+from xetile.passes.carried_tiles import carry
 from xetile.passes.exchange import SLM
 from xetile.passes.shareable import EXCHANGES, Share, narrow_prefetches, shares_of
 from xetile.passes.workgroup_to_subgroup import slm_bytes
@@ -78,10 +80,13 @@ class SharedOperands:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        sharing = _Sharing(self, function)
-        new = sharing.function(function)
-        if sharing.layout is not None:  # how many subgroups take part in the barrier
-            new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in sharing.layout])
+        moving = carry(function)
+        sharing = _Sharing(self, moving)
+        new = sharing.function(moving)
+        if sharing.layout is None:
+            return Rebuilder({}).function(function)
+        # how many subgroups take part in the barrier
+        new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in sharing.layout])
         return new
 
 
