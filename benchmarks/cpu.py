@@ -4,7 +4,8 @@
 
 Everything that is compared runs in turn, and what is compared are medians: other work disturbs all alike. Before each
 run there is a pause, in which the threads of the one before fall asleep. Where a product reads each byte of a matrix
-once, it is also compared with how fast all cores read memory: sums of as many bytes by NumPy, in a thread each.
+once, it is also compared with how fast all cores read memory: sums of as many bytes by NumPy, in a thread each. Where
+arithmetic bounds an odd product, it is compared with the rate of our own square one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SQUARE = 2048
 ODD = ((1000, 1000, 1000), (1, 4096, 4096), (4096, 17, 4096), (4096, 4096, 17))
 """M, N and K of products that fit no tile."""
 MEMORY = "as many bytes read by all cores"
+RATE = "the rate of the square product"
 _PAUSE = 0.1
 """Seconds; OpenBLAS's threads turn for 30 to 60 ms before they sleep."""
 
@@ -86,10 +88,10 @@ def measure_cpu(rounds: int = 7, size: int = SQUARE) -> list[Measured]:
             _products(queue, ODD[1], np.dtype(ml_dtypes.bfloat16), rounds)]
 
 
-def _tile(m: int, n: int) -> dict[str, Any]:
-    """The constants that a user gives: large tiles, but not much larger than C."""
+def _tile(m: int, n: int, kind: np.dtype[Any]) -> dict[str, Any]:
+    """The constants that a user gives: large tiles, but not much larger than C; for one row, pages of B's rows."""
     if m == 1:
-        return {"BM": 1, "BN": 1024, "sg": (1, 1)}
+        return {"BM": 1, "BN": 4096 // kind.itemsize, "sg": (1, 1)}
     return {"BM": 256, "BN": 32, "sg": (8, 1)} if n < 64 else {"BM": 256, "BN": 256, "sg": (8, 4)}
 
 
@@ -97,16 +99,24 @@ def _products(queue: Any, shape: tuple[int, int, int], kind: np.dtype[Any], roun
     m, n, k = shape
     rng = np.random.default_rng(m + n + k)
     a, b = (rng.integers(-4, 5, size).astype(np.float32) for size in ((m, k), (k, n)))
-    ours, found = _ours(queue, a, b, kind, **_tile(m, n))
+    ours, found = _ours(queue, a, b, kind, **_tile(m, n, kind))
     on_device = [dpnp.asarray(x, sycl_queue=queue) for x in (a, b)]
     moved = (m * k + k * n) * kind.itemsize + m * n * 4
-    by_bytes = {MEMORY: _reading(moved)} if min(m, n, k) == 1 else {}
+    bound = {MEMORY: _reading(moved)} if min(shape) == 1 else {RATE: _square(queue, kind)} if shape in ODD else {}
     times = _in_turn({"ours": ours, "NumPy float32": lambda: np.matmul(a, b),
-                      "dpnp float32": lambda: dpnp.matmul(*on_device).sycl_queue.wait(), **by_bytes}, rounds)
+                      "dpnp float32": lambda: dpnp.matmul(*on_device).sycl_queue.wait(), **bound}, rounds)
     np.testing.assert_array_equal(found(), a @ b)
-    ratios = {name: median(t) / median(times["ours"]) for name, t in times.items() if name != "ours"}
     seconds = median(times["ours"])
+    work = {RATE: m * n * k / SQUARE**3}
+    ratios = {name: median(t) / seconds * work.get(name, 1.0) for name, t in times.items() if name != "ours"}
     return Measured(f"{m} x {n} x {k} {kind.name}", 2e-9 * m * n * k / seconds, 1e-9 * moved / seconds, ratios)
+
+
+def _square(queue: Any, kind: np.dtype[Any]) -> Callable[[], object]:
+    """Our product of square matrices."""
+    rng = np.random.default_rng(SQUARE)
+    a, b = (rng.integers(-4, 5, (SQUARE, SQUARE)).astype(np.float32) for _ in range(2))
+    return _ours(queue, a, b, kind, **_tile(SQUARE, SQUARE, kind))[0]
 
 
 def _reading(moved: int) -> Callable[[], object]:
@@ -122,7 +132,7 @@ def _epilogue(queue: Any, size: int, rounds: int) -> Measured:
     rng = np.random.default_rng(size)
     a, b = (rng.standard_normal((size, size)).astype(np.float32) for _ in range(2))
     kind = np.dtype(np.float32)
-    plain, fused = (_ours(queue, a, b, kind, **_tile(size, size), gelu=gelu)[0] for gelu in (False, True))
+    plain, fused = (_ours(queue, a, b, kind, **_tile(size, size, kind), gelu=gelu)[0] for gelu in (False, True))
     times = _in_turn({"fused": fused, "plain": plain}, rounds)
     seconds, alone = median(times["fused"]), median(times["plain"])
     return Measured(f"{size}^3 float32, bias and GELU", 2e-9 * size**3 / seconds, 12e-9 * size**2 / seconds,

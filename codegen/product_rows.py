@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codegen.emitter import FETCH
+from codegen.few_rows import vector
 from xegpu.dtypes import DType, f32
 
 DOT = "XETILE_DOT_BF16"
@@ -70,6 +71,18 @@ class Numbers:
         """Numbers in a line of the cache."""
         return LINE // self.dtype.bytes
 
+    def row_of_b(self, k: str, name: str, first: int) -> str:
+        """A declaration of a row of B, from the first column on."""
+        return f"global const {self.dtype.opencl} *{name} = B + (k0 + {k}) * pitch_b + {first};"
+
+    def packed(self, vector_: int, row: str, following: str) -> str:
+        """A vector of a row of B, as a panel holds it: as floats, or in pairs with the row that follows."""
+        load = f"vload16({vector_}, {row})"
+        if not self.pairs:
+            return vector(self.dtype, load)
+        upper = f" | convert_uint16(vload16({vector_}, {following})) << 16" if following else ""
+        return f"convert_uint16({load}){upper}"
+
     def row_of_a(self, row: str, name: str) -> str:
         """A declaration of a row of A from the panel's first step on; outside, of the last one again."""
         at = f"min({row}, rows - 1)"
@@ -100,6 +113,7 @@ class RowsOfSums:
         first: the first of the columns.
         pitch: numbers from one row of kept sums to the next.
         parts: how many times some rows go through a panel.
+        packs: whether these are the first rows, for which B is read where it is, and packed for the others.
     """
 
     numbers: Numbers
@@ -108,6 +122,7 @@ class RowsOfSums:
     first: int
     pitch: int
     parts: int
+    packs: bool = False
 
     @property
     def names(self) -> list[list[str]]:
@@ -171,13 +186,25 @@ class RowsOfSums:
     def _multiplied(self, together: int, *, odd: bool = False) -> Iterator[str]:
         """Lines of some steps along K; an odd one has a number of A instead of a pair."""
         for step in range(together):
-            yield f"  const {self.numbers.word} " + ", ".join(
-                f"b{step}_{v} = panel[(k + {step}) * {self.width} + {v}]" for v in range(self.width)) + ";"
+            yield from self._row_of_b(step, odd=odd)
         for i, row in enumerate(self.names):
             for step in range(together):
                 number = self._number(f"a{i}", step, odd=odd)
                 adds = " ".join(f"{name} = {self._added(name, f'b{step}_{v}')};" for v, name in enumerate(row))
                 yield f"  {{ const {self.numbers.word} x = ({self.numbers.word})({number}); {adds} }}"
+
+    def _row_of_b(self, step: int, *, odd: bool) -> Iterator[str]:
+        """Lines that name the vectors of one row of a panel."""
+        numbers, names = self.numbers, [f"b{step}_{v}" for v in range(self.width)]
+        places = [f"panel[(k + {step}) * {self.width} + {v}]" for v in range(self.width)]
+        if not self.packs:
+            yield f"  const {numbers.word} {', '.join(f'{b} = {at}' for b, at in zip(names, places, strict=True))};"
+            return
+        row, following = f"row{step}", "" if odd else f"row{step} + pitch_b"
+        yield f"  {numbers.row_of_b(f'(k + {step}) * {numbers.deep}', row, self.first)}"
+        loads = (f"{b} = {numbers.packed(v, row, following)}" for v, b in enumerate(names))
+        yield f"  const {numbers.word} {', '.join(loads)};"
+        yield "  " + " ".join(f"{at} = {b};" for b, at in zip(names, places, strict=True))
 
     def _number(self, pointer: str, step: int, *, odd: bool) -> str:
         """What a row of A has at a step."""

@@ -11,7 +11,9 @@ It packs some rows of B, and fetches the next ones while it goes through them fo
 (:mod:`codegen.product_rows`). Of B's rows, ``below`` are left from the first one on: where none follow, those that are
 here are fetched again, which costs nothing; what lies beyond an array costs as much as what is needed. Between panels
 the sums are kept in memory that the first cache holds; after the last one they go to C, ``past`` the caches where C is
-much larger than these: else each line of C would be read before it is written.
+much larger than these: else each line of C would be read before it is written. Whoever is told that the kernel is done
+must see them, too, so the last subgroup of a work-group (``past`` is 2) waits for all of these stores: were each to
+wait, none would go on while the next tile is computed.
 
 At the right edge, vectors that lie outside are left out, and the last few columns are summed up by themselves
 (:mod:`codegen.single_columns`).
@@ -50,8 +52,8 @@ def parts_of(rows: int, vectors: int) -> list[tuple[range, list[range]]]:
 
 
 def _widths(most: int) -> list[int]:
-    """How many vectors of columns go side by side: all of them, or half as many at an edge, and so on to one."""
-    return [most, *_widths(-(-most // 2))] if most > 1 else [1]
+    """How many vectors of columns go side by side: all of them, or at an edge one; each takes time to compile."""
+    return [most, 1] if most > 1 else [1]
 
 
 def _count(width: int) -> int:
@@ -81,6 +83,7 @@ class ProductText:
 
     def body(self) -> Iterator[str]:
         """The lines between the function's braces."""
+        yield "  const bool is_last = past > 1;"
         yield f"  past = past && (((ulong)C | (ulong)pitch_c * 4) & {LINE - 1}) == 0;"
         yield f"  {self.numbers.word} panel[{_PANEL_BYTES // _VECTOR_BYTES}];"
         if self.numbers.widens:
@@ -89,7 +92,7 @@ class ProductText:
             yield f"  if (columns > {first * LANES}) {{"
             yield from (f"    {line}" for line in _SideBySide(self, first * LANES, width).lines())
             yield "  }"
-        yield f"  if (past) {FENCE}();"
+        yield f"  if (is_last) {FENCE}();"
 
 
 @dataclass(frozen=True)
@@ -170,27 +173,16 @@ class _SideBySide:
         yield "}"
 
     def _packed(self, width: int) -> Iterator[str]:
-        """Lines that copy rows of B, where they end by single numbers; what lies beyond is zero."""
+        """Lines that copy rows of B that end, by single numbers where they do; what lies beyond is zero."""
         numbers, scalar = self.text.numbers, self.text.numbers.word.removesuffix("16")
-        yield f"for (int k = 0; k < steps; k += {numbers.deep}) {{"
-        yield f"  global const {numbers.dtype.opencl} *row = B + (k0 + k) * pitch_b + {self.first};"
+        yield f"if (!is_whole) for (int k = 0; k < steps; k += {numbers.deep}) {{"
+        yield f"  {numbers.row_of_b('k', 'row', self.first)}"
         if numbers.pairs:
             yield "  global const ushort *next = k + 1 < steps ? row + pitch_b : row;"
         yield f"  private {numbers.word} *to = panel + k / {numbers.deep} * {width};"
-        yield f"  if (is_whole) {{ {' '.join(f'to[{v}] = {self._loaded(v)};' for v in range(width))} }} else {{"
-        for v in range(width):
-            yield f"    if (inside >= {(v + 1) * LANES}) to[{v}] = {self._loaded(v)};"
-            yield f"    else for (int i = {v * LANES}; i < {(v + 1) * LANES}; ++i)"
-            yield f"      ((private {scalar} *)to)[i] = i < inside ? {self._number()} : 0;"
-        yield "  }"
+        yield f"  for (int i = 0; i < {width * LANES}; ++i)"
+        yield f"    ((private {scalar} *)to)[i] = i < inside ? {self._number()} : 0;"
         yield "}"
-
-    def _loaded(self, position: int) -> str:
-        """A vector of B, as a panel holds it."""
-        load = f"vload16({position}, row)"
-        if self.text.pairs:
-            return f"convert_uint16({load}) | (k + 1 < steps ? convert_uint16(vload16({position}, next)) << 16 : 0)"
-        return vector(self.text.dtype, load)
 
     def _number(self) -> str:
         """The same for a single number."""
@@ -201,15 +193,16 @@ class _SideBySide:
     def _summed(self, width: int) -> Iterator[str]:
         """Lines that go over the rows of A, as many at a time as there are registers for, or one less."""
         sizes = heights(self.text.rows, width)
-        high, low = (RowsOfSums(self.text.numbers, height, width, self.first, self.pitch, len(sizes))
-                     for height in (sizes[0], sizes[-1]))
+        first, high, low = (
+            RowsOfSums(self.text.numbers, height, width, self.first, self.pitch, len(sizes), packs)
+            for height, packs in ((sizes[0], True), (sizes[0], False), (sizes[-1], False)))
         yield "for (int row = 0, part = 0; row < rows; ++part) {"
+        yield "  if (is_whole && row == 0) {"
+        yield from (f"    {line}" for line in first.lines())
         if sizes[0] != sizes[-1]:
-            yield f"  if (row < {sizes[0] * sizes.count(sizes[0])}) {{"
+            yield f"  }} else if (row < {sizes[0] * sizes.count(sizes[0])}) {{"
             yield from (f"    {line}" for line in high.lines())
-            yield "  } else {"
-            yield from (f"    {line}" for line in low.lines())
-            yield "  }"
-        else:
-            yield from (f"  {line}" for line in high.lines())
+        yield "  } else {"
+        yield from (f"    {line}" for line in low.lines())
+        yield "  }"
         yield "}"

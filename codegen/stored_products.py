@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
@@ -115,6 +115,14 @@ def _follow(loop: scf.ForOp, stores: tuple[StoreNdOp, ...]) -> bool:
         left.discard(following)  # type: ignore[arg-type]
         following = following.next_op
     return not left
+
+
+def _ends(found: Stored) -> bool:
+    """Whether all else that a kernel does is done when its sums are stored: nothing of it can wait for these stores."""
+    block, after = found.loop.parent, found.loop.next_op
+    while after is not None and (after in found.stores or after.has_trait(Pure)):
+        after = after.next_op
+    return isinstance(after, func.ReturnOp) and isinstance(block.parent_op(), func.FuncOp)  # type: ignore[union-attr]
 
 
 def _is_one_tile(found: Stored) -> bool:
@@ -216,6 +224,7 @@ class _Call:
     def __init__(self, emitter: Emitter, found: Stored) -> None:
         self.emitter, self.shape = emitter, found.shape
         self.rows, self.columns, self.depth = (emitter.name(hint) for hint in ("rows", "columns", "depth"))
+        self.ends = _ends(found)
         self.step, self.end = found.product.sizes[2], emitter.coordinate(found.loop.ub)
         self.k = k = emitter.coordinate(found.loop.lb)
         c: Descriptor = emitter.values[found.stores[0].desc]
@@ -250,5 +259,6 @@ class _Call:
     def _arguments(self) -> str:
         b = self.b
         operands = [part for of in (self.c, self.a, b) for part in (of.name, of.place.pitch)]
-        past = f"(long){self.c.place.height} * {self.c.place.width} > {_PAST}"
+        large = f"(long){self.c.place.height} * {self.c.place.width} > {_PAST}"
+        past = f"{large} ? 1 + (get_sub_group_id() + 1 == get_num_sub_groups()) : 0" if self.ends else "0"
         return ", ".join([*operands, self.depth, self.rows, self.columns, f"{b.place.height} - ({b.row})", "0", past])
