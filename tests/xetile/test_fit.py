@@ -114,3 +114,12 @@ def test_a_sum_stands_behind_the_load_of_its_part() -> None:
     text = lowered(update, "pvc", "bf16", 3.0, tile=(16, 32, 32)).stages["xegpu-scheduled"].split("scf.yield")[1]
     kinds = [kind for line in text.splitlines() for kind in ("load_nd", "arith.addf", "store_nd") if f"{kind} " in line]
     assert kinds == ["load_nd", "arith.addf"] * 4 + ["store_nd"] * 4
+
+
+def test_more_subgroups_than_large_registers_allow() -> None:
+    """64 subgroups of 32x32: a step of 16 fits in 128 registers, one of 32 does not."""
+    many = xt.kernel(product.function, subgroups=(8, 8))
+    assert lowered(many, "pvc", "bf16", tile=(32, 32, 16)).emitted.options == ""
+    with pytest.raises(ValueError, match="about 128 registers for its values, and 112 of 128 are for these") as raised:
+        _ = lowered(many, "pvc", "bf16", tile=(32, 32, 32)).emitted
+    assert str(raised.value).endswith("or make the subgroup's tile or its step along K smaller")

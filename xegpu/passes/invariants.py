@@ -77,7 +77,7 @@ def _put_before(loop: scf.ForOp, operation: Operation) -> None:
 def _split(old: CreateNdTdescOp, loop: scf.ForOp) -> None:
     """Make a descriptor before the loop at the part of its place that stays, and move it by the rest in the loop."""
     block, desc = loop.body.block, desc_of(old.result)
-    if len(desc.shape) != len(old.offsets) or desc.block.memory_scope != "global" or \
+    if not len(desc.shape) == len(old.offsets) == 2 or desc.block.memory_scope != "global" or \
             not _stands_outside([old.source, *old.shape, *old.strides], block):
         return
     parts = [terms(offset) for offset in old.offsets]
