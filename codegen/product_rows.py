@@ -71,9 +71,9 @@ class Numbers:
         """Numbers in a line of the cache."""
         return LINE // self.dtype.bytes
 
-    def row_of_b(self, k: str, name: str, first: int) -> str:
+    def row_of_b(self, k: str, name: str) -> str:
         """A declaration of a row of B, from the first column on."""
-        return f"global const {self.dtype.opencl} *{name} = B + (k0 + {k}) * pitch_b + {first};"
+        return f"global const {self.dtype.opencl} *{name} = B + (k0 + {k}) * pitch_b + first;"
 
     def packed(self, vector_: int, row: str, following: str) -> str:
         """A vector of a row of B, as a panel holds it: as floats, or in pairs with the row that follows."""
@@ -110,7 +110,6 @@ class RowsOfSums:
     Attributes:
         numbers: what is multiplied.
         height, width: rows, and vectors of columns.
-        first: the first of the columns.
         pitch: numbers from one row of kept sums to the next.
         parts: how many times some rows go through a panel.
         packs: whether these are the first rows, for which B is read where it is, and packed for the others.
@@ -119,7 +118,6 @@ class RowsOfSums:
     numbers: Numbers
     height: int
     width: int
-    first: int
     pitch: int
     parts: int
     packs: bool = False
@@ -165,7 +163,7 @@ class RowsOfSums:
         for line in range(-(-lines // self.parts)):
             which = f"(part + {line * self.parts}) % {lines}"
             yield (f"global const {numbers.dtype.opencl} *next{line} = B + (k0 + {which} % {numbers.deep}) * pitch_b + "
-                   f"ahead + {self.first} + {which} / {numbers.deep} * {numbers.in_a_line};")
+                   f"ahead + first + {which} / {numbers.deep} * {numbers.in_a_line};")
         if self.width < WIDEST:
             yield "const int furthest = min(steps, depth - k0 - steps) - 1;"
 
@@ -201,7 +199,7 @@ class RowsOfSums:
             yield f"  const {numbers.word} {', '.join(f'{b} = {at}' for b, at in zip(names, places, strict=True))};"
             return
         row, following = f"row{step}", "" if odd else f"row{step} + pitch_b"
-        yield f"  {numbers.row_of_b(f'(k + {step}) * {numbers.deep}', row, self.first)}"
+        yield f"  {numbers.row_of_b(f'(k + {step}) * {numbers.deep}', row)}"
         loads = (f"{b} = {numbers.packed(v, row, following)}" for v, b in enumerate(names))
         yield f"  const {numbers.word} {', '.join(loads)};"
         yield "  " + " ".join(f"{at} = {b};" for b, at in zip(names, places, strict=True))
@@ -221,7 +219,7 @@ class RowsOfSums:
         for i, row in enumerate(self.names):
             yield "  " + " ".join(f"vstore16({name}, {v}, from + {i * self.pitch});" for v, name in enumerate(row))
         yield "} else {"
-        yield f"  global float *to = C + row * pitch_c + {self.first};"
+        yield "  global float *to = C + row * pitch_c + first;"
         if self.width * LANES == self.pitch:  # no large C is made of narrower ones
             yield "  if (past) {"
             yield from self._rows_stored("__builtin_nontemporal_store({0}, (global float16 *)to + {1});")

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from codegen.few_rows import vector, widened
 from codegen.product_rows import ACCUMULATORS, LANES, LINE, WIDEST, Numbers, RowsOfSums, even, heights
@@ -93,25 +93,26 @@ class ProductText:
         yield f"  {self.numbers.word} panel[{_PANEL_BYTES // _VECTOR_BYTES}];"
         if self.numbers.widens:
             yield f"  float wide[{self.rows * self.numbers.deepest}];"
-        for first, width in even(self.columns // LANES, WIDEST):
-            yield f"  if (columns > {first * LANES}) {{"
-            yield from (f"    {line}" for line in _SideBySide(self, first * LANES, width).lines())
+        groups = even(self.columns // LANES, WIDEST)
+        for width, alike in groupby(groups, lambda group: group[1]):
+            starts = [first * LANES for first, _ in alike]
+            end = f"min(columns, {starts[-1] + width * LANES})"
+            yield f"  for (int first = {starts[0]}; first < {end}; first += {width * LANES}) {{"
+            yield from (f"    {line}" for line in _SideBySide(self, width).lines())
             yield "  }"
         yield f"  if (is_last) {FENCE}();"
 
 
 @dataclass(frozen=True)
 class _SideBySide:
-    """The text for columns whose sums stay in registers together.
+    """The text for columns whose sums stay in registers together, from ``first`` on.
 
     Attributes:
         text: the function's.
-        first: the first of the columns.
         most: how many vectors they are, if all lie inside.
     """
 
     text: ProductText
-    first: int
     most: int
 
     @property
@@ -122,7 +123,7 @@ class _SideBySide:
     @property
     def single(self) -> SingleColumns:
         """The text for the last few columns."""
-        return SingleColumns(self.text.numbers, self.text.rows, self.pitch, self.first)
+        return SingleColumns(self.text.numbers, self.text.rows, self.pitch)
 
     def lines(self) -> Iterator[str]:
         """All of it."""
@@ -131,18 +132,18 @@ class _SideBySide:
         yield f"float kept[{self.text.rows * self.pitch}];"
         yield self.single.declared()
         yield "if (adds) for (int row = 0; row < rows; ++row)"
-        yield f"  for (int i = 0; i < across; ++i) kept[row * {self.pitch} + i] = C[row * pitch_c + {self.first} + i];"
+        yield f"  for (int i = 0; i < across; ++i) kept[row * {self.pitch} + i] = C[row * pitch_c + first + i];"
         counts = "".join(f"side_by_side == {width} ? {_count(width) * deep} : " for width in choices[:-1])
         yield f"const int count = {counts}{_count(1) * deep};"
         yield "for (int k0 = 0; k0 < depth; k0 += count) {"
         yield from (f"  {line}" for line in self._panel(choices))
         yield "}"
         yield "if (!is_whole) for (int row = 0; row < rows; ++row)"
-        yield f"  for (int i = 0; i < inside; ++i) C[row * pitch_c + {self.first} + i] = kept[row * {self.pitch} + i];"
+        yield f"  for (int i = 0; i < inside; ++i) C[row * pitch_c + first + i] = kept[row * {self.pitch} + i];"
 
     def _edge(self, choices: list[int]) -> Iterator[str]:
         """Lines that say how many columns there are: ``inside`` those of vectors, and ``single`` those behind them."""
-        yield f"const int across = min(columns - {self.first}, {self.pitch}), behind = across % {LANES};"
+        yield f"const int across = min(columns - first, {self.pitch}), behind = across % {LANES};"
         yield f"const int fewer = across / {LANES}, vectors = fewer + (behind > 0);"
         yield f"const int less = {_enough('fewer', choices)}, more = {_enough('vectors', choices)};"
         yield f"const int single = behind <= {MOST} && less < more ? behind : 0, side_by_side = single ? less : more;"
@@ -182,7 +183,7 @@ class _SideBySide:
         """Lines that copy rows of B that end, by single numbers where they do; what lies beyond is zero."""
         numbers, scalar = self.text.numbers, self.text.numbers.word.removesuffix("16")
         yield f"if (!is_whole) for (int k = 0; k < steps; k += {numbers.deep}) {{"
-        yield f"  {numbers.row_of_b('k', 'row', self.first)}"
+        yield f"  {numbers.row_of_b('k', 'row')}"
         if numbers.pairs:
             yield "  global const ushort *next = k + 1 < steps ? row + pitch_b : row;"
         yield f"  private {numbers.word} *to = panel + k / {numbers.deep} * {width};"
@@ -211,7 +212,7 @@ class _SideBySide:
         """Lines that go over the rows of A, as many at a time as there are registers for, or one less."""
         sizes = heights(self.text.rows, width)
         first, high, low = (
-            RowsOfSums(self.text.numbers, height, width, self.first, self.pitch, len(sizes), packs)
+            RowsOfSums(self.text.numbers, height, width, self.pitch, len(sizes), packs)
             for height, packs in ((sizes[0], True), (sizes[0], False), (sizes[-1], False)))
         yield "for (int row = 0, part = 0; row < rows; ++part) {"
         yield "  if (is_whole && row == 0) {"

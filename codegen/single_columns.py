@@ -34,13 +34,11 @@ class SingleColumns:
         numbers: what is multiplied.
         rows: of the tile of sums.
         pitch: numbers from one row of kept sums to the next.
-        first: the first of the columns that lie side by side, these behind them.
     """
 
     numbers: Numbers
     rows: int
     pitch: int
-    first: int
 
     @property
     def padded(self) -> int:
@@ -53,7 +51,7 @@ class SingleColumns:
 
     def lines(self) -> Iterator[str]:
         """Lines that add up a panel's products, and after the last one store the sums."""
-        number = f"B[(k0 + k) * pitch_b + {self.first} + inside + s]"
+        number = "B[(k0 + k) * pitch_b + first + inside + s]"
         together = 32 if self.numbers.pairs else 16
         yield f"{'ushort' if self.numbers.pairs else 'float'} line[{self.numbers.deepest}];"
         yield "for (int s = 0; s < single; ++s) {"
@@ -96,6 +94,6 @@ class SingleColumns:
         yield "  const float8 half8 = c.lo + c.hi;"
         yield "  const float4 half4 = half8.lo + half8.hi;"
         yield f"  const float before = adds ? kept[row * {self.pitch} + inside + s] : 0;"
-        yield (f"  C[row * pitch_c + {self.first} + inside + s] = "
+        yield ("  C[row * pitch_c + first + inside + s] = "
                "before + ((half4.x + half4.y) + (half4.z + half4.w));")
         yield "}"
