@@ -242,9 +242,9 @@ def _function(emitter: Emitter, access: _Access, head: str, fast: list[str], kin
     emitter.function("\n".join([*lines, "}", ""]))
 
 
-def _pointer(access: _Access, run: Run, constant: str) -> str:
-    """Where a run begins, as a pointer to its words; of a lane by itself, the lane's own beginning."""
-    word = _UNSIGNED[access.size * run.elements]
+def _pointer(access: _Access, run: Run, constant: str, words: int = 1) -> str:
+    """Where a run begins, as a pointer to so many of its words; of a lane by itself, the lane's own beginning."""
+    word = vector_type(_UNSIGNED[access.size * run.elements], words)
     places = [place for place in (access.start(), str(run.start)) if place != "0"]
     if not run.together:
         places.append(_of_lane(access))
@@ -283,8 +283,18 @@ def _written(emitter: Emitter, access: _Access) -> Iterator[str]:
         pointer = _pointer(access, run, "")
         if run.together:
             yield f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
+        elif width == 1 or _is_aligned(access, run):  # SYCL's compiler makes vstore8 two stores
+            yield f"*{_pointer(access, run, '', width)} = run{i};"
         else:
-            yield f"*{pointer} = run{i};" if width == 1 else f"vstore{width}(run{i}, 0, {pointer});"
+            yield f"vstore{width}(run{i}, 0, {pointer});"
+
+
+def _is_aligned(access: _Access, run: Run) -> bool:
+    """Whether each lane's words of a run begin at a multiple of their bytes."""
+    weights = access.lane_weights
+    assert weights is not None
+    places = (access.aligned, *(size * access.size for size in (run.start, *weights)))
+    return not any(place % (len(run.words) * run.elements * access.size) for place in places)
 
 
 def _gathered(access: _Access, run: Run, word: str) -> str:
