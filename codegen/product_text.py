@@ -56,6 +56,11 @@ def _widths(most: int) -> list[int]:
     return [most, 1] if most > 1 else [1]
 
 
+def _enough(vectors: str, widths: list[int]) -> str:
+    """An expression for the least of these widths that takes so many vectors."""
+    return "".join(f"{vectors} > {less} ? {width} : " for width, less in pairwise(widths)) + f"min({vectors}, 1)"
+
+
 def _count(width: int) -> int:
     """Rows of a panel of so many vectors."""
     return min(_PANEL_BYTES // (_VECTOR_BYTES * width) // 16 * 16, _DEEPEST)
@@ -137,10 +142,11 @@ class _SideBySide:
 
     def _edge(self, choices: list[int]) -> Iterator[str]:
         """Lines that say how many columns there are: ``inside`` those of vectors, and ``single`` those behind them."""
-        wide = "".join(f"vectors > {less} ? {width} : " for width, less in pairwise(choices))
-        yield f"const int across = min(columns - {self.first}, {self.pitch});"
-        yield f"const int single = across % {LANES} <= {MOST} ? across % {LANES} : 0, inside = across - single;"
-        yield f"const int vectors = (inside + {LANES - 1}) / {LANES}, side_by_side = {wide}min(vectors, 1);"
+        yield f"const int across = min(columns - {self.first}, {self.pitch}), behind = across % {LANES};"
+        yield f"const int fewer = across / {LANES}, vectors = fewer + (behind > 0);"
+        yield f"const int less = {_enough('fewer', choices)}, more = {_enough('vectors', choices)};"
+        yield f"const int single = behind <= {MOST} && less < more ? behind : 0, side_by_side = single ? less : more;"
+        yield "const int inside = across - single;"
         yield f"const bool is_whole = inside == side_by_side * {LANES};"
 
     def _panel(self, choices: list[int]) -> Iterator[str]:
@@ -180,9 +186,20 @@ class _SideBySide:
         if numbers.pairs:
             yield "  global const ushort *next = k + 1 < steps ? row + pitch_b : row;"
         yield f"  private {numbers.word} *to = panel + k / {numbers.deep} * {width};"
-        yield f"  for (int i = 0; i < {width * LANES}; ++i)"
-        yield f"    ((private {scalar} *)to)[i] = i < inside ? {self._number()} : 0;"
+        for v in range(width):
+            yield f"  if (inside >= {(v + 1) * LANES}) to[{v}] = {self._loaded(v)};"
+            yield "  else {"
+            yield f"    to[{v}] = 0;"
+            yield f"    for (int i = {v * LANES}; i < inside; ++i) ((private {scalar} *)to)[i] = {self._number()};"
+            yield "  }"
         yield "}"
+
+    def _loaded(self, position: int) -> str:
+        """A vector of B, as a panel holds it."""
+        if not self.text.pairs:
+            return self.text.numbers.packed(position, "row", "")
+        return f"{self.text.numbers.packed(position, 'row', '')} | " \
+               f"(k + 1 < steps ? convert_uint16(vload16({position}, next)) << 16 : 0)"
 
     def _number(self) -> str:
         """The same for a single number."""
