@@ -297,4 +297,5 @@ def test_instructions(target: str, types: Types) -> None:
     assert shared.loop["slm"] == 5 * steps
     assert shared.loop["load_block2d"] == 3 * steps
     assert shared.loop["prefetch"] == 2 * steps
-    assert shared.hot.total / shared.unrolled <= 1.5 * plain.hot.total / plain.unrolled
+    most = 1.5 if types is BF16 else 1.55
+    assert shared.hot.total / shared.unrolled <= most * plain.hot.total / plain.unrolled
