@@ -19,30 +19,54 @@ MEASURES = ("numpy_execution", "checks", "device", "library", "compile_time", "l
             "machine_code")
 _TRIES = 3
 """How often a measure is taken where a ratio is under half of its goal: a machine may be busy for a moment."""
+_LACKS = "is not installed"
+"""How a measure ends what it says where something that it needs is missing."""
+_STOPPED = 130
+"""What a program gives that Ctrl-C ended."""
 _NEEDS = 'the benchmarks print with rich and draw with matplotlib: pip install "xetile[bench]"'
 
 
 def main() -> int:
-    """Measure, print, write; 1 if a ratio is under half of its goal."""
+    """Measure, print, write; 1 if a ratio is under half of its goal, 2 if nothing can be measured or written."""
     options = _options()
     missing = [name for name in ("rich", "matplotlib") if importlib.util.find_spec(name) is None]
     if missing:
         print(_NEEDS, file=sys.stderr)
         return 2
-    facts, rows = machine.describe(), _measured(options.only or MEASURES, options.quick)
+    if fault := _unwritable(options.json, options.plots):
+        print(fault, file=sys.stderr)
+        return 2
+    rows: list[Row] = []
+    facts, stopped = machine.describe(), False
+    try:
+        _measure(options.only or MEASURES, options.quick, rows)
+    except KeyboardInterrupt:
+        stopped = True
     _show(facts, rows)
+    if stopped:
+        print("stopped: what was measured until then", file=sys.stderr)
     if options.json:
         Path(options.json).write_text(json.dumps(_as_json(facts, rows, options.quick), indent=1) + "\n")
     if options.plots:
         from benchmarks.plots import draw
 
-        folder = Path(options.plots)
-        folder.mkdir(parents=True, exist_ok=True)
-        print(*draw(folder, rows, options.quick), sep="\n")
+        print(*draw(Path(options.plots), rows, options.quick), sep="\n")
     failed = [row for row in rows if row.verdict == "failed"]
     for row in failed:
         print(f"under half of its goal: {row.group}, {row.name}: {row.ratio:.2f} of {row.least:g}", file=sys.stderr)
-    return bool(failed)
+    return _STOPPED if stopped else bool(failed)
+
+
+def _unwritable(file: str | None, folder: str | None) -> str:
+    """Why figures or plots could not be written in the end, known before minutes are spent; empty if they can."""
+    try:
+        if file:
+            Path(file).open("a").close()
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return f"{error.filename} cannot be written: {error.strerror}"
+    return ""
 
 
 def _options() -> argparse.Namespace:
@@ -54,18 +78,22 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measured(names: Sequence[str], quick: bool) -> list[Row]:
+def _measure(names: Sequence[str], quick: bool, rows: list[Row]) -> None:
+    """Take measures one by one, and add their rows to those there are."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    rows: list[Row] = []
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task("", total=len(names))
+        def say(text: str) -> None:
+            bar.update(task, description=text)
+            if text.endswith(_LACKS):
+                bar.console.print(f"left out: {text}", highlight=False)
+
         for name in names:
             measure: Any = importlib.import_module(f"benchmarks.{name}").measure
-            rows += _tried(partial(measure, quick, lambda text: bar.update(task, description=text)))
+            rows += _tried(partial(measure, quick, say))
             bar.advance(task)
-    return rows
 
 
 def _tried(measure: Callable[[], list[Row]]) -> list[Row]:

@@ -13,7 +13,8 @@ Otherwise only loops are unrolled that load, prefetch and multiply and do nothin
 messages take a constant distance: there the addresses of further steps cost nothing. Without that each step sets its
 addresses anew, and on ``pvc`` changing an address costs more than the jump that unrolling saves. A CPU, which emulates
 such messages, gains nothing and would build for minutes: the first loop of these stands between ``#ifndef`` and
-``#endif``, and the second then does all steps.
+``#endif``, and the second then does all steps. A loop that would be passed once stays in two passes at least: where
+nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
 """
 
 from __future__ import annotations
@@ -74,4 +75,4 @@ def _steps(loop: scf.ForOp, target: Target) -> int:
     if not step or not products or not target.block_distances or not is_plain(loop, hands_over=True):
         return 1
     return next((steps for steps in _STEPS if products * steps <= _PRODUCTS and messages * steps <= _MESSAGES
-                 and (steps - 1) * step < _FAR and (trips is None or trips % steps == 0)), 1)
+                 and (steps - 1) * step < _FAR and (trips is None or (trips % steps == 0 and trips > steps))), 1)

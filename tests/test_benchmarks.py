@@ -21,7 +21,7 @@ def test_only_less_than_half_of_a_goal_fails(ratio: float, verdict: str, monkeyp
                                              tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = Row("NumPy execution", "64^3", 5, "GFLOP/s", ratio, "matmul", "numpy work-group", 64)
     assert row.verdict == verdict
-    monkeypatch.setattr(main, "_measured", lambda names, quick: [row, Row("x", "y", 1, "s")])
+    monkeypatch.setattr(main, "_measure", lambda names, quick, rows: rows.extend([row, Row("x", "y", 1, "s")]))
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--json", str(tmp_path / "rows.json")])
     assert main.main() == (verdict == "failed")
     out, error = capsys.readouterr()
@@ -30,6 +30,31 @@ def test_only_less_than_half_of_a_goal_fails(ratio: float, verdict: str, monkeyp
     written = json.loads((tmp_path / "rows.json").read_text())
     assert written["machine"]["cores"]
     assert [row["verdict"] for row in written["rows"]] == [verdict, ""]
+
+
+def test_what_was_measured_before_ctrl_c_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(names, quick, rows) -> None:
+        rows.append(Row("x", "measured", 1, "s"))
+        raise KeyboardInterrupt
+
+    file = tmp_path / "rows.json"
+    monkeypatch.setattr(main, "_measure", interrupted)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--json", str(file)])
+    assert main.main() == 130
+    assert [row["name"] for row in json.loads(file.read_text())["rows"]] == ["measured"]
+    assert "stopped" in capsys.readouterr().err
+
+
+def test_what_cannot_be_written_or_measured_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--json", str(tmp_path / "missing" / "rows.json")])
+    assert main.main() == 2
+    assert "rows.json cannot be written: No such file or directory" in capsys.readouterr().err
+    monkeypatch.setenv("XETILE_OCLOC", str(tmp_path / "ocloc"))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick", "--only", "machine_code"])
+    assert main.main() == 0
+    assert "left out: machine code: ocloc is not installed" in capsys.readouterr().out
 
 
 def test_times_are_taken_in_turn_and_compared_round_by_round() -> None:

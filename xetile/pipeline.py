@@ -8,6 +8,7 @@ from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from xegpu.memrefs import ALIGNED
 from xegpu.passes.counters import Counters
 from xegpu.passes.distribute import Distribute
 from xegpu.passes.interleave import Interleave
@@ -15,7 +16,7 @@ from xegpu.passes.legalise import Legalise
 from xegpu.passes.pack import Pack
 from xegpu.passes.schedule import Schedule
 from xegpu.targets import Target
-from xetile.dialect.ops import TileTransposeOp
+from xetile.dialect.ops import InitTileOp, TileTransposeOp
 from xetile.passes.blocking import Blocking
 from xetile.passes.deeper_products import DeeperProducts
 from xetile.passes.loaded_products import LoadedProducts
@@ -41,7 +42,7 @@ class Options:
     Attributes:
         target: the device.
         access: for each argument, how its memory may be reached, empty for numbers.
-        transposes: whether the kernel transposes vectors.
+        transposes: whether the kernel transposes vectors, or says itself how memory lies that block messages reach.
         shares: whether subgroups may load operands for each other.
     """
 
@@ -53,7 +54,8 @@ class Options:
     @classmethod
     def of(cls, module: ModuleOp, target: Target, access: tuple[str, ...], *, shares: bool = True) -> Options:
         """What the passes of a module depend on."""
-        transposes = any(isinstance(operation, TileTransposeOp) for operation in module.walk())
+        transposes = any(isinstance(operation, TileTransposeOp) or (
+            isinstance(operation, InitTileOp) and ALIGNED in operation.attributes) for operation in module.walk())
         return cls(target, access, transposes, shares)
 
     @property

@@ -190,6 +190,32 @@ def test_tiles_made_in_each_step(place: Place) -> None:
 
 
 @xt.kernel
+def described(A, B, C, *, rows, depth):
+    """Memory of which the kernel says that it holds columns."""
+    map_a, map_b, map_c = xt.wg_map(SG, (32, BK)), xt.wg_map(SG, (BK, 32)), xt.wg_map(SG, (32, 32))
+    a = xt.init_tile(A, (0, 0), (BM, BK), wg_map=map_a, base_shape=(rows, depth), base_strides=(1, 128), aligned=True)
+    b = xt.init_tile(B, (0, 0), (BK, BN), wg_map=map_b)
+    total = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
+    for _ in xt.range(0, depth, BK):
+        total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(total, xt.init_tile(C, (0, 0), (BM, BN), wg_map=map_c))
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("place", [PVC, DEVICE[0]], ids=str)
+def test_memory_that_a_kernel_describes(place: Place) -> None:
+    generator = np.random.default_rng(7)
+    memory = np.zeros(2 * 80 * 128 + 64, np.uint8)
+    rows = memory[-memory.ctypes.data % 64:][:2 * 80 * 128].view(xt.bf16.numpy).reshape(80, 128)
+    rows[...] = integers(generator, xt.bf16, 80, 128)
+    b, sizes = integers(generator, xt.bf16, 80, 64), {"rows": 60, "depth": 80}
+    assert is_shared(described, rows, b, np.zeros((64, 64), np.float32), **sizes)
+    a = np.where(np.arange(64)[:, None] < 60, rows.T[:64], 0)  # rows behind the last one read as zeros
+    check(place.of(described), (rows, b), (1, 1), multiplied(a, b, xt.f32), **sizes)
+
+
+@xt.kernel
 def variants(A, B, C, *, way="", rows=32, across=2):
     sg = (2, across)
     map_a, map_b = xt.wg_map(sg, (rows, BK)), xt.wg_map(sg, (BK, 32))
@@ -271,4 +297,5 @@ def test_instructions(target: str, types: Types) -> None:
     assert shared.loop["slm"] == 5 * steps
     assert shared.loop["load_block2d"] == 3 * steps
     assert shared.loop["prefetch"] == 2 * steps
-    assert shared.hot.total / shared.unrolled <= 1.5 * plain.hot.total / plain.unrolled
+    most = 1.5 if types is BF16 else 1.55
+    assert shared.hot.total / shared.unrolled <= most * plain.hot.total / plain.unrolled
