@@ -1,9 +1,9 @@
 """The target cpu beside NumPy and dpnp: square products, an epilogue, sizes that fit no tile, and bytes.
 
-    python benchmarks/cpu.py [rounds]
+    python -m benchmarks.cpu [rounds]
 
 Everything that is compared runs in turn, and what is compared are medians: other work disturbs all alike. Before each
-run there is a pause, in which the threads of the one before fall asleep. Where a product reads each byte of a matrix
+turn there is a pause, in which the threads of the one before fall asleep. Where a product reads each byte of a matrix
 once, it is also compared with how fast all cores read memory: sums of as many bytes by NumPy, in a thread each. Where
 arithmetic bounds an odd product, it is compared with the rate of our own square one.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,14 +24,14 @@ import ml_dtypes
 import numpy as np
 
 import xetile as xt
+from benchmarks.timing import PAUSE, TURN, interleaved
 
 SQUARE = 2048
 ODD = ((1000, 1000, 1000), (1, 4096, 4096), (4096, 17, 4096), (4096, 4096, 17))
 """M, N and K of products that fit no tile."""
 MEMORY = "as many bytes read by all cores"
 RATE = "the rate of the square product"
-_PAUSE = 0.1
-"""Seconds; OpenBLAS's threads turn for 30 to 60 ms before they sleep."""
+PLAIN = "the same without"
 
 
 @xt.kernel
@@ -89,10 +88,10 @@ def measure_cpu(rounds: int = 7, size: int = SQUARE) -> list[Measured]:
 
 
 def _tile(m: int, n: int, kind: np.dtype[Any]) -> dict[str, Any]:
-    """The constants that a user gives: large tiles, but not much larger than C; for one row, pages of B's rows."""
+    """The constants that a user gives: 64 rows a subgroup, not much more than C has; for one row, pages of B's rows."""
     if m == 1:
         return {"BM": 1, "BN": 4096 // kind.itemsize, "sg": (1, 1)}
-    return {"BM": 256, "BN": 32, "sg": (8, 1)} if n < 64 else {"BM": 256, "BN": 256, "sg": (8, 4)}
+    return {"BM": 256, "BN": 32, "sg": (4, 1)} if n < 64 else {"BM": 256, "BN": 128, "sg": (4, 2)}
 
 
 def _products(queue: Any, shape: tuple[int, int, int], kind: np.dtype[Any], rounds: int) -> Measured:
@@ -103,8 +102,8 @@ def _products(queue: Any, shape: tuple[int, int, int], kind: np.dtype[Any], roun
     on_device = [dpnp.asarray(x, sycl_queue=queue) for x in (a, b)]
     moved = (m * k + k * n) * kind.itemsize + m * n * 4
     bound = {MEMORY: _reading(moved)} if min(shape) == 1 else {RATE: _square(queue, kind)} if shape in ODD else {}
-    times = _in_turn({"ours": ours, "NumPy float32": lambda: np.matmul(a, b),
-                      "dpnp float32": lambda: dpnp.matmul(*on_device).sycl_queue.wait(), **bound}, rounds)
+    times = interleaved({"ours": ours, "NumPy float32": lambda: np.matmul(a, b),
+                      "dpnp float32": lambda: dpnp.matmul(*on_device).sycl_queue.wait(), **bound}, rounds, PAUSE, TURN)
     np.testing.assert_array_equal(found(), a @ b)
     seconds = median(times["ours"])
     work = {RATE: m * n * k / SQUARE**3}
@@ -133,10 +132,10 @@ def _epilogue(queue: Any, size: int, rounds: int) -> Measured:
     a, b = (rng.standard_normal((size, size)).astype(np.float32) for _ in range(2))
     kind = np.dtype(np.float32)
     plain, fused = (_ours(queue, a, b, kind, **_tile(size, size, kind), gelu=gelu)[0] for gelu in (False, True))
-    times = _in_turn({"fused": fused, "plain": plain}, rounds)
+    times = interleaved({"fused": fused, "plain": plain}, rounds, PAUSE, TURN)
     seconds, alone = median(times["fused"]), median(times["plain"])
     return Measured(f"{size}^3 float32, bias and GELU", 2e-9 * size**3 / seconds, 12e-9 * size**2 / seconds,
-                    {"without": alone / seconds})
+                    {PLAIN: alone / seconds})
 
 
 def _ours(queue: Any, a: Any, b: Any, kind: np.dtype[Any],
@@ -155,20 +154,6 @@ def _ours(queue: Any, a: Any, b: Any, kind: np.dtype[Any],
         queue.wait()
 
     return run, lambda: dpnp.asnumpy(c)
-
-
-def _in_turn(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each run; the first of each, which compiles, is not counted."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(rounds):
-        for name, run in runs.items():
-            time.sleep(_PAUSE)
-            started = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - started)
-    return times
 
 
 def main() -> None:

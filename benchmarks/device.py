@@ -13,9 +13,9 @@ import numpy as np
 from benchmarks.kernels import work_group_gemm
 from benchmarks.peak import peak_rate
 from benchmarks.rows import Progress, Row
-from benchmarks.timing import PAUSE, interleaved, ratios
+from benchmarks.timing import PAUSE, TURN, interleaved, ratios
 
-_TILE: dict[str, Any] = {"BM": 256, "BN": 256, "BK": 32, "sg": (8, 4)}
+_TILE: dict[str, Any] = {"BM": 256, "BN": 128, "BK": 32, "sg": (4, 2)}
 
 
 def measure(quick: bool, progress: Progress) -> list[Row]:
@@ -33,12 +33,12 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
 
 def _in_depth(progress: Progress) -> list[Row]:
     """Other types, a fused epilogue, and sizes that fit no tile (``benchmarks/cpu.py``)."""
-    from benchmarks.cpu import MEMORY, measure_cpu
+    from benchmarks.cpu import MEMORY, PLAIN, RATE, measure_cpu
 
     progress("CPU device: types, an epilogue, odd sizes, bytes")
+    goals = {MEMORY: "cpu bytes", RATE: "cpu odd", PLAIN: "cpu epilogue"}
     return [Row("CPU device, in depth", figure.name, *((figure.bytes, "GB/s") if other == MEMORY else
-                                                       (figure.rate, "GFLOP/s")), ratio, other,
-                "cpu bytes" if other == MEMORY else "")
+                                                       (figure.rate, "GFLOP/s")), ratio, other, goals.get(other, ""))
             for figure in measure_cpu() for other, ratio in figure.ratios.items()]
 
 
@@ -47,7 +47,7 @@ def _of_size(size: int, dtype: np.dtype[Any], rounds: int) -> list[Row]:
     a, b = (rng.integers(-3, 4, (size, size)).astype(np.float32) for _ in range(2))
     runs: dict[str, Callable[[], object]] = {"NumPy": lambda: np.matmul(a, b), **_others(a, b)}
     ours, result = _ours(a, b, dtype)
-    times = interleaved({"ours": ours, **runs}, rounds, PAUSE)
+    times = interleaved({"ours": ours, **runs}, rounds, PAUSE, TURN)
     np.testing.assert_array_equal(result(), a @ b)
     rows, rate = [], 2 * size**3 / median(times["ours"]) / 1e9
     peak = peak_rate() if dtype == np.float32 and size >= 1024 else None

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.device import _others
 from benchmarks.library_code import counted
 from benchmarks.rows import Progress, Row
-from benchmarks.timing import PAUSE, interleaved, ratios
+from benchmarks.timing import PAUSE, TURN, interleaved, ratios
 from benchmarks.waves import predicted
 
 LAYERS = {
@@ -71,7 +71,7 @@ def _of_groups(count: int, rounds: int) -> list[Row]:
 
     runs = {"ours": together, "a loop of xt.matmul": apart,
             "a loop of NumPy's matmul": lambda: [np.matmul(*pair) for pair in zip(a, b, strict=True)]}
-    times = interleaved(runs, rounds, PAUSE)
+    times = interleaved(runs, rounds, PAUSE, TURN)
     for left, right, got in zip(a, b, result["c"], strict=True):
         np.testing.assert_array_equal(dpnp.asnumpy(got), left @ right)
     rate = 2 * int(tokens.sum()) * 768 * 768 / median(times["ours"]) / 1e9
@@ -100,7 +100,7 @@ def _of_shape(layer: str, tokens: int, rounds: int) -> list[Row]:
         result["c"].sycl_queue.wait()
 
     runs = {"ours": run, "NumPy": lambda: np.matmul(a, b), **_others(a, b)}
-    times = interleaved(runs, rounds, PAUSE)
+    times = interleaved(runs, rounds, PAUSE, TURN)
     np.testing.assert_array_equal(dpnp.asnumpy(result["c"]), a @ b)
     rate = 2 * tokens * depth * columns / median(times["ours"]) / 1e9
     name = f"{layer}, {tokens} token{'s' if tokens > 1 else ''}"

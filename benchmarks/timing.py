@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -13,18 +14,36 @@ PAUSE = 0.1
 """Seconds after which the threads of a library that has just run wait without turning: OpenBLAS's take 30 to 60 ms."""
 
 
-def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int, pause: float = 0.0) -> Times:
-    """Seconds of each run, ``rounds`` times in turn, after one of each that is not counted; before each a pause."""
+TURN = 0.03
+"""Seconds that a turn lasts at least, where what runs takes less: threads that slept take up to 2 ms to be there."""
+
+
+def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int, pause: float = 0.0,
+                turn: float = 0.0) -> Times:
+    """Seconds of a run of each, ``rounds`` times in turn, after one of each that is not counted.
+
+    Args:
+        runs: what runs, by name.
+        rounds: turns of each.
+        pause: seconds before each turn.
+        turn: seconds that a turn lasts at least: what takes less runs several times, and the time is that of one.
+    """
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
+    repeats = {name: max(math.ceil(turn / _seconds(run, 1)), 1) if turn else 1 for name, run in runs.items()}
     for _ in range(rounds):
         for name, run in runs.items():
             time.sleep(pause)
-            started = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - started)
+            times[name].append(_seconds(run, repeats[name]))
     return times
+
+
+def _seconds(run: Callable[[], object], repeats: int) -> float:
+    started = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    return (time.perf_counter() - started) / repeats
 
 
 def ratios(times: Times, ours: str, theirs: str) -> tuple[float, tuple[float, float]]:
