@@ -36,7 +36,7 @@ _MOST_WITH_FEW_ROWS = 16
 _PANEL_BYTES = 20 * 1024
 """Of packed rows of B; the fastest cache holds 32 KB, and some rows of A beside them."""
 _VECTOR_BYTES = 64
-_DEEPEST = 128
+_DEEPEST = 256
 """Rows of a panel: of a narrow one, more would only drive A out of the fastest cache."""
 
 
