@@ -28,6 +28,7 @@ from xdsl.traits import Pure
 from codegen.emitter import Emitter, atom
 from codegen.fragments import Coordinate, Descriptor
 from codegen.product_rows import LANES
+from codegen.product_text import FENCE
 from codegen.whole_products import WHOLE, Shape, define
 from xegpu.constants import number
 from xegpu.dialect.block_io import StoreNdOp
@@ -37,6 +38,7 @@ from xegpu.dtypes import f32
 
 _PAST = 1 << 22
 """Numbers of C, 16 MB of them, from which on it goes past the caches: half of a processor's last one, or more."""
+_IS_LAST = "(get_sub_group_id() + 1 == get_num_sub_groups())"
 _APART = """static bool xetile_apart(ulong first, ulong end, ulong other, ulong other_end)
 {
   return end <= other || other_end <= first;
@@ -243,7 +245,11 @@ class _Call:
              f"{self.a.place.width} - ({self.a.column}));")
         for part in (c, self.a, self.b):
             line(part.declaration())
-        line(f"if ({self._conditions()}) {{")
+        called = self.emitter.name("called")
+        line(f"const bool {called} = {self._conditions()};")
+        if self.ends:  # the last subgroup waits for what the others stored, though nothing of its own is inside
+            line(f"if (!{called} && {lane} == 0 && {self._is_large()} && {_IS_LAST}) {FENCE}();")
+        line(f"if ({called}) {{")
         line(f"  if ({lane} == 0) {self.shape.name}_call({self._arguments()});")
         line("} else")
 
@@ -256,9 +262,12 @@ class _Call:
                  *(f"xetile_apart({self.c.bounds()}, {part.bounds()})" for part in (self.a, self.b))]
         return ("\n" + "  " * (self.emitter.depth + 2) + "&& ").join(found)
 
+    def _is_large(self) -> str:
+        """Whether C is stored past the caches."""
+        return f"(long){self.c.place.height} * {self.c.place.width} > {_PAST}"
+
     def _arguments(self) -> str:
         b = self.b
         operands = [part for of in (self.c, self.a, b) for part in (of.name, of.place.pitch)]
-        large = f"(long){self.c.place.height} * {self.c.place.width} > {_PAST}"
-        past = f"{large} ? 1 + (get_sub_group_id() + 1 == get_num_sub_groups()) : 0" if self.ends else "0"
+        past = f"{self._is_large()} ? 1 + {_IS_LAST} : 0" if self.ends else "0"
         return ", ".join([*operands, self.depth, self.rows, self.columns, f"{b.place.height} - ({b.row})", "0", past])

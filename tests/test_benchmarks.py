@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +65,18 @@ def test_times_are_taken_in_turn_and_compared_round_by_round() -> None:
     assert [len(found) for found in times.values()] == [3, 3]
     ratio, spread = timing.ratios({"ours": [1, 2, 4], "theirs": [2, 2, 2]}, "ours", "theirs")
     assert (ratio, spread) == (1, (0.5, 2))
+
+
+def test_what_is_short_runs_several_times_in_a_turn() -> None:
+    counts = {"short": 0, "long": 0}
+
+    def run(name: str, seconds: float) -> None:
+        counts[name] += 1
+        time.sleep(seconds)
+
+    timing.interleaved({"short": lambda: run("short", 0.001), "long": lambda: run("long", 0.03)}, 2, turn=0.02)
+    assert counts["long"] == 1 + 1 + 2  # uncounted, to see how long it takes, and a turn each
+    assert counts["short"] >= 1 + 1 + 2 * 2
 
 
 def test_a_measure_checks_its_results_and_gives_rows() -> None:

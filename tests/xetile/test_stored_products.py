@@ -11,6 +11,7 @@ import pytest
 from conftest import require_device, require_dpnp
 
 import xetile as xt
+from codegen.product_text import FENCE
 from codegen.whole_products import WHOLE
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)
@@ -71,7 +72,10 @@ def test_one_call_makes_and_stores_them() -> None:
     calls = {bias: re.findall(r"xetile_product_f32_32x80_call\((\(?\w+)", text) for bias, text in kernel.items()}
     assert [name.startswith("c_first") for name in calls[0]] == [True, False]
     assert [name.startswith("c_first") for name in calls[1]] == [False]
-    assert kernel[0].index(WHOLE) < kernel[0].index("for (") < kernel[0].index("store_")
+    assert kernel[0].index(WHOLE) < kernel[0].index("for (") < kernel[0].replace(FENCE, "").index("store_")
+    # The last subgroup waits for the others' stores even where its own part lies outside, and it calls nothing.
+    assert re.search(rf"if \(!called && .*get_num_sub_groups\(\)\)\) {FENCE}\(\);", kernel[0])
+    assert FENCE not in kernel[1]
 
 
 @pytest.mark.parametrize("start", [0, 7])
