@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 
 from xegpu import register_mode
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
 from xegpu.dialect.descriptors import desc_of
 from xegpu.errors import TargetError
-from xegpu.plain_loops import is_plain
-from xegpu.pressure import live_bytes, loop_bytes
+from xegpu.pressure import fragment_bytes
 from xegpu.targets import Target
 
 _WITH_ADDRESSES = 0.7
@@ -51,13 +50,3 @@ def _part(function: func.FuncOp) -> float:
     ways = {desc_of(operation.desc).block.access for operation in function.walk()
             if isinstance(operation, (LoadNdOp, StoreNdOp))}
     return register_mode.FOR_FRAGMENTS if ways <= {"block"} else _WITH_ADDRESSES
-
-
-def fragment_bytes(function: func.FuncOp) -> int:
-    """About the bytes of fragments that a lane keeps alive at once.
-
-    Of a loop all that it carries and loads counts, except where it does nothing but load and multiply: there the
-    compiler keeps loads where they are when registers run out.
-    """
-    loops = (operation for operation in function.walk() if isinstance(operation, scf.ForOp))
-    return max([live_bytes(function), *(loop_bytes(loop) for loop in loops if not is_plain(loop))])
