@@ -13,10 +13,9 @@ from typing import Any
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from xegpu.constants import number
-from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
-from xegpu.dialect.payload import SetNdOffsetsOp
-from xegpu.origins import makings
+from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp
+from xegpu.ir.matchers import number
+from xegpu.ir.use_def import makings
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from xegpu.declaring import operation_definition
-from xegpu.dialect.attributes import TensorDesc
-from xegpu.dialect.descriptors import DESC, check_block, desc_of
-from xegpu.dialect.vectors import IntegersAttr, integers, values_of
-from xegpu.errors import Invalid
+from xegpu.dialect.block_io import DESC, check_block, desc_of
+from xegpu.dialect.types import TensorDesc
+from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.vector import IntegersAttr, integers, values_of
+from xegpu.support.errors import Invalid
 
 ALIGNMENT = 4
 """Subgroup block reads take rows that begin at a multiple of these bytes."""

@@ -7,14 +7,14 @@ from xdsl.ir import Region, SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, opt_prop_def, region_def, traits_def
 from xdsl.traits import NoTerminator
 
-from xegpu.declaring import operation_definition
-from xegpu.dialect.descriptors import DESC, check_block, desc_of
-from xegpu.errors import Invalid
+from xegpu.dialect.block_io import DESC, check_block, desc_of
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import Invalid
 
 
 @operation_definition
 class LoadMadStoreOp(IRDLOperation):
-    """``store(load(a) @ load(b), c)`` along K from ``first`` to ``end``, in steps of the tiles that ``a``, ``b`` describe.
+    """``store(load(a) @ load(b), c)`` along K from ``first`` to ``end``, a tile of ``a`` and of ``b`` a step.
 
     Its body is what it means, and what runs where one call cannot do it: a loop of ``load_mad`` whose sums begin at
     zero, and the stores of these sums, row by row from ``c`` on.

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import IndexType, UnitAttr
 from xdsl.ir import ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
@@ -24,12 +26,12 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu.declaring import operation_definition
-from xegpu.dialect.attributes import TensorDesc, TensorDescType
-from xegpu.dialect.descriptors import DESC, check_block, desc_of
+from xegpu.dialect.block_io import DESC, check_block, desc_of
 from xegpu.dialect.hints import HintedOp, check_hints
-from xegpu.dialect.vectors import IntegersAttr, integers, values_of
-from xegpu.errors import Invalid
+from xegpu.dialect.types import TensorDesc, TensorDescType
+from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.vector import IntegersAttr, integers, values_of
+from xegpu.support.errors import Invalid
 
 DISTANCE = 512
 """A block message reaches what lies fewer elements than this behind its address, along either axis."""
@@ -102,7 +104,7 @@ class PayloadPrefetchOp(HintedOp):
     """A block to the caches, a constant distance (rows, columns) behind a payload's address."""
 
     name = "xegpu.payload_prefetch"
-    MESSAGE = "prefetch"
+    MESSAGE: ClassVar[str] = "prefetch"
     payload = operand_def(PAYLOAD)
     distance = prop_def(IntegersAttr)
     assembly_format = "$payload `,` $distance attr-dict `:` type($payload)"
@@ -124,46 +126,6 @@ class PayloadPrefetchOp(HintedOp):
 
 
 @operation_definition
-class GetNdOffsetsOp(IRDLOperation):
-    """The row and the column at which a descriptor stands."""
-
-    name = "xegpu.get_nd_offsets"
-    desc = operand_def(DESC)
-    row = result_def(IndexType)
-    column = result_def(IndexType)
-    traits = traits_def(Pure())
-    assembly_format = "$desc attr-dict `:` type($desc)"
-
-    def __init__(self, desc: SSAValue) -> None:
-        super().__init__(operands=[desc], result_types=[IndexType(), IndexType()])
-
-    def verify_(self) -> None:
-        check_block(desc_of(self.desc))
-
-
-@operation_definition
-class SetNdOffsetsOp(IRDLOperation):
-    """The descriptor of the same array at a row and a column, wherever it stood before."""
-
-    name = "xegpu.set_nd_offsets"
-    desc = operand_def(DESC)
-    row = operand_def(IndexType)
-    column = operand_def(IndexType)
-    result = result_def(DESC)
-    traits = traits_def(Pure())
-    assembly_format = "$desc `,` `[` $row `,` $column `]` attr-dict `:` type($desc) `->` type($result)"
-
-    def __init__(self, desc: SSAValue, row: SSAValue, column: SSAValue) -> None:
-        super().__init__(operands=[desc, row, column], result_types=[desc.type])
-
-    def verify_(self) -> None:
-        check_block(desc_of(self.desc))
-        if self.desc.type != self.result.type:
-            raise Invalid("XT3011", f"moving a descriptor does not make a {self.result.type} of {self.desc.type}\n"
-                          "write the type of the operand again behind the arrow")
-
-
-@operation_definition
 class SubgroupBroadcastOp(IRDLOperation):
     """The index that the first lane of a subgroup has, for all lanes; a compiler does not see how it came about."""
 
@@ -177,4 +139,4 @@ class SubgroupBroadcastOp(IRDLOperation):
         super().__init__(operands=[value], result_types=[IndexType()])
 
 
-OPERATIONS = (GetNdOffsetsOp, SetNdOffsetsOp, PayloadCreateOp, PayloadSetOp, PayloadPrefetchOp, SubgroupBroadcastOp)
+OPERATIONS = (PayloadCreateOp, PayloadSetOp, PayloadPrefetchOp, SubgroupBroadcastOp)

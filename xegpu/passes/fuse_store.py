@@ -21,15 +21,14 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.constants import number
-from xegpu.dialect.block_io import StoreNdOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import CreateNdTdescOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.dpas import LoadMadOp
 from xegpu.dialect.fused_store import LoadMadStoreOp
-from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dtypes import f32
-from xegpu.gemm_microkernel import LANES, MicrokernelShape
+from xegpu.ir.dtypes import f32
+from xegpu.ir.matchers import number
 from xegpu.rewrite.inserter import Inserter, copy_module
-from xegpu.verifying import verify_made
+from xegpu.rewrite.verifier import verify_made
+from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 
 @dataclass(frozen=True)

@@ -36,26 +36,24 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
-from xegpu.dialect.descriptors import UpdateNdOffsetOp, desc_of
+from xegpu.analysis.register_pressure import FRAGMENT_BYTES, note_fragment_bytes
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, SetNdOffsetsOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.payload import (
     DISTANCE,
     PayloadCreateOp,
     PayloadPrefetchOp,
     PayloadSetOp,
-    SetNdOffsetsOp,
     SubgroupBroadcastOp,
 )
-from xegpu.loop_options import DISABLE_UNROLL
-from xegpu.origins import makings
+from xegpu.ir.matchers import DISABLE_UNROLL
+from xegpu.ir.use_def import makings
 from xegpu.passes.unroll import trips_of
-from xegpu.pressure import FRAGMENT_BYTES, note_fragment_bytes
-from xegpu.dead_code import erase_dead
+from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.offsets import index_of, value_of
-from xegpu.targets import Target
-from xegpu.verifying import verify_made
+from xegpu.rewrite.verifier import verify_made
+from xegpu.target.targets import Target
 
 _MOST = 8
 """Payloads a loop: each takes a register."""

@@ -24,19 +24,16 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
-from xegpu.constants import number
-from xegpu.dialect.block_io import LoadNdOp
+from xegpu.analysis.gemm_loops import may_peel
+from xegpu.analysis.register_pressure import FRAGMENT_BYTES, note_fragment_bytes
+from xegpu.dialect.block_io import LoadNdOp, SetNdOffsetsOp, desc_of
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, row_bits
-from xegpu.dialect.comparisons import SelectOp
-from xegpu.dialect.descriptors import desc_of
-from xegpu.dialect.payload import SetNdOffsetsOp
-from xegpu.loop_options import MAIN_LOOP
+from xegpu.ir.matchers import MAIN_LOOP, number
+from xegpu.mlir.arith import SelectOp
 from xegpu.passes.unroll import split_loop
-from xegpu.plain_loops import may_peel
-from xegpu.pressure import FRAGMENT_BYTES, note_fragment_bytes
 from xegpu.rewrite.inserter import Inserter, copy_module
 from xegpu.rewrite.offsets import index_of
-from xegpu.verifying import verify_made
+from xegpu.rewrite.verifier import verify_made
 
 _Box = tuple[int, int, int, int]
 
@@ -133,8 +130,9 @@ def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read]) -> None:
     boxes: dict[Any, tuple[Position, _Box]] = {}
     for read in reads:
         read.load.properties["in_bounds"] = UnitAttr()
-        position, box = boxes.get(read.key, (read.position, read.box))
-        boxes[read.key] = position, (*map(min, box[:2], read.box[:2]), *map(max, box[2:], read.box[2:]))
+        position, (top, left, bottom, right) = boxes.get(read.key, (read.position, read.box))
+        boxes[read.key] = position, (min(top, read.box[0]), min(left, read.box[1]), max(bottom, read.box[2]),
+                                     max(right, read.box[3]))
     inside: list[SSAValue] = []
     ends: list[SSAValue] = [main.ub]
     for position, box in boxes.values():
@@ -148,7 +146,7 @@ def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read]) -> None:
 
 
 def _check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> tuple[SSAValue, list[SSAValue]]:
-    """Whether a box lies inside at the first step, and how far it does along each axis on which the counter moves it."""
+    """Whether a box lies inside at the first step; how far it does along each axis on which the counter moves it."""
     counter = loop.body.block.args[0]
     row, column = (index_of(inserter, loop, Sum(tuple(loop.lb if term is counter else term for term in along.terms)))
                    for along in (at.row, at.column))

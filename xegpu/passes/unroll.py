@@ -15,8 +15,8 @@ Otherwise only loops are unrolled that load, prefetch and multiply and do nothin
 messages take a constant distance: there the addresses of further steps cost nothing. Without that each step sets its
 addresses anew, and on ``pvc`` changing an address costs more than the jump that unrolling saves. A CPU, which emulates
 such messages, gains nothing and would build for minutes: such a main loop is marked ``xegpu.skip_if_rolled``, and the
-text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that would be passed once stays in two passes at least:
-where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
+text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that would be passed once stays in two passes at
+least: where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
 
 A loop whose author asks for barriers every so many steps (``xegpu.barrier``) gets them here, around the first step of
 that many: the subgroups of a work-group then stay together.
@@ -31,17 +31,16 @@ from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.constants import number
+from xegpu.analysis.gemm_loops import is_plain, is_shared, may_peel
+from xegpu.analysis.register_pressure import note_fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
+from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.payload import DISTANCE
-from xegpu.dialect.products import DpasOp
-from xegpu.dialect.synchronisation import ControlBarrierArriveOp, ControlBarrierWaitOp
-from xegpu.loop_options import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL
-from xegpu.plain_loops import is_plain, is_shared, may_peel
-from xegpu.pressure import note_fragment_bytes
+from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp
+from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
 from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
-from xegpu.targets import Target
-from xegpu.verifying import verify_made
+from xegpu.rewrite.verifier import verify_made
+from xegpu.target.targets import Target
 
 _FACTORS = (8, 4, 2)
 _PRODUCTS = 256
@@ -188,7 +187,8 @@ def split_loop(inserter: Inserter, loop: scf.ForOp, factor: int) -> tuple[scf.Fo
     The main loop carries, last of all, the index of the step that is next: there the other one goes on.
     """
     rest = copy_operation(loop, {})
-    assert isinstance(rest, scf.ForOp) and loop.parent is not None
+    assert isinstance(rest, scf.ForOp)
+    assert loop.parent is not None
     end = inserter.subtract(loop, loop.ub, inserter.multiply(loop, loop.step, factor - 1))
     far = inserter.multiply(loop, loop.step, factor)
     region = loop.detach_region(loop.body)

@@ -6,7 +6,7 @@ from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from xegpu.constants import number
+from xegpu.ir.matchers import number
 
 
 def copy_operation(operation: Operation, values: dict[SSAValue, SSAValue]) -> Operation:

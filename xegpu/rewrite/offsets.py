@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.block_position import OffsetOf, Sum, Term
-from xegpu.dialect.payload import GetNdOffsetsOp
+from xegpu.dialect.block_io import GetNdOffsetsOp
 from xegpu.rewrite.inserter import Inserter
 
 
