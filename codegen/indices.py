@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import arith, gpu
-from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.ir import BlockArgument, Operation
 
 from codegen import elementwise
 from codegen.emitter import Emitter, Rule, atom
+from codegen.fragments import Coordinate
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 
@@ -33,6 +34,15 @@ def _index(symbol: str) -> Rule:
         emitter.define(operation.results[0], dtype.opencl, f"{left} {symbol} {right}")
 
     return rule
+
+
+def _add(emitter: Emitter, operation: arith.AddiOp) -> None:
+    """An index sum; a counter and a constant are written where they are used."""
+    counter, added = operation.lhs, number(operation.rhs)
+    if added is not None and isinstance(counter, BlockArgument) and isinstance(counter.type, IndexType):
+        emitter.values[operation.result] = str(Coordinate(emitter.values[counter], added))
+        return
+    _index("+")(emitter, operation)
 
 
 def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
@@ -66,7 +76,7 @@ def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
 
 INDEX_RULES: dict[type[Operation], Rule] = {
     arith.ConstantOp: _constant,
-    arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
+    arith.AddiOp: _add, arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),
     arith.ShLIOp: _index("<<"), arith.ShRSIOp: _index(">>"),
     arith.FloorDivSIOp: _floor_divide,

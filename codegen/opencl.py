@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 from codegen import (
     block_messages,
     block_vectors,
+    bounds,
     branches,
     comparisons,
     diagnostics,
@@ -24,6 +25,7 @@ from codegen import (
     loops,
     padding,
     parameters,
+    payload,
     pieces,
     positions,
     products,
@@ -32,6 +34,7 @@ from codegen import (
     scattered,
     shared_memory,
     shuffles,
+    stored_products,
     synchronisation,
 )
 from codegen.emitter import CALL, FETCH, FILL, Emitter, Rule
@@ -90,4 +93,5 @@ RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
     **loaded_products.RULES, **shuffles.RULES, **rows.RULES,
     **indices.INDEX_RULES, **parameters.RULES, **block_messages.RULES, **pieces.RULES,
+    **bounds.RULES, **payload.RULES, **stored_products.RULES,
 }

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from codegen.emitter import FETCH
 from codegen.few_rows import vector
 from xegpu.ir.dtypes import DType, f32
+from xegpu.target.gemm_microkernel import LANES
 
 DOT = "XETILE_DOT_BF16"
 """``DOT(sums, a, b)``: 16 sums of products of pairs of bf16. Defined where the processor has such an instruction."""
-LANES = 16
 LINE = 64
 """Bytes of a line of the cache."""
 WIDEST = 4

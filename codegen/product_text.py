@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from codegen.few_rows import vector, widened
-from codegen.product_rows import ACCUMULATORS, LANES, LINE, WIDEST, Numbers, RowsOfSums, even, heights
+from codegen.product_rows import ACCUMULATORS, LINE, WIDEST, Numbers, RowsOfSums, even, heights
 from codegen.single_columns import MOST, SingleColumns
 from xegpu.ir.dtypes import DType
+from xegpu.target.gemm_microkernel import LANES
 
 FENCE = "xetile_store_fence"
 """What comes after stores past the caches."""

@@ -21,7 +21,16 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.emitter import Emitter, Rule
 from codegen.interpreter import Meanings
-from xegpu.dialect.sync import OPERATIONS, AllocNbarrierOp, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.dialect.sync import (
+    OPERATIONS,
+    AllocNbarrierOp,
+    ControlBarrierArriveOp,
+    ControlBarrierWaitOp,
+    FenceOp,
+    InitNbarrierOp,
+    NbarrierArriveOp,
+    NbarrierWaitOp,
+)
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.use_def import arrays_of
 
@@ -31,6 +40,14 @@ _SCOPES = {"workgroup": "memory_scope_work_group", "gpu": "memory_scope_device"}
 
 def _barrier(emitter: Emitter, operation: BarrierOp) -> None:
     emitter.line(f"barrier({_flags(operation) or '0'});")
+
+
+def _control_arrive(emitter: Emitter, operation: ControlBarrierArriveOp) -> None:
+    emitter.line("intel_work_group_barrier_arrive(0);")
+
+
+def _control_wait(emitter: Emitter, operation: ControlBarrierWaitOp) -> None:
+    emitter.line("intel_work_group_barrier_wait(0);")
 
 
 def _fence(emitter: Emitter, operation: FenceOp) -> None:
@@ -141,6 +158,8 @@ def _function(operation: Operation) -> func.FuncOp:
 
 RULES: dict[type[Operation], Rule] = {
     BarrierOp: _barrier,
+    ControlBarrierArriveOp: _control_arrive,
+    ControlBarrierWaitOp: _control_wait,
     FenceOp: _fence,
     AllocNbarrierOp: _allocate,
     InitNbarrierOp: _init,

@@ -79,6 +79,11 @@ class Lowered:
         """The same, with no subgroup loading operands for another: for forms in which that cannot be said."""
         return self._passed(shares=False) if "shared-operands" in self.modules else self.modules
 
+    @property
+    def final(self) -> ModuleOp:
+        """The kernel after all passes: what is emitted."""
+        return next(reversed(self.modules.values()))
+
     def _passed(self, *, shares: bool) -> dict[str, ModuleOp]:
         made: dict[str, ModuleOp] = {}
         try:
@@ -159,7 +164,7 @@ class Lowered:
     @cached_property
     def emitted(self) -> Source:
         """The OpenCL C text with what its launch needs."""
-        function = only_function(self.modules["xegpu"])
+        function = only_function(self.final)
         try:
             with collection_waits():
                 from codegen import opencl
@@ -187,7 +192,7 @@ class Lowered:
         from codegen import sycl
 
         try:
-            return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
+            return sycl.emit(self.emitted, only_function(self.final), prelude)
         except XeError as error:
             raise error.at(self.location) from None
 

@@ -9,6 +9,10 @@ from typing import Protocol
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from xegpu.ir.memref import ALIGNED
+from xegpu.passes.fuse_store import FuseStore
+from xegpu.passes.hoist_payloads import HoistPayloads
+from xegpu.passes.peel_bounds import PeelBounds
+from xegpu.passes.unroll import Unroll
 from xegpu.passes.distribute import Distribute
 from xegpu.passes.induction_variables import Counters
 from xegpu.passes.interleave_rows import Interleave
@@ -80,6 +84,10 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("xegpu-scheduled", lambda options: Schedule(options.target)),
     ("xegpu-counted", lambda options: Counters()),
     ("xegpu", lambda options: Legalise(options.target, options.access)),
+    ("fuse-store", lambda options: FuseStore() if options.target.loads_operands else None),
+    ("unroll", lambda options: Unroll(options.target)),
+    ("peel-bounds", lambda options: PeelBounds()),
+    ("hoist-payloads", lambda options: HoistPayloads(options.target) if options.target.block_io else None),
 )
 """Stage names with the pass that leads to each, None where the target needs it not.
 
@@ -104,7 +112,10 @@ def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]
     for name, make in PASSES[names.index(stage) + 1 if stage in names else 0:]:
         if (step := make(options)) is None:
             continue
-        module = step.apply(module)
+        new = step.apply(module)
+        if new is module:
+            continue
+        module = new
         if name == PASSES[0][0]:  # what was a transfer may be transposed now
             options = Options.of(module, options.target, options.access, shares=options.shares)
         module.attributes.update({STAGE: StringAttr(name), TARGET: StringAttr(options.target.name)})

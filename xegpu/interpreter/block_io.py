@@ -7,20 +7,30 @@ its last batch axis. ``machine`` is what runs the operations; it tells the numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from xdsl.ir import Operation
 
 from xegpu.analysis.uniformity import place
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import (
+    CreateNdTdescOp,
+    GetNdOffsetsOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    SetNdOffsetsOp,
+    StoreNdOp,
+    UpdateNdOffsetOp,
+    desc_of,
+)
 from xegpu.dialect.dpas import DEPTH as SCALED_DEPTH
 from xegpu.dialect.dpas import ROWS as SCALED_ROWS
 from xegpu.dialect.dpas import SCALE_MAPS, DpasOp, DpasScaledOp, LoadMadOp, MadOp
 from xegpu.dialect.layout_ops import BitcastOp, ConvertLayoutOp, PackOp, PadOp
 from xegpu.dialect.reduction import IotaOp
 from xegpu.dialect.types import TensorDesc
-from xegpu.interpreter import gather_scatter, memory, reduction
+from xegpu.interpreter import bounds, fused_store, gather_scatter, memory, payload, reduction
 from xegpu.interpreter.memory import check_promise, memory_at
 from xegpu.ir.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.ir.memref import ALIGNED, is_address, is_shared
@@ -280,6 +290,8 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
     return {
         CreateNdTdescOp: lambda machine, operation, operands: window(*described(machine, operation, operands)),
         UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
+        GetNdOffsetsOp: lambda machine, operation, operands: [operands[0].row, operands[0].column],
+        SetNdOffsetsOp: lambda machine, operation, operands: replace(operands[0], row=operands[1], column=operands[2]),
         LoadNdOp: _load,
         StoreNdOp: _store,
         PrefetchNdOp: lambda machine, operation, operands: None,
@@ -294,4 +306,7 @@ def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
         **gather_scatter.MEANINGS,
         IotaOp: _iota,
         **reduction.MEANINGS,
+        **bounds.MEANINGS,
+        **fused_store.MEANINGS,
+        **payload.MEANINGS,
     }

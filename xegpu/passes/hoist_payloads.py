@@ -37,7 +37,15 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
 from xegpu.analysis.register_pressure import FRAGMENT_BYTES, note_fragment_bytes
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, SetNdOffsetsOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import (
+    CreateNdTdescOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    SetNdOffsetsOp,
+    StoreNdOp,
+    UpdateNdOffsetOp,
+    desc_of,
+)
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.payload import (
     DISTANCE,
@@ -46,6 +54,7 @@ from xegpu.dialect.payload import (
     PayloadSetOp,
     SubgroupBroadcastOp,
 )
+from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL
 from xegpu.ir.use_def import makings
 from xegpu.passes.unroll import trips_of
@@ -143,6 +152,7 @@ class _LoopAddresses:
     _payloads: list[_Payload] = field(default_factory=list)
     _starts: dict[Any, SSAValue] = field(default_factory=dict)
     _places: dict[Any, SSAValue] = field(default_factory=dict)
+    _surfaces: dict[Any, SSAValue] = field(default_factory=dict)
 
     def hoist(self, messages: list[_Message]) -> None:
         """Rewrite the loop's messages."""
@@ -193,23 +203,47 @@ class _LoopAddresses:
 
     def _moved(self, message: Operation, root: SSAValue, row: Sum, column: Sum) -> SSAValue:
         """A descriptor at a row and a column, in front of a message: what stays is set before the loop."""
+        if (surface := self._surface(root)) is None:
+            values = [index_of(self.inserter, message, along) for along in (row, column)]
+            return self.inserter.before(message, SetNdOffsetsOp(root, *values), root.name_hint)
         sides = [along.divided(self._stays) for along in (row, column)]
-        desc = self._before(root, *(Sum(still) for still, _ in sides))
+        desc = self._before(surface, *(Sum(still) for still, _ in sides))
         moves = [(moving, along.constant) for (_, moving), along in zip(sides, (row, column), strict=True)]
         steps = zip_longest(*(self._offsets(message, *move) for move in moves), fillvalue=self.inserter.constant(0))
         for offsets in steps:
             desc = self.inserter.before(message, UpdateNdOffsetOp(desc, offsets), root.name_hint)
         return desc
 
-    def _before(self, root: SSAValue, row: Sum, column: Sum) -> SSAValue:
+    def _before(self, surface: SSAValue, row: Sum, column: Sum) -> SSAValue:
         """A descriptor on an array before the loop, one for each place."""
-        outside = root if self._stays(root) else next(iter(makings(root)))
-        key = outside, row, column
+        key = surface, row, column
         if key not in self._places:
             values = [index_of(self.inserter, self.loop, along) for along in (row, column)]
-            made = SetNdOffsetsOp(outside, *values)
-            self._places[key] = self.inserter.before(self.loop, made, root.name_hint)
+            made = SetNdOffsetsOp(surface, *values)
+            self._places[key] = self.inserter.before(self.loop, made, surface.name_hint)
         return self._places[key]
+
+    def _surface(self, root: SSAValue) -> SSAValue | None:
+        """A descriptor on the same array from before the loop, or made there; None where the loop changes the array."""
+        if self._stays(root):
+            return root
+        made = makings(root)
+        owner = next(iter(made)).owner
+        if len(made) > 1 or not isinstance(owner, CreateNdTdescOp):
+            return None
+        if self._stays(owner.result):
+            return owner.result
+        described = [owner.source, *owner.shape, *owner.strides]
+        if len(owner.offsets) > 2 or not all(self._stays(value) for value in described):
+            return None
+        key = owner.result.type, *described
+        if key not in self._surfaces:
+            zero, kind = self.inserter.constant(0), owner.result.type
+            assert isinstance(kind, TensorDescType)
+            new = CreateNdTdescOp(owner.source, [zero, zero], list(owner.shape), list(owner.strides), kind)
+            new.attributes.update(owner.attributes)
+            self._surfaces[key] = self.inserter.before(self.loop, new, owner.result.name_hint)
+        return self._surfaces[key]
 
     def _offsets(self, message: Operation, moving: tuple[Term, ...], constant: int) -> list[SSAValue]:
         """What a descriptor is moved by along one axis, one after the other."""
@@ -223,16 +257,15 @@ class _LoopAddresses:
 
     def _prefetch(self, message: PrefetchNdOp, at: Position) -> bool:
         """Prefetch a block through a payload; False where the loop allows none, and nothing is changed."""
-        surface = surface_of(at.root)
-        if surface is None or any(not self._stays(made) for made in makings(at.root)):
+        if (surface := self._surface(at.root)) is None:
             return False
         place = self._steady(at.row), self._steady(at.column)
-        kind = surface, message.desc.type, place[0].terms, place[1].terms, message.parent
+        kind = surface_of(at.root) or surface, message.desc.type, place[0].terms, place[1].terms, message.parent
         payload, distance = self._near(kind, place) if self.distances else (None, (0, 0))
         if payload is None:
             if len(self._payloads) >= _MOST:
                 return False
-            payload = self._payload(message, at.root, place)
+            payload = self._payload(message, surface, at.root, place)
             self._payloads.append(_Payload(payload, kind, place))
         made = hinted(PayloadPrefetchOp(payload, distance), message)
         self.inserter.before(message, made)
@@ -248,10 +281,10 @@ class _LoopAddresses:
                 return payload.value, (row, column)
         return None, (0, 0)
 
-    def _payload(self, message: PrefetchNdOp, root: SSAValue, place: tuple[Sum, Sum]) -> SSAValue:
+    def _payload(self, message: PrefetchNdOp, surface: SSAValue, root: SSAValue, place: tuple[Sum, Sum]) -> SSAValue:
         """A payload that is made before the loop, and set in front of a prefetch to what moves."""
         moves = [along.divided(self._stays)[1] != () for along in place]
-        start = self._before(root, *(Sum() if moving else along for moving, along in zip(moves, place, strict=True)))
+        start = self._before(surface, *(Sum() if moving else along for moving, along in zip(moves, place, strict=True)))
         payload = self.inserter.before(self.loop, PayloadCreateOp(start), "payload")
         if any(moves):
             desc = self._moved(message, root, *place)

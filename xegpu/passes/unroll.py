@@ -202,8 +202,8 @@ def split_loop(inserter: Inserter, loop: scf.ForOp, factor: int) -> tuple[scf.Fo
     main.attributes.update({**loop.attributes, MAIN_LOOP: UnitAttr()})
     for old, new in zip(loop.results, main.results, strict=False):
         new.name_hint = old.name_hint
-    main.results[-1].name_hint = block.args[-1].name_hint = block.args[0].name_hint
     inserter.before(loop, main, main.results[0].name_hint)
+    main.results[-1].name_hint = block.args[-1].name_hint = "next"
     loop.parent.insert_op_before(rest, loop)
     rest.operands = [main.results[-1], rest.ub, rest.step, *main.results[:-1]]
     for old, new in zip(loop.results, rest.results, strict=True):
