@@ -9,16 +9,16 @@ from typing import Protocol
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from xegpu.ir.memref import ALIGNED
+from xegpu.passes.distribute import Distribute
 from xegpu.passes.fuse_store import FuseStore
 from xegpu.passes.hoist_payloads import HoistPayloads
-from xegpu.passes.peel_bounds import PeelBounds
-from xegpu.passes.unroll import Unroll
-from xegpu.passes.distribute import Distribute
 from xegpu.passes.induction_variables import Counters
 from xegpu.passes.interleave_rows import Interleave
 from xegpu.passes.legalize import Legalise
 from xegpu.passes.pack_vnni import Pack
+from xegpu.passes.peel_bounds import PeelBounds
 from xegpu.passes.schedule import Schedule
+from xegpu.passes.unroll import Unroll
 from xegpu.target.targets import Target
 from xetile.dialect.ops import InitTileOp, TileTransposeOp
 from xetile.passes.blocking import Blocking
