@@ -199,6 +199,7 @@ def _cpu_gemms() -> Iterator[Pair]:
 def _features() -> Iterator[Pair]:
     """One kernel for each feature beside the plain product."""
     f32, i32, f16 = spec("f32"), spec("i32"), spec("f16")
+    targets: tuple[str, ...]
     for unroll in (None, 3):
         yield from _pairs(f"carried_rotation.{unroll or 'rolled'}", MOST, kernels.carried_rotation, f32, f32, 9,
                           steps=unroll)

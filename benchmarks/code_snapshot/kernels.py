@@ -7,6 +7,7 @@ from typing import Any
 
 import xetile as xt
 
+
 @xt.kernel
 def gemm(A: Any, B: Any, C: Any, *, BM: int = 256, BN: int = 256, BK: int = 32, sg: tuple[int, int] = (8, 4),
          ahead: int = 3, unroll: int | None = None, barrier: int | None = None, acc: Any = xt.f32) -> None:

@@ -12,6 +12,9 @@ import numpy as np
 
 import xetile as xt
 
+_LIBRARY: Any = xt
+"""The functions by their public names, which are also those of modules: without types, no checker takes one for the
+other."""
 Array = np.ndarray[Any, Any]
 _GPUS = ("pvc", "dg2")
 _KINDS = (*_GPUS, "cpu")
@@ -99,27 +102,27 @@ def _matmul(a: tuple[int, ...], b: tuple[int, ...], dtype: Any = ml_dtypes.bfloa
         row = _array(np.float32, 1, b[-1]) if bias else None
         beta = {"out": _array(np.float32, *a[:-1], b[-1])} if "beta" in options else {}
         if view is not None:
-            return xt.matmul(xt.view(left, view), xt.view(right, view), target=target, **options)
-        return xt.matmul(left, right, bias=row, target=target, out_dtype=out_dtype, **beta, **options)
+            return _LIBRARY.matmul(xt.view(left, view), xt.view(right, view), target=target, **options)
+        return _LIBRARY.matmul(left, right, bias=row, target=target, out_dtype=out_dtype, **beta, **options)
 
     return call
 
 
 def _scaled(target: str) -> object:
     a, b = _array(ml_dtypes.float8_e4m3fn, 1024, 1024), _array(ml_dtypes.float8_e4m3fn, 1024, 1024)
-    return xt.scaled_matmul(a, b, _array(np.float32, 1024, 1), _array(np.float32, 1, 1024), target=target)
+    return _LIBRARY.scaled_matmul(a, b, _array(np.float32, 1024, 1), _array(np.float32, 1, 1024), target=target)
 
 
 def _scaled_integers(target: str) -> object:
     a, b = _array(np.int8, 1024, 1024), _array(np.int8, 1024, 1024)
-    return xt.scaled_matmul(a, b, 0.5, 0.25, activation="silu", target=target)
+    return _LIBRARY.scaled_matmul(a, b, 0.5, 0.25, activation="silu", target=target)
 
 
 def _int4(rows: int, group: int, zeros: bool) -> Callable[[str], object]:
     def call(target: str) -> object:
         scales = _array(np.float16, 1024 // group, 1024)
         offsets = _array(np.float16, 1024 // group, 1024) if zeros else None
-        return xt.int4_matmul(_array(np.float16, rows, 1024), _array(np.uint32, 128, 1024), scales, offsets,
+        return _LIBRARY.int4_matmul(_array(np.float16, rows, 1024), _array(np.uint32, 128, 1024), scales, offsets,
                               target=target)
 
     return call
@@ -129,7 +132,7 @@ def _grouped(target: str) -> object:
     sizes = ((256, 512, 256), (1024, 256, 512), (64, 128, 128))
     a, b = ([_array(ml_dtypes.bfloat16, *shape) for shape in shapes]
             for shapes in ([(m, k) for m, _, k in sizes], [(k, n) for _, n, k in sizes]))
-    return xt.grouped_matmul(a, b, target=target, out=[_array(np.float32, m, n) for m, n, _ in sizes])
+    return _LIBRARY.grouped_matmul(a, b, target=target, out=[_array(np.float32, m, n) for m, n, _ in sizes])
 
 
 def _attention(size: int, *, causal: bool, queries: int = 1024, dtype: Any = ml_dtypes.bfloat16
@@ -137,7 +140,7 @@ def _attention(size: int, *, causal: bool, queries: int = 1024, dtype: Any = ml_
     def call(target: str) -> object:
         q = _array(dtype, 2, 8, queries, size)
         k, v = _array(dtype, 2, 2, 1024, size), _array(dtype, 2, 2, 1024, size)
-        return xt.attention(q, k, v, causal=causal, target=target)
+        return _LIBRARY.attention(q, k, v, causal=causal, target=target)
 
     return call
 
