@@ -113,7 +113,8 @@ def _loop_changes(key: str, old: Entry, new: Entry) -> Iterator[Change]:
         yield Change(key, "changed", "steps a pass of the loop", old["steps"], new["steps"])
 
     def a_step(counts: Entry, category: str) -> float:
-        return round(float(counts["loop"].get(category, 0)) / counts["steps"], 3)
+        count, steps = int(counts["loop"].get(category, 0)), int(counts["steps"])
+        return round(count / steps, 3)
 
     if (was := a_step(old, "dpas")) != (now := a_step(new, "dpas")):
         yield Change(key, "worse", "loop dpas", was, now)
