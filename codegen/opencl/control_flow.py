@@ -1,0 +1,287 @@
+"""``scf.for`` and ``scf.if`` in OpenCL C: carried values are variables that the end of a body assigns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue, Use
+
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
+from xegpu.dialect.dpas import LoadMadOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED
+from xegpu.ir.use_def import makings
+
+ROLLED = "XETILE_ROLLED"
+"""What a prelude defines to leave main loops out that their authors did not ask for (``xegpu.skip_if_rolled``)."""
+_DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
+"""Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
+
+
+def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
+    start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
+    is_main, goes_on, (index, *arguments) = MAIN_LOOP in loop.attributes, _goes_on(loop), loop.body.block.args
+    held: list[_Held] = []
+    variables: list[str] = []
+    for argument, initial in zip(arguments[:len(arguments) - is_main], loop.iter_args, strict=False):
+        value, changing = (_kept if goes_on else _declared)(emitter, argument, initial)
+        held.append(value)
+        variables += changing
+    counter = emitter.values[index] = start if goes_on else emitter.name(index.name_hint or "k")
+    first = "" if goes_on else f"int {counter} = {start}"
+    if is_main:  # the last value that it carries is its counter, with which the remainder goes on
+        emitter.line(f"{first};")
+        emitter.values[arguments[-1]] = emitter.values[loop.results[-1]] = counter
+        first = ""
+    may_be_left_out = SKIP_IF_ROLLED in loop.attributes
+    emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
+    if DISABLE_UNROLL in loop.attributes:
+        emitter.line(_DISABLE_UNROLL)
+    emitter.line(f"for ({first}; {counter} < {stop}; {counter} += {step}) {{")
+    emitter.depth += 1
+    yielded = _body(emitter, loop, held)
+    rebind(emitter, variables, [part for value in yielded for part in value.parts],
+           [type_ for value in held for type_ in value.types])
+    emitter.depth -= 1
+    emitter.line("}")
+    emitter.lines += ["#endif"] * may_be_left_out
+    for result, value in zip(loop.results, held, strict=False):
+        value.become(emitter, result)
+
+
+def _goes_on(loop: scf.ForOp) -> bool:
+    """Whether a loop takes over all that a main loop carried, its counter included, and nothing else needs that."""
+    main = loop.lb.owner
+    return isinstance(main, scf.ForOp) and MAIN_LOOP in main.attributes \
+        and [*loop.iter_args, loop.lb] == list(main.results) and all(value.has_one_use() for value in main.results)
+
+
+def _kept(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Held, list[str]]:
+    """A carried value that stays in the variables of its first value; their names."""
+    value = _Held(emitter.values[initial], emitter.split.get(initial), len(makings(argument)) > 1)
+    value.become(emitter, argument)
+    return value, value.parts
+
+
+def _declared(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Held, list[str]]:
+    """A carried value in variables of its own, declared with its first value; their names."""
+    moves = len(makings(argument)) > 1
+    if _sums(argument):
+        words = _carried_words(emitter, argument, initial)
+        return _Held(emitter.values[argument], words, moves), list(words)
+    emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
+    return _Held(emitter.values[argument], None, moves), changing
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A value that a loop carries, as it is before or after a step.
+
+    Attributes:
+        value: what it is in the text.
+        words: its words one by one, where it is summed up so.
+        moves: whether it is a descriptor that may go to another array.
+    """
+
+    value: Any
+    words: tuple[str, ...] | None
+    moves: bool
+
+    @property
+    def parts(self) -> list[str]:
+        """The expressions of its variables."""
+        return parts(self.value, self.moves) if self.words is None else list(self.words)
+
+    @property
+    def types(self) -> list[str]:
+        """The C types of its variables, empty where they follow from the variables themselves."""
+        return types(self.value, self.moves) if self.words is None else [""] * len(self.words)
+
+    def become(self, emitter: Emitter, value: SSAValue) -> None:
+        """Make it what ``value`` is from here on."""
+        emitter.values[value] = self.value
+        if self.words is not None:
+            emitter.split[value] = self.words
+
+
+def _body(emitter: Emitter, loop: scf.ForOp, held: list[_Held]) -> list[_Held]:
+    """Write one step; what it yields in the place of what it was given."""
+    for operation in loop.body.block.ops:
+        if not isinstance(operation, scf.YieldOp):
+            emitter.emit(operation)
+            continue
+        return [_Held(emitter.values[new], None if old.words is None else emitter.words(new), old.moves)
+                for new, old in zip(operation.operands, held, strict=False)]
+    return []
+
+
+def _sums(argument: SSAValue) -> bool:
+    """Whether a carried vector is summed up in variables of one word each (:mod:`codegen.opencl.cpu_gemm.simt`)."""
+    return any(_sums_up(use) for use in argument.uses)
+
+
+def _sums_up(use: Use) -> bool:
+    if isinstance(use.operation, LoadMadOp):
+        return use.index > 1
+    if isinstance(use.operation, scf.ForOp) and use.index > 2:  # behind its bounds: a loop in this one carries it on
+        return _sums(use.operation.body.block.args[use.index - 2])
+    return False
+
+
+def _carried_words(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[str, ...]:
+    words, fragment = emitter.words(initial), emitter.fragment(initial)
+    stem = emitter.name(argument.name_hint)
+    variables = tuple(f"{stem}_{position}" for position in range(len(words)))
+    emitter.line(f"{fragment.word} {', '.join(f'{v} = {w}' for v, w in zip(variables, words, strict=True))};")
+    emitter.set_words(argument, fragment.renamed(variables))
+    return variables
+
+
+def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> tuple[Any, list[str]]:
+    """Variables that a loop or branch changes, declared with their first values; the value that they make up.
+
+    A descriptor is made anew in the body, maybe on another array, if it ``moves``; else only its offsets change.
+    """
+    stem = emitter.name(argument.name_hint)
+    if isinstance(initial, Fragment):
+        fragment = initial.renamed(names(stem, len(initial.names)))
+        for name, value in zip(fragment.names, initial.names, strict=True):
+            emitter.line(f"{fragment.c_type} {name} = {value};")
+        return fragment, list(fragment.names)
+    if isinstance(initial, Descriptor):
+        row, column = emitter.name(f"{stem}_row"), emitter.name(f"{stem}_column")
+        emitter.line(f"int {row} = {initial.row}, {column} = {initial.column};")
+        moved = replace(initial, row=Coordinate(row), column=Coordinate(column))
+        if not moves:
+            return moved, [row, column]
+        place = [emitter.name(f"{stem}_{part}") for part in ("base", "height", "width", "pitch", "step")]
+        for name, (c_type, value) in zip(place, initial.place, strict=True):
+            emitter.line(f"{c_type} {name} = {value};")
+        return moved.placed(place), [row, column, *place]
+    if isinstance(initial, Scattered):
+        return _carried_elements(emitter, stem, initial, moves)
+    emitter.line(f"{of_mlir(argument.type).opencl} {stem} = {initial};")
+    return stem, [stem]
+
+
+def _carried_elements(emitter: Emitter, stem: str, initial: Scattered, moves: bool) -> tuple[Scattered, list[str]]:
+    """A descriptor of single elements that a loop or branch changes: where a lane's own lies, and on which array."""
+    emitter.line(f"{initial.offset_type} {stem} = {initial.offset};")
+    moved = replace(initial, offset=stem)
+    if not moves:
+        return moved, [stem]
+    base = emitter.name(f"{stem}_base")
+    emitter.line(f"global {initial.element} *{base} = {initial.base};")
+    return replace(moved, base=base), [stem, base]
+
+
+def parts(value: Any, moves: bool) -> list[str]:
+    """The expressions that the variables of a carried value get."""
+    if isinstance(value, Fragment):
+        return list(value.names)
+    if isinstance(value, Scattered):
+        return [value.offset, *([value.base] if moves else [])]
+    if not isinstance(value, Descriptor):
+        return [value]
+    return [str(value.row), str(value.column), *(part for _, part in value.place if moves)]
+
+
+def types(value: Any, moves: bool) -> list[str]:
+    """The C types of these variables, empty where it follows from the variable itself."""
+    if isinstance(value, Fragment):
+        return [value.c_type] * len(value.names)
+    if isinstance(value, Scattered):
+        return [value.offset_type, *([f"global {value.element} *"] if moves else [])]
+    if not isinstance(value, Descriptor):
+        return [""]
+    return ["int", "int", *(c_type for c_type, _ in value.place if moves)]
+
+
+def rebind(emitter: Emitter, variables: list[str], new: list[str], kinds: list[str]) -> None:
+    """Give the carried variables their next values, all at once where one needs another's old value."""
+    changes = [(v, n, t) for v, n, t in zip(variables, new, kinds, strict=True) if v != n]
+    changed = {variable for variable, _, _ in changes}
+    tangled = any(set(re.findall(r"[A-Za-z_]\w*", value)) & (changed - {variable}) for variable, value, _ in changes)
+    if tangled:
+        kept = []
+        for variable, value, type_ in changes:
+            name = emitter.name(f"{variable}_next")
+            emitter.line(f"const {type_ or f'__typeof__({variable})'} {name} = {value};")
+            kept.append((variable, name, type_))
+        changes = kept
+    for variable, value, _ in changes:
+        emitter.line(f"{variable} = {value};")
+
+
+# ``scf.if`` in OpenCL C: what it gives are variables, declared before it and assigned in its branches.
+#
+# A value that the second branch leaves as it was is the variable's first value, so that most conditions need no
+# ``else``.
+
+
+def _branches(emitter: Emitter, operation: scf.IfOp) -> None:
+    blocks = [region.block for region in operation.regions if region.blocks]
+    texts = [_text(emitter, block) for block in blocks]
+    ends = [list(block.last_op.operands) if block.last_op is not None else [] for block in blocks]
+    for results in zip(operation.results, *ends, strict=True):
+        _result(emitter, results[0], results[1:], blocks[-1], texts)
+    condition = emitter.values[operation.cond]
+    emitter.line(f"if ({condition}) {{")
+    emitter.lines += texts[0]
+    if len(texts) > 1 and texts[1]:
+        emitter.line("} else {")
+        emitter.lines += texts[1]
+    emitter.line("}")
+
+
+def _text(emitter: Emitter, block: Block) -> list[str]:
+    """The lines of a branch."""
+    before, emitter.lines = emitter.lines, []
+    emitter.depth += 1
+    for operation in block.ops:
+        if not isinstance(operation, scf.YieldOp):
+            emitter.emit(operation)
+    emitter.depth -= 1
+    lines, emitter.lines = emitter.lines, before
+    return lines
+
+
+def _result(emitter: Emitter, result: SSAValue, yielded: tuple[SSAValue, ...], last: Block,
+            texts: list[list[str]]) -> None:
+    """Declare the variables of a result, and let the branches assign what they yield."""
+    moves, values = len(makings(result)) > 1, [emitter.values[value] for value in yielded]
+    stays = not _is_inside(yielded[-1], last)
+    emitter.values[result], names = carried(emitter, result, values[-1] if stays else _blank(values[-1], moves), moves)
+    indent = "  " * (emitter.depth + 1)
+    for value, text in zip(values[:-1] if stays else values, texts, strict=False):
+        assert types(value, moves) == types(values[-1], moves), "both branches keep a value in variables alike"
+        text += [f"{indent}{name} = {part};" for name, part in zip(names, parts(value, moves), strict=True)]
+
+
+def _is_inside(value: SSAValue, block: Block) -> bool:
+    """Whether a value is made in a block, or further in."""
+    above = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while above is not None and above is not block:
+        above = above.parent_block()
+    return above is block
+
+
+def _blank(value: Any, moves: bool) -> Any:
+    """A value in the same variables, all zero: what stands there until a branch assigns them."""
+    if isinstance(value, Fragment):
+        return value.renamed((f"({value.c_type})(0)",) * len(value.names))
+    if isinstance(value, Scattered):
+        return replace(value, offset="0", base="0" if moves else value.base)
+    if isinstance(value, Descriptor):
+        return replace(value.placed(("0",) * 5) if moves else value, row=Coordinate(), column=Coordinate())
+    return "0"
+
+
+RULES: dict[type[Operation], Rule] = {
+    scf.ForOp: _loop,
+    scf.IfOp: _branches,
+}

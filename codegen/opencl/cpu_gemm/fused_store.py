@@ -1,0 +1,146 @@
+"""Fused stores in OpenCL C: one call makes the sums of a tile, along all of K, and stores them into C itself.
+
+    #ifdef XETILE_WHOLE
+      if (all of it lies inside, and C apart from A and B) {
+        if (lane == 0) product_call(&C[row * pitch + column], pitch, &A[row * pitch], pitch, &B[column], pitch, K, ...);
+      } else
+    #endif
+      {
+        for (int k = 0; k < K; k += 512) { ... }
+        store(C, row, column, c0); ...
+      }
+
+Where the call is not made, and for every compiler but that for CPUs, the loop does it (``xegpu.load_mad_store``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from codegen.opencl.cpu_gemm import WHOLE, define, function_name
+from codegen.opencl.cpu_gemm.macrokernel import FENCE
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.values import Coordinate, Descriptor
+from xegpu.dialect.block_io import desc_of
+from xegpu.dialect.fused_store import LoadMadStoreOp
+from xegpu.target.gemm_microkernel import MicrokernelShape
+
+_PAST = 1 << 22
+"""Numbers of C, 16 MB of them, from which on it goes past the caches: half of a processor's last one, or more."""
+_IS_LAST = "(get_sub_group_id() + 1 == get_num_sub_groups())"
+_APART = """static bool xetile_apart(ulong first, ulong end, ulong other, ulong other_end)
+{
+  return end <= other || other_end <= first;
+}
+"""
+
+
+def _load_mad_store(emitter: Emitter, operation: LoadMadStoreOp) -> None:
+    """The call, and beside it the loop and what stores its sums."""
+    m, n, _ = operation.sizes
+    shape = MicrokernelShape(m, n, desc_of(operation.a).dtype, desc_of(operation.b).dtype)
+    define(emitter, shape)
+    emitter.functions["xetile_apart"] = _APART
+    lane = emitter.name("lane")
+    emitter.lines.append(f"#ifdef {WHOLE}")
+    emitter.line(f"const int {lane} = get_sub_group_local_id();")
+    _Call(emitter, operation, shape).write(lane)
+    emitter.lines.append("#endif")
+    emitter.line("{")
+    emitter.depth += 1
+    for inner in operation.body.block.ops:
+        emitter.emit(inner)
+    emitter.depth -= 1
+    emitter.line("}")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of an array that the call reads or writes.
+
+    Attributes:
+        name: of a pointer to its first element.
+        place: the array.
+        row, column: where it begins.
+        rows, columns: how large it is, as expressions.
+    """
+
+    name: str
+    place: Descriptor
+    row: Coordinate
+    column: Coordinate
+    rows: str
+    columns: str
+
+    def declaration(self) -> str:
+        """Declares the pointer."""
+        array = self.place.array
+        return f"global {array.dtype.opencl} *{self.name} = {array.name} + {atom(str(self.row))} * " \
+               f"(long){self.place.pitch} + {self.column};"
+
+    def is_inside(self) -> str:
+        """Whether it lies inside its array, whose rows do not go backwards."""
+        starts = [f"{at} >= 0" for at in (self.row, self.column) if at.base or at.offset < 0]
+        return " && ".join([*starts, f"{self.row} + {self.rows} <= {self.place.height}",
+                            f"{self.column} + {self.columns} <= {self.place.width}", f"{self.place.pitch} >= 0"])
+
+    def bounds(self) -> str:
+        """The addresses of its first byte and of that behind its last one."""
+        return (f"(ulong){self.name}, "
+                f"(ulong)({self.name} + ({self.rows} - 1) * (long){self.place.pitch} + {self.columns})")
+
+
+class _Call:
+    """The call, and when it is made."""
+
+    def __init__(self, emitter: Emitter, operation: LoadMadStoreOp, shape: MicrokernelShape) -> None:
+        self.emitter, self.shape = emitter, shape
+        self.rows, self.columns, self.depth = (emitter.name(hint) for hint in ("rows", "columns", "depth"))
+        self.ends = operation.ends_kernel is not None
+        self.step, self.end = operation.sizes[2], emitter.coordinate(operation.end)
+        self.k = k = emitter.coordinate(operation.first)
+        a, b, c = (emitter.values[desc] for desc in (operation.a, operation.b, operation.c))
+        self.c = _Part(emitter.name("c_first"), c, c.row, c.column, self.rows, self.columns)
+        self.a = _Part(emitter.name("a_first"), a, a.row, a.column.plus(k), self.rows, self.depth)
+        self.b = _Part(emitter.name("b_first"), b, b.row.plus(k), b.column, self.depth, self.columns)
+
+    def write(self, lane: str) -> None:
+        """Write it."""
+        line, c, step = self.emitter.line, self.c, self.step
+        line(f"const int {self.rows} = min({c.place.height} - ({c.row}), {self.shape.rows}), "
+             f"{self.columns} = min({c.place.width} - ({c.column}), {self.shape.columns});")
+        line(f"const int {self.depth} = min(({self.end} - ({self.k}) + {step - 1}) / {step} * {step}, "
+             f"{self.a.place.width} - ({self.a.column}));")
+        for part in (c, self.a, self.b):
+            line(part.declaration())
+        called = self.emitter.name("called")
+        line(f"const bool {called} = {self._conditions()};")
+        if self.ends:  # the last subgroup waits for what the others stored, though nothing of its own is inside
+            line(f"if (!{called} && {lane} == 0 && {self._is_large()} && {_IS_LAST}) {FENCE}();")
+        line(f"if ({called}) {{")
+        line(f"  if ({lane} == 0) {function_name(self.shape)}_call({self._arguments()});")
+        line("} else")
+
+    def _conditions(self) -> str:
+        """When all of it can be done so."""
+        found = [f"{self.rows} > 0 && {self.columns} > 0 && {self.depth} > 0",
+                 *(part.is_inside() for part in (self.a, self.b)),
+                 *(f"{at} >= 0" for at in (self.c.row, self.c.column) if at.base or at.offset < 0),
+                 f"{self.c.place.pitch} >= {self.columns}",
+                 *(f"xetile_apart({self.c.bounds()}, {part.bounds()})" for part in (self.a, self.b))]
+        return ("\n" + "  " * (self.emitter.depth + 2) + "&& ").join(found)
+
+    def _is_large(self) -> str:
+        """Whether C is stored past the caches."""
+        return f"(long){self.c.place.height} * {self.c.place.width} > {_PAST}"
+
+    def _arguments(self) -> str:
+        b = self.b
+        operands = [part for of in (self.c, self.a, b) for part in (of.name, of.place.pitch)]
+        past = f"{self._is_large()} ? 1 + {_IS_LAST} : 0" if self.ends else "0"
+        return ", ".join([*operands, self.depth, self.rows, self.columns, f"{b.place.height} - ({b.row})", "0", past])
+
+
+RULES: dict[type[Operation], Rule] = {LoadMadStoreOp: _load_mad_store}
