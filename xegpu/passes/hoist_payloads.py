@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 from xdsl.dialects import func, scf
@@ -60,7 +59,7 @@ from xegpu.ir.use_def import makings
 from xegpu.passes.unroll import trips_of
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module
-from xegpu.rewrite.offsets import index_of, value_of
+from xegpu.rewrite.offsets import index_of
 from xegpu.rewrite.verifier import verify_made
 from xegpu.target.targets import Target
 
@@ -153,6 +152,7 @@ class _LoopAddresses:
     _starts: dict[Any, SSAValue] = field(default_factory=dict)
     _places: dict[Any, SSAValue] = field(default_factory=dict)
     _surfaces: dict[Any, SSAValue] = field(default_factory=dict)
+    _totals: dict[Any, SSAValue] = field(default_factory=dict)
 
     def hoist(self, messages: list[_Message]) -> None:
         """Rewrite the loop's messages."""
@@ -206,13 +206,21 @@ class _LoopAddresses:
         if (surface := self._surface(root)) is None:
             values = [index_of(self.inserter, message, along) for along in (row, column)]
             return self.inserter.before(message, SetNdOffsetsOp(root, *values), root.name_hint)
-        sides = [along.divided(self._stays) for along in (row, column)]
-        desc = self._before(surface, *(Sum(still) for still, _ in sides))
-        moves = [(moving, along.constant) for (_, moving), along in zip(sides, (row, column), strict=True)]
-        steps = zip_longest(*(self._offsets(message, *move) for move in moves), fillvalue=self.inserter.constant(0))
-        for offsets in steps:
-            desc = self.inserter.before(message, UpdateNdOffsetOp(desc, offsets), root.name_hint)
-        return desc
+        moves = [along.divided(self._stays)[1] != () for along in (row, column)]
+        before = self._before(surface, *(Sum() if moving else along
+                                         for moving, along in zip(moves, (row, column), strict=True)))
+        if not any(moves):
+            return before
+        offsets = [self._total(message, along) if moving else self.inserter.constant(0)
+                   for moving, along in zip(moves, (row, column), strict=True)]
+        return self.inserter.before(message, UpdateNdOffsetOp(before, offsets), root.name_hint)
+
+    def _total(self, message: Operation, along: Sum) -> SSAValue:
+        """A sum that moves, in front of a message; without its constant it is made once in a block of operations."""
+        key = message.parent, along.terms
+        if key not in self._totals:
+            self._totals[key] = index_of(self.inserter, message, Sum(along.terms))
+        return self.inserter.add(message, self._totals[key], along.constant)
 
     def _before(self, surface: SSAValue, row: Sum, column: Sum) -> SSAValue:
         """A descriptor on an array before the loop, one for each place."""
@@ -244,16 +252,6 @@ class _LoopAddresses:
             new.attributes.update(owner.attributes)
             self._surfaces[key] = self.inserter.before(self.loop, new, owner.result.name_hint)
         return self._surfaces[key]
-
-    def _offsets(self, message: Operation, moving: tuple[Term, ...], constant: int) -> list[SSAValue]:
-        """What a descriptor is moved by along one axis, one after the other."""
-        values = [value_of(self.inserter, message, term) for term in moving]
-        if not values:
-            return [self.inserter.constant(constant)] if constant else []
-        return [self._plus(message, values[0], constant), *values[1:]]
-
-    def _plus(self, message: Operation, value: SSAValue, constant: int) -> SSAValue:
-        return self.inserter.add(message, value, constant)
 
     def _prefetch(self, message: PrefetchNdOp, at: Position) -> bool:
         """Prefetch a block through a payload; False where the loop allows none, and nothing is changed."""

@@ -28,7 +28,7 @@ from xegpu.analysis.gemm_loops import may_peel
 from xegpu.analysis.register_pressure import FRAGMENT_BYTES, note_fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, SetNdOffsetsOp, desc_of
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, row_bits
-from xegpu.ir.matchers import MAIN_LOOP, number
+from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
 from xegpu.mlir.arith import SelectOp
 from xegpu.passes.unroll import split_loop
 from xegpu.rewrite.inserter import Inserter, copy_module
@@ -143,6 +143,7 @@ def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read]) -> None:
     holds = reduce(lambda a, b: inserter.before(main, arith.AndIOp(a, b)), inside)
     end = inserter.before(main, SelectOp(holds, end, main.lb), "inside_end")
     main.operands = [main.lb, end, main.step, *main.iter_args]
+    main.attributes[DISABLE_UNROLL] = UnitAttr()
 
 
 def _check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> tuple[SSAValue, list[SSAValue]]:
