@@ -135,7 +135,7 @@ def test_every_environment_variable_of_the_package_is_in_the_reference() -> None
 
 def test_the_pipeline_page_shows_every_stage() -> None:
     page = (ROOT / "docs" / "pipeline.md").read_text()
-    from xetile.pipeline import PASSES
+    from xetile.compiler.pipeline import PASSES
 
     for name, _ in PASSES:
         assert f"## {name}: " in page

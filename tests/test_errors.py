@@ -14,7 +14,7 @@ from conftest import unavailable
 import xetile as xt
 from xegpu.support.errors import Invalid, XeError
 from xetile import catalogue
-from xetile.commands import main
+from xetile.tools.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 update = test_docs.update
