@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from xegpu.errors import ArgumentError
+from xegpu.support.errors import ArgumentError
 
 _HEADING = re.compile(r"^## (XT\d{4}) (.*)\n", re.MULTILINE)
 _MARK = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
