@@ -17,13 +17,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=command)
 
 
-def command(given: argparse.Namespace) -> None:
+def command(arguments: argparse.Namespace) -> None:
     """Print the explanations of the codes, or a line for each error.
 
     Raises:
         ArgumentError: there is no such code.
     """
-    _show("\n".join(str(errors.explanation(code)) for code in given.code) or _listed())
+    _show("\n".join(str(errors.explanation(code)) for code in arguments.code) or _listed())
 
 
 def _listed() -> str:
