@@ -35,7 +35,7 @@ update = _update()
 
 # Each of the README's products of element types is a program.
 _TESTED = [pytest.param(page, marks=pytest.mark.unoptimised if page.stem == "README" else (), id=page.stem)
-           for page in update.PAGES if page not in update.CATALOGUE]  # those are for test_errors.py
+           for page in update.PAGES if page not in update.CATALOGUE]  # tests/test_errors.py has those
 
 
 @pytest.mark.parametrize("page", _TESTED)

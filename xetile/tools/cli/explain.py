@@ -1,13 +1,12 @@
-"""``xetile explain XT1204``: what the catalogue says of an error; without a code, all of them."""
+"""``xetile explain XT1204``: the explanation of an error; without a code, all of them."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from importlib.util import find_spec
-from itertools import groupby
 
-from xetile import catalogue
+from xetile import errors
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,20 +17,20 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.set_defaults(command=command)
 
 
-def command(given: argparse.Namespace) -> None:
-    """Print the pages of the codes, or a line for each error.
+def command(arguments: argparse.Namespace) -> None:
+    """Print the explanations of the codes, or a line for each error.
 
     Raises:
         ArgumentError: there is no such code.
     """
-    _show("\n".join(str(catalogue.page(code)) for code in given.code) or _listed())
+    _show("\n".join(str(errors.explanation(code)) for code in arguments.code) or _listed())
 
 
 def _listed() -> str:
-    """The titles of all pages, by area."""
+    """The titles of all explanations, by area."""
     rows = []
-    for area, pages in groupby(catalogue.pages(), key=lambda page: page.area):
-        rows += [f"# {catalogue.AREAS[area][1]}", "", *(f"- {page.code} {page.title}" for page in pages), ""]
+    for area in errors.areas():
+        rows += [f"# {area.title}", "", *(f"- {section.code} {section.title}" for section in area.explanations), ""]
     return "\n".join(rows)
 
 
