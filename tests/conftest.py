@@ -9,11 +9,8 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import sys
 from pathlib import Path
 
-# In an editable installation tests/xetile, which pytest makes visible, would pass for the package of that name.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # before others' packages called benchmarks
 # The products here are small. On few cores, with several test processes, BLAS threads only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What an earlier version of the code had compiled must not stand for what this one makes.
@@ -31,6 +28,7 @@ from codegen.sycl_compiler import find_sycl_compiler
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.kernel import BaseKernel
 
+ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 

@@ -28,7 +28,7 @@ LINE = next(number for number, line in enumerate(Path(__file__).read_text().spli
 
 def check(error: xt.ToolError) -> None:
     text = str(error)
-    assert f"(in the code of test_refusals.py:{LINE}): " in text
+    assert f"(in the code of test_compile_error.py:{LINE}): " in text
     assert "undeclared identifier 'nowhere'" in text
     assert "the compiler's line is `" in text
     found = re.search(r"are in (\S+\.log)", text)

@@ -105,7 +105,7 @@ def test_errors_stay_errors_after_a_launch_that_went_well(cpu_queue: Any) -> Non
             own[1, 2](x, y, 1, 0.0)
         with pytest.raises(kind, match=says) as caught:
             launch()
-        assert "test_launches.py" in str(caught.value)
+        assert "test_launch_cache.py" in str(caught.value)
 
     for grid in ((True, 2), (1.0, 2), (-1, 2), [1, 2.0]):
         fails(xt.ShapeError, "a grid is one to three integers", lambda grid=grid: own[grid](x, y, 1, 0.0))

@@ -28,8 +28,6 @@ from products import (
     product,
     run_gemm,
 )
-from test_opencl import arithmetic, conversions, half_product, rounded_product
-from test_opencl import integers as integer_operators
 
 import xetile as xt
 from codegen import sycl_compiler, sycl_jit
@@ -37,6 +35,8 @@ from codegen.isa import read_mix
 from codegen.offline import compile_device, disassemble
 from codegen.spirv import entry_points, imports, is_spirv
 from codegen.sycl_compiler import compile_sycl
+from tests.codegen.opencl.test_emitter import arithmetic, conversions, half_product, rounded_product
+from tests.codegen.opencl.test_emitter import integers as integer_operators
 from xegpu.ir import dtypes
 from xetile.lowered import Lowered
 

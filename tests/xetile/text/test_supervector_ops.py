@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from conftest import require_ocloc
 from products import DEVICE, LANES, NUMPY, Place
-from test_supervector import numbers, slice_of, written
 
 import xetile as xt
+from tests.xetile.lang.test_vector import numbers, slice_of, written
 from xetile.pipeline import Options, stages
 
 Array = np.ndarray[Any, Any]

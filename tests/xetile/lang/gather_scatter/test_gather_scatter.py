@@ -433,7 +433,7 @@ def test_floats_have_instructions_by_either_road():
 def raised(body: Any, *arrays: xt.Spec) -> xt.XeError:
     with pytest.raises(xt.XeError) as caught:
         xt.kernel(body).lower(*(arrays or specs("f32", "i32", "i1", "f32"))).opencl  # noqa: B018
-    assert "test_scattered.py" in str(caught.value)
+    assert "test_gather_scatter.py" in str(caught.value)
     return caught.value
 
 

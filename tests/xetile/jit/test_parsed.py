@@ -168,7 +168,7 @@ def test_arguments() -> None:
             kernel.on("numpy")[2, 2](*arguments, **constants)
         assert isinstance(caught.value, xt.XeError)
         assert "  help: " in str(caught.value)
-        assert "test_parsing.py" in str(caught.value)
+        assert "test_parsed.py" in str(caught.value)
     assert (c == 7).all()
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
+import batched_gemm
+import gemm
+import gemm_gelu
+import gemm_subgroup
+import gemm_transposed
+import gemm_two_levels
 import pytest
 from conftest import require_mlir_opt, require_ocloc
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
 
 import xetile as xt
 from codegen import offline
@@ -19,16 +25,6 @@ from xegpu.interop.llvm.types import Layout
 from xetile.distribution import WgMap
 from xetile.lowered import Lowered
 from xetile.upstream.export import layout_of
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
-import batched_gemm
-import gemm
-import gemm_gelu
-import gemm_subgroup
-import gemm_transposed
-import gemm_two_levels
-from xdsl.parser import Parser
-from xdsl.utils.exceptions import VerifyException
 
 SQUARE = (4096, 4096)
 LARGE_REGISTERS = "-cl-intel-256-GRF-per-thread"

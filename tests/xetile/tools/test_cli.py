@@ -11,13 +11,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device, require_mlir_opt, require_ocloc, require_sycl_compiler
+from conftest import ROOT, require_device, require_mlir_opt, require_ocloc, require_sycl_compiler
 
 import xetile as xt
 from xetile.commands import main
 from xetile.commands.opt import STAGES
 
-ROOT = Path(__file__).resolve().parents[2]
 GEMM = f"{ROOT / 'examples' / 'gemm_subgroup.py'}:gemm"
 SHARED = f"{ROOT / 'examples' / 'gemm.py'}:gemm"
 SPECS = [word for spec in ("64x64xbf16", "64x64xbf16", "64x64xf32") for word in ("--arg", spec)]

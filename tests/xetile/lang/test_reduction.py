@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from conftest import require_ocloc
 from products import DEVICE, LANES, PLACES, Place
-from test_reductions import exact, wanted
 
 import xetile as xt
+from tests.xetile.dialect.test_vector_ops import exact, wanted
 from xegpu.ir import dtypes
 from xegpu.ir.combining_kind import kinds_of
 from xegpu.ir.dtypes import DType

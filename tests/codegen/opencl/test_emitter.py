@@ -102,7 +102,7 @@ def test_products_of_converted_values_compile(target: str) -> None:
 
 def test_the_authors_lines_stand_above_the_text_that_they_became() -> None:
     text = lowered(half_product, "pvc", "f16", "f16", "f16").opencl
-    assert "// test_opencl.py:" in text
+    assert "// test_emitter.py:" in text
     assert "/test_opencl.py" not in text  # no folder: the text is a key of caches
 
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
-from pathlib import Path
 from typing import Any
-
-import numpy as np
-import pytest
-
-import xetile as xt
-from xegpu.ir import dtypes
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 
 import flash_attention
 import gemm
 import gemm_slm
+import numpy as np
+import pytest
 import split_k
+
+import xetile as xt
+from xegpu.ir import dtypes
 
 RANDOM = np.random.default_rng(11)
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unoptimised
 Array = np.ndarray[Any, Any]
 PLACES = [Place("numpy", "pvc"), Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "dg2"), Place("numpy:xegpu", "cpu"),
           Place("opencl:cpu", "pvc"), Place("opencl:cpu", "dg2"), Place("opencl:cpu", "cpu")]
-_FOLDER = Path(__file__).parent / "llvm"
+_FOLDER = Path(__file__).parent / "kernels"
 WIDE = [place for place in PLACES if place.target != "dg2"]
 
 SUBGROUP = (_FOLDER / "subgroup_gemm.mlir").read_text()

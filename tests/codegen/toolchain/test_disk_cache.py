@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc, require_sycl_compiler
+from conftest import ROOT, require_device, require_ocloc, require_sycl_compiler
 
 from codegen import disk_cache, offline, programs, sycl_compiler
 from codegen.binaries import binary_of, can_keep, program_of
@@ -21,7 +21,6 @@ from codegen.usm import copy_in, copy_out
 from xegpu.support.errors import ToolError
 from xetile.commands import main
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 ADD = "kernel void add(global int *a) { a[get_global_id(0)] += VALUE; }"
 
 

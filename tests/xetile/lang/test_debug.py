@@ -93,7 +93,7 @@ def mistaken(body: Any) -> str:
 
     with pytest.raises(xt.XeError) as raised:
         kernel.lower(xt.Spec((None, None), xt.f32), 3)
-    assert "test_diagnostics.py" in str(raised.value)
+    assert "test_debug.py" in str(raised.value)
     return raised.value.message
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_chromium, require_ocloc
+from conftest import ROOT, require_chromium, require_ocloc
 
 import xetile as xt
 from xegpu.layout import lane_map
@@ -17,7 +17,6 @@ from xegpu.layout.lane_map import LaneMap
 from xetile.commands import main
 from xetile.viewing import pictures
 
-ROOT = Path(__file__).resolve().parents[2]
 PROBE = """<script>
 const third = document.querySelector('#s-xegpu-blocks');
 document.querySelector('nav a[href="#s-xegpu-blocks"]').click();

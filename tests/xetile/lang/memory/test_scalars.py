@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from conftest import require_ocloc
 from products import DEVICE, LANES, NUMPY, PLACES, Array, Place, integers, product
-from test_addresses import Memory
-from test_upstream_text import verified_by_llvm
 
 import xetile as xt
+from tests.xetile.lang.memory.test_addresses import Memory
+from tests.xetile.text.llvm.test_reader import verified_by_llvm
 from xegpu.interpreter.memory import memory_at, read
 
 pytestmark = pytest.mark.unoptimised
@@ -193,7 +193,7 @@ def test_mistakes(name: str) -> None:
     with pytest.raises(kind, match=message) as caught:
         made[2](np.zeros((4, 16), np.int32), np.zeros(3, np.int32))
     assert caught.value.hint
-    assert "test_tables.py" in str(caught.value)
+    assert "test_scalars.py" in str(caught.value)
 
 
 def test_only_numbers_are_loaded() -> None:

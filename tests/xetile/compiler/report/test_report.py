@@ -19,7 +19,6 @@ from xetile.report import Report
 from xetile.roofline import plot
 from xetile.tables import Row, Table
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SPECS = [xt.Spec((None, None), dtype) for dtype in ("bf16", "bf16", "f32")]
 
 
