@@ -24,9 +24,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from selection import COLLECTED, default_run
 
-from codegen import devices
-from codegen.offline import find_ocloc
-from codegen.sycl_compiler import find_sycl_compiler
+from codegen.runtime import devices
+from codegen.toolchain.ocloc import find_ocloc
+from codegen.toolchain.sycl import find_sycl_compiler
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.kernel import BaseKernel
 
