@@ -104,7 +104,7 @@ def test_without_dpctl_the_error_says_how_to_install_it(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("first", ["", "import dpctl"], ids=["alone", "dpctl imported first"])
 def test_a_fresh_process_needs_no_variable(queue: Any, first: str) -> None:
     script = f"""{first}
-import sys, codegen.launcher
+import sys, codegen.runtime.launcher
 assert "dpctl" in sys.modules or not {first!r}
 assert {first!r} or "dpctl" not in sys.modules
 print(codegen.runtime.devices.find_queue("opencl:cpu").sycl_device.is_cpu)"""

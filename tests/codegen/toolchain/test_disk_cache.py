@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT, require_device, require_ocloc, require_sycl_compiler
+from products import gemm
 
+import xetile as xt
 from codegen.runtime import program_cache
-from codegen.runtime.launcher import launch
+from codegen.runtime.launcher import build_program, find_kernel, launch
 from codegen.runtime.program_cache import binary_of, build_kernel, can_keep, program_of
+from codegen.runtime.program_source import opencl_for_cpu
 from codegen.runtime.usm import copy_in, copy_out
 from codegen.toolchain import disk_cache, ocloc, sycl
 from xegpu.support.errors import ToolError
@@ -118,11 +121,33 @@ def test_a_built_program_comes_back(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert added(cpu_queue, build_kernel(cpu_queue, ADD, "-DVALUE=3", "add"))[0] == 3
 
 
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_programs_end_with_their_kernels(folder: Path, cpu_queue: Any) -> None:
+    """The driver holds megabytes for each program until it is released."""
+    spec = xt.Spec((None, None), xt.bf16)
+    lowered = gemm.lower(spec, spec, xt.Spec((None, None), xt.f32), target="pvc")
+    text = opencl_for_cpu(lowered.emitted.text)
+
+    def growth(values: range) -> int:
+        before = resident()
+        for value in values:
+            build_kernel(cpu_queue, text, f"-cl-std=CL3.0 -cl-opt-disable -DVALUE={value}", lowered.emitted.name)
+        return resident() - before
+
+    growth(range(2))
+    assert growth(range(2, 12)) < 30e6
+
+
 def test_a_program_of_a_queue_with_a_context_of_its_own(cpu_queue: Any) -> None:
     dpctl = pytest.importorskip("dpctl")
     device = cpu_queue.sycl_device
     other = dpctl.SyclQueue(dpctl.SyclContext(device), device, property="in_order")
-    binary = binary_of(cpu_queue, build_kernel(cpu_queue, ADD, "-DVALUE=7", "add"))
+    binary = binary_of(cpu_queue, find_kernel(build_program(cpu_queue, ADD, "-DVALUE=7"), "add"))
     assert binary
     program = program_of(other, binary)
     assert program is not None
@@ -152,7 +177,7 @@ def test_what_the_compilers_of_machine_code_and_spirv_made(folder: Path, monkeyp
 
 HAMMER = """
 import random, sys
-from codegen import disk_cache
+from codegen.toolchain import disk_cache
 numbers = random.Random(sys.argv[1])
 for _ in range(400):
     i = numbers.randrange(30)
