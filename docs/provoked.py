@@ -17,7 +17,6 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from xetile.passes.distribute.offsets import Dealt
 
 import xetile as xt
 from codegen import opencl, sycl
@@ -34,6 +33,7 @@ from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
 from xetile.passes import distribute
 from xetile.passes.distribute.slm_exchange import Dealer
+from xetile.passes.wg_offsets import Dealt
 from xetile.runtime import device_executor, executors, numpy_executor
 from xetile.tools.cli.output import write_bytes
 
