@@ -101,10 +101,12 @@ class Emitter:
     def name(self, hint: str | None) -> str:
         """A new name of a variable or function, like ``hint``: with a number behind it where that is taken or reserved.
 
+        A name of a reserved family (``intel_sub_group_...``) and one that begins with a digit get ``v_`` in front.
         Letters that are not of ASCII, which ocloc does not take in the name of a kernel, become underscores.
         """
         stem = re.sub(r"[^A-Za-z0-9_]", "_", hint or "v").strip("_") or "v"
-        stem = f"v{stem}" if stem[0].isdigit() else stem
+        if stem[0].isdigit() or is_reserved(f"{stem}1"):
+            stem = f"v_{stem}"
         joint = "_" if stem[-1].isdigit() else ""
         number = self._tried.get(stem, 0)
         while self._is_taken(candidate := f"{stem}{joint}{number}" if number else stem):

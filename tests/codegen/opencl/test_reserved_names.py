@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import require_device, require_ocloc, require_sycl_compiler, unavailable
-from products import PLACES, Place
+from products import DEVICE, LANES, NUMPY, Place
 
 import codegen
 import xetile as xt
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.unoptimised
 
 CODEGEN = Path(codegen.__file__).parent
 _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^ *# *pragma[^\n]*', re.DOTALL | re.MULTILINE)
-_CALLED = r"(?<![\w\0])([A-Za-z_]\w*)\("
+_CALLED = r"(?<![\w.])([A-Za-z]\w*)\("
 
 
 # The table
@@ -39,11 +39,11 @@ def test_the_builtins_of_opencl_c_are_reserved() -> None:
     if not headers:
         unavailable("no opencl-c.h is installed")
     text = "".join(_NOT_CODE.sub(" ", header.read_text()) for header in headers)
+    text = re.sub(r"__attribute__\(\(.*?\)\)+|^ *# *(?:if|elif)[^\n]*", "", text, flags=re.MULTILINE)
     declared = {*re.findall(r"\b(\w+) ?\(", text), *re.findall(r"#define +(\w+)", text), *re.findall(r"(\w+) *;", text)}
     names = {name for name in declared if not re.match(r"\d|amd_|arm_", name)}  # of extensions that Intel has not
-    assert len(names) > 1000
-    assert not {name for name in names if not is_reserved(name)} - {"defined", "deprecated", "if", "elif",
-                                                                    "workDimension"}
+    assert len(names) > 1000  # attributes, words of the preprocessor and fields of structs are among them
+    assert not {name for name in names if not is_reserved(name)} - {"defined", "deprecated", "workDimension"}
 
 
 def test_what_the_prelude_and_the_sycl_header_define_is_reserved() -> None:
@@ -53,9 +53,9 @@ def test_what_the_prelude_and_the_sycl_header_define_is_reserved() -> None:
     code = _NOT_CODE.sub(" ", "\n".join([*preludes, header]))
     parameters = {name for names in re.findall(r"#define \w+\(([^)]*)\)", code) for name in re.findall(r"\w+", names)}
     defined = {*re.findall(r"#define (\w+)", code), *re.findall(r"^(?:\w[\w ]*[ *])?(\w+)\(", code, re.MULTILINE),
-               *re.findall(r"(?:struct|using|namespace|constexpr \w+) (\w+)", code)}
-    assert {"prelude_to_bf16", "XETILE_GLOBAL", "clamp", "vector_of", "opencl", "subgroup"} <= defined
-    assert not {name for name in defined - parameters if not is_reserved(name)} - {"type", "element", "width"}
+               *re.findall(r"^(?:template <[^\n]*> )?(?:struct|using|namespace|constexpr \w+) (\w+)", code, re.MULTILINE)}
+    assert {"prelude_byte", "XETILE_GLOBAL", "clamp", "vector_of", "subgroup"} <= defined
+    assert not {name for name in defined - parameters if not is_reserved(name)}
     assert all(map(is_reserved, prelude.emulated_builtins()))
 
 
@@ -72,15 +72,21 @@ def _texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
+def _plain(text: str) -> str:
+    """A text without attributes and pragmas, whose words are no names."""
+    return re.sub(r"__attribute__\(\(.*?\)\)|#pragma[^\n]*", "", text)
+
+
 def test_what_the_rules_call_is_reserved() -> None:
     """Each name with a parenthesis behind it in a string of the emitter, whatever operation brings it into a text."""
     called: dict[str, str] = {}
     for path in sorted(CODEGEN.rglob("*.py")):
         tree = ast.parse(path.read_text())
         if any(isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "RULES" for node in tree.body):
-            called.update({name: path.name for text in _texts(tree) for name in re.findall(_CALLED, text)})
-    assert {"get_group_id", "sub_group_broadcast", "floor_divide", "printf", "vload8", "if"} <= called.keys()
-    assert not {name: file for name, file in called.items() if not is_reserved(name)}
+            called.update({name: path.name for text in _texts(tree) for name in re.findall(_CALLED, _plain(text))})
+    assert {"get_group_id", "sub_group_broadcast", "floor_divide", "printf", "atomic_cmpxchg"} <= called.keys()
+    others = {"PAIRS", "breakpoint"}  # a name of vISA's, and a hint's
+    assert not {name: file for name, file in called.items() if not is_reserved(name) and name not in others}
 
 
 @pytest.mark.parametrize("name", ["expo", "floats", "float5", "steps", "A", "x", "launcher", "maximum", "M", "gemm",
@@ -138,10 +144,11 @@ def _words() -> list[str]:
     return sorted(word for word in {*families}.union(*table) if not keyword.iskeyword(word))
 
 
-CHUNKS = [_words()[start::5] for start in range(5)]
+CHUNKS = [_words()[start::2] for start in range(2)]
+SOME = [NUMPY, LANES[0], DEVICE[0]]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("place", SOME, ids=str)
 @pytest.mark.parametrize("names", CHUNKS, ids=lambda names: names[0])
 def test_arguments_with_reserved_names(names: list[str], place: Place) -> None:
     assert all(map(is_reserved, names))
@@ -149,7 +156,7 @@ def test_arguments_with_reserved_names(names: list[str], place: Place) -> None:
     _check(place.of(kernel), [0.5 ** (number % 8) for number in range(len(names))])
 
 
-@pytest.mark.parametrize("names", CHUNKS[:2], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", CHUNKS, ids=lambda names: names[0])
 def test_compilers_take_arguments_with_reserved_names(names: list[str]) -> None:
     require_ocloc()
     require_sycl_compiler()
@@ -175,11 +182,10 @@ def test_kernels_with_reserved_names(name: str) -> None:
     assert low.name == name
     assert re.fullmatch(r"[A-Za-z]\w*", low.emitted.name, re.ASCII)
     assert not is_reserved(low.emitted.name)
-    for place in PLACES:
-        _check(place.of(kernel), [0.5])
+    _check(DEVICE[-1].of(kernel), [0.5])
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ["exp", "NAN", "xetile", "template", "β"])
 def test_sycl_takes_kernels_with_reserved_names(name: str) -> None:
     require_sycl_compiler()
     assert compile_sycl(_lowered(_make(name, ["scale"]), 1).sycl)
@@ -192,7 +198,7 @@ def test_ocloc_takes_kernels_with_reserved_names(name: str) -> None:
     assert list(low.isa().kernels) == [low.emitted.name]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("place", SOME, ids=str)
 @pytest.mark.parametrize(("counter", "carried"), [("exp", "log"), ("max", "float8"), ("数", "β"), ("lane", "fmin")])
 def test_variables_with_reserved_names(counter: str, carried: str, place: Place) -> None:
     _check(place.of(_make("loops", ["scale"], counter, carried)), [0.25])
@@ -208,7 +214,7 @@ def test_names_of_a_text() -> None:
     for name, number in renamed:
         text = re.sub(rf"%{number}\b", f"%{name}_{number}", text)
     kernel = xt.parse(text)["2 fast-4.x"]
-    for place in PLACES:
+    for place in SOME:
         _check(place.of(kernel), [0.25])
 
 
