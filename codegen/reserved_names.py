@@ -1,7 +1,7 @@
 """Reserved identifiers: what a kernel, an argument or a variable of an emitted text cannot be called.
 
-An author's ``exp`` or ``float4`` would hide the builtin of that name from the rest of the text, and some compilers refuse
-it at once. The table has the words of OpenCL C and of C++ (of which ``.sycl`` is), the builtins and macros of OpenCL C
+An author's ``exp`` or ``float4`` would hide the builtin of that name from the rest of the text, and some compilers
+refuse it at once. The table has the words of OpenCL C and of C++ (of which ``.sycl`` is), the builtins and macros of OpenCL C
 3.0 with the extensions that Intel's drivers declare, and what the emitter's rules, the prelude and the SYCL header
 define themselves.
 """
@@ -11,59 +11,64 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-KEYWORDS = frozenset("""
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+KEYWORDS = _words("""
     auto break case char const continue default do double else enum extern float for goto half if inline int long
     register return short signed sizeof static struct switch typedef union unsigned void volatile while kernel global
     local constant private uchar ushort uint ulong bool read_only write_only read_write generic pipe event_t main
-""".split())
+""")
 """Keywords and scalar types of OpenCL C."""
-CPLUSPLUS = frozenset("""
+CPLUSPLUS = _words("""
     alignas alignof and and_eq asm bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl
     concept consteval constexpr constinit const_cast decltype delete dynamic_cast explicit export friend mutable
     namespace new noexcept not not_eq nullptr operator or or_eq protected public reinterpret_cast requires
     static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq
-""".split())
+""")
 """Keywords of C++ that are names in OpenCL C."""
-RULES = frozenset("floor_divide lane row column base out".split())
+RULES = _words("floor_divide lane row column base out")
 """Names that rules of the emitter write as they are, in kernels."""
-_HELPERS = frozenset("""
+_HELPERS = _words("""
     slm_position assertions assertion_failed
-""".split())
+""")
 """Functions that rules of the emitter define, and parameters that they add."""
-_MORE_KEYWORDS = frozenset("""
+_MORE_KEYWORDS = _words("""
     false restrict true typeof uniform vec_step complex imaginary quad addrspace_cast
-""".split())
-_SYCL = frozenset("""
+""")
+_SYCL = _words("""
     launch sycl std xetile opencl linux unix i386 shape fill joined converted vector_of itself unqualified is_float
     is_signed subgroup predicated_load predicated_store text_of_printf
-""".split())
+""")
 """What a ``.sycl`` file defines or looks up in the namespace that has the kernel's name, and macros of gnu++."""
-_TYPES = frozenset("""
+_TYPES = _words("""
     size_t ptrdiff_t intptr_t uintptr_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t sampler_t
     event_t clk_event_t queue_t ndrange_t reserve_id_t clk_profiling_info kernel_enqueue_flags_t memory_order
     memory_scope
-""".split())
-_FUNCTIONS = frozenset("""
+""")
+_FUNCTIONS = _words("""
     abs abs_diff acos acosh acospi add_sat all any asin asinh asinpi atan atan2 atan2pi atanh atanpi barrier bit_reverse
     bitfield_extract_signed bitfield_extract_unsigned bitfield_insert bitselect capture_event_profiling_info cbrt ceil
     clamp clz copysign cos cosh cospi create_user_event cross ctz degrees distance dot dot_acc_sat enqueue_kernel
     enqueue_marker erf erfc exp exp10 exp2 expm1 fabs fast_distance fast_length fast_normalize fdim floor fma fmax fmin
     fmod fract frexp hadd hypot ilogb is_valid_event is_valid_reserve_id isequal isfinite isgreater isgreaterequal isinf
-    isless islessequal islessgreater isnan isnormal isnotequal isordered isunordered kernel_exec CLINKAGE ldexp length lgamma
+    isless islessequal islessgreater isnan isnormal isnotequal isordered isunordered kernel_exec ldexp length lgamma
     lgamma_r log log10 log1p log2 logb mad mad24 mad_hi mad_sat max maxmag mem_fence min minmag mix modf mul24 mul_hi
     nan ndrange_1D ndrange_2D ndrange_3D nextafter normalize popcount pow pown powr prefetch printf radians
     read_mem_fence release_event remainder remquo retain_event rhadd rint rootn rotate round rsqrt select
     set_user_event_status shuffle shuffle2 sign signbit sin sincos sinh sinpi smoothstep sqrt step sub_sat tan tanh
     tanpi tgamma to_global to_local to_private trunc upsample wait_group_events write_mem_fence
-    memchr memcmp memcpy memmove memset
-""".split())
+    memchr memcmp memcpy memmove memset CLINKAGE
+""")
 """Builtin functions of OpenCL C that belong to no family of :data:`_FAMILIES`, and those of C that LLVM calls."""
 _SCALAR = r"(?:u?(?:char|short|int|long)|half|float|double)"
 _VALUE = rf"(?:{_SCALAR}(?:2|3|4|8|16)?|bool|size_t|ptrdiff_t|u?intptr_t)"
 _ROUNDING = r"(?:_rt[ezpn])?"
 _FAMILIES = re.compile("|".join((
     r"__.*|_[A-Z].*",  # of the implementation, by the standard of C
-    r"(?:xetile|XETILE|prelude|PRELUDE|emulated)_.*",  # of the text, the prelude, and ocloc's road
+    r"(?:xetile|XETILE|prelude|PRELUDE|NBARRIER|emulated)_.*",  # of the text, the prelude, and ocloc's road
     _VALUE,
     rf"as_{_VALUE}|make_{_VALUE}|convert_{_VALUE}(?:_sat)?{_ROUNDING}",
     r"(?:native|half)_(?:cos|divide|exp|exp2|exp10|log|log2|log10|powr|recip|rsqrt|sin|sqrt|tan)",

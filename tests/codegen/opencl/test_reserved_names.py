@@ -1,4 +1,4 @@
-"""Names that mean something in OpenCL C, in C++ or in the emitted text, as names of kernels, arguments and variables."""
+"""Reserved names: the table, and kernels, arguments and variables that are called so."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def test_what_the_prelude_and_the_sycl_header_define_is_reserved() -> None:
     assert len(preludes) > 5
     code = _NOT_CODE.sub(" ", "\n".join([*preludes, header]))
     parameters = {name for names in re.findall(r"#define \w+\(([^)]*)\)", code) for name in re.findall(r"\w+", names)}
-    defined = {*re.findall(r"#define (\w+)", code), *re.findall(r"^(?:\w[\w ]*[ *])?(\w+)\(", code, re.MULTILINE),
-               *re.findall(r"^(?:template <[^\n]*> )?(?:struct|using|namespace|constexpr \w+) (\w+)", code, re.MULTILINE)}
+    defined = {name for pattern in (r"#define (\w+)", r"^(?:\w[\w ]*[ *])?(\w+)\(",
+                                    r"^(?:template <[^\n]*> )?(?:struct|using|namespace|constexpr \w+) (\w+)")
+               for name in re.findall(pattern, code, re.MULTILINE)}
     assert {"prelude_byte", "XETILE_GLOBAL", "clamp", "vector_of", "subgroup"} <= defined
     assert not {name for name in defined - parameters if not is_reserved(name)}
     assert all(map(is_reserved, prelude.emulated_builtins()))
