@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from xegpu.collection import collection_waits
-from xegpu.errors import TargetError, XeError
-from xegpu.origins import written_arguments
-from xegpu.places import Location
-from xegpu.targets import Target
+from xegpu.ir.use_def import written_arguments
+from xegpu.support.errors import TargetError, XeError
+from xegpu.support.gc_pause import collection_waits
+from xegpu.support.location import Location
+from xegpu.target.targets import Target
 from xetile import dumps
 from xetile.passes.orders import check_orders
 from xetile.remedies import Origin, Remedy, find_remedy
 from xetile.stages import FIRST, stage_of
 
 if TYPE_CHECKING:
-    from codegen.offline import DeviceBinary, Disassembly
-    from codegen.source import Source
+    from codegen.opencl.kernel import Source
+    from codegen.toolchain.ocloc import DeviceBinary, Disassembly
     from xetile.report import Report
     from xetile.viewing.page import View
     from xetile.work import Work
@@ -207,21 +207,21 @@ class Lowered:
         Raises:
             ToolError: there is no such road, or its compiler is missing or refused the kernel.
         """
-        from codegen import roads
+        from codegen.runtime import program_source
 
-        text = roads.Text(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
-        return roads.make_spirv(road, text, emulated)
+        text = program_source.Text(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
+        return program_source.make_spirv(road, text, emulated)
 
     @cached_property
     def _binary(self) -> DeviceBinary:
-        from codegen import offline
+        from codegen.toolchain import ocloc
 
         if self.target.ocloc is None:
             raise TargetError("XT4002", f"there is no machine code for {self.target.name} to look at",
                               "lower it for a GPU: target=\"pvc\"; .opencl is the text that its driver compiles",
                               self.location)
         try:
-            return offline.compile_device(self.opencl, self.target.name, self.emitted.options)
+            return ocloc.compile_device(self.opencl, self.target.name, self.emitted.options)
         except XeError as error:
             raise error.at(self.location) from None
 
@@ -269,9 +269,9 @@ class Lowered:
             ToolError: ocloc is missing, or it refused the text.
             TargetError: the target has no machine code of its own.
         """
-        from codegen import offline
+        from codegen.toolchain import ocloc
 
-        return offline.disassemble(self._binary)
+        return ocloc.disassemble(self._binary)
 
     def report(self) -> Report:
         """What the machine code uses: registers, spills, private and shared memory, the hot loop's mix; a prediction.
@@ -299,7 +299,7 @@ class Lowered:
 
     def live_bytes(self) -> int:
         """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
-        from xegpu.pressure import live_bytes
+        from xegpu.analysis.register_pressure import live_bytes
 
         return live_bytes(only_function(self.modules["xegpu"]))
 
@@ -329,7 +329,7 @@ def upstream_text(lowered: Lowered, level: str) -> str:
 
 
 def _to_subgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    from xegpu.upstream.export import export
+    from xegpu.interop.llvm.export_blocks import export
 
     return export(function, target, access)
 

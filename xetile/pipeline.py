@@ -8,14 +8,14 @@ from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from xegpu.memrefs import ALIGNED
-from xegpu.passes.counters import Counters
+from xegpu.ir.memref import ALIGNED
 from xegpu.passes.distribute import Distribute
-from xegpu.passes.interleave import Interleave
-from xegpu.passes.legalise import Legalise
-from xegpu.passes.pack import Pack
+from xegpu.passes.induction_variables import Counters
+from xegpu.passes.interleave_rows import Interleave
+from xegpu.passes.legalize import Legalise
+from xegpu.passes.pack_vnni import Pack
 from xegpu.passes.schedule import Schedule
-from xegpu.targets import Target
+from xegpu.target.targets import Target
 from xetile.dialect.ops import InitTileOp, TileTransposeOp
 from xetile.passes.blocking import Blocking
 from xetile.passes.deeper_products import DeeperProducts

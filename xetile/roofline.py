@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from codegen.model import Prediction
-from xegpu.errors import ArgumentError, ToolError
+from codegen.perf.performance_model import Prediction
+from xegpu.support.errors import ArgumentError, ToolError
 from xetile.report import Report
 
 _INCHES = (8.0, 5.0)

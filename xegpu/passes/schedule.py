@@ -14,12 +14,12 @@ becomes
     %c0 = load_nd ; %s0 = addf %acc0, %c0 ; %c1 = load_nd ; %s1 = addf %acc1, %c1
 so that not all blocks of a sum and of what is added to it are alive at once.
 
-Before that, what is the same in each step of a loop of products goes out of it (:mod:`xegpu.passes.invariants`).
+Before that, what is the same in each step of a loop of products goes out of it (:mod:`xegpu.passes.licm`).
 
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
-that depend on each other are far apart (but see :mod:`xegpu.passes.fit`), and so does all that touches memory or waits.
-Where there is no block IO, loads move as well, down to the next operation that may write: the operands of one step of a
-product then take the registers of those of the step before.
+that depend on each other are far apart (but see :mod:`xegpu.passes.reorder_dpas`), and so does all that touches memory
+or waits. Where there is no block IO, loads move as well, down to the next operation that may write: the operands of
+one step of a product then take the registers of those of the step before.
 """
 
 from __future__ import annotations
@@ -33,17 +33,16 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
-from xegpu.dialect.compile_hints import CompileHintOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
-from xegpu.dialect.lane_layouts import ConvertLayoutOp
-from xegpu.dialect.products import ProductOp
-from xegpu.dialect.vectors import ExtractStridedSliceOp
-from xegpu.passes.fit import fit
-from xegpu.passes.invariants import lift
-from xegpu.pressure import bytes_of
-from xegpu.rewriting import Rebuilder, rewrite
-from xegpu.targets import Target
+from xegpu.analysis.register_pressure import bytes_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
+from xegpu.dialect.dpas import ProductOp
+from xegpu.dialect.hints import CompileHintOp
+from xegpu.dialect.layout_ops import ConvertLayoutOp
+from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.passes.licm import lift
+from xegpu.passes.reorder_dpas import fit
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.target.targets import Target
 
 _HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp)
 """What stays where it is, and writes no memory."""

@@ -18,7 +18,7 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from xegpu.rewriting import Parts, Rebuilder
+from xegpu.rewrite.rewriter import Parts, Rebuilder
 from xetile.dialect import ops
 
 

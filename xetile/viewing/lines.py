@@ -14,9 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.printer import Printer
 
-from codegen.isa import hot_lines
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.places import Location
+from codegen.perf.isa import hot_lines
+from xegpu.support.location import Location, SourceLocation
 from xetile.viewing.shown import Shown
 
 _PLACE = re.compile(r"\s*// (?P<file>[^:]*):(?P<line>\d+)\s*$")

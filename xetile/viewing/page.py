@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from xegpu.errors import ArgumentError, TargetError, ToolError
+from xegpu.support.errors import ArgumentError, TargetError, ToolError
 from xetile.viewing import pictures
 from xetile.viewing.lines import Line, Source, Text, machine_code, source_of, stages_of
 from xetile.viewing.shown import Shown

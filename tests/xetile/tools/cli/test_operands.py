@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xegpu import dtypes
-from xegpu.dtypes import DType
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
 from xetile.commands.operands import array_of, operand
 
 FLOATS = [dtype for dtype in dtypes.ALL if dtype.kind in "fs"]

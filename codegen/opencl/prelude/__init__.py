@@ -1,0 +1,207 @@
+"""The prelude: OpenCL C that gives a device the Intel builtins it lacks.
+
+The text emitted for a GPU runs on any OpenCL device once this module's answer stands before it: DPAS, 2D block IO,
+bf16 and tf32 conversions and the split work-group barrier are then functions in OpenCL C that mean the same, bounds
+included. The meanings are in the ``.cl`` files beside this one; here is the list of the names that exist, and how each
+is made from the macros of its file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from itertools import product
+
+from xegpu.support.errors import TargetError
+
+_POWERS_TO_32 = (1, 2, 4, 8, 16, 32)
+
+# (operation, bits, columns, blocks) -> rows; what Intel's compiler declares for a subgroup of 16.
+_BLOCK_IO: dict[tuple[str, int, int, int], tuple[int, ...]] = {
+    ("read", 8, 32, 1): _POWERS_TO_32,
+    ("read", 8, 32, 2): _POWERS_TO_32,
+    ("read", 8, 16, 4): (8, 16, 32),
+    ("read", 16, 16, 1): _POWERS_TO_32,
+    ("read", 16, 16, 2): _POWERS_TO_32,
+    ("read", 32, 8, 1): _POWERS_TO_32,
+    ("read", 32, 8, 2): _POWERS_TO_32,
+    ("read", 32, 16, 1): _POWERS_TO_32,
+    ("read_transform", 8, 16, 1): (32,),
+    ("read_transform", 8, 16, 2): (32,),
+    ("read_transform", 8, 16, 4): (32,),
+    ("read_transform", 16, 16, 1): (16, 32),
+    ("read_transform", 16, 16, 2): (16, 32),
+    ("read_transpose", 32, 8, 1): (16, 32),
+    ("write", 8, 16, 1): (1, 2, 4, 8),
+    ("write", 8, 32, 1): (1, 2, 4, 8),
+    ("write", 16, 16, 1): (1, 2, 4, 8),
+    ("write", 32, 16, 1): (1, 2, 4, 8),
+    ("prefetch", 8, 32, 1): _POWERS_TO_32,
+    ("prefetch", 8, 32, 2): _POWERS_TO_32,
+    ("prefetch", 8, 16, 1): (32,),
+    ("prefetch", 8, 16, 2): (32,),
+    ("prefetch", 8, 16, 4): (8, 16, 32),
+    ("prefetch", 16, 16, 1): _POWERS_TO_32,
+    ("prefetch", 16, 16, 2): _POWERS_TO_32,
+    ("prefetch", 32, 8, 1): _POWERS_TO_32,
+    ("prefetch", 32, 8, 2): _POWERS_TO_32,
+    ("prefetch", 32, 16, 1): _POWERS_TO_32,
+}
+
+
+def _dpas_lines() -> Iterator[tuple[str, str]]:
+    yield (name := "intel_sub_group_bf16_bf16_matrix_mad_k16"), f"PRELUDE_DPAS_BF16({name})"
+    yield (name := "intel_sub_group_f16_f16_matrix_mad_k16"), f"PRELUDE_DPAS_F16({name})"
+    yield (name := "intel_sub_group_tf32_tf32_matrix_mad_k8"), f"PRELUDE_DPAS_TF32({name})"
+    for a, b in product(("e4m3", "e5m2"), repeat=2):
+        yield (name := f"intel_sub_group_{a}_{b}_matrix_mad_k32"), f"PRELUDE_DPAS_FLOAT8({name}, {a}, {b})"
+        short = {"e4m3": "hf8", "e5m2": "bf8"}
+        name = f"intel_sub_group_{short[a]}_{short[b]}_scaled_matrix_mad_k32"
+        yield name, f"PRELUDE_DPAS_SCALED({name}, {a}, {b})"
+    for bits, depth in ((8, 32), (4, 64)):
+        for a, b in ("ii", "iu", "ui", "uu"):
+            name = f"intel_sub_group_{a}{bits}_{b}{bits}_matrix_mad_k{depth}"
+            yield name, f"PRELUDE_DPAS_INTEGER({name}, {a}{bits}, {b}{bits})"
+
+
+def _block_io_lines() -> Iterator[tuple[str, str]]:
+    for (operation, bits, columns, blocks), every_rows in _BLOCK_IO.items():
+        for rows in every_rows:
+            name = f"intel_sub_group_2d_block_{operation}_{bits}b_{rows}r{columns}x{blocks}c"
+            if operation == "prefetch":
+                yield name, f"PRELUDE_PREFETCH({name})"
+            else:
+                yield name, f"PRELUDE_{operation.upper()}_{bits}b_{columns}({name}, {rows}, {blocks})"
+
+
+def _payload_lines() -> Iterator[tuple[str, str]]:
+    stem = "__builtin_IB_subgroup_"
+    yield (name := f"{stem}createBlock2DAddressPayload"), f"PRELUDE_PAYLOAD_CREATE({name})"
+    for axis in "XY":
+        yield (name := f"{stem}setBlock2DAddressPayloadBlock{axis}"), f"PRELUDE_PAYLOAD_SET({name})"
+    for (operation, bits, columns, blocks), every_rows in _BLOCK_IO.items():
+        for rows in every_rows if operation == "prefetch" else ():
+            name = f"{stem}block_read_ap_prefetch_u{bits}_m{rows}k{columns}v{blocks}"
+            yield name, f"PRELUDE_PAYLOAD_PREFETCH({name})"
+
+
+def _conversion_lines() -> Iterator[tuple[str, str]]:
+    for n in ("", "2", "3", "4", "8", "16"):
+        for name, ours in (
+            (f"intel_convert_bfloat16{n}_as_ushort{n}", "prelude_to_bf16"),
+            (f"intel_convert_as_bfloat16{n}_float{n}", "prelude_from_bf16"),
+            (f"intel_convert_tfloat32{n}_as_float{n}", "prelude_to_tf32"),
+        ):
+            yield name, f"#define {name} {ours}"
+
+
+def _barrier_lines() -> Iterator[tuple[str, str]]:
+    yield "intel_work_group_barrier_arrive", "PRELUDE_BARRIER_ARRIVE"
+    yield "intel_work_group_barrier_wait", "PRELUDE_BARRIER_WAIT"
+
+
+def _predicated_lines() -> Iterator[tuple[str, str]]:
+    for operation in ("Load", "Store"):
+        macro = f"PRELUDE_PREDICATED_{operation.upper()}_OF"
+        yield f"__spirv_Predicated{operation}INTEL", f"PRELUDE_PREDICATED({macro})"
+
+
+def _lsc_lines() -> Iterator[tuple[str, str]]:
+    for word, wide in (("uchar", "uint"), ("ushort", "uint"), ("uint", ""), ("ulong", "")):
+        for operation, way in (("load", "_to_uint"), ("store", "_from_uint"), ("prefetch", "")):
+            name = f"__builtin_IB_lsc_{operation}_global_{word}{way if wide else ''}"
+            yield name, f"PRELUDE_LSC_{operation.upper()}({name}, {word}, {wide or word})"
+
+
+def _scheduling_lines() -> Iterator[tuple[str, str]]:
+    yield "XETILE_SCHEDULE_BARRIER", "#define XETILE_SCHEDULE_BARRIER"
+
+
+def _row_lines() -> Iterator[tuple[str, str]]:
+    yield "XETILE_ROWS_APART", "#define XETILE_ROWS_APART(even, odd, words) " \
+        "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"
+
+
+def _slm_lines() -> Iterator[tuple[str, str]]:
+    for word, width in (("ushort", 16), ("uint", 8)):
+        name = f"XETILE_SLM_READ_{word}{width}"
+        yield name, f"#define {name}(words, from, distance) " \
+            f"words = prelude_slm_{word}{width}((local const {word} *)(from) + (distance) / sizeof({word}))"
+
+
+# file -> (what the names of its family look like, builtin -> the line that defines it)
+_FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
+    "dpas.cl": (r"\bintel_sub_group_\w*matrix_mad\w*", dict(_dpas_lines())),
+    "block_io.cl": (r"\bintel_sub_group_2d_block_\w+", dict(_block_io_lines())),
+    "payloads.cl": (r"\b__builtin_IB_subgroup_\w+", dict(_payload_lines())),
+    "lsc.cl": (r"\b__builtin_IB_lsc_\w+", dict(_lsc_lines())),
+    "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
+    "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
+    "scheduling.cl": (r"\bXETILE_SCHEDULE_\w+", dict(_scheduling_lines())),
+    "rows.cl": (r"\bXETILE_ROWS_\w+", dict(_row_lines())),
+    "slm.cl": (r"\bXETILE_SLM_\w+", dict(_slm_lines())),
+    "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
+}
+
+_NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+
+def emulated_builtins() -> tuple[str, ...]:
+    """The names of all builtins that :func:`prelude_for` can define."""
+    return tuple(name for _, lines in _FAMILIES.values() for name in lines)
+
+
+def prelude_for(text: str) -> str:
+    """The OpenCL C to put before ``text``, so that a device without Intel's builtins can compile it.
+
+    Args:
+        text: OpenCL C. Names in comments and in strings do not count; names in macros do.
+
+    Returns:
+        the definitions of those builtins that ``text`` names, and of no others; "" if it names none.
+
+    Raises:
+        TargetError: ``text`` names a builtin of these families that no prelude defines.
+    """
+    code = _NOT_CODE.sub(" ", text)
+    hinted = sorted(set(re.findall(r"\b__internal_(intel_sub_group_2d_block_\w+)_cache_controls\b", code)))
+    code += "".join(f" {name}" for name in hinted)
+    parts = [_family_prelude(file, frozenset(re.findall(shape, code))) for file, (shape, _) in _FAMILIES.items()]
+    return "".join([*parts, *map(_without_hint, hinted)])
+
+
+def _without_hint(name: str) -> str:
+    """The form of a 2D block builtin that takes a cache hint, as the plain one."""
+    surface, given = "global void *base, int width, int height, int pitch, int2 at", "base, width, height, pitch, at"
+    bits, columns = (int(x) for x in re.findall(r"_(\d+)b_\d+r(\d+)x", name)[0])
+    word = "uint" if bits == 32 or "_read_t" in name else "uchar" if (bits, columns) == (8, 16) else "ushort"
+    buffer, behind = ("", "") if "_prefetch_" in name else (f", private {word} *data", ", data")
+    return f"static inline void __internal_{name}_cache_controls({surface}{buffer}, int cache)\n" \
+           f"{{\n  {name}({given}{behind});\n}}\n\n"
+
+
+def _family_prelude(file: str, names: frozenset[str]) -> str:
+    if not names:
+        return ""
+    lines = _FAMILIES[file][1]
+    if unknown := sorted(names - lines.keys()):
+        raise TargetError("XT9406", f"no emulation of the builtin {unknown[0]}", _nearest(unknown[0], lines))
+    return "\n".join([_source(file).rstrip("\n"), *(lines[name] for name in sorted(names))]) + "\n\n"
+
+
+def _nearest(name: str, known: dict[str, str]) -> str:
+    """A hint with the known names that share the longest beginning with ``name``, four at most."""
+    shared = {other: _shared_beginning(name, other) for other in known}
+    best = [other for other in known if shared[other] == max(shared.values())]
+    return "the nearest that exist: " + ", ".join(best[:4])
+
+
+def _shared_beginning(a: str, b: str) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+@cache
+def _source(file: str) -> str:
+    return files(__package__).joinpath(file).read_text(encoding="utf-8")

@@ -1,0 +1,178 @@
+"""How values look in OpenCL C: fragments as vector variables, descriptors as coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xegpu.ir.dtypes import DType
+
+_WORDS = {8: "uchar", 16: "ushort", 32: "uint"}
+_WIDTHS = (8, 4, 2, 1)
+
+
+def vector_type(scalar: str, width: int) -> str:
+    """``float8`` for ("float", 8), ``float`` for one."""
+    return scalar if width == 1 else f"{scalar}{width}"
+
+
+def width_of(units: int) -> int:
+    """Words in one variable: the most that a repeat count or an operand of DPAS takes."""
+    return next(width for width in _WIDTHS if units % width == 0)
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A lane's fragment: ``units`` words in variables of ``width`` words each.
+
+    Attributes:
+        dtype: the element type.
+        units: words of the fragment, array blocks included.
+        per_lane: elements in one word.
+        names: the variables (or expressions that name them), in order.
+    """
+
+    dtype: DType
+    units: int
+    per_lane: int
+    names: tuple[str, ...]
+
+    @property
+    def word(self) -> str:
+        """The C type of one word: the element's own, or an unsigned integer of several elements."""
+        return word_type(self.dtype, self.per_lane)
+
+    @property
+    def width(self) -> int:
+        """Words in one variable."""
+        return self.units // len(self.names)
+
+    @property
+    def c_type(self) -> str:
+        """The C type of one variable."""
+        return vector_type(self.word, self.width)
+
+    def words(self) -> list[str]:
+        """An expression for each word."""
+        if self.width == 1:
+            return list(self.names)
+        return [f"{name}.s{position:x}" for name in self.names for position in range(self.width)]
+
+    def renamed(self, names: tuple[str, ...]) -> Fragment:
+        """The same fragment in other variables."""
+        return replace(self, names=names)
+
+    def slice(self, start: int, units: int) -> Fragment:
+        """``units`` words from ``start``: whole variables where they fit, parts of one, or words put together."""
+        width = width_of(units)
+        if width == self.width and start % width == 0:
+            names = self.names[start // width:(start + units) // width]
+        elif self.width % width == 0 and start % width == 0:
+            names = tuple(self._part(position, width) for position in range(start, start + units, width))
+        else:
+            words = self.words()[start:start + units]
+            names = tuple(f"({vector_type(self.word, width)})({', '.join(words[i:i + width])})"
+                          for i in range(0, units, width))
+        return Fragment(self.dtype, units, self.per_lane, names)
+
+    def _part(self, start: int, width: int) -> str:
+        name, first = self.names[start // self.width], start % self.width
+        return f"{name}.s{''.join(f'{first + i:x}' for i in range(width))}"
+
+
+def word_type(dtype: DType, per_lane: int) -> str:
+    """The C type of a word of ``per_lane`` elements."""
+    return dtype.register if per_lane == 1 else _WORDS[dtype.bits * per_lane]
+
+
+def empty(dtype: DType, units: int, per_lane: int, stem: str, blocks: int = 1) -> Fragment:
+    """A fragment in variables yet to be declared: ``stem`` alone, or ``stem_0``, ``stem_1`` ...
+
+    Args:
+        dtype, units, per_lane: as in :class:`Fragment`.
+        stem: the names begin with it.
+        blocks: blocks that lie side by side in the fragment; no variable spans two.
+    """
+    return Fragment(dtype, units, per_lane, names(stem, units // width_of(units // blocks)))
+
+
+def names(stem: str, count: int) -> tuple[str, ...]:
+    """``stem`` alone, or ``stem_0``, ``stem_1`` ..."""
+    return (stem,) if count == 1 else tuple(f"{stem}_{position}" for position in range(count))
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """An index as a variable plus a constant, so that constants add up before they are written."""
+
+    base: str = ""
+    offset: int = 0
+
+    def __str__(self) -> str:
+        if not self.base:
+            return str(self.offset)
+        return self.base if not self.offset else f"{self.base} {'+' if self.offset > 0 else '-'} {abs(self.offset)}"
+
+    def plus(self, other: Coordinate) -> Coordinate:
+        """The sum of two coordinates."""
+        base = " + ".join(part for part in (self.base, other.base) if part)
+        return Coordinate(base, self.offset + other.offset)
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array: names of its pointer, sizes and strides, and the address space of its pointer."""
+
+    name: str
+    dtype: DType
+    sizes: tuple[str, ...]
+    strides: tuple[str, ...]
+    space: str = "global"
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """A descriptor of single elements.
+
+    Attributes:
+        base: what they lie off from.
+        offset: how far a lane's own does, in elements.
+        element: the C type of an element.
+        offset_type: that of the offset.
+        space: the address space.
+    """
+
+    base: str
+    offset: str
+    element: str
+    offset_type: str = "int"
+    space: str = "global"
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A block descriptor: an array seen as rows of elements, and where the block stands on it."""
+
+    array: Array
+    height: str
+    width: str
+    pitch: str
+    step: str
+    row: Coordinate
+    column: Coordinate
+
+    def moved(self, rows: Coordinate, columns: Coordinate) -> Descriptor:
+        """The descriptor moved by two offsets."""
+        return replace(self, row=self.row.plus(rows), column=self.column.plus(columns))
+
+    @property
+    def place(self) -> list[tuple[str, str]]:
+        """C type and expression of what tells one array, and one matrix of it, from another."""
+        return [(f"{self.array.space} {self.array.dtype.opencl} *", self.array.name),
+                *(("int", number) for number in (self.height, self.width, self.pitch, self.step))]
+
+    def placed(self, names: Sequence[str]) -> Descriptor:
+        """The descriptor with what :attr:`place` gives in variables of these names."""
+        pointer, height, width, pitch, step = names
+        array = replace(self.array, name=pointer)
+        return replace(self, array=array, height=height, width=width, pitch=pitch, step=step)

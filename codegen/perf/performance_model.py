@@ -1,0 +1,142 @@
+"""A model of the time that a kernel takes. Nothing of it was measured: what it gives is a prediction.
+
+    time = max(waves x passes of the loop x max(clocks of matrix engine, issue, L1, L2), bytes / bandwidth)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from xegpu.target.machine_model import Machine
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one work-group does in one pass of its hot loop.
+
+    Attributes:
+        subgroups: subgroups of the work-group.
+        dpas_rows: rows of results that a subgroup's dpas give, eight for a full one.
+        instructions: instructions that a subgroup issues.
+        loaded: bytes that all subgroups load together.
+        distinct: bytes of these that are different ones.
+    """
+
+    subgroups: int
+    dpas_rows: int
+    instructions: int
+    loaded: float
+    distinct: float
+
+    def clocks(self, machine: Machine) -> dict[str, float]:
+        """Clocks of a core for one pass, by what they are spent on; what no figure is published for is left out."""
+        share = self.subgroups / machine.engines
+        found = {"matrix engine": self.dpas_rows / 8 * machine.dpas_clocks * share, "issue": self.instructions * share}
+        if machine.core_l1:
+            found["L1"] = self.loaded / machine.core_l1
+        if machine.core_l2:
+            found["L2"] = self.distinct / machine.core_l2
+        return {name: clocks for name, clocks in found.items() if clocks}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A predicted run; no device was asked.
+
+    Attributes:
+        machine: the device that it is predicted for.
+        shape: the problem, in words.
+        work_groups, waves: work-groups in all, and how often the device is filled with them.
+        clocks: clocks of a core in one pass of the loop, by what they are spent on.
+        bytes: bytes that go to and from memory.
+        flops: floating-point (or integer) operations of the products.
+        time: seconds.
+        bound: what takes the time.
+        assumptions: what the model takes for granted.
+    """
+
+    machine: Machine
+    shape: str
+    work_groups: int
+    waves: int
+    clocks: Mapping[str, float]
+    bytes: float
+    flops: float
+    time: float
+    bound: str
+    assumptions: tuple[str, ...]
+
+    @property
+    def tflops(self) -> float:
+        """10^12 operations a second."""
+        return self.flops / self.time / 1e12 if self.time else 0.0
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte of memory traffic."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+
+def resident(machine: Machine, subgroups: int, large: bool) -> int:
+    """Work-groups that a core holds at once; its threads limit them, and it holds one at least."""
+    return max(1, machine.engines * machine.threads[large] // subgroups)
+
+
+def predict(machine: Machine, shape: str, step: Pass, *, work_groups: int, passes: int, large: bool, traffic: float,
+            flops: float) -> Prediction:
+    """The time of a launch.
+
+    Args:
+        machine: the device.
+        shape: the problem, in words.
+        step: what a work-group does in a pass of the loop.
+        work_groups: how many there are.
+        passes: passes of the loop in each.
+        large: whether a thread has the large number of registers.
+        traffic: bytes to and from memory.
+        flops: operations of the products.
+    """
+    held = resident(machine, step.subgroups, large)
+    waves = ceil(work_groups / (machine.cores * held))
+    clocks = step.clocks(machine)
+    slowest = max(clocks, key=lambda name: clocks[name])
+    computing = waves * held * passes * clocks[slowest] / (machine.ghz * 1e9)
+    moving = traffic / machine.bandwidth
+    return Prediction(machine, shape, work_groups, waves, clocks, traffic, flops, max(computing, moving),
+                      slowest if computing >= moving else "memory", _assumptions(machine, traffic))
+
+
+def _assumptions(machine: Machine, traffic: float) -> tuple[str, ...]:
+    said = [f"{machine.description}: {machine.cores} cores of {machine.engines} engines at {machine.ghz} GHz, "
+            f"{machine.bandwidth / 1e9:.0f} GB/s, {machine.l2 >> 20} MB of L2, as published",
+            "latency is hidden, so that what takes most clocks takes all the time; prologue and epilogue are free"]
+    if machine.core_l1 and machine.core_l2:
+        said.append(f"{machine.description}: a core gets {machine.core_l1} bytes a clock from L1, and "
+                    f"{machine.core_l2} from L2, each distinct byte once")
+    else:
+        said.append(f"{machine.description}: L1 and L2 keep up, for want of a published rate")
+    said.append("the work-groups of a wave share through L2 what they read" if traffic else "memory keeps up")
+    return tuple(said)
+
+
+def product_traffic(machine: Machine, grid: tuple[int, int], strips: tuple[float, float], result: float,
+                    work_groups_at_once: int) -> float:
+    """Bytes to and from memory of C = A @ B.
+
+    Args:
+        machine: the device; if its L2 holds all three matrices, each is moved once.
+        grid: work-groups along the rows and along the columns of C.
+        strips: bytes of A that a row of work-groups reads, and of B that a column reads.
+        result: bytes of C.
+        work_groups_at_once: those of one wave, taken row by row.
+    """
+    rows, columns = grid
+    whole = rows * strips[0] + columns * strips[1]
+    if whole + result <= machine.l2:
+        return whole + result
+    waves = ceil(rows * columns / work_groups_at_once)
+    across = min(columns, work_groups_at_once)
+    down = min(rows, ceil(work_groups_at_once / columns))
+    return max(whole, waves * (down * strips[0] + across * strips[1])) + result
