@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86, WHOLE
 from codegen.opencl.cpu_gemm.microkernel import DOT
 from codegen.opencl.emitter import FETCH
 from codegen.opencl.prelude import prelude_for
 from codegen.opencl.sync import SIGNAL, WAIT
-from codegen.runtime.devices import VARIABLE, Queue, chosen_road, needs_spirv
+from codegen.runtime.devices import VARIABLE, Queue, chosen_road, has_intel_cpu_compiler, needs_spirv
 from codegen.toolchain.cpu_features import has_feature
 from codegen.toolchain.logger import LOGGER
 from codegen.toolchain.ocloc import OCLOC_DEVICES, compile_spirv, has_ocloc
@@ -134,8 +135,19 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
         raise
 
 
-def opencl_for_cpu(text: str) -> str:
-    """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
+def opencl_for_cpu(text: str, device: Any) -> str:
+    """OpenCL C for a CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps.
+
+    Functions of whole vectors and x86 instructions are for Intel's compiler on x86-64; every other one gets what the
+    compilers of SPIR-V get.
+
+    Args:
+        text: the kernel.
+        device: the ``dpctl.SyclDevice``.
+    """
+    if not has_intel_cpu_compiler(device):
+        LOGGER.info("%s gets no functions of whole vectors: Intel's compiler for x86-64 alone takes them", device.name)
+        return _portable(text)
     return _defined(_FETCH) + _defined(_FILL) + _whole(text) + _portable(text)
 
 
@@ -151,7 +163,7 @@ def _whole(text: str) -> str:
 
 
 def _portable(text: str) -> str:
-    """The same for compilers that make SPIR-V."""
+    """The same for compilers that make SPIR-V, and for those of other processors."""
     return f"{_defined(_CALL)}{_defined((_ROLLED, ''))}{_emulation(text)}{text}"
 
 

@@ -20,7 +20,7 @@ from xegpu.dialect.sync import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp
 from xegpu.support.errors import Note, ShapeError, TargetError, TraceError, XeError
 from xegpu.support.location import author_location
 from xegpu.support.notes import elsewhere
-from xegpu.target.targets import Target
+from xegpu.target.targets import Target, listed
 
 
 def init_of(operation: NbarrierOp) -> InitNbarrierOp:
@@ -313,7 +313,8 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     """
     if target.named_barriers or not (inits := _inits(function)):
         return
-    advice = "let all subgroups come by, for example with the barrier behind the condition; pvc and bmg have named ones"
+    having = listed(lambda other: other.named_barriers)
+    advice = f"let all subgroups come by, for example with the barrier behind the condition; {having} have named ones"
     if strays := apart(function):
         raise TargetError("XT1481", f"{target.name} has no named barriers, and not all subgroups of a work-group come "
                           "by this one", advice, author_location(strays[0]), _made(init_of(strays[0]), strays[0]))
@@ -322,7 +323,7 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     if crowded is not None:
         raise TargetError("XT1482", f"{target.name} has one barrier, and between an arrival at this one and its wait "
                           "there is another",
-                          "wait before the next barrier; pvc and bmg have named ones", author_location(crowded),
+                          f"wait before the next barrier; {having} have named ones", author_location(crowded),
                           elsewhere(author_location(crowded), [(f"{_titled(init)} is another", author_location(init))
                           for init in inits
                                                      if init is not crowded and _key(init) in walk.crowded]))

@@ -105,7 +105,7 @@ class SubgroupScheduler:
         self._error: BaseException | None = None
         self._trace = None if threading.gettrace() else sys.gettrace()  # a debugger that knows of this thread alone
 
-    def run(self, body: Callable[[Subgroup], None]) -> None:
+    def run(self, body: Callable[[Subgroup], object]) -> None:
         """Run all subgroups to their ends; a single one in the thread of the caller.
 
         Args:
@@ -159,7 +159,7 @@ class SubgroupScheduler:
             member.go.release()
             thread.join()
 
-    def _live(self, member: Subgroup, body: Callable[[Subgroup], None]) -> None:
+    def _live(self, member: Subgroup, body: Callable[[Subgroup], object]) -> None:
         """A subgroup's thread."""
         member.go.acquire()
         if self._trace is not None:
