@@ -195,9 +195,9 @@ def gpu_target(device_id: int | None, name: str) -> str:
 def has_intel_cpu_compiler(device: Any) -> bool:
     """Whether Intel's compiler for x86-64 processors builds a device's programs.
 
-    No other CPU runtime is known to do what :mod:`codegen.opencl.cpu_gemm` is written for: that compiler leaves calls of
-    undefined functions out of its vectorization of work-items, finds them by their ``__asm`` labels when it links, and
-    takes LLVM's names of x86 instructions. The processor itself may be another vendor's, and so may be the device's name.
+    No other CPU runtime is known to do what :mod:`codegen.opencl.cpu_gemm` is written for: that compiler leaves calls
+    of undefined functions out of its vectorization of work-items, finds them by their ``__asm`` labels when it links,
+    and takes LLVM's names of x86 instructions. The processor, and with it the device's name, may be another vendor's.
 
     Args:
         device: a ``dpctl.SyclDevice``.
