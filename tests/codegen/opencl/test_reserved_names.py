@@ -21,7 +21,7 @@ import xetile as xt
 from codegen.opencl import prelude, reserved_names
 from codegen.opencl.reserved_names import is_reserved
 from codegen.toolchain.sycl import compile_sycl
-from xetile.lowered import Lowered
+from xetile.compiler.compiled import Lowered
 
 pytestmark = pytest.mark.unoptimised
 

@@ -16,8 +16,8 @@ import xetile as xt
 from codegen.opencl.cpu_gemm import WHOLE
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue, has_intel_cpu_compiler
-from xetile import executors
-from xetile.on_device import DeviceExecutor
+from xetile.runtime import executors
+from xetile.runtime.device_executor import DeviceExecutor
 
 
 def device(vendor: str, *, cpu: bool = True) -> Any:
