@@ -9,15 +9,13 @@ from typing import Any
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.emitter import ROLLED, Emitter, Rule, atom
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED
 from xegpu.ir.use_def import makings
 
-ROLLED = "XETILE_ROLLED"
-"""What a prelude defines to leave main loops out that their authors did not ask for (``xegpu.skip_if_rolled``)."""
 _DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
 """Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
 
@@ -136,6 +134,7 @@ def _carried_words(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> t
     words, fragment = emitter.words(initial), emitter.fragment(initial)
     stem = emitter.name(argument.name_hint)
     variables = tuple(f"{stem}_{position}" for position in range(len(words)))
+    emitter.claim(variables)
     emitter.line(f"{fragment.word} {', '.join(f'{v} = {w}' for v, w in zip(variables, words, strict=True))};")
     emitter.set_words(argument, fragment.renamed(variables))
     return variables
@@ -149,6 +148,7 @@ def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> 
     stem = emitter.name(argument.name_hint)
     if isinstance(initial, Fragment):
         fragment = initial.renamed(names(stem, len(initial.names)))
+        emitter.claim(fragment.names)
         for name, value in zip(fragment.names, initial.names, strict=True):
             emitter.line(f"{fragment.c_type} {name} = {value};")
         return fragment, list(fragment.names)

@@ -1,0 +1,184 @@
+"""Which compiler makes SPIR-V for which queue, what the log tells of it, and what a Level Zero queue gets."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import require_device, require_ocloc, require_sycl_compiler
+from products import Place, gemm
+
+import xetile as xt
+from codegen.runtime import launcher, program_cache, program_source
+from codegen.toolchain import logger as log
+from codegen.toolchain.ocloc import compile_device, disassemble
+from codegen.toolchain.spirv import entry_points, imports, is_spirv
+from xetile.runtime import device_executor, executors
+
+LEVEL_ZERO = SimpleNamespace(backend=SimpleNamespace(name="level_zero"))
+OPENCL = SimpleNamespace(backend=SimpleNamespace(name="opencl"))
+LARGE = {"BM": 32, "BN": 64, "BK": 32}
+SPECS = (xt.Spec((None, None), "bf16"), xt.Spec((None, None), "bf16"), xt.Spec((None, None), "f32"))
+
+
+@pytest.fixture(autouse=True)
+def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XETILE_SPIRV", raising=False)
+
+
+def have(monkeypatch: pytest.MonkeyPatch, sycl: bool, ocloc: bool) -> None:
+    monkeypatch.setattr(program_source, "has_sycl_compiler", lambda: sycl)
+    monkeypatch.setattr(program_source, "has_ocloc", lambda: ocloc)
+
+
+@pytest.mark.parametrize(("queue", "sycl", "ocloc", "named", "road"), [
+    (LEVEL_ZERO, True, True, "", "sycl"), (LEVEL_ZERO, True, False, "", "sycl"), (LEVEL_ZERO, False, True, "", "ocloc"),
+    (LEVEL_ZERO, True, True, "ocloc", "ocloc"), (LEVEL_ZERO, False, True, "sycl", "sycl"),
+    (OPENCL, True, True, "", ""), (OPENCL, True, True, "sycl", "sycl"), (OPENCL, False, False, "", ""),
+])
+def test_the_road_of_a_queue(queue: Any, sycl: bool, ocloc: bool, named: str, road: str,
+                             monkeypatch: pytest.MonkeyPatch) -> None:
+    have(monkeypatch, sycl, ocloc)
+    monkeypatch.setenv("XETILE_SPIRV", named)
+    assert program_source.road_for(queue) == road
+    assert program_source.can_make_spirv() == (sycl or ocloc)
+
+
+def test_without_a_compiler_the_error_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    have(monkeypatch, False, False)
+    with pytest.raises(xt.ToolError, match=r"(?s)no compiler that makes it.*xetile\[device\].*XETILE_OCLOC"):
+        program_source.road_for(LEVEL_ZERO)
+
+
+def test_a_wrong_choice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XETILE_SPIRV", "clang")
+    with pytest.raises(xt.ToolError, match=r"(?s)XETILE_SPIRV is 'clang'.*\"sycl\" or \"ocloc\""):
+        program_source.road_for(OPENCL)
+    with pytest.raises(xt.ToolError, match="'clang'"):
+        gemm.lower(*SPECS).spirv("clang")
+
+
+@pytest.mark.parametrize(("road", "other"), [("sycl", "ocloc"), ("ocloc", "sycl")])
+def test_a_failure_names_the_other_road(road: str, other: str, monkeypatch: pytest.MonkeyPatch,
+                                        caplog: pytest.LogCaptureFixture) -> None:
+    def fails(*_: Any) -> bytes:
+        raise xt.ToolError("XT5132", "it failed", "mend it")
+
+    monkeypatch.setattr(program_source, "compile_sycl" if road == "sycl" else "compile_spirv", fails)
+    with caplog.at_level(logging.INFO, "xetile"), pytest.raises(xt.ToolError, match="it failed") as caught:
+        gemm.lower(*SPECS).spirv(road)
+    assert caught.value.hint.startswith(f"mend it; or XETILE_SPIRV={other} takes")
+    assert f"gemm failed by the road {road}: it failed" in caplog.text
+
+
+def test_a_driver_that_refuses_spirv_names_the_other_road(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_device()
+    require_sycl_compiler()
+    monkeypatch.setenv("XETILE_SPIRV", "sycl")
+    monkeypatch.setattr(executors, "_devices", {})
+    monkeypatch.setattr(launcher, "import_dpctl", lambda *_: refusing())
+    a, c = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
+    with pytest.raises(xt.ToolError, match=r"(?s)refused the program.*XETILE_SPIRV=ocloc takes ocloc"):
+        gemm.on("opencl:cpu")[1, 1](a, a, c)
+
+
+def refusing() -> Any:
+    """dpctl's module for programs, of a driver that takes none."""
+    class Refused(Exception):
+        pass
+
+    def create(*_: Any) -> None:
+        raise Refused
+
+    return SimpleNamespace(SyclProgramCompilationError=Refused, create_program_from_spirv=create)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_a_level_zero_queue_gets_spirv_that_the_gpu_runs(target: str, monkeypatch: pytest.MonkeyPatch,
+                                                         caplog: pytest.LogCaptureFixture) -> None:
+    """No such GPU is here: a stand-in takes what it would get, and ocloc makes machine code of it."""
+    require_ocloc()
+    require_sycl_compiler()
+    got: list[tuple[bytes, str]] = []
+    queue = SimpleNamespace(backend=LEVEL_ZERO.backend, sycl_device=SimpleNamespace(name="a GPU", is_cpu=False))
+    monkeypatch.setattr(device_executor, "find_queue", lambda where: where)
+    monkeypatch.setattr(device_executor, "device_target", lambda _: target)
+    monkeypatch.setattr(program_cache, "build_program", lambda _, source, options: got.append((source, options)))
+    monkeypatch.setattr(program_cache, "find_kernel", lambda _, name: name)
+    executor = device_executor.DeviceExecutor(queue, None)
+    low = gemm.lower(*SPECS, target=target, **LARGE)
+    with caplog.at_level(logging.INFO, "xetile"):
+        name = executor._kernel(low)
+    assert re.search(rf"the SYCL runtime's compiler compiled gemm for {target} to \d+ bytes", caplog.text)
+    ((spirv, options),) = got
+    assert options == "-ze-opt-large-register-file"
+    assert is_spirv(spirv)
+    assert entry_points(spirv) == [name]
+    assert imports(spirv)  # Intel's builtins, which the GPU has
+    (facts,) = disassemble(compile_device(spirv, target, spirv=True)).kernels.values()
+    steps = 1 if target == "pvc" else 9  # eight in one, and one for the rest
+    assert facts.asm.count("dpas.8x8") == 32 * steps
+    assert (facts.grf_count, facts.simd_size, facts.spill_size) == (256, 16, 0)
+
+
+# The log
+
+
+@pytest.mark.parametrize(("value", "level"), [
+    ("1", logging.INFO), ("debug", logging.DEBUG), ("WARNING", logging.WARNING), ("0", logging.NOTSET),
+    ("", logging.NOTSET)])
+def test_the_variable_sets_the_level(value: str, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.Logger("xetile")
+    monkeypatch.setattr(log, "LOGGER", logger)
+    log.start(value)
+    log.start(value)
+    assert logger.level == level
+    assert len(logger.handlers) == (level != logging.NOTSET)
+
+
+@pytest.mark.parametrize("asked", ["", "1"])
+def test_the_log_says_which_road_served(asked: str, tmp_path: Path) -> None:
+    require_device()
+    require_sycl_compiler()
+    program = tmp_path / "program.py"
+    program.write_text("import numpy as np, xetile as xt\n"
+                       "@xt.kernel\n"
+                       "def copy(X, Y):\n"
+                       "    xt.store_tile(xt.load_tile(xt.init_tile(X, (0, 0), (8, 16))), "
+                       "xt.init_tile(Y, (0, 0), (8, 16)))\n"
+                       "x = np.ones((8, 16), np.float32)\n"
+                       "copy.on('opencl:cpu')[1](x, x.copy())\n")
+    root = str(Path(xt.__file__).parent.parent)
+    environment = {**os.environ, "XETILE_SPIRV": "sycl", "XETILE_LOG": asked, "PYTHONPATH": root}
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True)
+    said = "xetile: the SYCL runtime's compiler compiled copy for cpu to"
+    assert (said in done.stderr) == bool(asked), done.stderr
+    assert asked or not done.stderr
+
+
+def test_a_road_serves_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice may change while a program runs: what was built by the other road is not taken."""
+    require_sycl_compiler()
+    place = Place("opencl:cpu", "cpu")
+    a = np.eye(16, dtype=np.float32)
+    names = []
+    own = xt.kernel(gemm.function)
+    monkeypatch.setattr(program_cache, "find_kernel",
+                        lambda program, name: names.append(name) or launcher.find_kernel(program, name))
+    monkeypatch.setattr(executors, "_devices", {})
+    for road in ("", "sycl", ""):
+        monkeypatch.setenv("XETILE_SPIRV", road)
+        c = np.zeros((16, 16), np.float32)
+        place.of(own)[1, 1](a, a * 3, c)
+        np.testing.assert_array_equal(c, a * 3)
+    assert names[0] == "gemm"
+    assert len(names) == 2
+    assert "__sycl_kernel_" in names[1]

@@ -1,0 +1,163 @@
+"""8-bit floats (E4M3, E5M2): loaded, stored, widened on every target, multiplied as they are on cri."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import require_dpnp, require_ocloc
+from products import DEVICE, LANES, NUMPY, Place, gemm, gemm_shared, integers
+
+import xetile as xt
+from xegpu.ir.dtypes import DType
+from xetile.library.scaled_matmul import scaled_product
+from xetile.library.tile_heuristics import BLOCK_IO
+
+CRI = [NUMPY, Place("numpy:xegpu", "cri"), Place("opencl:cpu", "cri")]
+PAIRS = [(a, b) for a in (xt.e4m3, xt.e5m2) for b in (xt.e4m3, xt.e5m2)]
+
+
+def bordered(rows: int, columns: int) -> np.ndarray[Any, Any]:
+    return np.full((rows + 2, columns + 3), 7, np.float32)
+
+
+@pytest.mark.parametrize(("a_type", "b_type", "place"), [
+    (a, b, place) for a, b in PAIRS for place in CRI if place.where.startswith("numpy") or a is not b], ids=str)
+def test_products_as_they_are(a_type: DType, b_type: DType, place: Place) -> None:
+    rng = np.random.default_rng(3)
+    a, b = integers(rng, a_type, 21, 96, most=4), integers(rng, b_type, 96, 43, most=4)
+    c = bordered(21, 43)
+    place.of(gemm)[2, 2](a, b, c[1:-1, 1:-2], BM=16, BN=32, BK=32)
+    np.testing.assert_array_equal(c[1:-1, 1:-2], a.astype(np.float32) @ b.astype(np.float32))
+    c[1:-1, 1:-2] = 7
+    assert (c == 7).all()
+
+
+@pytest.mark.parametrize("place", CRI, ids=str)
+def test_products_of_a_work_group_and_of_transposed_views(place: Place) -> None:
+    rng = np.random.default_rng(4)
+    a, b = integers(rng, xt.e4m3, 64, 128, most=4), integers(rng, xt.e5m2, 64, 128, most=4).T
+    c = bordered(64, 64)
+    place.of(gemm_shared)[1, 1](a, b, c[1:-1, 1:-2], BM=64, BN=64, BK=64, sg=(2, 2), data_a=(32, 64), data_b=(64, 32),
+                                data_c=(32, 32))
+    np.testing.assert_array_equal(c[1:-1, 1:-2], a.astype(np.float32) @ b.astype(np.float32))
+
+
+@xt.kernel
+def widened(A, C, D, E):
+    v = xt.load_tile(xt.init_tile(A, (0, 0), (16, 32)))
+    for out in (C, D, E):
+        xt.store_tile(v.to(out.dtype), xt.init_tile(out, (0, 0), (16, 32)))
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("place", [NUMPY, *LANES, *DEVICE], ids=str)
+@pytest.mark.parametrize("dtype", [xt.e4m3, xt.e5m2], ids=str)
+def test_every_number_is_widened_exactly(dtype: DType, place: Place) -> None:
+    every = np.tile(np.arange(256, dtype=np.uint8).reshape(16, 16), 2)[:, :31].view(dtype.numpy)
+    outs = [np.full((16, 32), 7, kind) for kind in (np.float16, np.float32, ml_dtypes.bfloat16)]
+    place.of(widened)[1,](every, *(out[:, :31] for out in outs))
+    for out in outs:
+        np.testing.assert_array_equal(out[:, :31].astype(np.float32), every.astype(np.float32))
+        assert (out[:, 31] == 7).all()
+
+
+@xt.kernel
+def moved(A, C):
+    xt.store_tile(xt.tile_transpose(xt.load_tile(xt.init_tile(A, (1, 0), (16, 16)))), xt.init_tile(C, (0, 0), (16, 16)))
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("place", [NUMPY, *DEVICE], ids=str)
+def test_what_is_stored_is_what_was_loaded(place: Place) -> None:
+    a = integers(np.random.default_rng(5), xt.e5m2, 16, 16)
+    c = np.full((16, 16), 7, a.dtype)
+    place.of(moved)[1,](a, c)
+    np.testing.assert_array_equal(c[:, :15].view(np.uint8), a[1:].T.view(np.uint8))
+    assert (c[:, 15].view(np.uint8) == 0).all()
+
+
+def test_the_text_of_each_stage_reads_back() -> None:
+    specs = [xt.Spec((None, None), dtype) for dtype in (xt.e4m3, xt.e5m2, xt.f32)]
+    low = gemm.lower(*specs, target="cri", BM=16, BN=32, BK=32)
+    assert "f8E4M3FN" in low.xetile
+    assert "f8E5M2" in low.xegpu
+    rng = np.random.default_rng(6)
+    a, b = integers(rng, xt.e4m3, 16, 64, most=4), integers(rng, xt.e5m2, 64, 32, most=4)
+    for text in low.stages.values():
+        c = np.zeros((16, 32), np.float32)
+        xt.parse(text)["gemm"].on("numpy")[1, 1](a, b, c)
+        np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize(("a_type", "b_type"), PAIRS, ids=str)
+def test_the_engine_takes_them_in_machine_code(a_type: DType, b_type: DType) -> None:
+    require_ocloc()
+    tile = BLOCK_IO[1]
+    specs = [xt.Spec((None, None), dtype) for dtype in (a_type, b_type, *[xt.f32] * 4)]
+    low = scaled_product.lower(*specs, target="cri", **{**tile.constants, "BK": 64}, widen=False, by_row=True,
+                               by_column=True, biased=False, activation=None)
+    report = low.report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+    assert report.loop["dpas"] == 128 * 256 // 32 * 64 // (8 * 16 * 32) * report.unrolled
+    assert report.loop["dpas"] > 0.7 * sum(report.loop.values())
+    names = {xt.e4m3: "hf8", xt.e5m2: "bf8"}
+    engine = [line.split("{")[0].split() for line in str(low.isa()).splitlines() if "dpas." in line]
+    assert {(parts[-1].split(":")[1], parts[-2].split(":")[1]) for parts in engine} == {(names[a_type], names[b_type])}
+
+
+def test_scaled_products_take_the_engine() -> None:
+    dpnp, rng = require_dpnp(), np.random.default_rng(7)
+    a, b = integers(rng, xt.e4m3, 9, 96, most=4), integers(rng, xt.e5m2, 96, 33, most=4)
+    scale = rng.random(33).astype(np.float32)
+    got = xt.scaled_matmul(*(dpnp.asarray(x.view(np.uint8)) for x in (a, b)), 0.5, dpnp.asarray(scale),
+                           formats=("e4m3", "e5m2"), target="cri")
+    expected = a.astype(np.float64) @ b.astype(np.float64) * 0.5 * scale
+    np.testing.assert_allclose(dpnp.asnumpy(got), expected, rtol=3e-7)
+
+
+@xt.kernel
+def with_one(A, *, what):
+    what(xt.load_tile(xt.init_tile(A, (0, 0), (16, 16))))
+
+
+MISTAKES: list[tuple[Callable[[Any], Any], str, str]] = [
+    (lambda v: v + v, "vectors of e4m3 have no operator +", "convert with .to(xt.f16)"),
+    (xt.exp, "xt.exp takes floats", ".to(xt.f32)"),
+    (lambda v: v.to(xt.f32).to(xt.e4m3), "f32 is not rounded to e4m3 in a kernel", "ml_dtypes.float8_e4m3fn"),
+    (lambda v: xt.tile_reduce("add", v, 1), "e4m3 has no reduction 'add'", "convert the vector"),
+    (lambda v: xt.zeros((16, 16), xt.e4m3), "the number 0 stands where one of it is needed", "calculate in f16"),
+    (lambda v: xt.tile_mma(v.to(xt.f16), v), "no matrix engine multiplies f16 by e4m3", "convert with .to"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)))
+def test_what_they_cannot_do(number: int) -> None:
+    what, said, hint = MISTAKES[number]
+    with pytest.raises(xt.XeError) as caught:
+        with_one.lower(xt.Spec((None, None), xt.e4m3), target="cri", what=what)
+    assert said in str(caught.value)
+    assert hint in str(caught.value)
+
+
+@xt.kernel
+def padded(A, C, *, padding):
+    v = xt.load_tile(xt.init_tile(A, (0, 0), (16, 16)), padding=padding)
+    xt.store_tile(v.to(xt.f32), xt.init_tile(C, (0, 0), (16, 16)))
+
+
+def test_padding_is_zero() -> None:
+    specs = [xt.Spec((None, None), dtype) for dtype in (xt.e4m3, xt.f32)]
+    with pytest.raises(xt.ElementTypeError, match="padding 1 does not fit e4m3, which is padded with zeros"):
+        padded.lower(*specs, target="cri", padding=1)
+
+
+@pytest.mark.parametrize("target", ["pvc", "dg2", "cpu"])
+def test_other_engines_say_what_to_do(target: str) -> None:
+    specs = [xt.Spec((None, None), dtype) for dtype in (xt.e4m3, xt.e4m3, xt.f32)]
+    with pytest.raises(xt.TargetError, match=f"{target} has no matrix product of e4m3 by e4m3") as caught:
+        _ = gemm.lower(*specs, target=target).opencl
+    assert "convert 8-bit floats with .to(xt.f16), which holds them exactly" in str(caught.value)

@@ -1,0 +1,199 @@
+"""The tuner: what it tries, what it measures, and that the author's arrays see one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import require_device, require_dpnp, require_ocloc
+
+import xetile as xt
+from xetile.tools.tuner.space import configurations, seconds_of
+from xetile.tools.tuner.timing import compare
+
+RANDOM = np.random.default_rng(5)
+SPACE = {"BM": [8, 16, 24], "BK": [32, 20]}
+
+
+@xt.kernel(grid=lambda A, B, C, BM, **_: (-(-C.shape[0] // BM), -(-C.shape[1] // 32)))
+def accumulate(A, B, C, *, BM=8, BK=32, scale=1.0):
+    """C += A @ B: what it writes depends on what it finds."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * 32
+    c = xt.init_tile(C, (m, n), (BM, 32))
+    a, b = xt.init_tile(A, (m, 0), (BM, BK)), xt.init_tile(B, (0, n), (BK, 32))
+    x = xt.zeros((BM, 32), xt.f32)
+    for _ in xt.range(0, A.shape[1], BK):
+        x = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), x)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(xt.load_tile(c) + x * scale, c)
+
+
+@pytest.fixture
+def arrays() -> tuple[Any, ...]:
+    a, b = (RANDOM.integers(-4, 5, shape).astype(np.float16) for shape in ((50, 70), (70, 40)))
+    return a, b, RANDOM.integers(-4, 5, (50, 40)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XETILE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("XETILE_CACHE", "1")
+    return tmp_path
+
+
+def expected(a: Any, b: Any, c: Any) -> Any:
+    return c + a.astype(np.float32) @ b.astype(np.float32)
+
+
+def test_one_run_on_the_authors_arrays_and_times_are_kept(arrays: tuple[Any, ...]) -> None:
+    require_device()
+    c = arrays[2]
+    wanted = expected(*arrays)
+    result = xt.tune(accumulate, arrays, SPACE, where="opencl:cpu", target="pvc", budget="200ms",
+                     processes=2)
+    np.testing.assert_array_equal(c, wanted)
+    assert len(result.outcomes) == 6
+    assert {outcome.how for outcome in result.outcomes if outcome.seconds} == {"timed"}
+    assert {(f.configuration["BM"], f.configuration["BK"]) for f in result.failures} >= {(8, 20), (16, 20), (24, 20)}
+    assert all(failure.stage == "tables" and "20" in failure.reason for failure in result.failures)
+    times = [outcome.seconds for outcome in result.outcomes if outcome.seconds and not outcome.dropped]
+    assert times == sorted(times)
+
+    more = xt.tune(accumulate, arrays, [*result_configurations(result), {"BM": 32, "BK": 32}], where="opencl:cpu",
+                   target="pvc", budget="100ms", final=False)
+    np.testing.assert_array_equal(c, wanted)
+    hows = {outcome.configuration["BM"]: outcome.how for outcome in more.outcomes}
+    assert hows == {8: "kept", 16: "kept", 24: "kept", 32: "timed"}
+
+
+def result_configurations(result: Any) -> list[dict[str, Any]]:
+    return [outcome.configuration for outcome in result.outcomes if outcome.seconds is not None]
+
+
+def test_a_result_shows_itself(arrays: tuple[Any, ...]) -> None:
+    result = xt.tune(accumulate, arrays, SPACE, budget="100ms")  # NumPy's arrays are worked on by NumPy
+    text = str(result.table())
+    assert "NumPy: 3 of 6 configurations" in text
+    assert "3 not built: the kernel, or the target's tables, rule it out" in text
+    assert "<table" in result._repr_html_()
+    line = result.to_decorator()
+    assert line == f"@xt.autotune([{{'BM': {result.best['BM']}, 'BK': 32}}])"
+    again = eval(line[1:], {"xt": xt})(accumulate)
+    assert again.best(*arrays) == result.best
+
+
+def test_autotune_chooses_for_each_kind_of_arguments(arrays: tuple[Any, ...]) -> None:
+    dpnp = require_dpnp()
+    tuned = xt.autotune({"BM": [8, 16]}, key=["A", "C"], budget="50ms")(accumulate)
+    a, b, c = (dpnp.asarray(array) for array in arrays)
+    tuned(a, b, c)
+    tuned(a, b, c, scale=2.0)
+    product = expected(*arrays) - arrays[2]
+    np.testing.assert_array_equal(dpnp.asnumpy(c), arrays[2] + 3 * product)
+    assert len(tuned.results) == 1
+    tuned(a[:30], b, c[:30])
+    assert len(tuned.results) == 2
+
+
+def test_a_prediction_ranks_without_a_device() -> None:
+    require_ocloc()
+    a, b, c = xt.Spec((512, 512), xt.bf16), xt.Spec((512, 512), xt.bf16), xt.Spec((512, 512), xt.f32)
+    result = xt.tune(accumulate, (a, b, c), {"BM": [8, 32]}, target="pvc", by="prediction")
+    assert [outcome.how for outcome in result.outcomes] == ["predicted", "predicted"]
+    assert result.best == {"BM": 32}
+    assert "not by measurements" in str(result.table())
+
+
+def test_all_fail() -> None:
+    arrays = tuple(np.zeros((32, 32), np.float16) for _ in range(2)), np.zeros((32, 32), np.float32)
+    with pytest.raises(xt.TargetError, match=r"(?s)none of the 2 configurations.*BK=20.*BK=12"):
+        xt.tune(accumulate, (*arrays[0], arrays[1]), {"BK": [20, 12]})
+
+
+class Clock:
+    """A clock that the candidates themselves move on."""
+
+    def __init__(self) -> None:
+        self.now, self.calls = 0.0, 0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def candidate(self, seconds: float, noise: float = 0.01) -> Any:
+        def run(times: int) -> None:
+            self.calls += times
+            self.now += times * seconds * (1 + noise * RANDOM.uniform(-1, 1))
+
+        return run
+
+
+def test_the_fastest_is_found_and_the_hopeless_are_dropped_early() -> None:
+    clock = Clock()
+    series = compare([clock.candidate(seconds) for seconds in (0.010, 0.011, 0.013, 0.1)], 10.0, clock=clock)
+    assert min(series, key=lambda one: one.median) is series[0]
+    assert len(series[3].samples) == 1
+    assert series[3].dropped
+    assert series[2].dropped
+    assert len(series[2].samples) < 10
+    low, high = series[0].interval
+    assert low <= 0.010 <= high
+    assert (high - low) / 2 <= 0.02 * series[0].median
+
+
+def test_what_lucky_first_samples_drop_comes_back() -> None:
+    clock = Clock()
+    steady, first = clock.candidate(0.02), [0.01]
+
+    def lucky(times: int) -> None:
+        clock.now += times * (first.pop() if first else 0.04)
+
+    series = compare([lucky, steady], 10.0, clock=clock)
+    assert series[1].median < series[0].median
+    assert not series[1].dropped
+    assert len(series[1].samples) >= 5
+
+
+def test_the_budget_ends_it() -> None:
+    clock = Clock()
+    compare([clock.candidate(0.01, 0.9), clock.candidate(0.01, 0.9)], 0.3, clock=clock)
+    assert clock.now < 0.4
+
+
+@pytest.mark.parametrize(("space", "text"), [
+    ({}, "BM"), ([], "nothing to try"), ({"BN": [1]}, "has no constant BN"), ({"BM": 8}, "no list of values")])
+def test_spaces_that_are_none(space: Any, text: str) -> None:
+    if space == {}:
+        assert configurations(space, ["BM"], "k") == [{}]
+        return
+    with pytest.raises(xt.ArgumentError, match=text):
+        configurations(space, ["BM"], "k")
+
+
+def whatever() -> None:
+    """No kernel."""
+
+
+def test_mistakes(arrays: tuple[Any, ...]) -> None:
+    with pytest.raises(xt.ArgumentError, match="no way to rank"):
+        xt.tune(accumulate, arrays, SPACE, by="luck")
+    with pytest.raises(xt.ArgumentError, match="no argument of accumulate"):
+        xt.autotune(SPACE, key=["M"])(accumulate)
+    with pytest.raises(xt.ArgumentError, match=r"(?s)takes a kernel, not.*\.kernel of it"):
+        xt.tune(xt.autotune(SPACE)(accumulate), arrays, SPACE)  # type: ignore[arg-type]
+    with pytest.raises(xt.ArgumentError, match="takes a kernel, not the function whatever"):
+        xt.tune(whatever, arrays, SPACE)  # type: ignore[arg-type]
+    with pytest.raises(xt.ArgumentError, match="16 is no configuration of accumulate"):
+        xt.tune(accumulate, arrays, [16, 32])  # type: ignore[list-item]
+    described = [xt.Spec((None, 32), "f16")] * 3
+    with pytest.raises(xt.ArgumentError, match="describes an array and holds no elements"):
+        xt.tune(accumulate, described, SPACE)
+    with pytest.raises(xt.ArgumentError, match=r"(?s)A is described as \(None, 32\).*xt.Spec\(\(4096, 32\), 'f16'\)"):
+        xt.tune(accumulate, described, SPACE, by="prediction")
+    with pytest.raises(xt.ArgumentError, match="above a kernel"):
+        xt.autotune(SPACE)(print)
+    for budget in ("soon", -1, "0s"):
+        with pytest.raises(xt.ArgumentError, match="is no time"):
+            seconds_of(budget)
+    assert [seconds_of(budget) for budget in ("500ms", 2, "1.5min")] == [0.5, 2.0, 90.0]
