@@ -70,17 +70,26 @@ def sum_of(value: SSAValue) -> Sum:
     return Sum((value,))
 
 
-def position_of(desc: SSAValue) -> Position:
-    """Where the block of a descriptor stands, as far back as it was only moved."""
-    moves: list[tuple[Sum, Sum]] = []
-    while isinstance(owner := desc.owner, UpdateNdOffsetOp):
-        row, column = owner.offsets
-        moves.append((sum_of(row), sum_of(column)))
+def position_of(desc: SSAValue, known: dict[SSAValue, Position] | None = None) -> Position:
+    """Where the block of a descriptor stands, as far back as it was only moved.
+
+    Args:
+        desc: the descriptor.
+        known: positions of other descriptors, which are looked up and added to, so that a chain of moves is followed
+            once.
+    """
+    known = {} if known is None else known
+    moves: list[UpdateNdOffsetOp] = []
+    while desc not in known and isinstance(owner := desc.owner, UpdateNdOffsetOp):
+        moves.append(owner)
         desc = owner.desc
-    row_, column_ = _first(desc)
-    for row__, column__ in reversed(moves):
-        row_, column_ = row_.plus(row__), column_.plus(column__)
-    return Position(desc, row_, column_)
+    if desc not in known:
+        known[desc] = Position(desc, *_first(desc))
+    at = known[desc]
+    for move in reversed(moves):
+        row, column = (sum_of(offset) for offset in move.offsets)
+        at = known[move.result] = Position(at.root, at.row.plus(row), at.column.plus(column))
+    return at
 
 
 def _first(desc: SSAValue) -> tuple[Sum, Sum]:

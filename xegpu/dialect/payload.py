@@ -4,7 +4,7 @@
     scf.for %k = ... {
       %d1 = update_nd_offset %d, [%0, %k]
       payload_set %p, %d1 {columns}
-      payload_prefetch %p [0, 0] }
+      payload_prefetch %p, [0, 0] }
 """
 
 from __future__ import annotations

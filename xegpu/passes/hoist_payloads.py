@@ -7,7 +7,7 @@ becomes
     %at = set_nd_offsets %a, [%m, %0] ; %payload = payload_create %at
     %start = subgroup_broadcast %n1 ; %b1 = set_nd_offsets %b, [%0, %start]     with %n1 = %n + 32
     scf.for %k = %0 to %n step %32 {
-      %p = update_nd_offset %at, [%0, %k] ; payload_set %payload, %p {columns} ; payload_prefetch %payload [0, 0]
+      %p = update_nd_offset %at, [%0, %k] ; payload_set %payload, %p {columns} ; payload_prefetch %payload, [0, 0]
       %d = update_nd_offset %b1, [%k, %0] ; %v = load_nd %d ; ... }
 
 Intel's compiler keeps the address of a 2D block message in a register that each step changes in one place. How often it
@@ -153,11 +153,12 @@ class _LoopAddresses:
     _places: dict[Any, SSAValue] = field(default_factory=dict)
     _surfaces: dict[Any, SSAValue] = field(default_factory=dict)
     _totals: dict[Any, SSAValue] = field(default_factory=dict)
+    _known: dict[SSAValue, Position] = field(default_factory=dict)
 
     def hoist(self, messages: list[_Message]) -> None:
         """Rewrite the loop's messages."""
         for message in messages:
-            at = position_of(message.desc)
+            at = position_of(message.desc, self._known)
             if isinstance(message, PrefetchNdOp) and self._prefetch(message, at):
                 continue
             row, column = self._place(at)

@@ -84,6 +84,11 @@ class Lowered:
         """The kernel after all passes: what is emitted."""
         return next(reversed(self.modules.values()))
 
+    @property
+    def legal(self) -> ModuleOp:
+        """The kernel in operations that the target has, before its loops are rewritten; else, what was read later."""
+        return self.modules.get("xegpu") or self.final
+
     def _passed(self, *, shares: bool) -> dict[str, ModuleOp]:
         made: dict[str, ModuleOp] = {}
         try:
@@ -122,7 +127,7 @@ class Lowered:
     @property
     def xegpu(self) -> str:
         """The fully lowered kernel as MLIR text: fragments of one lane, VNNI form, chosen access."""
-        return _printed(self.modules["xegpu"])
+        return _printed(self.legal)
 
     @cached_property
     def xegpu_upstream(self) -> str:
@@ -290,7 +295,7 @@ class Lowered:
 
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup
-        slow = slow_ways(only_function(self.modules["xegpu"]), self.target, self.access)
+        slow = slow_ways(only_function(self.legal), self.target, self.access)
         remedy = self._remedy if self._origin else None
         return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
 
@@ -306,7 +311,7 @@ class Lowered:
         """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
         from xegpu.analysis.register_pressure import live_bytes
 
-        return live_bytes(only_function(self.modules["xegpu"]))
+        return live_bytes(only_function(self.legal))
 
     def in_memory(self) -> int:
         """Bytes a thread that live in memory for lack of registers: spilled ones and private ones."""

@@ -43,7 +43,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     Raises:
         TargetError: they leave none.
     """
-    asked = next((grf_mode.said(op) for op in modules["xegpu"].walk() if isinstance(op, FuncOp)), None)
+    asked = next((grf_mode.said(op) for op in _final(modules).walk() if isinstance(op, FuncOp)), None)
     most, taken = asked or max(target.registers), accumulator_registers(modules, target)
     if not most or taken <= most * _FOR_ACCUMULATORS:
         return
@@ -62,8 +62,13 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
         "too few are left for the operands", hint, place.data if isinstance(place, SourceLocation) else location)
 
 
+def _final(modules: Mapping[str, ModuleOp]) -> ModuleOp:
+    """The last of a kernel's stages."""
+    return list(modules.values())[-1]
+
+
 def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None]:
-    (function,) = (operation for operation in modules["xegpu"].ops if isinstance(operation, FuncOp))
+    (function,) = (operation for operation in _final(modules).ops if isinstance(operation, FuncOp))
     return accumulated(function)
 
 
