@@ -8,9 +8,8 @@ from typing import Any
 from xdsl.ir import Operation
 
 from xegpu.interpreter import subgroup_scheduler
-from xegpu.interpreter.arith import MEANINGS as BUILTIN_MEANINGS
-from xegpu.interpreter.block_io import meanings as xegpu_meanings
-from xegpu.interpreter.interpreter import Meaning, Window
+from xegpu.interpreter.interpreter import Meaning
+from xegpu.interpreter.semantics import MEANINGS as XEGPU_MEANINGS
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import Lowered, only_function
@@ -21,8 +20,7 @@ from xetile.passes.distribute import subgroups_of
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_cache import Launch
 
-MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window),  # type: ignore[arg-type]
-                                                    **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
+MEANINGS: Mapping[type[Operation], Meaning] = {**XEGPU_MEANINGS, **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
 
 
 def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:

@@ -40,7 +40,7 @@ from xegpu.dialect import gather_scatter, reduction, sync
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import hints_of, of_locality, with_hints
-from xegpu.dialect.reduction import IotaOp
+from xegpu.dialect.vector import IotaOp
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.export_vector import reduced
 from xegpu.interop.llvm.exporter import Export, as_gpu_module, check_chip, desc_type

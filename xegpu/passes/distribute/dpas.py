@@ -10,7 +10,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from xegpu.dialect.dpas import SCALE_MAPS, DpasOp, DpasScaledOp, LoadMadOp, MadOp, ProductOp
-from xegpu.dialect.layout_ops import BitcastOp, PackOp
+from xegpu.dialect.vector import BitcastOp, PackOp
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap

@@ -20,12 +20,12 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect import reduction as xegpu_positions
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import DpasOp, LoadMadOp, MadOp
 from xegpu.dialect.hints import hints_of, of_locality, with_hints
-from xegpu.dialect.layout_ops import BitcastOp, PadOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.vector import BitcastOp, PadOp
+from xegpu.dialect.vector import IotaOp as XeGPUIotaOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import ALIGNED, exchanged, is_shared
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, vector_type
@@ -253,7 +253,7 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
     def at(*position: int) -> SSAValue:
         offset = build.constant(position[axis] * block[axis])
         first = offset if start is None else build.add(start, offset)
-        return build.shared(("iota", part, axis, first), lambda: build.emit(xegpu_positions.IotaOp(first, axis, part)))
+        return build.shared(("iota", part, axis, first), lambda: build.emit(XeGPUIotaOp(first, axis, part)))
 
     values = tuple(at(row, column) for row in range(rows) for column in range(columns))
     build.set(operation.result, values, Blocks((rows * block[0], columns * block[1]), (block[0], block[1])))
