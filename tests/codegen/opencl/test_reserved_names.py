@@ -55,7 +55,7 @@ def test_what_the_prelude_and_the_sycl_header_define_is_reserved() -> None:
     defined = {name for pattern in (r"#define (\w+)", r"^(?:\w[\w ]*[ *])?(\w+)\(",
                                     r"^(?:template <[^\n]*> )?(?:struct|using|namespace|constexpr \w+) (\w+)")
                for name in re.findall(pattern, code, re.MULTILINE)}
-    assert {"prelude_byte", "XETILE_GLOBAL", "clamp", "vector_of", "subgroup"} <= defined
+    assert {"prelude_byte", "XETILE_GLOBAL", "clamp", "vector_of"} <= defined
     assert not {name for name in defined - parameters if not is_reserved(name)}
     assert all(map(is_reserved, prelude.emulated_builtins()))
 
