@@ -22,9 +22,10 @@ from xegpu.target.grf_mode import REGISTERS
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.constants import hashable
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array
 from xetile.frontend.tracer import Tracer, is_recording, trace
-from xetile.frontend.values import Scalar, Value
+from xetile.frontend.values import Scalar
 from xetile.runtime.grid import Grid, three_counts
 from xetile.runtime.launch import OnGrid, Placed
 from xetile.runtime.launch_cache import Prepared
