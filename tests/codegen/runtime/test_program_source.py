@@ -21,7 +21,7 @@ from codegen.runtime import launcher, program_cache, program_source
 from codegen.toolchain import logger as log
 from codegen.toolchain.ocloc import compile_device, disassemble
 from codegen.toolchain.spirv import entry_points, imports, is_spirv
-from xetile.runtime import device_executor, executors
+from xetile.runtime import device_executor
 
 LEVEL_ZERO = SimpleNamespace(backend=SimpleNamespace(name="level_zero"))
 OPENCL = SimpleNamespace(backend=SimpleNamespace(name="opencl"))
@@ -83,7 +83,6 @@ def test_a_driver_that_refuses_spirv_names_the_other_road(monkeypatch: pytest.Mo
     require_device()
     require_sycl_compiler()
     monkeypatch.setenv("XETILE_SPIRV", "sycl")
-    monkeypatch.setattr(executors, "_devices", {})
     monkeypatch.setattr(launcher, "import_dpctl", lambda *_: refusing())
     a, c = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
     with pytest.raises(xt.ToolError, match=r"(?s)refused the program.*XETILE_SPIRV=ocloc takes ocloc"):
@@ -173,7 +172,6 @@ def test_a_road_serves_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     own = xt.kernel(gemm.function)
     monkeypatch.setattr(program_cache, "find_kernel",
                         lambda program, name: names.append(name) or launcher.find_kernel(program, name))
-    monkeypatch.setattr(executors, "_devices", {})
     for road in ("", "sycl", ""):
         monkeypatch.setenv("XETILE_SPIRV", road)
         c = np.zeros((16, 16), np.float32)

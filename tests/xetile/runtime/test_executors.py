@@ -31,7 +31,7 @@ import xetile as xt
 from codegen.runtime import launcher, program_cache
 from xegpu.target.targets import Target
 from xetile.runtime import device_executor as devices
-from xetile.runtime import executors, launch_cache
+from xetile.runtime import launch_cache
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
 BY_NAME = {str(types): types for types in TYPES}
@@ -241,7 +241,6 @@ def test_the_roads_through_spirv_give_the_same(name: str, target: str, road: str
 
     monkeypatch.setenv("XETILE_SPIRV", road)
     monkeypatch.setattr(program_cache, "build_program", watched)
-    monkeypatch.setattr(executors, "_devices", {})
     types = BY_NAME[name]
     a, b = operands(np.random.default_rng(10), types, 37, 64, 64)
     c = np.full((37, 64), 9, types.acc.numpy)
