@@ -16,7 +16,7 @@ Queue: TypeAlias = Any
 """A ``dpctl.SyclQueue``; dpctl has no type annotations."""
 
 VARIABLE = "XETILE_SPIRV"
-"""Names the road to SPIR-V (:mod:`codegen.runtime.program_source`)."""
+"""Names the SPIR-V compiler (:mod:`codegen.runtime.program_source`)."""
 OPTIONS_VARIABLE = "XETILE_BUILD_OPTIONS"
 """Adds options to those of a device's own compiler."""
 _DRIVER = "libintelocl.so"
@@ -213,7 +213,7 @@ def needs_spirv(queue: Queue) -> bool:
     return bool(queue.backend.name == "level_zero")
 
 
-def chosen_road() -> str:
+def requested_spirv_compiler() -> str:
     """What XETILE_SPIRV says, "" if it is not set."""
     return os.environ.get(VARIABLE, "")
 
@@ -228,7 +228,7 @@ _SPIRV, _OPTIONS = os.environ.encodekey(VARIABLE), os.environ.encodekey(OPTIONS_
 
 
 def build_settings() -> tuple[object, object]:
-    """A key that differs whenever :func:`chosen_road` or :func:`added_options` do.
+    """A key that differs whenever :func:`requested_spirv_compiler` or :func:`added_options` do.
 
     Every launch asks. Of a variable that is not set ``os.environ.get`` tells by way of two exceptions, in twenty times
     the time that the dictionary behind it takes.

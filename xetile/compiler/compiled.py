@@ -201,20 +201,20 @@ class CompiledKernel:
         except XeError as error:
             raise error.at(self.location) from None
 
-    def spirv(self, road: str = "sycl", *, emulated: bool = False) -> bytes:
+    def spirv(self, compiler: str = "sycl", *, emulated: bool = False) -> bytes:
         """The kernel as SPIR-V.
 
         Args:
-            road: what compiles it: ``"sycl"``, the SYCL runtime's compiler, or ``"ocloc"``.
+            compiler: what compiles it: ``"sycl"``, the SYCL runtime's compiler, or ``"ocloc"``.
             emulated: whether the device lacks Intel's builtins, so that they must be functions of the module.
 
         Raises:
-            ToolError: there is no such road, or its compiler is missing or refused the kernel.
+            ToolError: there is no such compiler, or it is missing or refused the kernel.
         """
         from codegen.runtime import program_source
 
-        text = program_source.Text(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
-        return program_source.make_spirv(road, text, emulated)
+        text = program_source.KernelSource(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
+        return program_source.make_spirv(compiler, text, emulated)
 
     @cached_property
     def _binary(self) -> DeviceBinary:

@@ -177,6 +177,6 @@ def _check_stage(module: ModuleOp) -> None:
 
 def text_location(operation: Operation) -> Location:
     """Location of an operation that was read from text; each has one."""
-    place = operation.location
-    assert isinstance(place, SourceLocation)
-    return place.data
+    location = operation.location
+    assert isinstance(location, SourceLocation)
+    return location.data

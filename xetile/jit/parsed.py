@@ -29,7 +29,7 @@ from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.compiler.pipeline import PASSES
 from xetile.dialect.stage import TARGET, stage_of
 from xetile.jit.base import BaseKernel
-from xetile.jit.import_text import text_location, import_text
+from xetile.jit.import_text import import_text, text_location
 from xetile.passes.distribute import is_dealt, subgroups_of
 from xetile.text.gpu_module import (
     SUBGROUPS,

@@ -12,7 +12,7 @@ from codegen.runtime.debug import watched
 from codegen.runtime.devices import Queue, added_options, build_settings, device_target, find_queue, needs_spirv
 from codegen.runtime.launcher import launch
 from codegen.runtime.program_cache import build_kernel
-from codegen.runtime.program_source import naming_the_other, opencl_for_cpu, road_for
+from codegen.runtime.program_source import opencl_for_cpu, spirv_compiler_for, suggest_other_compiler
 from codegen.runtime.usm import UsmArray
 from codegen.toolchain.logger import LOGGER
 from codegen.toolchain.spirv import entry_points
@@ -106,10 +106,10 @@ class DeviceExecutor:
         """The built kernel; which compiler builds it, and with what options, may change while a program runs."""
         key = self.queue, build_settings()
         if key not in compiled.programs:
-            compiled.programs[key] = self._build(compiled, road_for(self.queue))
+            compiled.programs[key] = self._build(compiled, spirv_compiler_for(self.queue))
         return compiled.programs[key]
 
-    def _build(self, compiled: CompiledKernel, road: str) -> Any:
+    def _build(self, compiled: CompiledKernel, compiler: str) -> Any:
         emitted, on_cpu = compiled.emitted, _is_cpu(self.queue)
         if on_cpu and emitted.apart:
             waits = barriers.apart(only_function(compiled.modules["xegpu"]))
@@ -121,30 +121,31 @@ class DeviceExecutor:
         if not on_cpu:
             compiled.check_registers()
         source, options, name = self.program_source(compiled)
-        with naming_the_other(road, emitted.name):
+        with suggest_other_compiler(compiler, emitted.name):
             return build_kernel(self.queue, source, options, name)
 
     def program_source(self, compiled: CompiledKernel) -> tuple[str | bytes, str, str]:
         """The OpenCL C or SPIR-V that is built for a kernel, its build options, and the name of the kernel in it."""
-        emitted, on_cpu, road = compiled.emitted, _is_cpu(self.queue), road_for(self.queue)
-        if road:
-            source = compiled.spirv(road, emulated=on_cpu)
+        emitted, on_cpu, compiler = compiled.emitted, _is_cpu(self.queue), spirv_compiler_for(self.queue)
+        if compiler:
+            source = compiled.spirv(compiler, emulated=on_cpu)
             (name,) = entry_points(source)
-            return source, self._options(emitted.options, road), name
+            return source, self._options(emitted.options, compiler), name
         LOGGER.info("%s gets %s as OpenCL C", self.device, emitted.name)
         text = opencl_for_cpu(emitted.text, self.queue.sycl_device) if on_cpu else emitted.text
-        return text, self._options(emitted.options, road), emitted.name
+        return text, self._options(emitted.options, compiler), emitted.name
 
-    def _options(self, options: str, road: str) -> str:
-        added = "" if road else added_options()  # the CPU's compiler makes wrong code of SPIR-V without its optimiser
-        return f"{self._needed(options, road)} {added}".strip()
+    def _options(self, options: str, compiler: str) -> str:
+        # The CPU's compiler makes wrong code of SPIR-V without its optimiser, which added options may turn off.
+        added = "" if compiler else added_options()
+        return f"{self._needed(options, compiler)} {added}".strip()
 
-    def _needed(self, options: str, road: str) -> str:
+    def _needed(self, options: str, compiler: str) -> str:
         if needs_spirv(self.queue):
             return options.replace("-cl-intel-256-GRF-per-thread", "-ze-opt-large-register-file")
         if _is_cpu(self.queue):
-            return "" if road else "-cl-std=CL3.0"
-        return options if road else f"-cl-std=CL3.0 {options}"
+            return "" if compiler else "-cl-std=CL3.0"
+        return options if compiler else f"-cl-std=CL3.0 {options}"
 
 
 def _is_cpu(queue: Queue) -> bool:

@@ -121,8 +121,8 @@ def test_functions_and_comparisons_agree_to_the_bit_with_opencl(place: Place, mo
     a, b = (rng.normal(size=(8, 16)).astype(np.float32) * scale for scale in (100, 5))
     a[0, :3], b[1, :3] = (np.nan, np.inf, -np.inf), (np.nan, np.inf, 0)
     results = []
-    for road in ("", "sycl"):
-        monkeypatch.setenv("XETILE_SPIRV", road)
+    for compiler in ("", "sycl"):
+        monkeypatch.setenv("XETILE_SPIRV", compiler)
         c, d = np.zeros_like(a), np.zeros(a.shape, np.int8)
         place.of(several)[1](a, b, c, d)
         results.append((c, d))

@@ -225,13 +225,13 @@ def test_a_read_only_result_is_refused_and_nothing_written(where: str) -> None:
 # SPIR-V
 
 
-@pytest.mark.parametrize("road", ["sycl", "ocloc"])
+@pytest.mark.parametrize("compiler", ["sycl", "ocloc"])
 @pytest.mark.parametrize(("name", "target"), [("f32-f32-f32", "cpu"), ("bf16-bf16-f32", "pvc"), ("i8-i8-i32", "dg2")])
-def test_the_roads_through_spirv_give_the_same(name: str, target: str, road: str,
+def test_spirv_compilers_give_the_same(name: str, target: str, compiler: str,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     """What a Level Zero queue gets. Here the CPU device takes it, so the builtins that a CPU lacks are in it too."""
     place = Place("opencl:cpu", target)
-    require_ocloc() if road == "ocloc" else require_sycl_compiler()
+    require_ocloc() if compiler == "ocloc" else require_sycl_compiler()
     built: list[bytes] = []
     build = launcher.build_program
 
@@ -239,7 +239,7 @@ def test_the_roads_through_spirv_give_the_same(name: str, target: str, road: str
         built.append(source)
         return build(queue, source, options)
 
-    monkeypatch.setenv("XETILE_SPIRV", road)
+    monkeypatch.setenv("XETILE_SPIRV", compiler)
     monkeypatch.setattr(program_cache, "build_program", watched)
     types = BY_NAME[name]
     a, b = operands(np.random.default_rng(10), types, 37, 64, 64)
@@ -247,7 +247,7 @@ def test_the_roads_through_spirv_give_the_same(name: str, target: str, road: str
     run_gemm(place, types, a, b, c)
     np.testing.assert_array_equal(c, product(a, b, types.acc))
     assert [source[:4] for source in built] == [b"\x03\x02\x23\x07"]
-    assert (b"__sycl_kernel_" in built[0]) == (road == "sycl")
+    assert (b"__sycl_kernel_" in built[0]) == (compiler == "sycl")
 
 
 # Memory

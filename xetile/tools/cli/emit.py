@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from codegen.runtime.devices import chosen_road
+from codegen.runtime.devices import requested_spirv_compiler
 from xetile.compiler.compiled import CompiledKernel
 from xetile.tools.cli.arguments import add_operands, add_target, constants_of, described
 from xetile.tools.cli.output import write_bytes, write_text
@@ -15,7 +15,7 @@ from xetile.tools.cli.sources import kernel_of
 FORMATS: Mapping[str, Callable[[CompiledKernel], str | bytes]] = {
     "opencl": lambda compiled: compiled.opencl,
     "sycl": lambda compiled: compiled.sycl,
-    "spirv": lambda compiled: compiled.spirv(chosen_road() or "sycl"),
+    "spirv": lambda compiled: compiled.spirv(requested_spirv_compiler() or "sycl"),
     "binary": lambda compiled: compiled.binary(),
     "isa": lambda compiled: str(compiled.isa()),
     "report": lambda compiled: str(compiled.report()),
