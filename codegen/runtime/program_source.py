@@ -1,8 +1,9 @@
 """Program sources: OpenCL C, or SPIR-V from one of two compilers for queues that take no OpenCL C.
 
-The SYCL runtime's compiler is the default, since it comes with dpctl; ocloc is the other. The variable XETILE_SPIRV names
-one of them; then it serves every device, those that would take OpenCL C too. A compiler that fails is an error, which
-names the other: no kernel is compiled in another way than the author thinks. The logger ``xetile`` says which one served.
+The SYCL runtime's compiler is the default, since it comes with dpctl; ocloc is the other. The variable XETILE_SPIRV
+names one of them; then it serves every device, those that would take OpenCL C too. A compiler that fails is an error,
+which names the other: no kernel is compiled in another way than the author thinks. The logger ``xetile`` says which one
+served.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def spirv_compiler_for(queue: Queue) -> str:
     """The SPIR-V compiler that serves a queue, ``"sycl"`` or ``"ocloc"``; "" for a queue that gets OpenCL C.
 
     Raises:
-        ToolError: XETILE_SPIRV names no compiler, or the queue takes SPIR-V only and there is no compiler that makes it.
+        ToolError: XETILE_SPIRV names no compiler, or the queue takes SPIR-V only and no compiler makes it.
     """
     if named := requested_spirv_compiler():
         return _known(named, f"{VARIABLE} is")

@@ -213,8 +213,9 @@ class CompiledKernel:
         """
         from codegen.runtime import program_source
 
-        text = program_source.KernelSource(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
-        return program_source.make_spirv(compiler, text, emulated)
+        source = program_source.KernelSource(self.emitted.name, self.opencl, self._sycl, self.target.name,
+                                             self.emitted.options)
+        return program_source.make_spirv(compiler, source, emulated)
 
     @cached_property
     def _binary(self) -> DeviceBinary:

@@ -138,7 +138,7 @@ def test_the_grid_of_the_decorator(counted: Counted, cpu_queue: Any) -> None:
             scaled(*wrong, add=2)
 
 
-def test_another_spirv_compiler_is_not_looked_up(counted: Counted, cpu_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_spirv_compiler_is_not_looked_up(cpu_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = xt.kernel(scaled.function)
     x, y, _ = arrays(cpu_queue, 4)
     for _ in range(3):
