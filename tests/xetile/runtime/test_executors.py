@@ -31,7 +31,7 @@ import xetile as xt
 from codegen.runtime import launcher, program_cache, usm
 from xegpu.target.targets import Target
 from xetile.runtime import device_executor as devices
-from xetile.runtime import launch_cache
+from xetile.runtime import launch_plan
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
 BY_NAME = {str(types): types for types in TYPES}
@@ -127,13 +127,13 @@ def test_dpnp_arrays_run_where_they_are_without_a_copy(monkeypatch: pytest.Monke
     host = operands(np.random.default_rng(5), types, 37, 45, 52)
     a, b, c = on_device(dpnp, *host, np.full((37, 45), 9, np.float32))
     launched: list[Any] = []
-    start = launch_cache.start
+    start = launch_plan.start
 
     def watched(queue: Any, kernel: Any, args: Any, *rest: Any) -> Any:
         launched.append((queue, [arg._pointer for arg in args if hasattr(arg, "_pointer")]))
         return start(queue, kernel, args, *rest)
 
-    monkeypatch.setattr(launch_cache, "start", watched)
+    monkeypatch.setattr(launch_plan, "start", watched)
     monkeypatch.setattr(usm, "copy_out", lambda *_: pytest.fail("something was copied back"))
     gemm[3, 3](a, b, c)
     ((queue, pointers),) = launched
