@@ -357,9 +357,9 @@ def test_a_function_that_is_written_into_the_call_is_compiled_once() -> None:
 
     ones = np.ones((8, 8), np.float32)
     assert product_at_most(3.0)[0, 0] == 3
-    before = len(product._lowered)
+    before = len(product.cache.compiled)
     assert product_at_most(3.0)[0, 0] == 3
-    assert len(product._lowered) == before
+    assert len(product.cache.compiled) == before
     assert product_at_most(4.0)[0, 0] == 4
 
     reached = [5.0]
