@@ -71,9 +71,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """For tests marked ``unoptimised`` the CPU device's compiler leaves out what takes four fifths of its time."""
-    marked = item.get_closest_marker("unoptimised") and not item.get_closest_marker("optimised")
-    quick = marked and not THOROUGH
+    """Have the CPU device's compiler leave out its optimiser, which takes four fifths of its time.
+
+    For tests marked ``unoptimised``, and in the default run for all that are not marked ``optimised``.
+    """
+    quick = item.get_closest_marker("unoptimised") is not None or _selects(item.config)
+    quick &= item.get_closest_marker("optimised") is None and not THOROUGH
     os.environ["XETILE_BUILD_OPTIONS"] = "-cl-opt-disable" if quick else ""
 
 

@@ -69,6 +69,7 @@ PRODUCTS = [(name, target, BLOCKS if target == "pvc" else RAGGED) for name, targ
     "i8-u8-i32": "pvc dg2"}.items() for target in targets.split()]
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(("name", "target", "shape"), [*PRODUCTS, ("u8-i8-i32", "pvc", RAGGED)])
 def test_products_are_exact(name: str, target: str, shape: tuple[int, int, int], by_sycl: None) -> None:
     types, place = next(types for types in TYPES if str(types) == name), Place("opencl:cpu", target)
@@ -132,6 +133,7 @@ def test_functions_and_comparisons_agree_to_the_bit_with_opencl(place: Place, mo
     assert set(results[1][1].ravel()) >= {-128, 127}
 
 
+@pytest.mark.everything
 def test_names_that_mean_something_in_cplusplus(by_sycl: None) -> None:
     @xt.kernel
     def namespace(new, queue, grid):
@@ -203,6 +205,7 @@ def work_group_gemm() -> Lowered:
                              sg=(4, 4), data_a=(32, 32), data_b=(32, 64), data_c=(32, 64))
 
 
+@pytest.mark.everything
 def test_the_whole_file_compiles_and_its_kernel_is_the_one_that_runs() -> None:
     """The compiler looks at the host part as well: SYCL's headers, the launch, its types."""
     require_sycl_compiler()
@@ -214,6 +217,7 @@ def test_the_whole_file_compiles_and_its_kernel_is_the_one_that_runs() -> None:
         compile_sycl(wrong, WHOLE)
 
 
+@pytest.mark.everything
 def test_the_host_part_compiles_for_a_host(tmp_path: Path) -> None:
     """By g++, which stands in for icpx's host compiler; what icpx tells it of the kernel is added."""
     compiler, headers = shutil.which("g++"), Path(sys.prefix) / "include"

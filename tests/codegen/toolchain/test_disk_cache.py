@@ -215,6 +215,7 @@ def test_processes_at_once(folder: Path, tmp_path: Path) -> None:
     assert not list(folder.glob("*.part"))
 
 
+@pytest.mark.everything
 def test_processes_that_build_the_same_kernel_at_once(folder: Path, tmp_path: Path) -> None:
     require_device()
     program = tmp_path / "program.py"

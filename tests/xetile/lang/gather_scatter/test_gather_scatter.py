@@ -344,6 +344,7 @@ def specs(*names: str) -> list[xt.Spec]:
     return [xt.Spec((None, None), name) for name in names]
 
 
+@pytest.mark.everything
 def test_text_goes_round():
     rng = np.random.default_rng(10)
     a, at_mask, to = integers(rng, "f32", 20, 30), places_in(rng, 600, (8, 32)), apart(rng, 600, (8, 32))
@@ -411,6 +412,7 @@ def test_masks_are_predicates(target):
     assert (lowered.report().spill_size, lowered.report().private_size) == (0, 0)
 
 
+@pytest.mark.everything
 def test_the_other_road_to_spirv(monkeypatch):
     """The SYCL runtime's compiler knows no predicated loads: branches take their place there."""
     require_sycl_compiler()
