@@ -28,7 +28,7 @@ from codegen.runtime import devices
 from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
 from xegpu.support.errors import DeviceError, ToolError
-from xetile.kernel import BaseKernel
+from xetile.jit.kernel import BaseKernel
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"

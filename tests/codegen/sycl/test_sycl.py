@@ -38,7 +38,7 @@ from codegen.toolchain.sycl import compile_sycl
 from tests.codegen.opencl.test_emitter import arithmetic, conversions, half_product, rounded_product
 from tests.codegen.opencl.test_emitter import integers as integer_operators
 from xegpu.ir import dtypes
-from xetile.lowered import Lowered
+from xetile.compiler.compiled import Lowered
 
 WHOLE = "-UXETILE_KERNEL_ONLY"
 """Compiles SYCL's headers and the host part too."""
@@ -146,7 +146,7 @@ def test_names_that_mean_something_in_cplusplus(by_sycl: None) -> None:
     Place("opencl:cpu", "pvc").of(namespace)[1](a, a * 3, c)
     np.testing.assert_array_equal(c, a * 4)
     text = namespace.lower(a, a, c).sycl
-    assert "launch(sycl::queue &queue_, sycl::range<3> grid_, const float *new_cplusplus, " in text
+    assert "launch(sycl::queue &queue_, sycl::range<3> grid_, const float *new1, " in text
     assert is_spirv(compile_sycl(text, WHOLE))
 
 

@@ -22,7 +22,7 @@ from codegen.runtime.program_source import opencl_for_cpu
 from codegen.runtime.usm import copy_in, copy_out
 from codegen.toolchain import disk_cache, ocloc, sycl
 from xegpu.support.errors import ToolError
-from xetile.commands import main
+from xetile.tools.cli import main
 
 ADD = "kernel void add(global int *a) { a[get_global_id(0)] += VALUE; }"
 

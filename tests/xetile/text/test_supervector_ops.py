@@ -14,7 +14,7 @@ from products import DEVICE, LANES, NUMPY, Place
 
 import xetile as xt
 from tests.xetile.lang.test_vector import numbers, slice_of, written
-from xetile.pipeline import Options, stages
+from xetile.compiler.pipeline import Options, stages
 
 Array = np.ndarray[Any, Any]
 HERE = [NUMPY, LANES[0]]

@@ -14,8 +14,8 @@ import pytest
 from conftest import ROOT, require_device, require_mlir_opt, require_ocloc, require_sycl_compiler
 
 import xetile as xt
-from xetile.commands import main
-from xetile.commands.opt import STAGES
+from xetile.tools.cli import main
+from xetile.tools.cli.opt import STAGES
 
 GEMM = f"{ROOT / 'examples' / 'gemm_subgroup.py'}:gemm"
 SHARED = f"{ROOT / 'examples' / 'gemm.py'}:gemm"
