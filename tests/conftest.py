@@ -22,11 +22,11 @@ from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
-from selection import COLLECTED, default_run
 
 from codegen.runtime import devices
 from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
+from tests.selection import COLLECTED, default_run
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.jit.kernel import BaseKernel
 
@@ -147,9 +147,9 @@ def pytest_collection_finish() -> None:
 def compiled_kernels(request: pytest.FixtureRequest) -> Generator[None, None, None]:
     """After a file, its kernels forget what was made of them: thousands of modules, which slow every collection."""
     yield
-    import products
+    from tests import kernels
 
-    for module in (request.module, products):
+    for module in (request.module, kernels):
         for value in vars(module).values():
             if isinstance(value, BaseKernel):
                 value.forget()

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc, require_sycl_compiler, unavailable
-from products import DEVICE, LANES, NUMPY, Place
 
 import codegen
 import xetile as xt
 from codegen.opencl import prelude, reserved_names
 from codegen.opencl.reserved_names import is_reserved
 from codegen.toolchain.sycl import compile_sycl
+from tests.conftest import require_device, require_ocloc, require_sycl_compiler, unavailable
+from tests.kernels import DEVICE, LANES, NUMPY, Place
 from xetile.compiler.compiled import Lowered
 
 pytestmark = pytest.mark.unoptimised

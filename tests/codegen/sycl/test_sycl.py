@@ -13,8 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc, require_sycl_compiler, unavailable
-from products import (
+
+import xetile as xt
+from codegen.perf.isa import read_mix
+from codegen.toolchain import sycl, sycl_jit
+from codegen.toolchain.ocloc import compile_device, disassemble
+from codegen.toolchain.spirv import entry_points, imports, is_spirv
+from codegen.toolchain.sycl import compile_sycl
+from tests.codegen.opencl.test_emitter import arithmetic, conversions, half_product, rounded_product
+from tests.codegen.opencl.test_emitter import integers as integer_operators
+from tests.conftest import require_ocloc, require_sycl_compiler, unavailable
+from tests.kernels import (
     DEVICE,
     TYPES,
     Bordered,
@@ -28,15 +37,6 @@ from products import (
     product,
     run_gemm,
 )
-
-import xetile as xt
-from codegen.perf.isa import read_mix
-from codegen.toolchain import sycl, sycl_jit
-from codegen.toolchain.ocloc import compile_device, disassemble
-from codegen.toolchain.spirv import entry_points, imports, is_spirv
-from codegen.toolchain.sycl import compile_sycl
-from tests.codegen.opencl.test_emitter import arithmetic, conversions, half_product, rounded_product
-from tests.codegen.opencl.test_emitter import integers as integer_operators
 from xegpu.ir import dtypes
 from xetile.compiler.compiled import Lowered
 
@@ -239,7 +239,7 @@ def test_what_the_file_says() -> None:
     pointers = r"const sycl::ext::oneapi::bfloat16 \*A, int A_size0, .*, float \*C, int C_size0, .*int C_stride1\)"
     assert re.search(rf"(?m)^sycl::event launch\(sycl::queue &queue, sycl::range<3> grid, {pointers}$", text)
     for part in ("icpx -fsycl", "sub_group_size<16>", "work_group_size<1, 1, 256>", "grf_size<256>",
-                 "sycl::nd_range<3>(grid * groups, groups)", "groups(1, 1, 256)", "// products.py:"):
+                 "sycl::nd_range<3>(grid * groups, groups)", "groups(1, 1, 256)", "// kernels.py:"):
         assert part in text
     assert "= make_float8(0.0f);" in text
     assert "= (float8)(" not in text

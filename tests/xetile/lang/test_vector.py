@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from products import DEVICE, LANES, NUMPY, Place
 
 import xetile as xt
+from tests.kernels import DEVICE, LANES, NUMPY, Place
 from xetile.dialect.permutation_map import Permutation
 
 Array = np.ndarray[Any, Any]

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_dpnp
 
 import xetile as xt
 from codegen.runtime import launcher
+from tests.conftest import require_dpnp
 from xetile.runtime import launch as placed
 from xetile.runtime import launch_cache
 

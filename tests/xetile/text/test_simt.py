@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import Place, integers, wide
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import Place, integers, wide
 from xegpu.ir import dtypes
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap

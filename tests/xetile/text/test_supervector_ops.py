@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, NUMPY, Place
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, NUMPY, Place
 from tests.xetile.lang.test_vector import numbers, slice_of, written
 from xetile.compiler.pipeline import Options, stages
 

@@ -8,11 +8,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import PLACES, Place
-from written_examples import Example, check_reads, check_slips, params
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import PLACES, Place
+from tests.text_examples import Example, check_reads, check_slips, params
 
 MAP_A = "  #sg_map_a = xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>\n"
 MAP_B = "  #sg_map_b = xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>\n"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, PLACES, Place, integers
-from written_examples import Example
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, PLACES, Place, integers
+from tests.text_examples import Example
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 

@@ -7,11 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_ocloc, require_sycl_compiler
-from products import NUMPY, PLACES, Array, Place, integers
 
 import xetile as xt
 from codegen.toolchain.ocloc import compile_device, disassemble
+from tests.conftest import require_ocloc, require_sycl_compiler
+from tests.kernels import NUMPY, PLACES, Array, Place, integers
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised

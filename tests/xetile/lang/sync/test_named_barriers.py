@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_mlir_opt, require_ocloc
-from products import PLACES, Place, integers
 
 import xetile as xt
 from codegen.toolchain.ocloc import compile_device, disassemble
+from tests.conftest import require_mlir_opt, require_ocloc
+from tests.kernels import PLACES, Place, integers
 
 MATRIX = xt.Spec((None, None), "f32")
 

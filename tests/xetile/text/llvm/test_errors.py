@@ -8,9 +8,9 @@ from bisect import bisect_left
 from functools import cache
 
 import pytest
-from conftest import require_mlir_opt
 
 import xetile as xt
+from tests.conftest import require_mlir_opt
 from xegpu.support.errors import TextError
 
 HEAD = """gpu.module @m {
