@@ -1,4 +1,4 @@
-"""What LLVM's verifiers refuse in its own form of XeGPU is refused here too: at the text's line, with a code and a hint."""
+"""What LLVM's verifiers refuse in its own form of XeGPU is refused here too, with a code at the text's line."""
 
 from __future__ import annotations
 
