@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from conftest import require_device, require_ocloc
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ODD = ["--m", "70", "--n", "51", "--k", "45"]

@@ -10,12 +10,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device
 
 import xetile as xt
 from codegen.opencl.cpu_gemm import WHOLE
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue, has_intel_cpu_compiler
+from tests.conftest import require_device
 from xetile.runtime.device_executor import DeviceExecutor
 
 

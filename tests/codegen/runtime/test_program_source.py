@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc, require_sycl_compiler
-from products import Place, gemm
 
 import xetile as xt
 from codegen.runtime import launcher, program_cache, program_source
 from codegen.toolchain import logger as log
 from codegen.toolchain.ocloc import compile_device, disassemble
 from codegen.toolchain.spirv import entry_points, imports, is_spirv
+from tests.conftest import require_device, require_ocloc, require_sycl_compiler
+from tests.kernels import Place, gemm
 from xetile.runtime import device_executor
 
 LEVEL_ZERO = SimpleNamespace(backend=SimpleNamespace(name="level_zero"))

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from products import integers, product
 
 import xetile as xt
+from tests.kernels import integers, product
 from xegpu.interpreter import dpas
 from xegpu.ir import dtypes
 

@@ -7,11 +7,11 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import Place
 
 import xetile as xt
 from codegen.opencl.kernel import LARGE
+from tests.conftest import require_ocloc
+from tests.kernels import Place
 from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from conftest import require_ocloc
 
 import xetile as xt
+from tests.conftest import require_ocloc
 from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
 

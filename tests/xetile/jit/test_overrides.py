@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
 from xetile.compiler.pipeline import PASSES
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, PLACES, Place
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, PLACES, Place
 from tests.xetile.dialect.test_vector_ops import exact, wanted
 from xegpu.ir import dtypes
 from xegpu.ir.combining_kind import kinds_of

@@ -8,10 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_dpnp, require_ocloc
 
 import xetile as xt
 from codegen.runtime.usm import row_major, usm_interface
+from tests.conftest import require_dpnp, require_ocloc
 from xetile.library import int4_matmul
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.grouped_matmul import FIELDS, Access, grouped_product, table_of

@@ -7,10 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc, require_sycl_compiler
-from products import TYPES, Types, integers
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc, require_sycl_compiler
+from tests.kernels import TYPES, Types, integers
 from xegpu.support.errors import XeError
 
 Array = np.ndarray[Any, Any]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from products import DEVICE, LANES, NUMPY
 
 import xetile as xt
+from tests.kernels import DEVICE, LANES, NUMPY
 
 pytestmark = pytest.mark.unoptimised
 

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_dpnp, require_ocloc, require_sycl_compiler
-from products import (
+
+import xetile as xt
+from codegen.runtime import launcher, program_cache, usm
+from tests.conftest import require_device, require_dpnp, require_ocloc, require_sycl_compiler
+from tests.kernels import (
     DEVICE,
     LANES,
     NUMPY,
@@ -26,9 +29,6 @@ from products import (
     viewed,
     wide,
 )
-
-import xetile as xt
-from codegen.runtime import launcher, program_cache, usm
 from xegpu.target.targets import Target
 from xetile.runtime import device_executor as devices
 from xetile.runtime import launch_plan

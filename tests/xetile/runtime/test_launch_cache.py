@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_dpnp
 
 import xetile as xt
 from codegen.runtime import launcher
+from tests.conftest import require_dpnp
 from xetile.runtime import launch, launch_cache, launch_plan
 
 

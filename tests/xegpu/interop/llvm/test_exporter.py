@@ -13,13 +13,13 @@ import gemm_subgroup
 import gemm_transposed
 import gemm_two_levels
 import pytest
-from conftest import require_mlir_opt, require_ocloc
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 import xetile as xt
 from codegen.perf.isa import read_mix
 from codegen.toolchain import ocloc
+from tests.conftest import require_mlir_opt, require_ocloc
 from xegpu.interop.llvm import context
 from xegpu.interop.llvm.types import Layout
 from xetile.compiler.compiled import CompiledKernel

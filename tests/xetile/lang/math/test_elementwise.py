@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, NUMPY, Array, Place, viewed, wide
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, NUMPY, Array, Place, viewed, wide
 from xegpu.interpreter.arith import fused
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
