@@ -84,7 +84,7 @@ def _agreed(mapped: list[tuple[Operation, LaneMap]]) -> int:
     (first, lanes), size = mapped[0], mapped[0][1].lanes
     if size not in ENGINES:
         _refuse(first, "XT3511", f"{spelled(lanes)} has {size} lanes, as no target's subgroups",
-                f"make wi_layout[0] x wi_layout[1] 16, or 8 for {listed(lambda target: target.subgroup == 8)}")
+                f"make wi_layout[0] x wi_layout[1] 16, or 8 for {listed(lambda target: target.subgroup_size == 8)}")
     for operation, other in mapped:
         if other.lanes != size:
             _refuse(operation, "XT3512",

@@ -289,7 +289,7 @@ class CompiledKernel:
         from xetile.compiler.report.slow_access import slow_ways
 
         facts = self.isa().kernels[self.emitted.name]
-        subgroups = self.emitted.local_size // self.target.subgroup
+        subgroups = self.emitted.local_size // self.target.subgroup_size
         slow = slow_ways(only_function(self.modules["xegpu"]), self.target, self.access)
         remedy = self._remedy if self._origin else None
         return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
@@ -315,7 +315,7 @@ class CompiledKernel:
 
     def _remedy(self) -> Remedy:
         assert self._origin is not None
-        room = max(self.target.registers) * self.target.register_bytes / self.target.subgroup
+        room = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
         return find_remedy(self._origin, self.live_bytes(), room)
 
 

@@ -111,11 +111,11 @@ class ParsedKernel(BaseKernel):
                               f"choose target={made!r}, or lower the kernel again, starting from its "
                               "first stage")
         lanes = self._function.attributes.get(WRITTEN_FOR)
-        if isinstance(lanes, IntegerAttr) and lanes.value.data != target.subgroup:
-            fitting = [name for name, other in TARGETS.items() if other.subgroup == lanes.value.data]
+        if isinstance(lanes, IntegerAttr) and lanes.value.data != target.subgroup_size:
+            fitting = [name for name, other in TARGETS.items() if other.subgroup_size == lanes.value.data]
             raise TargetError("XT2021",
                               f"{self.name} cuts its blocks up for subgroups of {lanes.value.data} lanes, and those of "
-                              f"{target.name} have {target.subgroup}", f"choose one of {', '.join(fitting)}")
+                              f"{target.name} have {target.subgroup_size}", f"choose one of {', '.join(fitting)}")
         self._check_lanes(target)
         needed = self._function.attributes.get("xegpu.access")
         ways = [way.data for way in needed] if isinstance(needed, ArrayAttr) else []
@@ -130,13 +130,14 @@ class ParsedKernel(BaseKernel):
     def _check_lanes(self, target: Target) -> None:
         """Raise if the text is written for the lanes of another subgroup than the target's."""
         lanes = self._function.attributes.get(simt.SUBGROUP_SIZE)
-        if not isinstance(lanes, IntegerAttr) or (size := lanes.value.data) == target.subgroup:
+        if not isinstance(lanes, IntegerAttr) or (size := lanes.value.data) == target.subgroup_size:
             return
-        fitting = ", ".join(name for name, other in TARGETS.items() if other.subgroup == size)
-        rewritten = f"write its maps for {target.subgroup} lanes, as XeGPU.md's rules of sg_map have them"
+        fitting = ", ".join(name for name, other in TARGETS.items() if other.subgroup_size == size)
+        rewritten = f"write its maps for {target.subgroup_size} lanes, as XeGPU.md's rules of sg_map have them"
         raise TargetError("XT2021",
                           f"{self.name} is written for subgroups of {size} lanes, and those of {target.name} have "
-                          f"{target.subgroup}", f"choose one of {fitting}; or {rewritten}" if fitting else rewritten)
+                          f"{target.subgroup_size}",
+                          f"choose one of {fitting}; or {rewritten}" if fitting else rewritten)
 
     def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
                    subgroups: tuple[int, int] | None) -> ModuleOp:

@@ -165,7 +165,8 @@ def check_fits(target: Target, own: Target, device: str) -> None:
     """
     if own.ocloc is None:  # the CPU device, which emulates every GPU
         return
-    runs = [t.name for t in TARGETS.values() if t.ocloc and t.subgroup == own.subgroup and t.blocks <= own.blocks]
+    runs = [other.name for other in TARGETS.values()
+            if other.ocloc and other.subgroup_size == own.subgroup_size and other.blocks <= own.blocks]
     if target.name not in runs:
         raise TargetError("XT4000", f"code for {target.name} does not run on {device}, which takes code for {own.name}",
                           f"drop target=, or choose one of {', '.join(runs)}; \"opencl:cpu\" runs the text of "

@@ -273,7 +273,7 @@ def test_numpy_runs_a_large_grid_in_pieces_of_bounded_memory(name: str, where: s
 @pytest.mark.parametrize("own", list(xt.TARGETS.values()), ids=list(xt.TARGETS))
 def test_a_gpu_gets_only_code_that_it_runs(target: Target, own: Target) -> None:
     """DPAS in the wrong subgroup size builds without a word and leaves registers unset."""
-    fits = own.name == "cpu" or (target.name != "cpu" and target.subgroup == own.subgroup)
+    fits = own.name == "cpu" or (target.name != "cpu" and target.subgroup_size == own.subgroup_size)
     if fits:
         devices.check_fits(target, own, "the device")
         return

@@ -75,7 +75,7 @@ class ToXeGPU:
         rules: dict[type[Operation], Rule] = {
             tile_ops.TileMmaOp: partial(_mma, target=self.target),
             TileMmaScaledOp: lambda build, op: mma_scaled.to_products(build, op, _form(op.result)),
-            tile_ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup),
+            tile_ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup_size),
             **gather_scatter.xegpu_rules(self.target)}
         return Rebuilder({**RULES, **rules}).function(function)
 
@@ -261,7 +261,7 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
 
 def _mma(build: Rebuilder, operation: tile_ops.TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
-    product = DpasOp if target.form(*types).engine == "dpas" else MadOp
+    product = DpasOp if target.mma_shape(*types).engine == "dpas" else MadOp
     a, b = build.get(operation.a).values, build.get(operation.b).values
     rows, columns, *block = tile_ops.shape_of(operation.result)
     depth = tile_ops.shape_of(operation.a)[1]
