@@ -16,6 +16,7 @@ from xegpu.errors import TargetError
 from xegpu.places import Location
 from xegpu.pressure import accumulated
 from xegpu.targets import Target
+from xetile.pipeline import after
 from xetile.remedies import Origin, Variant, first_change
 
 _FOR_ACCUMULATORS = 7 / 8
@@ -64,13 +65,13 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
 
 
 def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None]:
-    (function,) = (operation for operation in modules["xegpu"].ops if isinstance(operation, FuncOp))
+    (function,) = (operation for operation in next(reversed(modules.values())).ops if isinstance(operation, FuncOp))
     return accumulated(function)
 
 
 def _described(modules: Mapping[str, ModuleOp], origin: Origin | None, change: Mapping[str, int] | None) -> str:
     """The largest vector that a loop of a subgroup carries, and the constants that made it so."""
-    stage = modules.get("subgroup")
+    stage = after(modules, "distribute-subgroups")
     types = [] if stage is None else [value.type for loop in stage.walk() if isinstance(loop, scf.ForOp)
                                       for value in loop.iter_args if isinstance(value.type, VectorType)]
     if not types:

@@ -62,7 +62,7 @@ class NumPyXeGPUExecutor(_InHostMemory):
     """The fully lowered program, lane by lane."""
 
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
-        function = only_function(lowered.modules["xegpu"])
+        function = only_function(lowered.final)
         lowered.dump(lowered.modules)
         apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))

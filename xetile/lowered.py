@@ -22,7 +22,7 @@ from xegpu.targets import Target
 from xetile import dumps
 from xetile.passes.orders import check_orders
 from xetile.remedies import Origin, Remedy, find_remedy
-from xetile.stages import FIRST, stage_of
+from xetile.stages import IN_XETILE, stage_of
 
 if TYPE_CHECKING:
     from codegen.offline import DeviceBinary, Disassembly
@@ -48,7 +48,7 @@ class Lowered:
                  origin: Origin | None = None, opencl_text: str | None = None) -> None:
         self.module, self.target, self.access = module, target, access
         self.location, self._origin, self._opencl_text = location, origin, opencl_text
-        if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
+        if stage_of(module) in IN_XETILE:  # NumPy, which runs the recorded kernel, minds the promise of an order too
             check_orders(self.function, access)
 
     def __repr__(self) -> str:
@@ -77,7 +77,18 @@ class Lowered:
     @cached_property
     def without_shares(self) -> dict[str, ModuleOp]:
         """The same, with no subgroup loading operands for another: for forms in which that cannot be said."""
-        return self._passed(shares=False) if "shared-operands" in self.modules else self.modules
+        return self._passed(shares=False) if "cooperative-loads" in self.modules else self.modules
+
+    def after(self, name: str) -> ModuleOp | None:
+        """The kernel after a pass, whether that changed something or not; None if it was read at a later stage."""
+        from xetile.pipeline import after
+
+        return after(self.modules, name)
+
+    @property
+    def final(self) -> ModuleOp:
+        """The kernel after all passes: what is emitted."""
+        return next(reversed(self.modules.values()))
 
     def _passed(self, *, shares: bool) -> dict[str, ModuleOp]:
         made: dict[str, ModuleOp] = {}
@@ -112,12 +123,12 @@ class Lowered:
     @property
     def xetile(self) -> str:
         """The recorded kernel as MLIR text; transfers of vectors as the tiles that they become."""
-        return _printed(self.modules["xetile"] if stage_of(self.module) == FIRST else self.module)
+        return _printed(self.after("lower-supervector") or self.module)
 
     @property
     def xegpu(self) -> str:
         """The fully lowered kernel as MLIR text: fragments of one lane, VNNI form, chosen access."""
-        return _printed(self.modules["xegpu"])
+        return _printed(self.final)
 
     @cached_property
     def xegpu_upstream(self) -> str:
@@ -145,11 +156,11 @@ class Lowered:
             TargetError: the text that the kernel was read from is past that stage.
         """
         try:
-            if (module := self.modules.get("xegpu-packed")) is None:
+            if (module := self.after("pack-vnni")) is None:
                 raise TargetError("XT4003",
                                   f"the text of {self.name} is at the stage {stage_of(self.module)}, and the earlier "
-                                  "generation's form is made from xegpu-packed",
-                                  "start from the kernel, or from its text at xegpu-packed or before")
+                                  "generation's form is made after pack-vnni",
+                                  "start from the kernel, or from its text at pack-vnni or before")
             from xetile.text.older import older_text
 
             return older_text(module)
@@ -159,7 +170,7 @@ class Lowered:
     @cached_property
     def emitted(self) -> Source:
         """The OpenCL C text with what its launch needs."""
-        function = only_function(self.modules["xegpu"])
+        function = only_function(self.final)
         try:
             with collection_waits():
                 from codegen import opencl
@@ -187,7 +198,7 @@ class Lowered:
         from codegen import sycl
 
         try:
-            return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
+            return sycl.emit(self.emitted, only_function(self.final), prelude)
         except XeError as error:
             raise error.at(self.location) from None
 
@@ -279,23 +290,23 @@ class Lowered:
 
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup
-        slow = slow_ways(only_function(self.modules["xegpu"]), self.target, self.access)
+        slow = slow_ways(only_function(self.final), self.target, self.access)
         remedy = self._remedy if self._origin else None
         return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
 
     def _work(self, subgroups: int) -> Work | None:
-        stages = self.modules
-        if "xetile" not in stages:  # text at a later stage no longer says what belongs to a work-group
-            return None
+        recorded, distributed = self.after("lower-supervector"), self.after("distribute-subgroups")
+        if recorded is None or distributed is None:
+            return None  # text at a later stage no longer says what belongs to a work-group
         from xetile.work import work_of
 
-        return work_of(only_function(stages["xetile"]), only_function(stages["subgroup"]), subgroups)
+        return work_of(only_function(recorded), only_function(distributed), subgroups)
 
     def live_bytes(self) -> int:
         """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
         from xegpu.pressure import live_bytes
 
-        return live_bytes(only_function(self.modules["xegpu"]))
+        return live_bytes(only_function(self.final))
 
     def in_memory(self) -> int:
         """Bytes a thread that live in memory for lack of registers: spilled ones and private ones."""
@@ -310,9 +321,11 @@ class Lowered:
 
 def upstream_text(lowered: Lowered, level: str) -> str:
     """A kernel in LLVM's form of XeGPU, at ``"subgroup"`` or ``"workgroup"`` level."""
+    from xetile.pipeline import after
+
     stage, export = _UPSTREAM[level]
     try:
-        module = lowered.without_shares.get(stage)
+        module = after(lowered.without_shares, stage)
         if module is None:
             raise TargetError("XT4003",
                               f"the text of {lowered.name} is at the stage {stage_of(lowered.module)}, and LLVM's form "
@@ -335,8 +348,8 @@ def _to_workgroups(function: func.FuncOp, target: Target, access: Sequence[str])
 
 
 _UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], ModuleOp]]] = {
-    "subgroup": ("xegpu-blocks", _to_subgroups),
-    "workgroup": ("xetile", _to_workgroups),
+    "subgroup": ("to-xegpu", _to_subgroups),
+    "workgroup": ("lower-supervector", _to_workgroups),
 }
 
 

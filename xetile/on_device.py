@@ -109,7 +109,7 @@ class DeviceExecutor:
     def _built(self, lowered: Lowered, road: str) -> Any:
         emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
         if on_cpu and emitted.apart:
-            waits = barriers.apart(only_function(lowered.modules["xegpu"]))
+            waits = barriers.apart(only_function(lowered.final))
             raise TargetError("XT4001",
                               f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",

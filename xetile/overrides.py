@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xegpu.errors import ArgumentError, Note, TextError
-from xetile.pipeline import PASSES
+from xetile.pipeline import NAMES
 from xetile.stages import stage_of
 
 if TYPE_CHECKING:
     from xetile.kernel import BaseKernel
 
 OPENCL = "opencl"
-STAGES = (*(name for name, _ in PASSES), OPENCL)
+STAGES = ("xetile", *NAMES, OPENCL)
 """What can be overridden: the stages of the pipeline, and the emitted text."""
 
 

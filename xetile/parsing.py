@@ -36,9 +36,9 @@ from xetile.arguments import Argument
 from xetile.in_numpy import MEANINGS
 from xetile.kernel import BaseKernel
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
-from xetile.pipeline import PASSES
+from xetile.pipeline import STAGES, precedes
 from xetile.reading import read_module
-from xetile.stages import FIRST, STAGE, TARGET, stage_of
+from xetile.stages import FIRST, IN_XETILE, STAGE, TARGET, stage_of
 from xetile.text.cures import cure_of
 from xetile.text.kernels import SUBGROUPS, block_size, functions, grid_size, printed
 from xetile.text.normal import normalise, rewrite
@@ -259,7 +259,7 @@ def parse(text: str, name: str = "<text>") -> Module:
         module.attributes.pop(GENERATION, None)
         found = present(found)
     whole = ModuleOp(found, dict(module.attributes))
-    if stage_of(whole) == "xegpu-blocks":
+    if stage_of(whole) == "to-xegpu":
         for function in found:
             work_items.settle(function)
         text = text if isinstance(reader, OlderReader) else printed(whole)
@@ -275,10 +275,10 @@ def _settle(module: ModuleOp) -> None:
     """Bring what was read to the form that the language records, and check it."""
     for function in module.body.block.ops:
         assert isinstance(function, func.FuncOp)
-        if (stage := stage_of(module)) in (FIRST, "xetile"):
-            normalise(function, any_rank=stage == FIRST)
+        if (stage := stage_of(module)) in (FIRST, "assign-wg-map", *IN_XETILE):
+            normalise(function, any_rank=stage not in IN_XETILE)
         else:
-            if not stage.startswith("xegpu"):
+            if precedes(stage, "to-xegpu"):
                 rewrite(function)
             work_items.settle(function)
         for operation in function.walk():
@@ -345,9 +345,8 @@ def _verify(operation: Operation) -> None:
 
 def _check_stage(module: ModuleOp) -> None:
     stage, target = module.attributes.get(STAGE), module.attributes.get(TARGET)
-    known = (FIRST, *(name for name, _ in PASSES))
-    if stage is not None and not (isinstance(stage, StringAttr) and stage.data in known):
-        raise TextError("XT2014", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(known)}", _place(module))
+    if stage is not None and not (isinstance(stage, StringAttr) and stage.data in STAGES):
+        raise TextError("XT2014", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(STAGES)}", _place(module))
     if target is not None and not (isinstance(target, StringAttr) and target.data in TARGETS):
         raise TextError("XT2015",
                         f"there is no target {target}", f"{TARGET} is one of {', '.join(TARGETS)}", _place(module))

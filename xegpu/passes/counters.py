@@ -35,7 +35,7 @@ Axes = tuple[bool, ...]
 
 
 @dataclass(frozen=True)
-class Counters:
+class InductionVariables:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:

@@ -26,13 +26,13 @@ from xegpu.passes import (
     distribute_products,
     distribute_slices,
     distribute_values,
-    lines,
     scattered,
 )
 from xegpu.passes.distributor import Distributor
 from xegpu.passes.operands import descriptor_webs
-from xegpu.rewriting import Rebuilder, Rule, rewrite
+from xegpu.rewriting import Rule, rewrite
 from xegpu.targets import Target
+from xegpu.work_items import SUBGROUP_SIZE
 
 RULES: dict[type[Operation], Rule] = {
     **distribute_memory.RULES, **distribute_slices.RULES, **distribute_products.RULES, **distribute_values.RULES,
@@ -41,7 +41,7 @@ RULES: dict[type[Operation], Rule] = {
 
 
 @dataclass(frozen=True)
-class Distribute:
+class DistributeLanes:
     """The pass.
 
     Attributes:
@@ -55,9 +55,8 @@ class Distribute:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        if "xegpu.subgroup_size" in function.attributes:
-            return Rebuilder({}).function(function)  # distributed already
-        function = lines.cut(function, self.target.subgroup)
+        if SUBGROUP_SIZE in function.attributes:
+            return function  # distributed already
         new = Distributor(RULES, self.target, descriptor_webs(function)).function(function)
-        new.attributes["xegpu.subgroup_size"] = IntegerAttr(self.target.subgroup, i64)
+        new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup, i64)
         return new

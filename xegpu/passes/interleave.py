@@ -45,7 +45,7 @@ _IN_ORDER = tuple(row // 2 + row % 2 * ROWS for row in range(2 * ROWS))
 
 
 @dataclass(frozen=True)
-class Interleave:
+class InterleaveRows:
     """The pass."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:

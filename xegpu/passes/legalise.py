@@ -8,9 +8,7 @@ A descriptor of which any load or store has no block message on the target, or s
 multiple of four bytes, is reached element by element too. What prefetches it is dropped: a prefetch has no effect on
 results, and no message there.
 
-In shared local memory a descriptor surely inside its array says so, by ``boundary_check = false``; arrays are kept in
-panels where that takes fewer messages (:mod:`xegpu.panels`):
-    %s = memref.alloc() {xegpu.panels = [2, 16]} : memref<32x256xbf16, 3>
+In shared local memory a descriptor surely inside its array says so, by ``boundary_check = false``.
 """
 
 from __future__ import annotations
@@ -19,11 +17,8 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StridedLayoutAttr, StringAttr
-from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu import slm
-from xegpu.barriers import check_target
 from xegpu.constants import number
 from xegpu.descriptions import way_of
 from xegpu.dialect.attributes import TensorDescType
@@ -34,8 +29,6 @@ from xegpu.dialect.scattered import PrefetchOp
 from xegpu.divisibility import multiple_of
 from xegpu.memrefs import is_shared, static_form
 from xegpu.origins import makings
-from xegpu.passes.cache_hints import check_cache_hints
-from xegpu.passes.element_types import check_element_types
 from xegpu.passes.operands import descriptor_webs
 from xegpu.ranges import Ranges
 from xegpu.rewriting import Rebuilder, Rule, follow, rewrite
@@ -48,7 +41,7 @@ _FROM_BEST = ("block", "rows", "strided")
 
 
 @dataclass(frozen=True)
-class Legalise:
+class Legalize:
     """The pass.
 
     Attributes:
@@ -65,21 +58,10 @@ class Legalise:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        check_element_types(function, self.target)
-        check_target(function, self.target)
-        check_cache_hints(function, self.target)
         webs = descriptor_webs(function)
         arguments = function.body.block.args
         ways = dict(zip(arguments, self.access, strict=True))
         ranges = Ranges.of_function(function)
-        slm.check_bytes(function, self.target)
-        slm.check_webs(function, webs)
-        panels = slm.choose_panels(function, webs)
-
-        def allocate(build: Rebuilder, operation: AllocOp) -> None:
-            build.copy(operation)
-            if operation in panels:
-                build.one(operation.memref).owner.attributes[slm.PANELS] = panels[operation]  # type: ignore[union-attr]
 
         def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
             if is_shared(operation.source.type):
@@ -97,8 +79,7 @@ class Legalise:
             build.retyped(operation, _type(operation).with_(access=way))
 
         rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, UpdateNdOffsetOp: follow,
-                                              PrefetchNdOp: self._prefetch, PrefetchOp: _prefetch_elements,
-                                              AllocOp: allocate}
+                                              PrefetchNdOp: self._prefetch, PrefetchOp: _prefetch_elements}
         new = Rebuilder(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
         new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
         new.attributes["xegpu.target"] = StringAttr(self.target.name)

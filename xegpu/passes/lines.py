@@ -16,9 +16,10 @@ The lines of 1, 2, 4, 8, 16 and 32 elements that the document allows so fit ever
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import func, ub
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, SSAValue
 
@@ -35,17 +36,34 @@ from xegpu.dialect.scattered import (
     scatter_of,
 )
 from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector
-from xegpu.rewriting import Rebuilder
+from xegpu.rewriting import Rebuilder, rewrite
+from xegpu.targets import Target
+from xegpu.work_items import SUBGROUP_SIZE
 
 _CUT = "cut"
 """The form of a line that became several."""
 
 
-def cut(function: func.FuncOp, subgroup: int) -> func.FuncOp:
-    """The function with descriptors of at most ``subgroup`` elements; itself if it has no larger ones."""
-    if not any(_is_long(result.type, subgroup) for operation in function.walk() for result in operation.results):
-        return function
-    return _Cutter(subgroup).function(function)
+@dataclass(frozen=True)
+class SplitGathers:
+    """The pass.
+
+    Attributes:
+        target: its subgroup size is the most elements that a descriptor keeps.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with descriptors of at most as many elements as lanes; itself if it has no larger ones."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        lanes = self.target.subgroup
+        if SUBGROUP_SIZE in function.attributes or not any(
+                _is_long(result.type, lanes) for operation in function.walk() for result in operation.results):
+            return function
+        return _Cutter(lanes).function(function)
 
 
 def _is_long(type_: Attribute, subgroup: int) -> bool:

@@ -35,7 +35,7 @@ _PACKED = "packed"
 
 
 @dataclass(frozen=True)
-class Pack:
+class PackVnni:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:

@@ -14,8 +14,6 @@ becomes
     %c0 = load_nd ; %s0 = addf %acc0, %c0 ; %c1 = load_nd ; %s1 = addf %acc1, %c1
 so that not all blocks of a sum and of what is added to it are alive at once.
 
-Before that, what is the same in each step of a loop of products goes out of it (:mod:`xegpu.passes.invariants`).
-
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
 that depend on each other are far apart (but see :mod:`xegpu.passes.fit`), and so does all that touches memory or waits.
 Where there is no block IO, loads move as well, down to the next operation that may write: the operands of one step of a
@@ -28,7 +26,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, VectorType
-from xdsl.dialects.func import FuncOp
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
@@ -39,8 +36,6 @@ from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.dialect.lane_layouts import ConvertLayoutOp
 from xegpu.dialect.products import ProductOp
 from xegpu.dialect.vectors import ExtractStridedSliceOp
-from xegpu.passes.fit import fit
-from xegpu.passes.invariants import lift
 from xegpu.pressure import bytes_of
 from xegpu.rewriting import Rebuilder, rewrite
 from xegpu.targets import Target
@@ -65,14 +60,10 @@ class Schedule:
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with element-wise operations close before their first uses."""
         new = rewrite(module, lambda function: Rebuilder({}).function(function))
-        lift(new)
         for operation in new.walk():
             for region in operation.regions:
                 for block in region.blocks:
                     _sink(block, not self.target.block_io)
-        for function in new.body.block.ops:
-            if isinstance(function, FuncOp):
-                fit(function, self.target)
         return new
 
 

@@ -35,7 +35,7 @@ from xetile.in_numpy import MEANINGS, NumPyExecutor
 from xetile.launch_grid import Grid
 from xetile.lowered import Lowered, only_function
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
-from xetile.stages import FIRST, stage_of
+from xetile.stages import IN_XETILE, stage_of
 
 _CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
                                            TileReduceOp)
@@ -84,12 +84,13 @@ class CheckedExecutor(NumPyExecutor):
 
 def _recorded(lowered: Lowered) -> func.FuncOp:
     stage = stage_of(lowered.module)
-    if stage == "xetile":
+    if stage in IN_XETILE:
         return lowered.function
-    if stage != FIRST:
+    recorded = lowered.after("lower-supervector")
+    if recorded is None:
         raise DeviceError("XT6007", f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
                           "start from the kernel, or from its stage xetile")
-    return only_function(lowered.modules["xetile"])
+    return only_function(recorded)
 
 
 def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, frozenset[str]]]:

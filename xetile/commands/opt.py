@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from xdsl.dialects.builtin import StringAttr
+
 from xegpu.errors import ArgumentError
 from xegpu.targets import find_target
 from xetile.commands.operands import add_operands, add_target, constants_of, described
@@ -14,11 +16,10 @@ from xetile.commands.output import write_text
 from xetile.commands.sources import kernels_of
 from xetile.kernel import BaseKernel
 from xetile.lowered import Lowered
-from xetile.pipeline import PASSES, Options, stage_names, stages
-from xetile.stages import FIRST, stage_of
+from xetile.pipeline import NAMES, PASSES, STAGES, Options, first_pass, precedes, stage_names, steps
+from xetile.stages import FIRST, RECORDED, STAGE, stage_of
 from xetile.text.kernels import printed
 
-STAGES = (FIRST, *(name for name, _ in PASSES))
 _ABROAD: Mapping[str, Callable[[Lowered], str]] = {
     "upstream": lambda lowered: lowered.xegpu_upstream,
     "upstream-workgroup": lambda lowered: lowered.xegpu_upstream_workgroup,
@@ -68,11 +69,12 @@ def _listing() -> str:
     # Between them these have all stages.
     some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",))]
     made = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
-    rows = [(FIRST, "What was recorded or read, where it has transfers of vectors; else that is xetile.")]
+    rows = [(FIRST, "What was recorded or read, where it has transfers of vectors."),
+            (RECORDED, "What was recorded or read in XeTile.")]
     rows += [(name, str(sys.modules[type(step).__module__].__doc__).partition("\n")[0]) for name, step in made]
-    rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made from xegpu-blocks."),
-             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made from xetile."),
-             ("xegpu-older", "The earlier generation of XeGPU, made from xegpu-packed.")]
+    rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made after to-xegpu."),
+             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made of what was recorded."),
+             ("xegpu-older", "The earlier generation of XeGPU, made after pack-vnni.")]
     return "\n".join(f"{name:<20} {what}" for name, what in rows)
 
 
@@ -81,8 +83,10 @@ def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
     stage = _wanted(lowered, given)
     if stage in _ABROAD:
         return _ABROAD[stage](lowered)
-    found = stages(lowered.module, Options.of(lowered.module, lowered.target, lowered.access))
-    return next(printed(module) for name, module in found if name == stage)
+    found = steps(lowered.module, Options.of(lowered.module, lowered.target, lowered.access))
+    module = next(module for name, module in found if name == stage).clone()
+    module.attributes[STAGE] = StringAttr(stage)  # the pass itself may have changed nothing
+    return printed(module)
 
 
 def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
@@ -96,16 +100,16 @@ def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
         if given.to in STAGES and given.to not in own:
             raise ArgumentError("XT8031", f"there is no stage {given.to} for {lowered.target.name}",
                                 f"the stages are {', '.join(own)}")
-        if given.to in STAGES and STAGES.index(given.to) < STAGES.index(first):
+        if given.to in STAGES and given.to != first and not precedes(first, given.to):
             raise ArgumentError("XT8032", f"{lowered.name} is at stage {first}, which is behind {given.to}",
                                 f"choose {first} or a later stage")
         return str(given.to)
-    here = own.index(first)
+    here, passes = first, [name for name in own if name in NAMES[first_pass(first):]]
     for name in given.passes:
-        after = own[here + 1] if here + 1 < len(own) else None
+        after = passes[0] if passes else None
         if name != after:
             raise ArgumentError("XT8033",
-                                f"{lowered.name} is at stage {own[here]}, and the pass to {name} does not start "
+                                f"{lowered.name} is at stage {here}, and the pass to {name} does not start "
                                 "there", f"the next is --pass {after}" if after else "there is none after it")
-        here += 1
-    return own[here]
+        here = passes.pop(0)
+    return here

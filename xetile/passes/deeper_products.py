@@ -41,7 +41,7 @@ _ALONE = (LoadMmaOp, ops.UpdateTileOffsetOp, ops.PrefetchTileOp, arith.ConstantO
 
 
 @dataclass(frozen=True)
-class DeeperProducts:
+class DeepenK:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:

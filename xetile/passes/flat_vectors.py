@@ -14,12 +14,14 @@ target has such a message, and cuts everything else as the target wants it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
 from xdsl.ir import Attribute, Operation
 
 from xegpu.dialect.hints import hinted
-from xegpu.rewriting import Rebuilder, follow
+from xegpu.rewriting import Rebuilder, follow, rewrite
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
@@ -29,8 +31,16 @@ BLOCKS = "inner_blocks"
 """The attribute of ``init_tile`` in the place of the tile's own ``inner_blocks``."""
 
 
-def flattened(function: func.FuncOp) -> func.FuncOp:
-    """The function with vectors of two dimensions in the place of those of four; itself if there are none."""
+@dataclass(frozen=True)
+class UnpackBlocks:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with vectors of two dimensions in the place of those of four; itself if there are none."""
+        return rewrite(module, _function)
+
+
+def _function(function: func.FuncOp) -> func.FuncOp:
     if not any(_is_blocked(operation) for operation in function.walk()):
         return function
     return _Flattener().function(function)

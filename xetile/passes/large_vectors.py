@@ -11,15 +11,17 @@ calculates element by element, all its vectors are dealt out, so that a subgroup
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation
 
 from xegpu.control_flow import per_subgroup
 from xegpu.dtypes import of_mlir
 from xegpu.errors import XeError
+from xegpu.rewriting import rewrite
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.supervector import ContractOp, TransferReadOp, collapsed
 from xetile.distribution import Pair, WgMap
@@ -33,8 +35,16 @@ _MOST = 32
 _SUBGROUPS = "xegpu.subgroups"
 
 
-def spread_out(function: func.FuncOp) -> func.FuncOp:
-    """The function with maps on its vectors, if they are large and nothing speaks against it; else as it is."""
+@dataclass(frozen=True)
+class AssignWgMap:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with maps on its vectors, if they are large and nothing speaks against it; else itself."""
+        return rewrite(module, _function)
+
+
+def _function(function: func.FuncOp) -> func.FuncOp:
     vectors = list(_vectors(function))
     largest = max((_bytes(type_) for type_ in vectors), default=0)
     if largest <= _LARGE or _SUBGROUPS in function.attributes or is_dealt(function) or not _is_plain(function):

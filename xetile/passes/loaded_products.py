@@ -33,7 +33,7 @@ _HARMLESS = (ops.LoadTileOp, ops.PrefetchTileOp)
 
 
 @dataclass(frozen=True)
-class LoadedProducts:
+class FuseLoadMma:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:

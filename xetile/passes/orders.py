@@ -33,7 +33,7 @@ from xetile.dialect.scattered import AtomicRMWTileOp
 
 
 @dataclass(frozen=True)
-class Orders:
+class RowMajor:
     """The pass.
 
     Attributes:

@@ -21,8 +21,8 @@ The matrix engine takes rows of A, and memory has its columns: whoever loads a t
 with a move for each register. A share is loaded as B's blocks are, words of two rows of the transpose in each lane, and
 each lane's words are a row of A, which is stored as it is. So nobody takes anything apart, at the price of a barrier a
 step; the loads run a step ahead, and subgroups may drift apart by as much. Prefetches in parts that are narrower than a
-message become prefetches of the shares. What is stored by rows and transposed when it is loaded goes the same way, and
-tiles that are made anew in each step are carried first (:mod:`.carried_tiles`).
+message become prefetches of the shares. What is stored by rows and transposed when it is loaded goes the same way. A
+tile that is made anew in each step is carried first (:mod:`.carried_tiles`).
 
 A loop stays as it is where the operand of a subgroup is small, where its body waits for something else, and where
 shared local memory does not suffice.
@@ -30,7 +30,7 @@ shared local memory does not suffice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, memref, scf
@@ -49,7 +49,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from xegpu.descriptions import spelled_out
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.synchronisation import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
+from xegpu.dialect.synchronisation import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.loop_options import BARRIER
 from xegpu.memrefs import exchanged
 from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
@@ -57,14 +57,12 @@ from xegpu.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters, TileType
 from xetile.distribution import Pair
-from xetile.passes.carried_tiles import carry
 from xetile.passes.exchange import SLM
-from xetile.passes.shareable import EXCHANGES, Share, narrow_prefetches, shares_of
-from xetile.passes.workgroup_to_subgroup import slm_bytes
+from xetile.passes.shareable import Share, cooperative_loops, narrow_prefetches
 
 
 @dataclass(frozen=True)
-class SharedOperands:
+class CooperativeLoads:
     """The pass.
 
     Attributes:
@@ -80,13 +78,12 @@ class SharedOperands:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        moving = carry(function)
-        sharing = _Sharing(self, moving)
-        new = sharing.function(moving)
-        if sharing.layout is None:
-            return Rebuilder({}).function(function)
-        # how many subgroups take part in the barrier
-        new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in sharing.layout])
+        loops = cooperative_loops(function, self.access, self.target)
+        if not loops:
+            return function
+        new = _Sharing(self.target, loops).function(function)
+        layout = next(reversed(loops.values()))[0].map.sg_layout  # how many subgroups take part in the barrier
+        new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in layout])
         return new
 
 
@@ -94,30 +91,23 @@ class _Sharing(Rebuilder):
     """One function's rewrite.
 
     Attributes:
-        free: bytes of shared local memory that are left.
-        values: operands that were taken from there, by their old loads.
-        layout: rows and columns of subgroups, where operands are shared.
+        loops: those whose operands are loaded in shares, and these.
+        values: operands that were taken from shared local memory, by their old loads.
+        arrays: what was allocated there.
     """
 
-    def __init__(self, options: SharedOperands, function: func.FuncOp) -> None:
+    def __init__(self, target: Target, loops: Mapping[scf.ForOp, list[Share]]) -> None:
         super().__init__({ops.LoadTileOp: _load, ops.UpdateTileOffsetOp: _update, ops.TileTransposeOp: _transpose})
-        self.target = options.target
-        self.ways = dict(zip(function.body.block.args, options.access, strict=True))
-        self.layout: Pair | None = None
+        self.target, self.loops = target, loops
         self.values: dict[ops.LoadTileOp, SSAValue] = {}
         self.arrays: dict[tuple[Pair, Attribute, int], SSAValue] = {}
-        kinds = {type(operation) for operation in function.walk()}
-        # One split barrier is open at a time, and what is exchanged elsewhere needs memory, too.
-        self.free = 0 if any(issubclass(kind, NbarrierOp) for kind in kinds) else \
-            self.target.slm // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
 
     def loop(self, loop: scf.ForOp) -> None:
         """A loop; where it has such operands, they are loaded in shares, a step ahead."""
-        shares = shares_of(loop, self.ways, self.target)
-        if not shares or not self._has_room(shares):
+        shares = self.loops.get(loop)
+        if shares is None:
             super().loop(loop)
             return
-        self.layout = shares[0].map.sg_layout
         barrier = self.emit(InitNbarrierOp(self.constant(0), self.constant(shares[0].map.subgroups)))
         carried = [self.get(value) for value in loop.iter_args]
         for share in shares:
@@ -129,17 +119,9 @@ class _Sharing(Rebuilder):
         self._stepping(loop, [*carried, Parts((self.constant(0),))], shares, barrier)
         self.emit(NbarrierWaitOp(barrier))
 
-    def _has_room(self, shares: Sequence[Share]) -> bool:
-        """Whether shared local memory suffices; what a loop before this one had serves again."""
-        new = [share.bytes for number, share in enumerate(shares) if _key(share, number) not in self.arrays]
-        if sum(new) > self.free:
-            return False
-        self.free -= sum(new)
-        return True
-
     def _array(self, share: Share, number: int) -> SSAValue:
         """Shared local memory for two of a loop's operands, the ``number``-th, one below the other."""
-        key = _key(share, number)
+        key = share.array(number)
         if key not in self.arrays:
             rows, columns = share.shape
             made = memref.AllocOp([], [], MemRefType(share.tile.element_type, (2 * rows, columns), memory_space=SLM))
@@ -249,10 +231,6 @@ class _Sharing(Rebuilder):
             self._hand_over(share, number, value, other)
         self.emit(NbarrierArriveOp(barrier))
         return other
-
-
-def _key(share: Share, number: int) -> tuple[Pair, Attribute, int]:
-    return share.shape, share.tile.element_type, number
 
 
 def _load(build: _Sharing, operation: ops.LoadTileOp) -> None:

@@ -24,19 +24,18 @@ from xegpu.rewriting import Rebuilder, Rule, rewrite
 from xetile.dialect import ops
 from xetile.dialect.maps import map_of
 from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
-from xetile.passes.large_vectors import spread_out
 from xetile.passes.slices import Slice, whole
 from xetile.passes.slices_by_elements import gather, masked_scatter
 from xetile.passes.slices_by_tiles import fits, load, store
 
 
 @dataclass(frozen=True)
-class ToTiles:
+class LowerSupervector:
     """The pass."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with XeTile operations in the place of SuperVector ones; all vectors have two dimensions."""
-        return rewrite(module, lambda function: _tiled(spread_out(function)))
+        return rewrite(module, _tiled)
 
 
 def _tiled(function: func.FuncOp) -> func.FuncOp:

@@ -41,11 +41,10 @@ from xetile.distribution import Pair, WgMap
 from xetile.passes import exchange, scaled_products, scattered
 from xetile.passes.dealing import Dealt, coordinate, offset
 from xetile.passes.exchange import SLM, Dealer, serves
-from xetile.passes.flat_vectors import flattened
 
 
 @dataclass(frozen=True)
-class WorkgroupToSubgroup:
+class DistributeSubgroups:
     """The pass.
 
     Attributes:
@@ -56,7 +55,7 @@ class WorkgroupToSubgroup:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with every work-group value replaced by a subgroup's share of it."""
-        return rewrite(module, lambda function: self._function(flattened(function)))
+        return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         first = self._first_map(function)

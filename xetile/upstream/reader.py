@@ -67,7 +67,7 @@ def converted(function: func.FuncOp) -> ModuleOp:
         new.attributes[WRITTEN_FOR] = IntegerAttr(LANES, i64)
     verify(new)
     tiles = FIRST if is_supervector(new) else "xetile"
-    return ModuleOp([new], {STAGE: StringAttr("xegpu-blocks" if blocks else tiles)})
+    return ModuleOp([new], {STAGE: StringAttr("to-xegpu" if blocks else tiles)})
 
 
 def _threads(function: func.FuncOp) -> int | None:

@@ -143,7 +143,7 @@ def _machine_code(lowered: Shown) -> str:
 
 
 def _maps(lowered: Shown) -> str:
-    modules = lowered.modules
-    found = [*(pictures.of_tiles(modules["xetile"]) if "xetile" in modules else []),
-             *(pictures.of_products(modules["xegpu-lanes"]) if "xegpu-lanes" in modules else [])]
+    recorded, distributed = lowered.after("lower-supervector"), lowered.after("distribute-lanes")
+    found = [*(pictures.of_tiles(recorded) if recorded is not None else []),
+             *(pictures.of_products(distributed) if distributed is not None else [])]
     return "".join(found) or "<p>no tile of this kernel is dealt to subgroups, and it multiplies no matrices</p>"
