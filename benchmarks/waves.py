@@ -7,8 +7,8 @@ times; K = 4096, bf16.
 from __future__ import annotations
 
 from benchmarks.rows import Row
-from xegpu.dtypes import bf16
-from xegpu.targets import TARGETS
+from xegpu.ir.dtypes import bf16
+from xegpu.target.targets import TARGETS
 from xetile.library.tiling import CORES, Plan, choose, plans
 
 _DEPTH = 4096

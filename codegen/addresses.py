@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from codegen.emitter import Emitter, Loop
 from codegen.fragments import Coordinate, Descriptor
-from xegpu.dialect.attributes import TensorDesc
+from xegpu.dialect.types import TensorDesc
 
 _FAR = 512
 """Distances that a block message takes are less than this."""

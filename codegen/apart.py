@@ -22,11 +22,11 @@ from xdsl.ir import Operation
 
 from codegen import interpreter
 from codegen.interpreter import Machine, Meaning, Meanings
-from xegpu.barriers import handed, in_step, init_of
-from xegpu.control_flow import place
-from xegpu.dialect.synchronisation import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
-from xegpu.errors import Note, ShapeError, TraceError
-from xegpu.parties import elsewhere
+from xegpu.analysis.barriers import handed, in_step, init_of
+from xegpu.analysis.uniformity import place
+from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
+from xegpu.support.errors import Note, ShapeError, TraceError
+from xegpu.support.notes import elsewhere
 
 _WHOLE = "all"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from codegen import elementwise
 from codegen.emitter import CALL, Emitter
-from xegpu.atomics import KINDS
-from xegpu.dtypes import DType, bf16
+from xegpu.ir.atomic_kind import KINDS
+from xegpu.ir.dtypes import DType, bf16
 
 _FETCH = {"addi": "add", "andi": "and", "ori": "or", "xori": "xor", "maxs": "max", "maxu": "max", "mins": "min",
           "minu": "min"}

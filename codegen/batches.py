@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from codegen.emitter import Emitter, atom
 from codegen.fragments import Array, Coordinate
-from xegpu.dialect.descriptors import CreateNdTdescOp, desc_of
+from xegpu.dialect.block_io import CreateNdTdescOp, desc_of
 
 _BELOW = 1 << 28
 """A row that no matrix has (hardware.md: at most 2**24), and which may be moved far without leaving 32 bits."""

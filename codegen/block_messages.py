@@ -13,10 +13,9 @@ from codegen import addresses, cache_hints, lanes, rows, shared_memory, truth
 from codegen.batches import matrix
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Array, Descriptor
-from xegpu.dialect.attributes import TensorDesc
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
-from xegpu.memrefs import is_address
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.types import TensorDesc
+from xegpu.ir.memref import is_address
 
 
 def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:

@@ -15,11 +15,11 @@ from codegen.elementwise import computed
 from codegen.emitter import Emitter, Rule
 from codegen.exchanges import Combine, Words, bits_in, bits_out, called, index_table
 from codegen.fragments import Fragment, vector_type
-from xegpu import layouts
-from xegpu.dialect.block_ops import BroadcastOp, ReduceOp
-from xegpu.dtypes import DType, bf16, f16
-from xegpu.errors import TargetError
-from xegpu.lane_bits import LaneBits, bits_of
+from xegpu.dialect.reduction import BroadcastOp, ReduceOp
+from xegpu.ir.dtypes import DType, bf16, f16
+from xegpu.layout import lane_map
+from xegpu.layout.linear_layout import LaneBits, bits_of
+from xegpu.support.errors import TargetError
 
 _SYMBOLS = {"add": "+", "mul": "*", "and": "&", "or": "|", "xor": "^"}
 _FUNCTIONS = {"minnumf": "fmin", "maxnumf": "fmax", "minsi": "min", "minui": "min", "maxsi": "max", "maxui": "max"}
@@ -157,7 +157,7 @@ def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:
     assert operation.maps is not None
     source, target = operation.maps
     shape, small = operation.larger(operation.result), operation.smaller(operation.result)
-    rows, columns = (axis % size for axis, size in zip(layouts.positions(shape, target, emitter.subgroup), small,
+    rows, columns = (axis % size for axis, size in zip(lane_map.positions(shape, target, emitter.subgroup), small,
                                                        strict=True))
     words, across = fragment.words(), small[1] // source.unit[1]
     made = []

@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered
 from codegen.loops import carried, parts, types
-from xegpu.origins import makings
+from xegpu.ir.use_def import makings
 
 
 def _branches(emitter: Emitter, operation: scf.IfOp) -> None:
@@ -75,4 +75,4 @@ def _blank(value: Any, moves: bool) -> Any:
     return "0"
 
 
-RULES: dict[type[Operation], Rule] = {scf.IfOp: _branches}
+BRANCH_RULES: dict[type[Operation], Rule] = {scf.IfOp: _branches}

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from codegen.programs import build_kernel
-from xegpu.errors import XeError
+from xegpu.support.errors import XeError
 
 Job = tuple[str, "str | bytes", str, str]
 _FEWEST = 2

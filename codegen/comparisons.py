@@ -14,8 +14,8 @@ from codegen.elementwise import computed, finish, operand_groups
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type
 from codegen.interpreter import Machine, Meanings, narrow
-from xegpu.dialect.comparisons import CmpFOp, CmpIOp, SelectOp
-from xegpu.dtypes import DType, of_mlir
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp
 
 _FLOATS = {"oeq": "{0} == {1}", "ogt": "{0} > {1}", "oge": "{0} >= {1}", "olt": "{0} < {1}", "ole": "{0} <= {1}",
            "one": "({0} < {1}) | ({0} > {1})", "ord": "({0} == {0}) & ({1} == {1})", "une": "{0} != {1}",

@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from typing import Any, TypeAlias
 
-from xegpu.errors import DeviceError
+from xegpu.support.errors import DeviceError
 
 Queue: TypeAlias = Any
 """A ``dpctl.SyclQueue``; dpctl has no type annotations."""

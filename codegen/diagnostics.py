@@ -21,10 +21,10 @@ from codegen.devices import Queue, import_dpctl
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Fragment
 from codegen.interpreter import BATCH, Machine, Meanings
-from xegpu.control_flow import place
-from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp, printf_format
-from xegpu.errors import CheckError
-from xegpu.places import Location
+from xegpu.analysis.uniformity import place
+from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp, printf_format
+from xegpu.support.errors import CheckError
+from xegpu.support.location import Location
 
 FLAGS = 8
 """32-bit words of the buffer: the assertion's number from 1, its group, its subgroup, row and column, one to spare."""

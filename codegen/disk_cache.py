@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.log import LOGGER
-from xegpu.errors import ToolError
+from xegpu.support.errors import ToolError
 
 _FORMAT = b"xetile 1\n"
 _HASH = 32

@@ -17,9 +17,9 @@ from xdsl.ir import Operation
 from codegen import truth
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type
-from xegpu.dialect.conversions import CONVERSIONS
-from xegpu.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
-from xegpu.errors import BUG, XeError
+from xegpu.ir.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
+from xegpu.mlir.arith import CONVERSIONS
+from xegpu.support.errors import BUG, XeError
 
 _SYMBOLS: dict[type[Operation], str] = {
     arith.AddfOp: "+", arith.SubfOp: "-", arith.MulfOp: "*", arith.DivfOp: "/",

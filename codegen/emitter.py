@@ -15,12 +15,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.fragments import Coordinate, Fragment, empty, vector_type, width_of
 from codegen.inside import Inside
-from xegpu.constants import number
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.dtypes import of_mlir
-from xegpu.errors import BUG, XeError
-from xegpu.places import Location
-from xegpu.targets import Target
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import number
+from xegpu.support.errors import BUG, XeError
+from xegpu.support.location import Location, SourceLocation
+from xegpu.target.targets import Target
 
 Rule = Callable[["Emitter", Any], None]
 

@@ -1,8 +1,9 @@
 """Words of a fragment moved between the lanes of a subgroup, as lines of OpenCL C in a function of their own.
 
-Every step works on all words at once, on the bits of their positions (:mod:`xegpu.lane_bits`): an exchange makes a bit
-of the unit one of the lane, a fold combines lanes that differ in one bit. One step costs two or three selects and one
-shuffle for two words, in registers alone: by a constant distance, a shuffle is a few moves with regions.
+Every step works on all words at once, on the bits of their positions (:mod:`xegpu.layout.linear_layout`): an exchange
+makes a bit of the unit one of the lane, a fold combines lanes that differ in one bit. One step costs two or three
+selects and one shuffle for two words, in registers alone: by a constant distance, a shuffle is a few moves with
+regions.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from codegen.emitter import Emitter
 from codegen.fragments import Fragment
-from xegpu.dtypes import DType, bf16
-from xegpu.lane_bits import Bit, LaneBits
+from xegpu.ir.dtypes import DType, bf16
+from xegpu.layout.linear_layout import Bit, LaneBits
 
 Combine = Callable[[str, str], str]
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from codegen.emitter import FETCH
-from xegpu.dtypes import DType, bf16, f32
+from xegpu.ir.dtypes import DType, bf16, f32
 
 MOST = 4
 """Rows of A."""

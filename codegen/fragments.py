@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xegpu.dtypes import DType
+from xegpu.ir.dtypes import DType
 
 _WORDS = {8: "uchar", 16: "ushort", 32: "uint"}
 _WIDTHS = (8, 4, 2, 1)

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from codegen.emitter import Emitter, Rule
 from codegen.interpreter import Meanings
-from xegpu.dialect.compile_hints import CompileHintOp
+from xegpu.dialect.hints import CompileHintOp
 
 _BARRIER = "XETILE_SCHEDULE_BARRIER"
 _DEFINITION = f"""#ifndef {_BARRIER}
@@ -24,5 +24,5 @@ def _hint(emitter: Emitter, operation: CompileHintOp) -> None:
     emitter.line(f"{_BARRIER};")
 
 
-RULES: dict[type[Operation], Rule] = {CompileHintOp: _hint}
-MEANINGS: Meanings = {CompileHintOp: lambda machine, operation, operands: None}
+HINT_RULES: dict[type[Operation], Rule] = {CompileHintOp: _hint}
+HINT_MEANINGS: Meanings = {CompileHintOp: lambda machine, operation, operands: None}

@@ -10,8 +10,8 @@ from xdsl.ir import Operation
 
 from codegen import elementwise
 from codegen.emitter import Emitter, Rule, atom
-from xegpu.constants import number
-from xegpu.dtypes import of_mlir
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import number
 
 GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
 """Grid axis to OpenCL dimension: the last axis of a grid runs fastest."""
@@ -64,7 +64,7 @@ def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
     emitter.define(operation.result, "int", number)
 
 
-RULES: dict[type[Operation], Rule] = {
+INDEX_RULES: dict[type[Operation], Rule] = {
     arith.ConstantOp: _constant,
     arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),

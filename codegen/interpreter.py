@@ -21,12 +21,12 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from xegpu.dialect.vectors import ExtractStridedSliceOp
-from xegpu.dtypes import of_mlir
-from xegpu.errors import BUG, XeError
-from xegpu.memory import Surfaces
-from xegpu.memrefs import is_shared
-from xegpu.scattered_memory import Elements, identity
+from xegpu.interpreter.gather_scatter import Elements, identity
+from xegpu.interpreter.memory import Surfaces
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import is_shared
+from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.support.errors import BUG, XeError
 
 Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
 Meanings = Mapping[type[Operation], Meaning]
@@ -42,7 +42,7 @@ class Window:
     """A tile or a block descriptor at run time: an array and where on it the window stands.
 
     ``lead`` are the indices of the dimensions in front of the last two: they say on which matrix it stands. Where the
-    matrices of instances differ in size, :class:`xegpu.memory.Surfaces` stand in the place of the array.
+    matrices of instances differ in size, :class:`xegpu.interpreter.memory.Surfaces` stand in the place of the array.
     """
 
     array: Any

@@ -15,13 +15,12 @@ from typing import Any
 from codegen import truth
 from codegen.emitter import CALL, FILL, Emitter
 from codegen.fragments import Coordinate, Descriptor, Fragment, vector_type
-from xegpu import layouts
-from xegpu.cooperative import component_place
-from xegpu.dialect.attributes import TensorDesc
-from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
-from xegpu.dialect.descriptors import desc_of
-from xegpu.errors import TargetError
-from xegpu.layouts import LaneMap
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.types import TensorDesc
+from xegpu.layout import lane_map
+from xegpu.layout.cooperative_matrix import component_place
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import TargetError
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
@@ -109,7 +108,7 @@ class _Block(_Piece):
     def words(self) -> list[list[tuple[int, int]]]:
         """For each word of a fragment the (row, column) of its elements on the first lane."""
         rows, columns = self.desc.shape
-        row, column = layouts.positions((rows, columns), self.lanes)
+        row, column = lane_map.positions((rows, columns), self.lanes)
         return [[(int(row[0, unit, e]), int(column[0, unit, e]) + block * columns) for e in range(self.lanes.per_lane)]
                 for block in range(self.desc.block.array_length) for unit in range(row.shape[1])]
 

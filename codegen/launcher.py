@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from codegen.devices import Queue, import_dpctl, needs_spirv
 from codegen.spirv import is_spirv
 from codegen.usm import UsmArray
-from xegpu.errors import BUG, DeviceError, ToolError
+from xegpu.support.errors import BUG, DeviceError, ToolError
 
 Program: TypeAlias = Any
 Kernel: TypeAlias = Any

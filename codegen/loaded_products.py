@@ -31,9 +31,9 @@ from codegen.product_rows import LANES
 from codegen.product_text import parts_of
 from codegen.products import narrowed, widened
 from codegen.whole_products import WHOLE, Shape, define
-from xegpu.dialect.descriptors import desc_of
-from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dtypes import DType, bf16, f16, f32
+from xegpu.dialect.block_io import desc_of
+from xegpu.dialect.dpas import LoadMadOp
+from xegpu.ir.dtypes import DType, bf16, f16, f32
 
 _EXACT = 1 << 24
 """Sums of integers are exact in float32 up to here."""

@@ -18,13 +18,11 @@ from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Coordinate, Descriptor, Fragment, Scattered, names
 from codegen.inside import Inside
 from codegen.unrolling import ROLLED, period_of, steps_of, trips_of
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
-from xegpu.dialect.descriptors import desc_of
-from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dialect.products import DpasOp
-from xegpu.dtypes import of_mlir
-from xegpu.loop_options import OPTIONS
-from xegpu.origins import makings
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
+from xegpu.dialect.dpas import DpasOp, LoadMadOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import OPTIONS
+from xegpu.ir.use_def import makings
 
 _AS_IT_IS = "__attribute__((opencl_unroll_hint(1)))"
 """Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""

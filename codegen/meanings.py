@@ -16,10 +16,10 @@ from codegen import diagnostics, hints, scalars, shared_memory, synchronisation
 from codegen.comparisons import MEANINGS as COMPARISONS
 from codegen.interpreter import Machine, Meaning, Meanings, narrow
 from codegen.rounding import fused
-from xegpu import dtypes
-from xegpu.dialect.conversions import CONVERSIONS
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
-from xegpu.dtypes import DType, of_mlir, round_to
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType, of_mlir, round_to
+from xegpu.mlir.arith import CONVERSIONS
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
 
 
 def element_type(type_: Attribute) -> DType:
@@ -206,7 +206,7 @@ def _axis(operation: Any) -> int:
 
 
 MEANINGS: Meanings = {
-    **COMPARISONS, **shared_memory.MEANINGS, **synchronisation.MEANINGS, **hints.MEANINGS,
+    **COMPARISONS, **shared_memory.MEANINGS, **synchronisation.MEANINGS, **hints.HINT_MEANINGS,
     **diagnostics.MEANINGS, **scalars.MEANINGS,
     **{kind: _binary(function) for kind, function in BINARY.items()},
     **{kind: _unary(function) for kind, function in UNARY.items()},

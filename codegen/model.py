@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from xegpu.machines import Machine
+from xegpu.target.machine_model import Machine
 
 
 @dataclass(frozen=True)

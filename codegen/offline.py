@@ -15,8 +15,8 @@ from pathlib import Path
 
 from codegen import disk_cache
 from codegen.refusals import refusal
-from xegpu.errors import TargetError, ToolError
-from xegpu.targets import TARGETS
+from xegpu.support.errors import TargetError, ToolError
+from xegpu.target.targets import TARGETS
 
 OCLOC_DEVICES: Mapping[str, str] = {target.name: target.ocloc for target in TARGETS.values() if target.ocloc}
 """Our targets under the names that ocloc's ``-device`` takes."""

@@ -37,8 +37,8 @@ from codegen import (
 from codegen.emitter import CALL, FETCH, FILL, Emitter, Rule
 from codegen.register_budget import build_options
 from codegen.source import Source
-from xegpu import barriers
-from xegpu.targets import Target
+from xegpu.analysis import barriers
+from xegpu.target.targets import Target
 
 
 def emit(function: func.FuncOp, target: Target) -> Source:
@@ -85,9 +85,9 @@ def _pragmas(text: str) -> list[str]:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **block_vectors.RULES, **comparisons.RULES, **branches.RULES, **shared_memory.RULES, **synchronisation.RULES,
-    **hints.RULES, **diagnostics.RULES, **positions.RULES, **scattered.RULES, **scalars.RULES,
+    **block_vectors.RULES, **comparisons.RULES, **branches.BRANCH_RULES, **shared_memory.RULES, **synchronisation.RULES,
+    **hints.HINT_RULES, **diagnostics.RULES, **positions.IOTA_RULES, **scattered.RULES, **scalars.RULES,
     **elementwise.RULES, **loops.RULES, **padding.RULES, **products.RULES,
     **loaded_products.RULES, **shuffles.RULES, **rows.RULES,
-    **indices.RULES, **parameters.RULES, **block_messages.RULES, **pieces.RULES,
+    **indices.INDEX_RULES, **parameters.RULES, **block_messages.RULES, **pieces.RULES,
 }

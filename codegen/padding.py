@@ -7,10 +7,10 @@ from xdsl.ir import Operation
 from codegen import elementwise
 from codegen.emitter import CALL, Emitter, Rule
 from codegen.fragments import Coordinate, Descriptor, Fragment
-from xegpu import layouts
-from xegpu.dialect.descriptors import desc_of
-from xegpu.dialect.padding import PadOp
-from xegpu.layouts import LaneMap
+from xegpu.dialect.block_io import desc_of
+from xegpu.dialect.layout_ops import PadOp
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
 
 Word = tuple[int, int]
 
@@ -20,7 +20,7 @@ def _pad(emitter: Emitter, operation: PadOp) -> None:
     lanes, shape = operation.sg_map.data, desc_of(operation.desc).shape
     source, result = emitter.fragment(operation.value), emitter.fresh(operation.result)
     desc: Descriptor = emitter.values[operation.desc]
-    row, column = layouts.positions((shape[0], shape[1]), lanes)
+    row, column = lane_map.positions((shape[0], shape[1]), lanes)
     padding = elementwise.stored(elementwise.literal(operation.number, source.dtype), source.dtype)
     expressions = []
     for position, name in enumerate(source.names):

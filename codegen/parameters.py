@@ -8,8 +8,8 @@ from xdsl.ir import Operation
 
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Array
-from xegpu.dtypes import of_mlir
-from xegpu.memrefs import static_form
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import static_form
 
 Names = tuple[str, ...]
 

@@ -9,9 +9,9 @@ from xdsl.ir import Operation
 from codegen import elementwise
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import vector_type, width_of
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
-from xegpu.dialect.words import BitcastOp, PackOp
-from xegpu.errors import BUG, TargetError
+from xegpu.dialect.layout_ops import BitcastOp, PackOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
+from xegpu.support.errors import BUG, TargetError
 
 
 def _extract(emitter: Emitter, operation: xvector.ExtractOp) -> None:

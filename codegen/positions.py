@@ -7,16 +7,16 @@ from xdsl.ir import Operation
 from codegen.elementwise import converted
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Coordinate, vector_type
-from xegpu import layouts
-from xegpu.dialect.positions import IotaOp
-from xegpu.dtypes import i32
-from xegpu.layouts import LaneMap
+from xegpu.dialect.reduction import IotaOp
+from xegpu.ir.dtypes import i32
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
 
 
 def _iota(emitter: Emitter, operation: IotaOp) -> None:
     assert operation.sg_map is not None
     lanes, axis, fragment = operation.sg_map.data, operation.axis.value.data, emitter.fresh(operation.result)
-    counted = layouts.positions(operation.block_shape(), lanes)[axis][0].reshape(-1)
+    counted = lane_map.positions(operation.block_shape(), lanes)[axis][0].reshape(-1)
     start, lane = emitter.coordinate(operation.start), _lane(lanes, axis, emitter.subgroup)
     whole = vector_type("int", fragment.width)
     expressions = []
@@ -46,4 +46,4 @@ def _lane(lanes: LaneMap, axis: int, subgroup: int) -> str:
     return position if lanes.wi_data[axis] == 1 else f"{position} * {lanes.wi_data[axis]}"
 
 
-RULES: dict[type[Operation], Rule] = {IotaOp: _iota}
+IOTA_RULES: dict[type[Operation], Rule] = {IotaOp: _iota}

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from codegen.emitter import FETCH
 from codegen.few_rows import vector
-from xegpu.dtypes import DType, f32
+from xegpu.ir.dtypes import DType, f32
 
 DOT = "XETILE_DOT_BF16"
 """``DOT(sums, a, b)``: 16 sums of products of pairs of bf16. Defined where the processor has such an instruction."""

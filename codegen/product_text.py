@@ -28,7 +28,7 @@ from itertools import groupby, pairwise
 from codegen.few_rows import vector, widened
 from codegen.product_rows import ACCUMULATORS, LANES, LINE, WIDEST, Numbers, RowsOfSums, even, heights
 from codegen.single_columns import MOST, SingleColumns
-from xegpu.dtypes import DType
+from xegpu.ir.dtypes import DType
 
 FENCE = "xetile_store_fence"
 """What comes after stores past the caches."""

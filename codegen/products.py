@@ -6,9 +6,8 @@ from xdsl.ir import Operation
 
 from codegen.emitter import CALL, Emitter, Rule
 from codegen.fragments import Fragment, vector_type
-from xegpu.dialect.products import DpasOp, MadOp
-from xegpu.dialect.scaled_products import DpasScaledOp
-from xegpu.dtypes import DType, bf16, e4m3, e5m2, f16, tf32, u8
+from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
+from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, tf32, u8
 
 _ACCUMULATOR = {"f32": "float", "f16": "half", "bf16": "short", "i32": "int"}
 

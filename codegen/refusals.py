@@ -11,7 +11,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from xegpu.errors import ToolError
+from xegpu.support.errors import ToolError
 
 _POSITION = re.compile(r"(?::|^\s*)(\d+):(\d+): (?:fatal )?error:\s*(.*)")
 _PLACE = re.compile(r"\s*// ([^\s:]+:\d+)\s*$")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from xdsl.dialects import func, scf
 
-from xegpu import register_mode
-from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
-from xegpu.dialect.descriptors import desc_of
-from xegpu.errors import TargetError
-from xegpu.plain_loops import is_plain
-from xegpu.pressure import live_bytes, loop_bytes
-from xegpu.targets import Target
+from xegpu.analysis.gemm_loops import is_plain
+from xegpu.analysis.register_pressure import live_bytes, loop_bytes
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
+from xegpu.support.errors import TargetError
+from xegpu.target import grf_mode
+from xegpu.target.targets import Target
 
 _WITH_ADDRESSES = 0.7
 LARGE = "-cl-intel-256-GRF-per-thread"
@@ -31,7 +30,7 @@ def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroup
     small, large = target.registers
     if not large:
         return ""
-    said = register_mode.said(function)
+    said = grf_mode.said(function)
     registers, room = fragment_bytes(function) * subgroup / target.register_bytes, _part(function) * small
     if said == small or (said is None and registers <= room):
         return ""
@@ -50,7 +49,7 @@ def _part(function: func.FuncOp) -> float:
     """The part of the registers that fragments may take; addresses of other messages than blocks take more of them."""
     ways = {desc_of(operation.desc).block.access for operation in function.walk()
             if isinstance(operation, (LoadNdOp, StoreNdOp))}
-    return register_mode.FOR_FRAGMENTS if ways <= {"block"} else _WITH_ADDRESSES
+    return grf_mode.FOR_FRAGMENTS if ways <= {"block"} else _WITH_ADDRESSES
 
 
 def fragment_bytes(function: func.FuncOp) -> int:

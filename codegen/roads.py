@@ -23,7 +23,7 @@ from codegen.product_rows import DOT
 from codegen.sycl_compiler import compile_sycl, has_sycl_compiler
 from codegen.synchronisation import SIGNAL, WAIT
 from codegen.whole_products import DOT_BF16, FENCE_X86, WHOLE
-from xegpu.errors import ToolError
+from xegpu.support.errors import ToolError
 
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}

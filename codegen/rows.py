@@ -13,9 +13,8 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.emitter import Emitter, Rule
 from codegen.fragments import Fragment, vector_type, width_of
-from xegpu.dialect.block_io import LoadNdOp
-from xegpu.dialect.descriptors import desc_of
-from xegpu.passes.interleave import EVEN, ODD
+from xegpu.dialect.block_io import LoadNdOp, desc_of
+from xegpu.passes.interleave_rows import EVEN, ODD
 
 APART = "XETILE_ROWS_APART"
 

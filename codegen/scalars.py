@@ -11,10 +11,10 @@ from xdsl.ir import Operation
 from codegen.emitter import Emitter, Rule, atom
 from codegen.fragments import Array
 from codegen.interpreter import BATCH, Machine, Meanings, narrow
-from xegpu.control_flow import place
-from xegpu.dialect.scalars import LoadScalarOp
-from xegpu.dtypes import of_mlir
-from xegpu.errors import ShapeError
+from xegpu.analysis.uniformity import place
+from xegpu.dialect.block_io import LoadScalarOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.support.errors import ShapeError
 
 
 def _meaning(machine: Machine, operation: LoadScalarOp, operands: Sequence[Any]) -> Any:

@@ -17,9 +17,9 @@ from codegen.atomics import update_function
 from codegen.emitter import Emitter, Rule, atom
 from codegen.exchanges import bits_in, bits_out
 from codegen.fragments import Array, Descriptor, Scattered
-from xegpu.dialect import scattered as ops
-from xegpu.dialect.descriptors import desc_of
-from xegpu.dtypes import DType
+from xegpu.dialect import gather_scatter as ops
+from xegpu.dialect.block_io import desc_of
+from xegpu.ir.dtypes import DType
 
 LOAD, STORE = "__spirv_PredicatedLoadINTEL", "__spirv_PredicatedStoreINTEL"
 

@@ -1,8 +1,8 @@
 """Arrays in shared local memory, in NumPy and in OpenCL C.
 
-An array is kept in panels (:mod:`xegpu.panels`). A block of which all lanes together, or each lane by itself, have
-contiguous words is moved by the fewest messages, 256 or 512 bytes each; any other, and one that hangs over the edge of
-its array, is moved element by element.
+An array is kept in panels (:mod:`xegpu.layout.slm_panels`). A block of which all lanes together, or each lane by
+itself, have contiguous words is moved by the fewest messages, 256 or 512 bytes each; any other, and one that hangs
+over the edge of its array, is moved element by element.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from codegen import wide_reads
 from codegen.emitter import CALL, Emitter, Rule
 from codegen.fragments import Array, Descriptor, Fragment, vector_type
 from codegen.interpreter import Machine, Meanings
-from xegpu import layouts
-from xegpu.descriptions import geometry
-from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, desc_of
-from xegpu.divisibility import multiple_of
-from xegpu.dtypes import of_mlir
-from xegpu.memrefs import static_form
-from xegpu.origins import array_of, makings
-from xegpu.panels import Panels, Run, runs
-from xegpu.slm import panels_of
+from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.memory_access import geometry
+from xegpu.analysis.slm import panels_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import static_form
+from xegpu.ir.use_def import array_of, makings
+from xegpu.layout import lane_map
+from xegpu.layout.slm_panels import Panels, Run, runs
 
 _LINE = 64
 _UNSIGNED = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
@@ -120,7 +119,7 @@ class _Access:
     def where(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Row and column of each element of the fragment, ``[lanes, elements]``, on the descriptor's block."""
         rows, columns = self.desc.shape
-        row, column = layouts.positions((rows, columns), self.desc.sg_map)
+        row, column = lane_map.positions((rows, columns), self.desc.sg_map)
         blocks = range(self.desc.block.array_length)
         flat = [array.reshape(array.shape[0], -1) for array in (row, column)]
         return np.hstack([flat[0] for _ in blocks]), np.hstack([flat[1] + block * columns for block in blocks])

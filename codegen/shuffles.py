@@ -8,10 +8,10 @@ from codegen.emitter import Emitter, Rule
 from codegen.exchanges import called, index_table, packed_exchange
 from codegen.fragments import Fragment
 from codegen.truth import register_bits
-from xegpu import layouts
-from xegpu.dialect.lane_layouts import ConvertLayoutOp
-from xegpu.dtypes import DType
-from xegpu.lane_bits import LaneBits, bits_of
+from xegpu.dialect.layout_ops import ConvertLayoutOp
+from xegpu.ir.dtypes import DType
+from xegpu.layout import lane_map
+from xegpu.layout.linear_layout import LaneBits, bits_of
 
 _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
@@ -31,7 +31,7 @@ def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
         _exchanged(emitter, operation, fragment, old, new)
         return
     result = emitter.fresh(operation.result)
-    row, column = layouts.positions(shape, target)
+    row, column = lane_map.positions(shape, target)
     bits = _UNSIGNED[register_bits(fragment.dtype)]
     wide = "ulong" if bits == "ulong" else "uint"
     elements = _elements(fragment, wide, bits)
@@ -42,7 +42,7 @@ def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
         parts = []
         for e in range(target.per_lane):
             r, c = row[:, unit, e], column[:, unit, e]
-            holder, index = layouts.holder(shape, source, r, c)
+            holder, index = lane_map.holder(shape, source, r, c)
             parts.append(_fetched(elements, [int(h) for h in holder], [int(i) for i in index], lane, wide))
         made.append(_joined(parts, fragment.dtype, result))
     width = result.width

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from codegen.few_rows import widened
 from codegen.product_rows import DOT, Numbers
-from xegpu.dtypes import f32
+from xegpu.ir.dtypes import f32
 
 MOST = 4
 """Columns. Each reads A again; for more of them, a vector of which most is outside takes no longer."""

@@ -30,11 +30,10 @@ from codegen.fragments import Coordinate, Descriptor
 from codegen.product_rows import LANES
 from codegen.product_text import FENCE
 from codegen.whole_products import WHOLE, Shape, define
-from xegpu.constants import number
-from xegpu.dialect.block_io import StoreNdOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
-from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dtypes import f32
+from xegpu.dialect.block_io import CreateNdTdescOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.dpas import LoadMadOp
+from xegpu.ir.dtypes import f32
+from xegpu.ir.matchers import number
 
 _PAST = 1 << 22
 """Numbers of C, 16 MB of them, from which on it goes past the caches: half of a processor's last one, or more."""

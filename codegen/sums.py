@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from codegen.interpreter import Delayed, now
-from xegpu.dtypes import DType, round_to, tf32, truncate_tf32
+from xegpu.ir.dtypes import DType, round_to, tf32, truncate_tf32
 
 Array = np.ndarray[Any, Any]
 DEPTH = 1024

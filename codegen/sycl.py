@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import MemRefType
 from codegen.cplusplus import declarations, header, prototype, translate
 from codegen.register_budget import LARGE
 from codegen.source import Source
-from xegpu.dtypes import DType, bf16, of_mlir
-from xegpu.errors import BUG, XeError
-from xegpu.origins import written_arguments
+from xegpu.ir.dtypes import DType, bf16, of_mlir
+from xegpu.ir.use_def import written_arguments
+from xegpu.support.errors import BUG, XeError
 
 _HOST = {"char": "std::int8_t", "uchar": "std::uint8_t", "short": "std::int16_t", "ushort": "std::uint16_t",
          "int": "std::int32_t", "uint": "std::uint32_t", "long": "std::int64_t", "ulong": "std::uint64_t",

@@ -16,7 +16,7 @@ from codegen import disk_cache, sycl_jit
 from codegen.prelude import emulated_builtins
 from codegen.refusals import refusal
 from codegen.spirv import entry_points, imports, is_spirv
-from xegpu.errors import ToolError
+from xegpu.support.errors import ToolError
 
 _LIBRARY = "libsycl-jit.so"
 _PACKAGE = "intel-sycl-rt"

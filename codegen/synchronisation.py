@@ -21,16 +21,9 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.emitter import Emitter, Rule
 from codegen.interpreter import Meanings
-from xegpu.dialect.attributes import TensorDescType
-from xegpu.dialect.synchronisation import (
-    OPERATIONS,
-    AllocNbarrierOp,
-    FenceOp,
-    InitNbarrierOp,
-    NbarrierArriveOp,
-    NbarrierWaitOp,
-)
-from xegpu.origins import arrays_of
+from xegpu.dialect.sync import OPERATIONS, AllocNbarrierOp, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.dialect.types import TensorDescType
+from xegpu.ir.use_def import arrays_of
 
 _FLAGS = {"shared": "CLK_LOCAL_MEM_FENCE", "global": "CLK_GLOBAL_MEM_FENCE"}
 _SCOPES = {"workgroup": "memory_scope_work_group", "gpu": "memory_scope_device"}

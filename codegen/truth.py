@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from codegen.emitter import Emitter
 from codegen.fragments import Fragment, vector_type
-from xegpu.dtypes import DType, i1, i8, index
+from xegpu.ir.dtypes import DType, i1, i8, index
 
 _SIGNED = {8: "char", 16: "short", 32: "int", 64: "long"}
 

@@ -24,12 +24,11 @@ from math import lcm
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
 
-from xegpu.constants import number
+from xegpu.analysis.gemm_loops import is_plain, is_shared
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
-from xegpu.dialect.products import DpasOp
-from xegpu.loop_options import BARRIER, UNROLL
-from xegpu.plain_loops import is_plain, is_shared
-from xegpu.targets import Target
+from xegpu.dialect.dpas import DpasOp
+from xegpu.ir.matchers import BARRIER, UNROLL, number
+from xegpu.target.targets import Target
 
 ROLLED = "XETILE_ROLLED"
 """What a prelude defines to have loops of single steps, where their author did not ask for more."""

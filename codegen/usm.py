@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from codegen.devices import Queue, import_dpctl
-from xegpu.errors import DeviceError
+from xegpu.support.errors import DeviceError
 
 LINE = 64
 """Bytes. A copy's first element is aligned to this, as 2D block IO wants it; NumPy's own arrays rarely are."""

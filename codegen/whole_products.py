@@ -26,7 +26,7 @@ from codegen.emitter import Emitter
 from codegen.few_rows import MOST, FewRows
 from codegen.product_rows import DOT, LANES
 from codegen.product_text import FENCE, ProductText
-from xegpu.dtypes import DType, bf16, f16, f32
+from xegpu.ir.dtypes import DType, bf16, f16, f32
 
 WHOLE = "XETILE_WHOLE"
 """Defined where functions of whole vectors can be called in this way."""

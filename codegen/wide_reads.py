@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.emitter import Emitter
-from xegpu.panels import Run
+from xegpu.layout.slm_panels import Run
 
 _BYTES = 512
 _WORDS = {1: "uint8", 2: "ushort16"}

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 
 import xetile as xt
 from codegen.devices import find_queue
-from xegpu.dtypes import of_mlir
+from xegpu.ir.dtypes import of_mlir
 from xetile.commands import main
 
 sys.path.insert(0, str(Path(__file__).parent))

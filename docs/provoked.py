@@ -34,7 +34,7 @@ from codegen import (
     usm,
 )
 from codegen.devices import find_queue
-from xegpu.rewriting import Parts
+from xegpu.rewrite.rewriter import Parts
 from xetile import executors, in_numpy, on_device, roofline
 from xetile.commands.output import write_bytes
 from xetile.dialect.ops import LoadTileOp

@@ -44,7 +44,7 @@ import numpy as np
 import xetile as xt
 from codegen.devices import find_queue
 from codegen.offline import find_ocloc
-from xegpu.dtypes import BY_NAME
+from xegpu.ir.dtypes import BY_NAME
 from xetile import catalogue
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, settings
 from codegen import devices
 from codegen.offline import find_ocloc
 from codegen.sycl_compiler import find_sycl_compiler
-from xegpu.errors import DeviceError, ToolError
+from xegpu.support.errors import DeviceError, ToolError
 from xetile.kernel import BaseKernel
 
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"

@@ -10,10 +10,10 @@ import numpy as np
 from conftest import THOROUGH, require_device
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import TargetError
-from xegpu.targets import find_target
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import TargetError
+from xegpu.target.targets import find_target
 
 Array = np.ndarray[Any, Any]
 

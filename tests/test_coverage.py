@@ -12,8 +12,8 @@ import pytest
 from products import PLACES, Place, integers
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.dtypes import DType
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
 
 pytestmark = pytest.mark.unoptimised
 

@@ -12,7 +12,7 @@ import test_docs
 from conftest import unavailable
 
 import xetile as xt
-from xegpu.errors import Invalid, XeError
+from xegpu.support.errors import Invalid, XeError
 from xetile import catalogue
 from xetile.commands import main
 

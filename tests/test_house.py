@@ -53,7 +53,7 @@ def _floor(module: str) -> int:
 
 def test_the_files_were_found() -> None:
     assert len(FILES) > 30
-    assert "xegpu.errors" in IMPORTS["xetile.kernel"]
+    assert "xegpu.support.errors" in IMPORTS["xetile.kernel"]
     assert "codegen.opencl" in IMPORTS["xetile.lowered"]
 
 

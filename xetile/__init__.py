@@ -7,11 +7,11 @@ An author decorates a function with :func:`kernel`, works on tiles inside it, an
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from xegpu.collection import all_stays
+from xegpu.support.gc_pause import all_stays
 
 with all_stays():
     from codegen.devices import register_cpu_driver
-    from xegpu.dtypes import (
+    from xegpu.ir.dtypes import (
         bf16,
         e4m3,
         e5m2,
@@ -32,7 +32,7 @@ with all_stays():
         u32,
         u64,
     )
-    from xegpu.errors import (
+    from xegpu.support.errors import (
         ArgumentError,
         CheckError,
         DeviceError,
@@ -46,7 +46,7 @@ with all_stays():
         TraceError,
         XeError,
     )
-    from xegpu.targets import TARGETS
+    from xegpu.target.targets import TARGETS
     from xetile import vector
     from xetile.arguments import Spec
     from xetile.blocks import tile_pack, tile_unpack

@@ -11,10 +11,10 @@ from xdsl.dialects.memref import CastOp
 from xdsl.ir import SSAValue
 
 from codegen.usm import is_usm
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError, RankError, ShapeError
-from xegpu.memrefs import is_shared
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.ir.memref import is_shared
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.given import text_of, what
 from xetile.numbers import scalar
 from xetile.parties import notes

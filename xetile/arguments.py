@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from codegen.usm import is_usm, usm_interface
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, XeError
-from xegpu.places import Location
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, XeError
+from xegpu.support.location import Location
 
 Sizes = tuple[int | None, ...]
 _PACKAGES = ("xetile", "codegen", "xegpu")

@@ -10,11 +10,11 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from xegpu import dtypes
-from xegpu.dialect import conversions
-from xegpu.dialect.comparisons import CmpFOp, CmpIOp
-from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import ElementTypeError
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.mlir import arith as conversions
+from xegpu.mlir.arith import CmpFOp, CmpIOp
+from xegpu.support.errors import ElementTypeError
 from xetile.tracer import current
 
 Rule = Callable[[SSAValue, SSAValue], Operation]

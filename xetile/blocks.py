@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.ops import TilePackOp, TileUnpackOp, text
 from xetile.distribution import Pair, WgMap
 from xetile.numbers import plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.ops import text
 from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.distribution import WgMap

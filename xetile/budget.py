@@ -9,13 +9,12 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.func import FuncOp
 
-from xegpu import register_mode
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.dtypes import of_mlir
-from xegpu.errors import TargetError
-from xegpu.places import Location
-from xegpu.pressure import accumulated
-from xegpu.targets import Target
+from xegpu.analysis.register_pressure import accumulated
+from xegpu.ir.dtypes import of_mlir
+from xegpu.support.errors import TargetError
+from xegpu.support.location import Location, SourceLocation
+from xegpu.target import grf_mode
+from xegpu.target.targets import Target
 from xetile.pipeline import after
 from xetile.remedies import Origin, Variant, first_change
 
@@ -45,7 +44,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     Raises:
         TargetError: they leave none.
     """
-    asked = next((register_mode.said(op) for op in modules["xegpu"].walk() if isinstance(op, FuncOp)), None)
+    asked = next((grf_mode.said(op) for op in modules["xegpu"].walk() if isinstance(op, FuncOp)), None)
     most, taken = asked or max(target.registers), accumulator_registers(modules, target)
     if not most or taken <= most * _FOR_ACCUMULATORS:
         return
@@ -65,7 +64,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
 
 
 def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None]:
-    (function,) = (operation for operation in next(reversed(modules.values())).ops if isinstance(operation, FuncOp))
+    (function,) = (operation for operation in [*modules.values()][-1].ops if isinstance(operation, FuncOp))
     return accumulated(function)
 
 

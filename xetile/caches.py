@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from xdsl.ir import Operation
 
-from xegpu.cache import BY_KIND
-from xegpu.errors import ElementTypeError
+from xegpu.support.errors import ElementTypeError
+from xegpu.target.cache_policy import BY_KIND
 from xetile.dialect.hints import CacheHintAttr
 from xetile.tracer import current
 

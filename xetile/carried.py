@@ -13,8 +13,8 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from xegpu.errors import Note, TraceError
-from xegpu.places import Location
+from xegpu.support.errors import Note, TraceError
+from xegpu.support.location import Location
 from xetile.frames import Path, Scope
 from xetile.parties import told
 from xetile.tiles import Tile

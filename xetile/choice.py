@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xegpu.errors import DeviceError
-from xegpu.targets import Target, find_target
+from xegpu.support.errors import DeviceError
+from xegpu.target.targets import Target, find_target
 from xetile.arguments import Argument
 from xetile.executors import Executor, executor_for
 

@@ -15,9 +15,9 @@ import numpy as np
 from xdsl.dialects import scf
 from xdsl.ir import Block, Region, SSAValue
 
-from xegpu import dtypes
-from xegpu.errors import ElementTypeError, Note, TraceError, XeError
-from xegpu.places import Location
+from xegpu.ir import dtypes
+from xegpu.support.errors import ElementTypeError, Note, TraceError, XeError
+from xegpu.support.location import Location
 from xetile.carried import PLAIN, Body, Construct, described, plainly
 from xetile.frames import Path, Scope
 from xetile.parties import notes, told

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError
 
 _PLAIN = frozenset({int, float, str, bool, DType, type(None)})
 

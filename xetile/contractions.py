@@ -7,7 +7,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import VectorType
 
-from xegpu.errors import ElementTypeError, RankError, ShapeError
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.dialect.contractions import ITERATORS, MATMUL
 from xetile.dialect.ops import text
 from xetile.dialect.permutations import Permutation, map_of_permutation

@@ -7,9 +7,9 @@ from typing import Any
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
-from xegpu import dtypes
-from xegpu.dialect.diagnostics import AssertOp, PrintOp
-from xegpu.errors import ArgumentError, ElementTypeError, ShapeError
+from xegpu.dialect.debug import AssertOp, PrintOp
+from xegpu.ir import dtypes
+from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError
 from xetile.dialect.positions import IotaOp
 from xetile.numbers import plain
 from xetile.parties import notes

@@ -9,7 +9,7 @@ from itertools import product
 from numbers import Integral
 from typing import SupportsIndex
 
-from xegpu.errors import ShapeError
+from xegpu.support.errors import ShapeError
 
 Pair = tuple[int, int]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xegpu.errors import ToolError, XeError
-from xegpu.targets import Target
+from xegpu.support.errors import ToolError, XeError
+from xegpu.target.targets import Target
 
 if TYPE_CHECKING:
     from codegen.source import Source

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codegen.devices import best_device
-from xegpu.errors import DeviceError
-from xegpu.targets import Target, find_target
+from xegpu.support.errors import DeviceError
+from xegpu.target.targets import Target, find_target
 from xetile.arguments import Argument
 from xetile.launch_grid import Grid
 from xetile.launches import Launch

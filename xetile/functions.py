@@ -12,8 +12,8 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
-from xegpu import dtypes
-from xegpu.errors import ElementTypeError
+from xegpu.ir import dtypes
+from xegpu.support.errors import ElementTypeError
 from xetile.dialect.vector_ops import TileBitcastOp
 from xetile.numbers import plain
 from xetile.operands import matched

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import SSAValue
 
-from xegpu import dtypes
-from xegpu.atomics import fault, full_name
-from xegpu.errors import ElementTypeError
+from xegpu.ir import dtypes
+from xegpu.ir.atomic_kind import fault, full_name
+from xegpu.support.errors import ElementTypeError
 from xetile.caches import said
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.scattered import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp

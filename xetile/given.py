@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError, XeError
 from xetile.dialect.ops import text
 from xetile.distribution import WgMap
 from xetile.numbers import plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import gpu
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 
-from xegpu.errors import ElementTypeError, RankError, ShapeError
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.functions import minimum
 from xetile.tracer import current
 from xetile.values import Scalar, Value

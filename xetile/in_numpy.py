@@ -10,8 +10,8 @@ from xdsl.ir import Operation
 from codegen import apart
 from codegen.interpreter import Meaning, Window
 from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
-from xegpu.reference import meanings as xegpu_meanings
-from xegpu.targets import Target
+from xegpu.interpreter.block_io import meanings as xegpu_meanings
+from xegpu.target.targets import Target
 from xetile.arguments import Argument
 from xetile.launch_grid import Grid
 from xetile.launches import Launch

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute
 
-from xegpu import block_io
-from xegpu.collection import collection_waits
-from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, DeviceError, Note, ShapeError, TraceError, XeError
-from xegpu.places import Location
-from xegpu.register_mode import REGISTERS
-from xegpu.targets import Target, find_target
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ArgumentError, DeviceError, Note, ShapeError, TraceError, XeError
+from xegpu.support.gc_pause import collection_waits
+from xegpu.support.location import Location
+from xegpu.target import block2d
+from xegpu.target.grf_mode import REGISTERS
+from xegpu.target.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
 from xetile.constants import hashable
 from xetile.launch_grid import Grid, three_counts
@@ -207,7 +207,7 @@ class BaseKernel:
         """The compiled form for these arguments; made once for each set of types, constants and ways of access."""
         if self._overriding is not None:
             return self._overriding.lowered(arguments, target, {}, None)
-        access = tuple(block_io.access(target, a.pointer, a.shape, a.strides, a.dtype.bytes)
+        access = tuple(block2d.access(target, a.pointer, a.shape, a.strides, a.dtype.bytes)
                        if a.rank is not None else "" for a in arguments)
         key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, target.name, access)
         if key not in self._lowered:

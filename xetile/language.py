@@ -7,10 +7,10 @@ from typing import Any
 from xdsl.dialects.builtin import MemRefType, StringAttr, UnitAttr, UnrealizedConversionCastOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 
-from xegpu import dtypes
-from xegpu.errors import ArgumentError, ElementTypeError, RankError, ShapeError
-from xegpu.memrefs import ALIGNED
-from xegpu.positions import check_type
+from xegpu.ir import dtypes
+from xegpu.ir.memref import ALIGNED
+from xegpu.layout.iota import check_type
+from xegpu.support.errors import ArgumentError, ElementTypeError, RankError, ShapeError
 from xetile.addresses import memory_of, offsets_of
 from xetile.arguments import AtTheCall, TypedView, check_view
 from xetile.blocks import check_blocks

@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from xegpu.errors import Note, ShapeError
+from xegpu.support.errors import Note, ShapeError
 from xetile.values import Value
 
 Grid = tuple[int, int, int]

@@ -10,7 +10,7 @@ from typing import Any
 from codegen.devices import asked_road
 from codegen.launcher import start
 from codegen.usm import address_of, signature
-from xegpu.dtypes import DType
+from xegpu.ir.dtypes import DType
 from xetile.arguments import TypedView
 
 _MAKERS: Mapping[type, Callable[[Any], Any]] = {ctypes.c_int: ctypes.c_int, ctypes.c_float: ctypes.c_float}

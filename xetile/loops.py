@@ -16,8 +16,8 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from xegpu.errors import ElementTypeError, ShapeError, TraceError
-from xegpu.loop_options import BARRIER, UNROLL
+from xegpu.ir.matchers import BARRIER, UNROLL
+from xegpu.support.errors import ElementTypeError, ShapeError, TraceError
 from xetile import statements
 from xetile.arithmetic import constant_of
 from xetile.carried import Body, Construct

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from xegpu.collection import collection_waits
-from xegpu.errors import TargetError, XeError
-from xegpu.origins import written_arguments
-from xegpu.places import Location
-from xegpu.targets import Target
+from xegpu.ir.use_def import written_arguments
+from xegpu.support.errors import TargetError, XeError
+from xegpu.support.gc_pause import collection_waits
+from xegpu.support.location import Location
+from xegpu.target.targets import Target
 from xetile import dumps
 from xetile.passes.orders import check_orders
 from xetile.remedies import Origin, Remedy, find_remedy
@@ -304,7 +304,7 @@ class Lowered:
 
     def live_bytes(self) -> int:
         """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
-        from xegpu.pressure import live_bytes
+        from xegpu.analysis.register_pressure import live_bytes
 
         return live_bytes(only_function(self.final))
 
@@ -336,7 +336,7 @@ def upstream_text(lowered: Lowered, level: str) -> str:
 
 
 def _to_subgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    from xegpu.upstream.export import export
+    from xegpu.interop.llvm.export_blocks import export
 
     return export(function, target, access)
 

@@ -7,9 +7,9 @@ from typing import Any
 from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError
 from xetile.arithmetic import convert
 from xetile.parties import notes
 from xetile.tracer import current

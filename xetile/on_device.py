@@ -17,12 +17,12 @@ from codegen.programs import build_kernel
 from codegen.roads import naming_the_other, opencl_for_cpu, road_for
 from codegen.spirv import entry_points
 from codegen.usm import UsmArray, copy_in, copy_out
-from xegpu import barriers
-from xegpu.control_flow import place
-from xegpu.dtypes import DType
-from xegpu.errors import DeviceError, ShapeError, TargetError
-from xegpu.parties import elsewhere
-from xegpu.targets import TARGETS, Target, find_target
+from xegpu.analysis import barriers
+from xegpu.analysis.uniformity import place
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import DeviceError, ShapeError, TargetError
+from xegpu.support.notes import elsewhere
+from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
 from xetile.launch_grid import Grid
 from xetile.launches import Launch

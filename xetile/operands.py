@@ -6,7 +6,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.broadcasting import in_one_shape
 from xetile.dialect.ops import text
 from xetile.numbers import plain, scalar_of_element

@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import SSAValue
 
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, ElementTypeError
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ArgumentError, ElementTypeError
 from xetile import values
 from xetile.arithmetic import constant_of, fold, rules_of
 from xetile.broadcasting import alike

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xegpu.errors import ArgumentError, Note, TextError
+from xegpu.support.errors import ArgumentError, Note, TextError
 from xetile.pipeline import NAMES
 from xetile.stages import stage_of
 

@@ -8,9 +8,9 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute
 
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError
 from xetile.given import what
 from xetile.numbers import limits, plain
 from xetile.tracer import current

@@ -11,11 +11,12 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefT
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu import barriers, control_flow, work_items
-from xegpu.block_io import SERVED_BY
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.dtypes import DType, i64, of_mlir, u64
-from xegpu.errors import (
+from xegpu.analysis import barriers, simt, uniformity
+from xegpu.analysis.slm import verify_memory
+from xegpu.ir.dtypes import DType, i64, of_mlir, u64
+from xegpu.ir.memref import static_form
+from xegpu.passes.normalize import plain
+from xegpu.support.errors import (
     ArgumentError,
     ElementTypeError,
     Note,
@@ -26,12 +27,10 @@ from xegpu.errors import (
     XeError,
     said,
 )
-from xegpu.memrefs import static_form
-from xegpu.parties import parties
-from xegpu.places import Location
-from xegpu.plain import plain
-from xegpu.slm import verify_memory
-from xegpu.targets import TARGETS, Target, find_target
+from xegpu.support.location import Location, SourceLocation
+from xegpu.support.notes import parties
+from xegpu.target.block2d import SERVED_BY
+from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
 from xetile.in_numpy import MEANINGS
 from xetile.kernel import BaseKernel
@@ -132,7 +131,7 @@ class ParsedKernel(BaseKernel):
 
     def _admit_lanes(self, target: Target) -> None:
         """Raise if the text is written for the lanes of another subgroup than the target's."""
-        lanes = self._function.attributes.get(work_items.SUBGROUP_SIZE)
+        lanes = self._function.attributes.get(simt.SUBGROUP_SIZE)
         if not isinstance(lanes, IntegerAttr) or (size := lanes.value.data) == target.subgroup:
             return
         fitting = ", ".join(name for name, other in TARGETS.items() if other.subgroup == size)
@@ -173,7 +172,7 @@ class ParsedKernel(BaseKernel):
             if subgroups is None and SUBGROUPS not in function.attributes:
                 raise unknown(threads)
             function = resolved(function, block_size(function) or (rows, columns, 1))
-            control_flow.check(function, is_dealt(function), TextError)  # what differs between subgroups is seen now
+            uniformity.check(function, is_dealt(function), TextError)  # what differs between subgroups is seen now
         elif subgroups is None:
             barriers.check(function, rows * columns, TextError)
             return self._module
@@ -261,7 +260,7 @@ def parse(text: str, name: str = "<text>") -> Module:
     whole = ModuleOp(found, dict(module.attributes))
     if stage_of(whole) == "to-xegpu":
         for function in found:
-            work_items.settle(function)
+            simt.settle(function)
         text = text if isinstance(reader, OlderReader) else printed(whole)
         whole = ModuleOp([plain(function) for function in found], dict(module.attributes))
         _settle(whole)
@@ -280,7 +279,7 @@ def _settle(module: ModuleOp) -> None:
         else:
             if precedes(stage, "to-xegpu"):
                 rewrite(function)
-            work_items.settle(function)
+            simt.settle(function)
         for operation in function.walk():
             _verify(operation)
             _check_known(operation)
@@ -290,7 +289,7 @@ def _kernels(functions: Iterable[tuple[func.FuncOp, Mapping[str, Attribute]]]) -
     """Kernels of functions with the attributes of their modules, by name."""
     kernels: dict[str, ParsedKernel] = {}
     for function, attributes in functions:
-        control_flow.check(function, is_dealt(function), TextError)
+        uniformity.check(function, is_dealt(function), TextError)
         if is_dealt(function) or SUBGROUPS in function.attributes:
             barriers.check(function, prod(subgroups_of(function)), TextError)
         if (kernel := ParsedKernel(function, attributes)).name in kernels:
@@ -346,7 +345,8 @@ def _verify(operation: Operation) -> None:
 def _check_stage(module: ModuleOp) -> None:
     stage, target = module.attributes.get(STAGE), module.attributes.get(TARGET)
     if stage is not None and not (isinstance(stage, StringAttr) and stage.data in STAGES):
-        raise TextError("XT2014", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(STAGES)}", _place(module))
+        raise TextError("XT2014", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(STAGES)}",
+                        _place(module))
     if target is not None and not (isinstance(target, StringAttr) and target.data in TARGETS):
         raise TextError("XT2015",
                         f"there is no target {target}", f"{TARGET} is one of {', '.join(TARGETS)}", _place(module))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from xegpu import parties
-from xegpu.errors import Note
-from xegpu.places import Location
+from xegpu.support import notes as parties
+from xegpu.support.errors import Note
+from xegpu.support.location import Location
 from xetile.distribution import WgMap
 from xetile.tracer import current
 

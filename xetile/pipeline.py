@@ -8,19 +8,19 @@ from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from xegpu.memrefs import ALIGNED
+from xegpu.ir.memref import ALIGNED
 from xegpu.passes.check_target import CheckTarget
-from xegpu.passes.counters import InductionVariables
 from xegpu.passes.distribute import DistributeLanes
-from xegpu.passes.fit import ReorderDpas
-from xegpu.passes.interleave import InterleaveRows
-from xegpu.passes.invariants import Licm
-from xegpu.passes.legalise import Legalize
-from xegpu.passes.lines import SplitGathers
-from xegpu.passes.pack import PackVnni
+from xegpu.passes.distribute.split_gathers import SplitGathers
+from xegpu.passes.induction_variables import InductionVariables
+from xegpu.passes.interleave_rows import InterleaveRows
+from xegpu.passes.legalize import Legalize
+from xegpu.passes.licm import Licm
+from xegpu.passes.pack_vnni import PackVnni
+from xegpu.passes.reorder_dpas import ReorderDpas
 from xegpu.passes.schedule import Schedule
 from xegpu.passes.slm_panels import SlmPanels
-from xegpu.targets import Target
+from xegpu.target.targets import Target
 from xetile.dialect.ops import InitTileOp, TileTransposeOp
 from xetile.passes.blocking import Blocking
 from xetile.passes.carried_tiles import CarryTiles
@@ -163,7 +163,7 @@ def after(modules: Mapping[str, ModuleOp], name: str) -> ModuleOp | None:
         name: the pass.
     """
     position = NAMES.index(name) + 1
-    return next((module for stage, module in reversed(modules.items()) if first_pass(stage) <= position), None)
+    return next((module for stage, module in [*modules.items()][::-1] if first_pass(stage) <= position), None)
 
 
 def precedes(stage: str, name: str) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from xegpu.errors import ElementTypeError, Note, XeError
-from xegpu.origins import written_at
-from xegpu.targets import Target
+from xegpu.ir.use_def import written_at
+from xegpu.support.errors import ElementTypeError, Note, XeError
+from xegpu.target.targets import Target
 from xetile.arguments import Argument, AtTheCall, at_the_call
 from xetile.choice import executor_of_arrays
 from xetile.executors import Executor, executor_for

@@ -7,8 +7,8 @@ from typing import Any
 
 from xdsl.dialects import math
 
-from xegpu import dtypes
-from xegpu.errors import ElementTypeError
+from xegpu.ir import dtypes
+from xegpu.support.errors import ElementTypeError
 from xetile.tracer import current
 
 _MOST = 64

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError, ShapeError
-from xegpu.targets import TARGETS
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError, ShapeError
+from xegpu.target.targets import TARGETS
 from xetile.dialect.ops import flat_shape, text
 from xetile.distribution import WgMap
 from xetile.parties import dealt, notes

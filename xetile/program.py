@@ -24,8 +24,8 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.interpreter import BATCH, Machine, now
-from xegpu.errors import ArgumentError, ElementTypeError, ShapeError, TraceError, XeError
-from xegpu.places import Location
+from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, TraceError, XeError
+from xegpu.support.location import Location
 from xetile.arguments import Argument, AtTheCall
 from xetile.in_numpy import MEANINGS
 from xetile.launch_grid import Grid

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, desc_of
-from xegpu.divisibility import multiple_of
-from xegpu.origins import makings
-from xegpu.targets import Target
+from xegpu.analysis.divisibility import multiple_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from xegpu.ir.use_def import makings
+from xegpu.target.targets import Target
 
 _COLUMN_BYTES = 4
 _WAYS = {"rows": "row by row", "strided": "element by element"}

@@ -7,10 +7,9 @@ import re
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError
 
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.errors import UNREADABLE, ElementTypeError, Note, TextError, XeError, said
-from xegpu.parties import valued
-from xegpu.places import Location
+from xegpu.support.errors import UNREADABLE, ElementTypeError, Note, TextError, XeError, said
+from xegpu.support.location import Location, SourceLocation
+from xegpu.support.notes import valued
 from xetile.text.cures import cure_of, reworded
 from xetile.text.older import OlderReader, is_older
 from xetile.text.reader import Reader

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.errors import ElementTypeError, RankError, ShapeError, XeError
-from xegpu.reductions import kind_of
+from xegpu.ir.combining_kind import kind_of
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError, XeError
 from xetile.broadcasting import broadcast
 from xetile.dialect.ops import text
 from xetile.dialect.vector_ops import TileConvLayoutOp, TileReduceOp

@@ -13,11 +13,12 @@ import numpy as np
 
 from codegen import sums
 from codegen.interpreter import Machine, Meanings, TakesDelayed, Window, now
-from xegpu import memory, positions
-from xegpu.dialect.padding import number_of
-from xegpu.dtypes import of_mlir
-from xegpu.reductions import reduce
-from xegpu.reference import bits_by_rows, described, product, scaled_product
+from xegpu.dialect.layout_ops import number_of
+from xegpu.interpreter import memory
+from xegpu.interpreter.block_io import bits_by_rows, described, product, scaled_product
+from xegpu.ir.combining_kind import reduce
+from xegpu.ir.dtypes import of_mlir
+from xegpu.layout import iota
 from xetile import scattered_reference
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.loaded_products import LoadMmaOp
@@ -112,7 +113,7 @@ def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     rows, columns, *blocks = ops.shape_of(operation.result)
     height, width = blocks or (1, 1)
     start, dtype = operands[0] if operands else 0, of_mlir(operation.result.type.element_type)
-    flat = positions.whole((rows * height, columns * width), operation.axis.value.data, start, dtype, machine.batch)
+    flat = iota.whole((rows * height, columns * width), operation.axis.value.data, start, dtype, machine.batch)
     return pack(flat, (height, width)) if blocks else flat
 
 

@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 from math import inf
 from typing import Any, Protocol
 
-from xegpu.errors import XeError
+from xegpu.support.errors import XeError
 
 _SMALLEST = 16  # a constant at or under this is no tile size that is worth halving
 _BUILDS = 4  # each takes Intel's compiler a second or more

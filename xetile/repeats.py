@@ -10,7 +10,7 @@ from weakref import ref
 from codegen.devices import asked_road
 from codegen.launcher import start
 from codegen.usm import part_of
-from xegpu.errors import ElementTypeError
+from xegpu.support.errors import ElementTypeError
 from xetile.constants import hashable
 from xetile.launches import INT, MOST, Launch
 

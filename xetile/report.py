@@ -11,10 +11,10 @@ from typing import Any
 from codegen.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
 from codegen.model import Pass, Prediction, predict, product_traffic, resident
 from codegen.offline import KernelFacts
-from xegpu.errors import ArgumentError, ShapeError, XeError
-from xegpu.machines import Machine, find_machine
-from xegpu.places import Location
-from xegpu.targets import Target
+from xegpu.support.errors import ArgumentError, ShapeError, XeError
+from xegpu.support.location import Location
+from xegpu.target.machine_model import Machine, find_machine
+from xegpu.target.targets import Target
 from xetile.remedies import Remedy
 from xetile.tables import Row, Table
 from xetile.work import Work

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from codegen.model import Prediction
-from xegpu.errors import ArgumentError, ToolError
+from xegpu.support.errors import ArgumentError, ToolError
 from xetile.report import Report
 
 _INCHES = (8.0, 5.0)

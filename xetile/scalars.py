@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.dialect.scalars import TYPES, LoadScalarOp
-from xegpu.errors import ElementTypeError, RankError
+from xegpu.dialect.block_io import TYPES, LoadScalarOp
+from xegpu.support.errors import ElementTypeError, RankError
 from xetile.numbers import scalar
 from xetile.parties import notes
 from xetile.shared import SharedArray

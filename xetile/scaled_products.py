@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from xegpu import dtypes
-from xegpu.dialect.scaled_products import DEPTH
-from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.dialect.dpas import DEPTH
+from xegpu.ir import dtypes
+from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.ops import text
 from xetile.dialect.scaled_products import TileMmaScaledOp
 from xetile.distribution import WgMap

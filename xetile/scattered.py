@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.addresses import refuse_type
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType
 from xetile.dialect.ops import text

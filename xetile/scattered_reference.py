@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from codegen.interpreter import Machine, Meanings
-from xegpu.dialect.padding import number_of
-from xegpu.scattered_memory import Array, Elements, block_elements
-from xegpu.scattered_reference import active_elements, atomic, made
+from xegpu.dialect.layout_ops import number_of
+from xegpu.interpreter.gather_scatter import Array, Elements, active_elements, atomic, block_elements, made
 from xetile.dialect import scattered as ops
 from xetile.dialect.attributes import TileParameters
 from xetile.dialect.ops import tile_of

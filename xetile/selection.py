@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu import dtypes
-from xegpu.dialect.comparisons import SelectOp
-from xegpu.errors import ElementTypeError
+from xegpu.ir import dtypes
+from xegpu.mlir.arith import SelectOp
+from xegpu.support.errors import ElementTypeError
 from xetile.broadcasting import in_one_shape
 from xetile.numbers import plain, scalar
 from xetile.operands import check_shapes, matched

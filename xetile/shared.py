@@ -8,10 +8,10 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, i64
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import SSAValue
 
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError, ShapeError
-from xegpu.memrefs import SHARED, row_major
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.ir.memref import SHARED, row_major
+from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.numbers import plain
 from xetile.tiles import Array
 from xetile.tracer import current

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xegpu.errors import ElementTypeError, ShapeError
+from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.ops import flat_shape, text
 from xetile.parties import dealt, notes
 from xetile.tiles import Tile

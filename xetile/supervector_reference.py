@@ -15,12 +15,12 @@ from xdsl.ir import Attribute, SSAValue
 
 from codegen import sums
 from codegen.interpreter import Machine, Meanings, TakesDelayed, now
-from xegpu import memory
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.dtypes import of_mlir
-from xegpu.errors import ShapeError
-from xegpu.memrefs import is_shared
-from xegpu.origins import array_of
+from xegpu.interpreter import memory
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import is_shared
+from xegpu.ir.use_def import array_of
+from xegpu.support.errors import ShapeError
+from xegpu.support.location import SourceLocation
 from xetile.dialect import supervector as ops
 from xetile.dialect.permutations import Permutation
 

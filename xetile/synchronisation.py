@@ -7,9 +7,9 @@ from typing import Any
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import SSAValue
 
-from xegpu import dtypes
-from xegpu.dialect.synchronisation import SCOPES, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
-from xegpu.errors import ElementTypeError
+from xegpu.dialect.sync import SCOPES, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.ir import dtypes
+from xegpu.support.errors import ElementTypeError
 from xetile.numbers import plain, scalar
 from xetile.parties import notes
 from xetile.tracer import current

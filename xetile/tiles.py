@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 from xdsl.ir import SSAValue
 
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError, RankError
-from xegpu.parties import elsewhere
-from xegpu.places import Location
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError, RankError
+from xegpu.support.location import Location
+from xegpu.support.notes import elsewhere
 from xetile.dialect.attributes import TileEncoding
 from xetile.dialect.ops import text, tile_of
 from xetile.distribution import WgMap

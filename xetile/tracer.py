@@ -25,12 +25,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu import barriers, control_flow
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.dtypes import DType
-from xegpu.errors import Note, ShapeError, TraceError, XeError, said
-from xegpu.parties import elsewhere, made_at, parties
-from xegpu.places import Location
+from xegpu.analysis import barriers, uniformity
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import Note, ShapeError, TraceError, XeError, said
+from xegpu.support.location import Location, SourceLocation
+from xegpu.support.notes import elsewhere, made_at, parties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -241,7 +240,7 @@ class Tracer:
         self.entry.add_op(func.ReturnOp())
         self.function.update_function_type()  # type: ignore[no-untyped-call]
         self.function.attributes.update(attributes)
-        control_flow.check(self.function, bool(self._mapped))
+        uniformity.check(self.function, bool(self._mapped))
         barriers.check(self.function, self._mapped or prod(self.subgroups))
         return ModuleOp([self.function], {STAGE: StringAttr(self.stage)})
 

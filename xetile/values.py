@@ -10,9 +10,9 @@ import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
-from xegpu import dtypes
-from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import ElementTypeError, MemberError, TraceError
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.support.errors import ElementTypeError, MemberError, TraceError
 from xetile.arithmetic import convert
 from xetile.dialect.ops import text
 from xetile.distribution import WgMap

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType
 from xdsl.dialects.memref import LoadOp, StoreOp
 from xdsl.dialects.vector import BroadcastOp
 
-from xegpu.errors import ElementTypeError, RankError, ShapeError
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.contractions import contract
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.ops import text

@@ -10,8 +10,8 @@ from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from xegpu.constants import number
-from xegpu.dtypes import DType, of_mlir
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.matchers import number
 from xetile.dialect.ops import LoadTileOp, StoreTileOp, TileMmaOp, flat_shape, shape_of, tile_of
 from xetile.distribution import Pair
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
 
-from xegpu.errors import BUG, TargetError
+from xegpu.support.errors import BUG, TargetError
 
 _CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?:[^/"]|/(?![/*]))+', re.DOTALL)
 _SCALAR = r"(?:u?(?:char|short|int|long)|half|float|double)"

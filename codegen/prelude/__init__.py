@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import product
 
-from xegpu.errors import TargetError
+from xegpu.support.errors import TargetError
 
 _POWERS_TO_32 = (1, 2, 4, 8, 16, 32)
 

@@ -17,8 +17,8 @@ from codegen.prelude import prelude_for
 from codegen.source import Source
 from codegen.spirv import entry_points
 from codegen.sycl_compiler import compile_sycl
-from xegpu import dtypes
-from xegpu.errors import TargetError
+from xegpu.ir import dtypes
+from xegpu.support.errors import TargetError
 
 
 @pytest.mark.parametrize(("opencl", "cplusplus"), [

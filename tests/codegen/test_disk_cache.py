@@ -18,7 +18,7 @@ from codegen.binaries import binary_of, can_keep, program_of
 from codegen.launcher import launch
 from codegen.programs import build_kernel
 from codegen.usm import copy_in, copy_out
-from xegpu.errors import ToolError
+from xegpu.support.errors import ToolError
 from xetile.commands import main
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -12,8 +12,9 @@ from products import gemm, integers, wide
 import xetile as xt
 from codegen.fragments import Array, Coordinate, Descriptor
 from codegen.inside import Inside
-from xegpu import dtypes, layouts
-from xegpu.layouts import LaneMap
+from xegpu.ir import dtypes
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
 
 
 def lowered(dtype: str, acc: str, step: int, target: str = "dg2"):
@@ -125,7 +126,7 @@ def test_written_places_are_those_of_the_cooperative_matrix(dtype: str, target: 
     for *sizes, body in functions:
         rows, columns, *map_ = map(int, sizes)
         lanes = LaneMap((map_[0], map_[1]), (map_[2], map_[3]))
-        expected = np.broadcast_arrays(*layouts.positions((rows, columns), lanes))
+        expected = np.broadcast_arrays(*lane_map.positions((rows, columns), lanes))
         head = re.search(r"const int row = (.*?), column = (.*?);", body)
         assert head
         inner = body[body.index("{"):].split("}")[0]

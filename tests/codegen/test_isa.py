@@ -6,7 +6,7 @@ import pytest
 
 from codegen.isa import InstructionMix, read_instructions, read_mix
 from codegen.offline import compile_device, disassemble, find_ocloc
-from xegpu.errors import ToolError
+from xegpu.support.errors import ToolError
 
 ASM = """L0:
 (W)     send.ugm (1|M0) r1 r255    null:0  0xFF  0x62  {A@1,$0} // wr:1+0, rd:1; load.ugm.d32x16t.a32.bti[255]

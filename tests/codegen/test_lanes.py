@@ -7,7 +7,7 @@ import pytest
 from conftest import require_device
 
 import xetile as xt
-from xegpu import dtypes
+from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
 

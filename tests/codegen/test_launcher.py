@@ -14,7 +14,7 @@ import pytest
 
 from codegen import devices, launcher, usm
 from codegen.offline import compile_spirv, find_ocloc
-from xegpu.errors import DeviceError, ToolError
+from xegpu.support.errors import DeviceError, ToolError
 
 COPY = """
 kernel void copy(global int *out, long out_y, long out_x, global const int *in, long in_y, long in_x) {

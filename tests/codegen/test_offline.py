@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codegen.offline import OCLOC_DEVICES, compile_device, compile_spirv, disassemble, find_ocloc, read_ze_info
-from xegpu.errors import TargetError, ToolError
+from xegpu.support.errors import TargetError, ToolError
 
 SOURCE = """
 kernel __attribute__((intel_reqd_sub_group_size(SG))) void sum(global int *a, int n) {

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from codegen.prelude import emulated_builtins, prelude_for
-from xegpu.errors import TargetError
+from xegpu.support.errors import TargetError
 from xetile.on_device import added_options
 
 SENTINEL = 0xA5

@@ -11,7 +11,7 @@ from products import integers, product
 
 import xetile as xt
 from codegen import sums
-from xegpu import dtypes
+from xegpu.ir import dtypes
 
 Array = np.ndarray[Any, Any]
 VARYING = [((), ()), ((0,), (1,)), ((1,), (0,)), ((0, 3), (1, 4)), ((0, 2), (1, 2)), ((2, 4), (0, 2, 3)),

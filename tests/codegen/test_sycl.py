@@ -37,7 +37,7 @@ from codegen.isa import read_mix
 from codegen.offline import compile_device, disassemble
 from codegen.spirv import entry_points, imports, is_spirv
 from codegen.sycl_compiler import compile_sycl
-from xegpu import dtypes
+from xegpu.ir import dtypes
 from xetile.lowered import Lowered
 
 WHOLE = "-UXETILE_KERNEL_ONLY"

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from xegpu.cache import BY_KIND, POLICIES, Pair
-from xegpu.targets import TARGETS
+from xegpu.target.cache_policy import BY_KIND, POLICIES, Pair
+from xegpu.target.targets import TARGETS
 
 _COUNTS = {"pvc": (7, 6, 7), "bmg": (7, 6, 7), "cri": (6, 6, 7), "dg2": (7, 6, 7)}
 """Combinations of loads, prefetches and stores."""

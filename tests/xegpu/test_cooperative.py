@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xegpu import cooperative, dtypes, layouts
-from xegpu.cooperative import Matrix, load, store
-from xegpu.errors import ShapeError
-from xegpu.layouts import LaneMap
+from xegpu.ir import dtypes
+from xegpu.layout import cooperative_matrix, lane_map
+from xegpu.layout.cooperative_matrix import Matrix, load, store
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import ShapeError
 
 # The two tables as they are printed: a 4x15 matrix over 16 lanes, and a 1x17 one; a column is a lane.
 TABLES = {(4, 15): """
@@ -42,7 +43,7 @@ matrices = st.builds(
     lambda use, subgroup, down, power, columns, bits: Matrix(
         use, power if use == "b" else max(subgroup, 32 // bits if use == "a" else 1) * down, columns,
         max(subgroup, 32 // bits) if use == "a" else subgroup, bits),
-    st.sampled_from(cooperative.USES), powers, st.integers(1, 3), st.sampled_from([1, 2, 4, 8, 16, 32, 64]),
+    st.sampled_from(cooperative_matrix.USES), powers, st.integers(1, 3), st.sampled_from([1, 2, 4, 8, 16, 32, 64]),
     st.integers(1, 40), st.sampled_from([8, 16, 32, 64])).filter(lambda m: m.rows % m.subgroup == 0 or m.use == "b")
 
 
@@ -133,9 +134,9 @@ def test_operands_of_dpas_are_cooperative_matrices_of_the_transpose(subgroup: in
     """The document's matrices are stored by columns: its A is the engine's B, its B the engine's A, in registers."""
     bits = dtypes.of(dtype).bits
     depth = 8 * 32 // bits
-    left = image(*np.broadcast_arrays(*layouts.positions((8, depth), layouts.operand_a(subgroup, bits))))
-    right = image(*np.broadcast_arrays(*layouts.positions((depth, subgroup), layouts.operand_b(subgroup, bits))))
-    acc = image(*np.broadcast_arrays(*layouts.positions((8, subgroup), layouts.plain(subgroup, subgroup))))
+    left = image(*np.broadcast_arrays(*lane_map.positions((8, depth), lane_map.operand_a(subgroup, bits))))
+    right = image(*np.broadcast_arrays(*lane_map.positions((depth, subgroup), lane_map.operand_b(subgroup, bits))))
+    acc = image(*np.broadcast_arrays(*lane_map.positions((8, subgroup), lane_map.plain(subgroup, subgroup))))
     for found, matrix in ((left, Matrix("b", depth, 8, subgroup, bits)),
                           (right, Matrix("a", subgroup, depth, subgroup, bits)),
                           (acc, Matrix("acc", subgroup, 8, subgroup))):
@@ -145,7 +146,7 @@ def test_operands_of_dpas_are_cooperative_matrices_of_the_transpose(subgroup: in
 
 @pytest.mark.parametrize(("lanes", "shape"), [((16, 1), (32, 8)), ((8, 1), (8, 8))])
 def test_a_transposed_map_is_an_accumulator(lanes: tuple[int, int], shape: tuple[int, int]) -> None:
-    rows, columns = (part[:, :, 0] for part in np.broadcast_arrays(*layouts.positions(shape, LaneMap(lanes))))
+    rows, columns = (part[:, :, 0] for part in np.broadcast_arrays(*lane_map.positions(shape, LaneMap(lanes))))
     matrix = Matrix("acc", *shape, lanes[0])
     for found, expected in zip((rows, columns), np.broadcast_arrays(*matrix.places()), strict=True):
         np.testing.assert_array_equal(found, expected)

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xegpu import dtypes, layouts
-from xegpu.errors import ShapeError
-from xegpu.lane_bits import bits_of
-from xegpu.layouts import LaneMap
+from xegpu.ir import dtypes
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
+from xegpu.layout.linear_layout import bits_of
+from xegpu.support.errors import ShapeError
 
 # XeGPU.md, "Rules of sg_map setting on PVC and ARC": lanes, operand, type, wi_layout, wi_data, block, fragment.
 TABLE = """
@@ -50,8 +51,8 @@ def pair(text: str) -> tuple[int, int]:
 def test_the_tables_of_the_seed(row: str) -> None:
     lanes, operand, dtype, layout, data, block, fragment = row.split()
     size, bits = int(lanes), dtypes.of(dtype).bits
-    maps = {"a": lambda: layouts.operand_a(size, bits), "b": lambda: layouts.operand_b(size, bits),
-            "c": lambda: layouts.plain(size, pair(block)[1])}
+    maps = {"a": lambda: lane_map.operand_a(size, bits), "b": lambda: lane_map.operand_b(size, bits),
+            "c": lambda: lane_map.plain(size, pair(block)[1])}
     found = maps[operand]()
     assert (found.wi_layout, found.wi_data) == (pair(layout), pair(data))
     assert found.lanes == size
@@ -67,12 +68,12 @@ lane_maps = st.builds(LaneMap, st.tuples(few, st.sampled_from([1, 2, 8])), st.tu
 def test_gather_undoes_scatter_and_both_follow_the_rule(lanes: LaneMap, down: int, across: int, batch: int) -> None:
     shape = lanes.unit[0] * down, lanes.unit[1] * across
     block = np.arange(2**batch * shape[0] * shape[1]).reshape(*[2] * batch, *shape)
-    fragments = layouts.scatter(block, lanes)
+    fragments = lane_map.scatter(block, lanes)
     units, per_lane = lanes.fragment(shape)
     assert fragments.shape == (*[2] * batch, lanes.lanes, units, per_lane)
-    np.testing.assert_array_equal(layouts.gather(fragments, shape, lanes), block)
-    rows, columns = np.broadcast_arrays(*layouts.positions(shape, lanes))
-    found = layouts.holder(shape, lanes, rows, columns)
+    np.testing.assert_array_equal(lane_map.gather(fragments, shape, lanes), block)
+    rows, columns = np.broadcast_arrays(*lane_map.positions(shape, lanes))
+    found = lane_map.holder(shape, lanes, rows, columns)
     np.testing.assert_array_equal(np.stack(found), np.indices((lanes.lanes, units * per_lane)).reshape(2, *rows.shape))
     for lane, unit, element in np.ndindex(lanes.lanes, units, per_lane):
         # XeGPU.md: distribution units row-major; in a unit, lanes row-major, each with wi_data adjacent elements.
@@ -87,23 +88,23 @@ def test_gather_undoes_scatter_and_both_follow_the_rule(lanes: LaneMap, down: in
 def test_plain_covers_rows_that_fit_the_lanes(size: int, columns: int) -> None:
     fits = columns % size == 0 or (columns < size and size % columns == 0)
     if fits:
-        lanes = layouts.plain(size, columns)
+        lanes = lane_map.plain(size, columns)
         assert lanes.lanes == size
         assert columns % lanes.unit[1] == 0
         return
     with pytest.raises(ShapeError, match=f"multiple of {size} columns"):
-        layouts.plain(size, columns)
+        lane_map.plain(size, columns)
 
 
 @given(st.sampled_from([(8, 1), (1, 8), (1, 1), (4, 2), (2, 4), (24, 1), (3, 1), (6, 4)]), st.sampled_from([8, 16]))
 def test_a_map_of_few_lanes_repeats(shape: tuple[int, int], subgroup: int) -> None:
-    lanes = layouts.plain(subgroup, shape[1], shape[0])
+    lanes = lane_map.plain(subgroup, shape[1], shape[0])
     block = np.arange(shape[0] * shape[1]).reshape(shape)
-    fragments = layouts.scatter(block, lanes, subgroup)
+    fragments = lane_map.scatter(block, lanes, subgroup)
     assert fragments.shape == (subgroup, *lanes.fragment(shape))
     for lane in range(subgroup):
         np.testing.assert_array_equal(fragments[lane], fragments[lane % lanes.lanes])
-    np.testing.assert_array_equal(layouts.gather(fragments, shape, lanes), block)
+    np.testing.assert_array_equal(lane_map.gather(fragments, shape, lanes), block)
 
 
 def test_lanes_along_both_dimensions_have_no_transposed_map() -> None:
@@ -124,7 +125,7 @@ def test_bits_say_where_elements_lie(shape: tuple[int, int], layout: tuple[int, 
         return
     bits = bits_of(shape, lanes, subgroup)
     assert bits is not None
-    rows, columns = layouts.positions(shape, lanes, subgroup)
+    rows, columns = lane_map.positions(shape, lanes, subgroup)
     assert rows.shape[1] == bits.units
     for lane, unit in np.ndindex(subgroup, bits.units):
         place = [0, 0]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xegpu import memory
+from xegpu.interpreter import memory
 
 Array = np.ndarray[Any, Any]
 BATCH = (3, 4)

@@ -12,15 +12,16 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from codegen.interpreter import Window
-from xegpu import dtypes, layouts, reference
-from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
-from xegpu.dialect.lane_layouts import ConvertLayoutOp
-from xegpu.dialect.products import DpasOp
-from xegpu.dialect.words import PackOp
-from xegpu.layouts import LaneMap
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.layout_ops import ConvertLayoutOp, PackOp
+from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
+from xegpu.interpreter import block_io
+from xegpu.ir import dtypes
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
 
-MEANINGS = reference.meanings(Window)
+MEANINGS = block_io.meanings(Window)
 SHAPES = [(16, "bf16", "f32", (8, 16, 16)), (16, "f16", "f16", (4, 16, 16)), (16, "tf32", "f32", (8, 16, 8)),
           (16, "i8", "i32", (8, 16, 32)), (8, "bf16", "f32", (8, 8, 16)), (8, "u8", "i32", (2, 8, 32))]
 
@@ -44,18 +45,18 @@ def numbers(dtype: str, *shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
 def test_a_product_of_fragments_is_the_product_of_blocks(lanes: int, dtype: str, acc: str,
                                                          size: tuple[int, int, int]) -> None:
     (m, n, k), bits = size, dtypes.of(dtype).bits
-    maps = layouts.operand_a(lanes, bits), layouts.operand_b(lanes, bits), layouts.plain(lanes, n)
+    maps = lane_map.operand_a(lanes, bits), lane_map.operand_b(lanes, bits), lane_map.plain(lanes, n)
     a, b, c = numbers(dtype, m, k), numbers(dtype, k, n, seed=1), numbers(acc, m, n, seed=2)
     element, total = dtypes.of(dtype).mlir, dtypes.of(acc).mlir
     whole = DpasOp(*(value(VectorType(t, x.shape[-2:])) for t, x in ((element, a), (element, b), (total, c))))
     expected = run(whole, a, b, c)
     np.testing.assert_array_equal(expected, a.astype(np.float64) @ b.astype(np.float64) + c)
-    parts = [layouts.scatter(x, map_) for x, map_ in zip((a, b, c), maps, strict=True)]
+    parts = [lane_map.scatter(x, map_) for x, map_ in zip((a, b, c), maps, strict=True)]
     types = [VectorType(t, x.shape[-2:]) for t, x in zip((element, element, total), parts, strict=True)]
     spread = DpasOp(*(value(t) for t in types), None, maps)
     spread.verify()
     assert spread.sizes() == (m, n, k)
-    np.testing.assert_array_equal(layouts.gather(run(spread, *parts, lanes=True), (m, n), maps[2]), expected)
+    np.testing.assert_array_equal(lane_map.gather(run(spread, *parts, lanes=True), (m, n), maps[2]), expected)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "i8"])
@@ -64,24 +65,24 @@ def test_packing_a_block_and_packing_its_fragments_agree(dtype: str) -> None:
     factor = 32 // element.bits
     block = numbers(dtype, 8 * factor, 16)
     packed = run(PackOp(value(VectorType(element.mlir, block.shape[-2:]))), block)
-    np.testing.assert_array_equal(reference.from_vnni(packed), block)
+    np.testing.assert_array_equal(block_io.from_vnni(packed), block)
     np.testing.assert_array_equal(packed[..., 3, 5, :], block[..., 3 * factor:4 * factor, 5])
-    plain, vnni = layouts.plain(16, 16), layouts.operand_b(16, element.bits)
-    lanes = layouts.scatter(block, plain)
+    plain, vnni = lane_map.plain(16, 16), lane_map.operand_b(16, element.bits)
+    lanes = lane_map.scatter(block, plain)
     operation = PackOp(value(VectorType(element.mlir, lanes.shape[-2:])), vnni)
-    np.testing.assert_array_equal(run(operation, lanes, lanes=True), layouts.scatter(block, vnni))
+    np.testing.assert_array_equal(run(operation, lanes, lanes=True), lane_map.scatter(block, vnni))
 
 
 @pytest.mark.parametrize(("source", "target", "shape"), [
-    (layouts.plain(16, 16), LaneMap((2, 8)), (8, 16)), (layouts.plain(16, 32), layouts.operand_a(16, 8), (8, 32)),
-    (layouts.plain(8, 16), layouts.operand_a(8, 16), (8, 16)), (LaneMap((2, 8)), layouts.plain(16, 16), (4, 16))])
+    (lane_map.plain(16, 16), LaneMap((2, 8)), (8, 16)), (lane_map.plain(16, 32), lane_map.operand_a(16, 8), (8, 32)),
+    (lane_map.plain(8, 16), lane_map.operand_a(8, 16), (8, 16)), (LaneMap((2, 8)), lane_map.plain(16, 16), (4, 16))])
 def test_a_converted_layout_holds_the_same_block(source: LaneMap, target: LaneMap, shape: tuple[int, int]) -> None:
     block = numbers("f32", *shape)
     fragment = VectorType(dtypes.f32.mlir, source.fragment(shape))
     operation = ConvertLayoutOp(value(fragment), source, target, shape)
     assert operation.block_shape() == shape
-    found = run(operation, layouts.scatter(block, source), lanes=True)
-    np.testing.assert_array_equal(found, layouts.scatter(block, target))
+    found = run(operation, lane_map.scatter(block, source), lanes=True)
+    np.testing.assert_array_equal(found, lane_map.scatter(block, target))
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -101,18 +102,18 @@ def test_loads_of_blocks_and_of_fragments_agree_with_the_array(length: int, pack
         top, left = rows[i, 0] + 64, columns[0, j] + 64 + 16 * part
         expected = padded[top:top + 16, left:left + 16]
         found = whole[i, j, part] if length > 1 else whole[i, j]
-        np.testing.assert_array_equal(reference.from_vnni(found) if packed else found, expected)
+        np.testing.assert_array_equal(block_io.from_vnni(found) if packed else found, expected)
         fragments = spread[i, j, :, part] if length > 1 else spread[i, j]
-        np.testing.assert_array_equal(layouts.gather(fragments, (16, 16), lanes), expected)
+        np.testing.assert_array_equal(lane_map.gather(fragments, (16, 16), lanes), expected)
 
 
 def test_a_store_of_fragments_drops_what_is_outside() -> None:
-    array, lanes = np.full((20, 20), -1, np.int32), layouts.plain(16, 16)
+    array, lanes = np.full((20, 20), -1, np.int32), lane_map.plain(16, 16)
     block = numbers("i32", 8, 16)
     operation = StoreNdOp(value(VectorType(dtypes.i32.mlir, lanes.fragment((8, 16)))),
                               value(TensorDescType(TensorDesc((8, 16), dtypes.i32.mlir, BlockTdesc(), lanes))))
     operation.verify()
-    run(operation, layouts.scatter(block[:1, :1], lanes), Window(array, 15, -3), lanes=True)
+    run(operation, lane_map.scatter(block[:1, :1], lanes), Window(array, 15, -3), lanes=True)
     expected = np.full((20, 20), -1)
     expected[15:, :13] = block[0, 0, :5, 3:]
     np.testing.assert_array_equal(array, expected)

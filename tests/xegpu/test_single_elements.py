@@ -11,12 +11,12 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from xegpu import dtypes
-from xegpu.atomics import KINDS, fault, full_name
 from xegpu.dialect import context
-from xegpu.errors import ShapeError
-from xegpu.origins import written_arguments
-from xegpu.scattered_memory import Elements, flat
+from xegpu.interpreter.gather_scatter import Elements, flat
+from xegpu.ir import dtypes
+from xegpu.ir.atomic_kind import KINDS, fault, full_name
+from xegpu.ir.use_def import written_arguments
+from xegpu.support.errors import ShapeError
 
 S = "!xegpu.tensor_desc<16xf32, #xegpu.scatter_tdesc_attr<>>"
 CHUNK = "!xegpu.tensor_desc<16x4xf32, #xegpu.scatter_tdesc_attr<chunk_size = 4>>"

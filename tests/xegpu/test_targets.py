@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from xegpu import block_io
-from xegpu.dtypes import BY_NAME
-from xegpu.errors import TargetError
-from xegpu.targets import TARGETS, find_target
+from xegpu.ir.dtypes import BY_NAME
+from xegpu.support.errors import TargetError
+from xegpu.target import block2d
+from xegpu.target.targets import TARGETS, find_target
 
 WITH_BLOCKS = ["pvc", "bmg", "lnl", "ptl", "cri"]
 WITHOUT = ["dg2", "arl", "cpu"]
@@ -80,8 +80,8 @@ LEGAL = {"pointer": 1 << 12, "shape": (7, 40), "strides": (48, 1), "itemsize": 2
 
 
 def test_a_surface_that_keeps_every_rule() -> None:
-    assert block_io.fault(**LEGAL) == ""
-    assert block_io.fault(None, (None, None), (None, None), 2) == ""
+    assert block2d.fault(**LEGAL) == ""
+    assert block2d.fault(None, (None, None), (None, None), 2) == ""
 
 
 @pytest.mark.parametrize(("change", "says"), [
@@ -100,16 +100,16 @@ def test_a_surface_that_keeps_every_rule() -> None:
     ({"strides": (1, 48)}, "48 apart"),
     ({"shape": (40,), "strides": (1,)}, "1 dimensions")])
 def test_surfaces_that_break_a_rule(change: dict[str, object], says: str) -> None:
-    assert says in block_io.fault(**{**LEGAL, **change})  # type: ignore[arg-type]
+    assert says in block2d.fault(**{**LEGAL, **change})  # type: ignore[arg-type]
 
 
 def test_ways_to_memory() -> None:
     pvc, dg2 = find_target("pvc"), find_target("dg2")
     arguments = tuple(LEGAL.values())
-    assert block_io.access(pvc, *arguments) == "block"  # type: ignore[arg-type]
-    assert block_io.access(dg2, *arguments) == "rows"  # type: ignore[arg-type]
-    assert block_io.access(pvc, 2, (7, 40), (48, 1), 2) == "rows"
-    assert block_io.access(pvc, 0, (7, 40), (96, 2), 2) == "strided"
-    assert block_io.access(dg2, 0, (7, 40), (1, 7), 2) == "columns"
-    assert block_io.access(pvc, 0, (40, 7), (1, 48), 2) == "block-columns"
-    assert block_io.access(pvc, 0, (40, 7), (2, 96), 2) == "strided"
+    assert block2d.access(pvc, *arguments) == "block"  # type: ignore[arg-type]
+    assert block2d.access(dg2, *arguments) == "rows"  # type: ignore[arg-type]
+    assert block2d.access(pvc, 2, (7, 40), (48, 1), 2) == "rows"
+    assert block2d.access(pvc, 0, (7, 40), (96, 2), 2) == "strided"
+    assert block2d.access(dg2, 0, (7, 40), (1, 7), 2) == "columns"
+    assert block2d.access(pvc, 0, (40, 7), (1, 48), 2) == "block-columns"
+    assert block2d.access(pvc, 0, (40, 7), (2, 96), 2) == "strided"

@@ -14,8 +14,8 @@ from conftest import require_mlir_opt, require_ocloc
 import xetile as xt
 from codegen import offline
 from codegen.isa import read_mix
-from xegpu.upstream.attributes import Layout
-from xegpu.upstream.dialect import context
+from xegpu.interop.llvm import context
+from xegpu.interop.llvm.types import Layout
 from xetile.distribution import WgMap
 from xetile.lowered import Lowered
 from xetile.upstream.export import layout_of

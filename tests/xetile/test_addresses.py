@@ -10,7 +10,7 @@ from conftest import require_device, require_ocloc
 from products import LANES, NUMPY, PLACES, Array, Place, integers, product
 
 import xetile as xt
-from xegpu import dtypes
+from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
 

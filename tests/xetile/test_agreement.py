@@ -29,7 +29,7 @@ from products import (
     viewed,
 )
 
-from xegpu.targets import TARGETS, find_target
+from xegpu.target.targets import TARGETS, find_target
 
 BY_NAME = {str(types): types for types in TYPES}
 sizes = st.sampled_from([1, 7, 13, 100]) | st.integers(1, 300)

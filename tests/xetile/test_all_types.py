@@ -10,9 +10,9 @@ from conftest import require_ocloc
 from products import DEVICE, NUMPY, Array, Bordered, Place, chosen, viewed, wide
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.dtypes import DType, bf16, i1, round_to, tf32
-from xegpu.targets import find_target
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType, bf16, i1, round_to, tf32
+from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
 

@@ -8,9 +8,9 @@ from conftest import require_ocloc
 from products import NUMPY, PLACES, Array, Bordered, Place, integers
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.atomics import ATOMIC_TYPES, KINDS, kinds_of
-from xegpu.dtypes import DType
+from xegpu.ir import dtypes
+from xegpu.ir.atomic_kind import ATOMIC_TYPES, KINDS, kinds_of
+from xegpu.ir.dtypes import DType
 
 pytestmark = pytest.mark.unoptimised
 

@@ -10,8 +10,8 @@ from conftest import require_ocloc
 from products import DEVICE, LANES, NUMPY, PLACES, Array, Place, Types, integers, product
 
 import xetile as xt
-from xegpu import block_io
-from xegpu.targets import find_target
+from xegpu.target import block2d
+from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
 
@@ -196,7 +196,7 @@ def test_text_goes_round_at_every_stage() -> None:
 
 
 def access(shape: tuple[int | None, ...], strides: tuple[int | None, ...]) -> str:
-    return block_io.access(find_target("pvc"), 0, shape, strides, 2)
+    return block2d.access(find_target("pvc"), 0, shape, strides, 2)
 
 
 def test_block_io_wants_every_matrix_on_a_line_of_64_bytes() -> None:

@@ -10,8 +10,8 @@ from conftest import require_ocloc
 from products import PLACES, Place
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.dtypes import DType
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
 
 Array = np.ndarray[Any, Any]
 

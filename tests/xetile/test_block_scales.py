@@ -12,7 +12,7 @@ from conftest import require_ocloc
 from products import NUMPY, Place, integers
 
 import xetile as xt
-from xegpu.dtypes import DType
+from xegpu.ir.dtypes import DType
 
 Array = np.ndarray[Any, Any]
 CRI = [NUMPY, Place("numpy:xegpu", "cri"), Place("opencl:cpu", "cri")]

@@ -13,10 +13,10 @@ from products import DEVICE, LANES, PLACES, Place
 from test_reductions import exact, wanted
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.reductions import kinds_of
-from xegpu.targets import find_target
+from xegpu.ir import dtypes
+from xegpu.ir.combining_kind import kinds_of
+from xegpu.ir.dtypes import DType
+from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
 

@@ -9,8 +9,8 @@ import pytest
 from products import DEVICE, LANES, NUMPY, Array, Place, Types, integers, product, viewed, wide
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.dtypes import DType
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
 
 pytestmark = pytest.mark.unoptimised
 

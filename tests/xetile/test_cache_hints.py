@@ -12,8 +12,8 @@ from products import PLACES, Place, integers
 
 import xetile as xt
 from codegen.offline import compile_device, disassemble
-from xegpu.cache import XE, XE2
-from xegpu.targets import TARGETS
+from xegpu.target.cache_policy import XE, XE2
+from xegpu.target.targets import TARGETS
 
 FLOATS, BF16 = xt.Spec((None, None), "f32"), xt.Spec((None, None), "bf16")
 

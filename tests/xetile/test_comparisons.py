@@ -11,9 +11,9 @@ from conftest import require_ocloc
 from products import DEVICE, NUMPY, Array, Place, chosen, viewed, wide
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.targets import find_target
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
 

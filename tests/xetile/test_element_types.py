@@ -9,7 +9,7 @@ import pytest
 from products import NUMPY, PLACES, TYPES, Array, Place, Types, gemm_onto, integers, operands, product, run_gemm, viewed
 
 import xetile as xt
-from xegpu.dtypes import truncate_tf32
+from xegpu.ir.dtypes import truncate_tf32
 
 pytestmark = pytest.mark.unoptimised
 

@@ -13,9 +13,9 @@ from products import DEVICE, NUMPY, Array, Place, viewed, wide
 
 import xetile as xt
 from codegen.rounding import fused
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.targets import find_target
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.target.targets import find_target
 
 pytestmark = pytest.mark.unoptimised
 

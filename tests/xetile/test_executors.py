@@ -29,7 +29,7 @@ from products import (
 
 import xetile as xt
 from codegen import launcher, programs
-from xegpu.targets import Target
+from xegpu.target.targets import Target
 from xetile import executors, launches
 from xetile import on_device as devices
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import require_device, require_ocloc
 
 import xetile as xt
-from xegpu.passes.interleave import EVEN, ODD
+from xegpu.passes.interleave_rows import EVEN, ODD
 
 
 @xt.kernel

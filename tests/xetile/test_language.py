@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from xegpu import dtypes
+from xegpu.ir import dtypes
 
 SHAPE = (16, 32)
 PLACES = [("numpy", None), ("numpy:xegpu", "pvc"), ("numpy:xegpu", "dg2"), ("numpy:xegpu", "cpu"),

@@ -11,7 +11,7 @@ import pytest
 from conftest import require_mlir_opt
 
 import xetile as xt
-from xegpu.errors import TextError
+from xegpu.support.errors import TextError
 
 HEAD = """gpu.module @m {
   gpu.func @f(%A: memref<64x64xf16>, %B: memref<64x64xf32>, %P: i64, %L: memref<64xf32>) kernel {

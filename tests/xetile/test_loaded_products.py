@@ -11,7 +11,7 @@ from conftest import require_device, require_ocloc, require_sycl_compiler
 from products import TYPES, Types, integers
 
 import xetile as xt
-from xegpu.errors import XeError
+from xegpu.support.errors import XeError
 
 Array = np.ndarray[Any, Any]
 PLACES = ("numpy:xegpu", "opencl:cpu")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from xegpu import dtypes
+from xegpu.ir import dtypes
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.reductions import kinds_of
+from xegpu.ir import dtypes
+from xegpu.ir.combining_kind import kinds_of
+from xegpu.ir.dtypes import DType
 
 RNG = np.random.default_rng(29)
 FUNCTIONS: dict[str, Any] = {

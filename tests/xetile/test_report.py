@@ -12,8 +12,8 @@ from conftest import require_ocloc
 
 import xetile as xt
 from codegen.model import Pass, predict, product_traffic
-from xegpu.errors import ArgumentError, ShapeError, TargetError, ToolError
-from xegpu.machines import MACHINES, find_machine
+from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
+from xegpu.target.machine_model import MACHINES, find_machine
 from xetile.commands import main
 from xetile.report import Report
 from xetile.roofline import plot

@@ -12,7 +12,7 @@ from products import NUMPY, PLACES, Array, Place, integers
 
 import xetile as xt
 from codegen.offline import compile_device, disassemble
-from xegpu import dtypes
+from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
 

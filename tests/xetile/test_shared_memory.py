@@ -11,7 +11,7 @@ from conftest import require_ocloc
 from products import DEVICE, LANES, NUMPY, PLACES, TYPES, Array, Place, Types, integers, operands, product, viewed
 
 import xetile as xt
-from xegpu import dtypes
+from xegpu.ir import dtypes
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
 COPIED = ["bf16", "f32", "i8", "u16", "f16", "i32"]

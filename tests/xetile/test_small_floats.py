@@ -12,7 +12,7 @@ from conftest import require_dpnp, require_ocloc
 from products import DEVICE, LANES, NUMPY, Place, gemm, gemm_shared, integers
 
 import xetile as xt
-from xegpu.dtypes import DType
+from xegpu.ir.dtypes import DType
 from xetile.library.scaled import scaled_product
 from xetile.library.tiling import BLOCK_IO
 

@@ -12,8 +12,7 @@ from test_addresses import Memory
 from test_upstream_text import verified_by_llvm
 
 import xetile as xt
-from xegpu.addresses import memory_at
-from xegpu.memory import read
+from xegpu.interpreter.memory import memory_at, read
 
 pytestmark = pytest.mark.unoptimised
 

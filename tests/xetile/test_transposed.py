@@ -9,7 +9,7 @@ import pytest
 from conftest import require_device, require_ocloc
 
 import xetile as xt
-from xegpu import dtypes
+from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised
 

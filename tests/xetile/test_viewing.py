@@ -12,8 +12,8 @@ import pytest
 from conftest import require_chromium, require_ocloc
 
 import xetile as xt
-from xegpu import layouts
-from xegpu.layouts import LaneMap
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
 from xetile.commands import main
 from xetile.viewing import pictures
 
@@ -85,14 +85,14 @@ def test_what_a_pass_changed_is_marked_and_linked() -> None:
 
 
 @pytest.mark.parametrize(("lanes", "shape"), [
-    (layouts.operand_a(16, 16), (8, 16)), (layouts.operand_b(16, 16), (16, 16)), (layouts.operand_b(8, 8), (32, 8)),
+    (lane_map.operand_a(16, 16), (8, 16)), (lane_map.operand_b(16, 16), (16, 16)), (lane_map.operand_b(8, 8), (32, 8)),
     (LaneMap((16, 1)), (16, 8))])
 def test_a_picture_shows_the_lane_of_every_element(lanes: LaneMap, shape: tuple[int, int]) -> None:
     text = pictures.block("x", lanes, shape)
     shown = re.findall(r"row (\d+), column (\d+): lane (\d+), element (\d+)", text)
     assert len(shown) == shape[0] * shape[1]
     elements = np.arange(shape[0] * shape[1]).reshape(shape)
-    fragments = layouts.scatter(elements, lanes).reshape(lanes.lanes, -1)
+    fragments = lane_map.scatter(elements, lanes).reshape(lanes.lanes, -1)
     assert all(fragments[int(lane), int(at)] == elements[int(row), int(column)] for row, column, lane, at in shown)
 
 

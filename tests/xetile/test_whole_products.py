@@ -17,7 +17,7 @@ from codegen import roads
 from codegen.emitter import CALL
 from codegen.processor import has_feature
 from codegen.whole_products import DOT_BF16, WHOLE, Shape
-from xegpu.dtypes import bf16, f16, f32, i8
+from xegpu.ir.dtypes import bf16, f16, f32, i8
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)
 SHAPES = ((64, 160, 96), (37, 77, 45), (5, 3, 1), (70, 96, 600))

@@ -13,8 +13,8 @@ from products import DEVICE, LANES, PLACES, Place, integers
 from written_examples import Example
 
 import xetile as xt
-from xegpu import dtypes
-from xegpu.dtypes import DType
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
 
 Array = np.ndarray[Any, Any]
 HEAD = """  %c0 = arith.constant 0 : index
@@ -168,7 +168,7 @@ def _pairs(target: str) -> list[tuple[DType, DType, DType]]:
 
 
 def xt_target(name: str) -> Any:
-    from xegpu.targets import find_target
+    from xegpu.target.targets import find_target
 
     return find_target(name)
 

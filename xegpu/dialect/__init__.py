@@ -7,45 +7,26 @@ from xdsl.dialects import builtin, func, math, memref, scf, ub
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.ir import Dialect
 
-from xegpu.dialect import (
-    attributes,
-    block_io,
-    block_ops,
-    compile_hints,
-    descriptors,
-    diagnostics,
-    hints,
-    lane_layouts,
-    loaded_products,
-    padding,
-    positions,
-    products,
-    scalars,
-    scaled_products,
-    scattered,
-    synchronisation,
-    vectors,
-    words,
-)
-from xegpu.dialect.conversions import Arith
-from xegpu.dialect.kernels import Gpu
+from xegpu.dialect import block_io, debug, dpas, gather_scatter, hints, layout_ops, reduction, sync, types
+from xegpu.mlir import vector
+from xegpu.mlir.arith import Arith
+from xegpu.mlir.gpu import Gpu
+from xegpu.support.location import SourceLocation
 
 XeGPU = Dialect(
     "xegpu",
-    [*descriptors.OPERATIONS, *block_io.OPERATIONS, *products.OPERATIONS, *words.OPERATIONS, padding.PadOp,
-     scaled_products.DpasScaledOp, lane_layouts.ConvertLayoutOp,
-     loaded_products.LoadMadOp, positions.IotaOp, block_ops.ReduceOp, block_ops.BroadcastOp,
-     compile_hints.CompileHintOp, *synchronisation.OPERATIONS,
-     *scattered.OPERATIONS, *diagnostics.OPERATIONS, *scalars.OPERATIONS],
-    [attributes.SourceLocation, attributes.SgMapAttr, attributes.BlockTdescAttr, attributes.ScatterTdescAttr,
-     attributes.TensorDescType, scattered.AtomicKindAttr, hints.CacheHintAttr,
-     synchronisation.NbarrierType],
+    [*block_io.DESCRIPTOR_OPERATIONS, *block_io.OPERATIONS, *dpas.OPERATIONS, *layout_ops.OPERATIONS,
+     layout_ops.PadOp, dpas.DpasScaledOp, layout_ops.ConvertLayoutOp, dpas.LoadMadOp, reduction.IotaOp,
+     reduction.ReduceOp, reduction.BroadcastOp, hints.CompileHintOp, *sync.OPERATIONS, *gather_scatter.OPERATIONS,
+     *debug.OPERATIONS, *block_io.SCALAR_OPERATIONS],
+    [SourceLocation, types.SgMapAttr, types.BlockTdescAttr, types.ScatterTdescAttr, types.TensorDescType,
+     gather_scatter.AtomicKindAttr, hints.CacheHintAttr, sync.NbarrierType],
 )
 
 Vector = Dialect(
     "vector",
-    [*xdsl_vector.Vector.operations, vectors.ExtractStridedSliceOp, vectors.InsertStridedSliceOp,
-     vectors.ShapeCastOp, vectors.TransposeOp],
+    [*xdsl_vector.Vector.operations, vector.ExtractStridedSliceOp, vector.InsertStridedSliceOp,
+     vector.ShapeCastOp, vector.TransposeOp],
     list(xdsl_vector.Vector.attributes),
 )
 

@@ -5,16 +5,22 @@ It changes nothing: what it raises points at the author's line.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
+from xdsl.ir import Attribute, Operation
 
-from xegpu import barriers, slm
-from xegpu.passes.cache_hints import check_cache_hints
-from xegpu.passes.element_types import check_element_types
-from xegpu.passes.operands import descriptor_webs
-from xegpu.targets import Target
+from xegpu.analysis import barriers, slm
+from xegpu.analysis.uniformity import place, placed
+from xegpu.dialect.hints import HintedOp, words
+from xegpu.ir.dtypes import DType
+from xegpu.passes.distribute.operand_roles import descriptor_webs
+from xegpu.support.errors import TargetError
+from xegpu.support.location import SourceLocation
+from xegpu.target.cache_policy import Pair
+from xegpu.target.targets import TARGETS, Target
 
 
 @dataclass(frozen=True)
@@ -43,3 +49,55 @@ class CheckTarget:
                 slm.check_bytes(function, self.target)
                 slm.check_webs(function, descriptor_webs(function))
         return module
+
+
+def check_element_types(function: func.FuncOp, target: Target) -> None:
+    """Raise where a kernel first uses an element type that ``target`` lacks.
+
+    Raises:
+        TargetError: it does; the error points at the author's line.
+    """
+    lacks = {dtype.mlir: dtype for dtype in target.lacks}
+    if not lacks:
+        return
+    found = [(operation, lacks[type_]) for operation in function.walk() for type_ in _element_types(operation)
+             if type_ in lacks]
+    if found:  # sizes of arrays are read at the head of a kernel, which is no line of the author's
+        operation, dtype = next((x for x in found if isinstance(x[0].location, SourceLocation)), found[0])
+        raise placed(_error(dtype, target), operation)
+
+
+def _element_types(operation: Operation) -> Iterator[Attribute]:
+    for value in (*operation.operands, *operation.results):
+        type_ = value.type
+        yield type_.element_type if isinstance(type_, (MemRefType, VectorType)) else type_
+
+
+def _error(dtype: DType, target: Target) -> TargetError:
+    others = ", ".join(name for name, other in TARGETS.items() if dtype not in other.lacks)
+    return TargetError("XT4105", f"{target.name} does not calculate in {dtype}",
+                       f"use f32, or one of the targets that do: {others}")
+
+
+# Checks cache hints against a target: it takes few combinations of L1 and L3.
+
+
+def check_cache_hints(function: func.FuncOp, target: Target) -> None:
+    """Raise unless a target's messages take what the operations of a kernel say of the caches.
+
+    Raises:
+        TargetError: there is no such combination; the message lists the nearest.
+    """
+    for operation in function.walk():
+        if isinstance(operation, HintedOp) and target.caches is not None:
+            said = words(operation)
+            l1, l3 = said.get("l1_hint"), said.get("l3_hint")
+            if target.caches.code(operation.MESSAGE, l1, l3) is None:
+                near = target.caches.nearest(operation.MESSAGE, l1, l3)
+                raise TargetError("XT4106",
+                                  f"{target.name} has no {operation.MESSAGE} with L1 {l1 or 'left open'} and L3 "
+                                  f"{l3 or 'left open'}", f"use {' or '.join(map(_text, near))}", place(operation))
+
+
+def _text(pair: Pair) -> str:
+    return f"l1={pair[0]}, l3={pair[1]}"

@@ -15,9 +15,9 @@ becomes
 so that not all blocks of a sum and of what is added to it are alive at once.
 
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
-that depend on each other are far apart (but see :mod:`xegpu.passes.fit`), and so does all that touches memory or waits.
-Where there is no block IO, loads move as well, down to the next operation that may write: the operands of one step of a
-product then take the registers of those of the step before.
+that depend on each other are far apart (but see :mod:`xegpu.passes.reorder_dpas`), and so does all that touches memory
+or waits. Where there is no block IO, loads move as well, down to the next operation that may write: the operands of
+one step of a product then take the registers of those of the step before.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
-from xegpu.dialect.compile_hints import CompileHintOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
-from xegpu.dialect.lane_layouts import ConvertLayoutOp
-from xegpu.dialect.products import ProductOp
-from xegpu.dialect.vectors import ExtractStridedSliceOp
-from xegpu.pressure import bytes_of
-from xegpu.rewriting import Rebuilder, rewrite
-from xegpu.targets import Target
+from xegpu.analysis.register_pressure import bytes_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
+from xegpu.dialect.dpas import ProductOp
+from xegpu.dialect.hints import CompileHintOp
+from xegpu.dialect.layout_ops import ConvertLayoutOp
+from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.target.targets import Target
 
 _HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp)
 """What stays where it is, and writes no memory."""

@@ -13,9 +13,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.memref import AllocOp
 
-from xegpu import slm
-from xegpu.passes.operands import descriptor_webs
-from xegpu.rewriting import Rebuilder, rewrite
+from xegpu.analysis import slm
+from xegpu.passes.distribute.operand_roles import descriptor_webs
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
 
 
 @dataclass(frozen=True)

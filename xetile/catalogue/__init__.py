@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from xegpu.errors import ArgumentError
+from xegpu.support.errors import ArgumentError
 
 _CODE = re.compile(r"XT\d{4}")
 _MARK = re.compile(r"<!-- .* -->\n?")

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from codegen.interpreter import BATCH, Machine, Window
-from xegpu import memory
-from xegpu.memrefs import is_shared
-from xegpu.origins import array_of
-from xegpu.parties import made_at
-from xegpu.places import Location
-from xegpu.scattered_memory import Elements
-from xegpu.scattered_reference import active_elements
+from xegpu.interpreter import memory
+from xegpu.interpreter.gather_scatter import Elements, active_elements
+from xegpu.ir.memref import is_shared
+from xegpu.ir.use_def import array_of
+from xegpu.support.location import Location
+from xegpu.support.notes import made_at
 from xetile.checking.findings import array_name, element_of, failed, instance
 from xetile.checking.judging import Access, Epoch, Judge, first
 from xetile.checking.regions import region_of

@@ -16,12 +16,12 @@ from xdsl.ir import Operation, SSAValue
 from codegen import apart
 from codegen.interpreter import Machine, Meaning, Meanings, TakesDelayed
 from codegen.meanings import BINARY, UNARY
-from xegpu.barriers import in_step
-from xegpu.dialect.conversions import CONVERSIONS
-from xegpu.dialect.synchronisation import NbarrierArriveOp, NbarrierWaitOp
-from xegpu.errors import CheckError, DeviceError, Note
-from xegpu.origins import arrays_of, written_at
-from xegpu.targets import Target
+from xegpu.analysis.barriers import in_step
+from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
+from xegpu.ir.use_def import arrays_of, written_at
+from xegpu.mlir.arith import CONVERSIONS
+from xegpu.support.errors import CheckError, DeviceError, Note
+from xegpu.target.targets import Target
 from xetile.arguments import Argument
 from xetile.checking.accesses import Accesses
 from xetile.checking.integers import Integers

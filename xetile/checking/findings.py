@@ -11,13 +11,13 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from codegen.interpreter import BATCH, Machine, Window
-from xegpu import memory
-from xegpu.control_flow import place
-from xegpu.errors import ArgumentError, CheckError
-from xegpu.memrefs import is_shared
-from xegpu.origins import array_of
-from xegpu.parties import elsewhere
-from xegpu.places import Location
+from xegpu.analysis.uniformity import place
+from xegpu.interpreter import memory
+from xegpu.ir.memref import is_shared
+from xegpu.ir.use_def import array_of
+from xegpu.support.errors import ArgumentError, CheckError
+from xegpu.support.location import Location
+from xegpu.support.notes import elsewhere
 from xetile.dialect.ops import tile_of
 
 Array = np.ndarray[Any, Any]

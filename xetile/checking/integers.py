@@ -21,25 +21,14 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.interpreter import BATCH, Machine, Meaning, TakesDelayed, Window, now
 from codegen.meanings import BINARY, UNARY, element_type
-from xegpu.control_flow import place
-from xegpu.dialect.comparisons import CmpFOp, CmpIOp, SelectOp
-from xegpu.dialect.conversions import CONVERSIONS, FPToSIOp, FPToUIOp, TruncIOp
-from xegpu.dtypes import DType
-from xegpu.errors import CheckError
-from xegpu.origins import makings
-from xegpu.places import Location
-from xegpu.scattered_reference import active_elements
-from xetile.checking.findings import (
-    Loops,
-    array_name,
-    by_instance,
-    element_of,
-    failed,
-    instance,
-    loops,
-    ran,
-    reached,
-)
+from xegpu.analysis.uniformity import place
+from xegpu.interpreter.gather_scatter import active_elements
+from xegpu.ir.dtypes import DType
+from xegpu.ir.use_def import makings
+from xegpu.mlir.arith import CONVERSIONS, CmpFOp, CmpIOp, FPToSIOp, FPToUIOp, SelectOp, TruncIOp
+from xegpu.support.errors import CheckError
+from xegpu.support.location import Location
+from xetile.checking.findings import Loops, array_name, by_instance, element_of, failed, instance, loops, ran, reached
 from xetile.dialect.ops import tile_of
 from xetile.dialect.scattered import InitScatteredTileOp, UpdateScatteredTileOp
 from xetile.dialect.vector_ops import TileReduceOp, axes_of

@@ -11,10 +11,10 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from codegen.interpreter import BATCH, Machine
-from xegpu.control_flow import place
-from xegpu.errors import CheckError
-from xegpu.origins import arrays_of
-from xegpu.places import Location
+from xegpu.analysis.uniformity import place
+from xegpu.ir.use_def import arrays_of
+from xegpu.support.errors import CheckError
+from xegpu.support.location import Location
 from xetile.checking.findings import failed, instance, number, ran
 from xetile.checking.shadows import AGAINST, READ, UPDATE, WRITE, Codes, Shadows, Span
 from xetile.dialect.ops import LoadTileOp, StoreTileOp

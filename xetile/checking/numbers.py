@@ -14,9 +14,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from codegen.interpreter import BATCH, Delayed, Machine, Window, now
-from xegpu.control_flow import place as place_of
-from xegpu.errors import CheckError
-from xegpu.scattered_reference import active_elements
+from xegpu.analysis.uniformity import place as place_of
+from xegpu.interpreter.gather_scatter import active_elements
+from xegpu.support.errors import CheckError
 from xetile.checking.findings import array_name, by_instance, element_of, failed, instance, loops, ran, reached
 from xetile.dialect.ops import tile_of
 from xetile.dialect.scattered import AtomicRMWTileOp

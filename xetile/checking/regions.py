@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.memory import Progression, lattice_of
-from xegpu.scattered_memory import identity
+from xegpu.interpreter.gather_scatter import identity
+from xegpu.interpreter.memory import Progression, lattice_of
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from xegpu.errors import XeError
-from xegpu.places import Location
+from xegpu.support.errors import XeError
+from xegpu.support.location import Location
 from xetile.commands import cache, devices, emit, explain, opt, report, run, view
 
 _OWN = Path(__file__).resolve().parent.parent

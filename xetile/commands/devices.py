@@ -10,8 +10,8 @@ from typing import Any
 
 from codegen import devices, offline, sycl_compiler
 from codegen.processor import has_feature
-from xegpu.errors import XeError
-from xegpu.targets import TARGETS, Target
+from xegpu.support.errors import XeError
+from xegpu.target.targets import TARGETS, Target
 from xetile.commands.output import show
 from xetile.tables import Row, Table
 

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 
-from xegpu import dtypes
-from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import ArgumentError, XeError
-from xegpu.memrefs import static_form
-from xegpu.targets import TARGETS
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.memref import static_form
+from xegpu.support.errors import ArgumentError, XeError
+from xegpu.target.targets import TARGETS
 from xetile.arguments import Spec, TypedView
 from xetile.kernel import BaseKernel
 from xetile.parsing import ParsedKernel

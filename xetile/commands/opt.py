@@ -9,8 +9,8 @@ from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
 
-from xegpu.errors import ArgumentError
-from xegpu.targets import find_target
+from xegpu.support.errors import ArgumentError
+from xegpu.target.targets import find_target
 from xetile.commands.operands import add_operands, add_target, constants_of, described
 from xetile.commands.output import write_text
 from xetile.commands.sources import kernels_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from xegpu.errors import ArgumentError
+from xegpu.support.errors import ArgumentError
 from xetile.tables import Table
 
 

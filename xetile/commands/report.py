@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from codegen.model import Prediction
-from xegpu.errors import ArgumentError, XeError
-from xegpu.machines import MACHINES
-from xegpu.targets import TARGETS
+from xegpu.support.errors import ArgumentError, XeError
+from xegpu.target.machine_model import MACHINES
+from xegpu.target.targets import TARGETS
 from xetile.arguments import Spec
 from xetile.commands.operands import add_operands, constants_of, described, operand
 from xetile.commands.output import show

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.errors import ArgumentError
+from xegpu.support.errors import ArgumentError
 from xetile.arguments import Spec
 from xetile.commands.operands import add_operands, add_target, array_of, constants_of, operand
 from xetile.commands.sources import kernel_of

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from xegpu.errors import ArgumentError
+from xegpu.support.errors import ArgumentError
 from xetile.kernel import BaseKernel
 from xetile.parsing import parse
 

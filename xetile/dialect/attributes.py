@@ -9,10 +9,10 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from xegpu.dialect.attributes import SgMapAttr, parse_fields, print_fields
-from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import ShapeError, misread
-from xegpu.layouts import LaneMap
+from xegpu.dialect.types import SgMapAttr, parse_fields, print_fields
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import ShapeError, misread
 from xetile.distribution import Pair, WgMap
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
-from xegpu.errors import Invalid
+from xegpu.support.errors import Invalid
 from xetile.dialect.elements import verify_product_types
 from xetile.dialect.ops import text
 from xetile.dialect.permutations import Permutation

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType
 from xdsl.ir import Attribute
 
-from xegpu.dtypes import DType, i1, of_mlir
-from xegpu.errors import ElementTypeError, Invalid
-from xegpu.targets import TARGETS
+from xegpu.ir.dtypes import DType, i1, of_mlir
+from xegpu.support.errors import ElementTypeError, Invalid
+from xegpu.target.targets import TARGETS
 from xetile.dialect.attributes import TileParameters
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr, MemRefType
 from xdsl.ir import Attribute
 
-from xegpu.errors import Invalid
+from xegpu.support.errors import Invalid
 from xetile.dialect.attributes import TileParameters
 from xetile.distribution import WgMap
 

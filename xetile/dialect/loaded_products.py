@@ -6,8 +6,8 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, result_def
 
-from xegpu.declaring import operation_definition
-from xegpu.errors import Invalid
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import Invalid
 from xetile.dialect.elements import verify_product_types
 from xetile.dialect.ops import TILE, VECTOR, flat_shape, shape_of, text, tile_of
 

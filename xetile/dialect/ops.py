@@ -21,13 +21,13 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu.constants import number
-from xegpu.declaring import operation_definition
 from xegpu.dialect.hints import check_hints
-from xegpu.dtypes import of_mlir
-from xegpu.errors import Invalid, XeError
-from xegpu.memrefs import ALIGNED, is_shared, static_form, verify_described
-from xegpu.origins import arrays_of
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
+from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.use_def import arrays_of
+from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.attributes import TileParameters, TileType, WgMapAttr
 from xetile.dialect.elements import verify_element, verify_order, verify_padding, verify_product_types
 from xetile.dialect.encodings import (

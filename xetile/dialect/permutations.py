@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from xegpu.errors import Invalid
+from xegpu.support.errors import Invalid
 
 Permutation = tuple[int | None, ...]
 """For each dimension of a vector, the dimension of memory that it runs along; None where it repeats."""

@@ -16,9 +16,9 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu import positions
-from xegpu.declaring import operation_definition
-from xegpu.errors import Invalid, XeError
+from xegpu.ir.op_definition import operation_definition
+from xegpu.layout import iota
+from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.ops import check_map, shape_of
 from xetile.distribution import WgMap
@@ -51,7 +51,7 @@ class IotaOp(IRDLOperation):
             raise Invalid("XT1155", f"there is no axis {axis}\nuse axis 0 for rows, 1 for columns", alone=True)
         try:
             size = shape[axis] * (shape[axis + 2] if len(shape) == 4 else 1)
-            positions.check_type(self.result.type.element_type, size)  # type: ignore[attr-defined]
+            iota.check_type(self.result.type.element_type, size)  # type: ignore[attr-defined]
         except XeError as error:
             raise Invalid.of(error) from None
         if self.wg_map is not None:

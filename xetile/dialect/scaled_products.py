@@ -15,9 +15,9 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu.declaring import operation_definition
-from xegpu.dialect.scaled_products import DEPTH, check_scaled_types
-from xegpu.errors import Invalid
+from xegpu.dialect.dpas import DEPTH, check_scaled_types
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import Invalid
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.ops import flat_shape, shape_of, text
 from xetile.distribution import WgMap

@@ -17,12 +17,12 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu.declaring import operation_definition
+from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_kind
 from xegpu.dialect.hints import check_hints
-from xegpu.dialect.scattered import AtomicKindAttr, check_elements, check_kind
-from xegpu.errors import Invalid
-from xegpu.memrefs import is_shared
-from xegpu.origins import arrays_of
+from xegpu.ir.memref import is_shared
+from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.use_def import arrays_of
+from xegpu.support.errors import Invalid
 from xetile.dialect.attributes import TileParameters, TileType
 from xetile.dialect.elements import verify_padding
 from xetile.dialect.encodings import verify_stored_map

@@ -36,9 +36,9 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xegpu.declaring import operation_definition
-from xegpu.dtypes import of_mlir
-from xegpu.errors import Invalid, XeError
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.contractions import check_contraction
 from xetile.dialect.ops import VECTOR, check_map, text

@@ -24,11 +24,11 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from xegpu.declaring import operation_definition
-from xegpu.dialect.words import check_split_rows, split_rows
-from xegpu.dtypes import of_mlir
-from xegpu.errors import ElementTypeError, Invalid
-from xegpu.reductions import kind_of
+from xegpu.dialect.layout_ops import check_split_rows, split_rows
+from xegpu.ir.combining_kind import kind_of
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import ElementTypeError, Invalid
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.maps import map_of
 from xetile.dialect.ops import check_map, shape_of, text

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from xegpu.dtypes import DType
-from xegpu.errors import ArgumentError, Note
-from xegpu.places import Location
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ArgumentError, Note
+from xegpu.support.location import Location
 from xetile.functions import erf, exp2, maximum
 from xetile.functions import tanh as vector_tanh
 from xetile.values import Value, Vector

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from xegpu import dtypes
-from xegpu.errors import ElementTypeError, ShapeError
-from xegpu.targets import Target, find_target
+from xegpu.ir import dtypes
+from xegpu.support.errors import ElementTypeError, ShapeError
+from xegpu.target.targets import Target, find_target
 from xetile.arguments import AtTheCall
 from xetile.distribution import WgMap
 from xetile.functions import exp2, maximum, minimum

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from codegen.launcher import keep, send
-from xegpu import dtypes
-from xegpu.block_io import fault
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError, ShapeError
-from xegpu.targets import Target, find_target
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError, ShapeError
+from xegpu.target.block2d import fault
+from xegpu.target.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
 from xetile.distribution import WgMap
 from xetile.grid import group_id, num_groups

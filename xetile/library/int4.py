@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import ElementTypeError, ShapeError
-from xegpu.targets import Target, find_target
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError, ShapeError
+from xegpu.target.targets import Target, find_target
 from xetile.arguments import AtTheCall
 from xetile.distribution import WgMap
 from xetile.functions import bitcast, fma

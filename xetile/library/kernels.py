@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xegpu import dtypes
-from xegpu.dtypes import DType
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
 from xetile.distribution import WgMap
 from xetile.grid import group_id
 from xetile.kernel import kernel

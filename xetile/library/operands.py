@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from xegpu import dtypes
-from xegpu.dtypes import DType
-from xegpu.errors import DeviceError, ElementTypeError, ShapeError
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import DeviceError, ElementTypeError, ShapeError
 from xetile.arguments import Argument, TypedView
 
 ENGINE = (dtypes.f16, dtypes.bf16, dtypes.tf32, dtypes.f32)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.dtypes import DType
+from xegpu.ir.dtypes import DType
 from xetile.conditions import otherwise, when
 from xetile.distribution import WgMap
 from xetile.functions import maximum, minimum

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from xegpu.dtypes import DType
-from xegpu.targets import Target
+from xegpu.ir.dtypes import DType
+from xegpu.target.targets import Target
 
 CORES = {"pvc": 64, "bmg": 20, "lnl": 8, "ptl": 12, "cri": 32, "dg2": 32, "arl": 8, "cpu": os.cpu_count() or 1}
 """Xe cores of the largest usual device of a target: how many work-groups of 32 subgroups run at once. On a CPU, its own

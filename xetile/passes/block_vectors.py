@@ -19,7 +19,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from xegpu.rewriting import Rule
+from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import ops
 from xetile.dialect.vector_ops import TileBitcastOp, TileBroadcastOp, TileReduceOp, axes_of
 from xetile.distribution import Pair

@@ -22,14 +22,14 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.control_flow import placed
-from xegpu.descriptions import spelled_out
+from xegpu.analysis.uniformity import placed
+from xegpu.analysis.webs import Webs
 from xegpu.dialect.hints import hinted
-from xegpu.dtypes import DType, of_mlir
-from xegpu.errors import XeError
-from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
-from xegpu.targets import BlockShape, MatrixForm, Target
-from xegpu.webs import Webs
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.rewrite.memref_operands import spelled_out
+from xegpu.rewrite.rewriter import Parts, Rebuilder, follow, rewrite
+from xegpu.support.errors import XeError
+from xegpu.target.targets import BlockShape, MatrixForm, Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
 from xetile.dialect.loaded_products import LoadMmaOp

@@ -20,8 +20,8 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
-from xegpu.rewriting import Parts, Rebuilder, rewrite
-from xegpu.targets import Target
+from xegpu.rewrite.rewriter import Parts, Rebuilder, rewrite
+from xegpu.target.targets import Target
 from xetile.dialect import ops
 from xetile.passes.shareable import cooperative_loops, is_made_in
 

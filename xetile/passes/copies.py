@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from xegpu.memrefs import is_shared
-from xegpu.webs import Webs
+from xegpu.analysis.webs import Webs
+from xegpu.ir.memref import is_shared
 from xetile.dialect import ops
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects import arith, gpu
 from xdsl.ir import SSAValue
 
-from xegpu.rewriting import Rebuilder
+from xegpu.rewrite.rewriter import Rebuilder
 from xetile.dialect import ops
 from xetile.distribution import Pair, WgMap
 

@@ -21,11 +21,11 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.constants import number
-from xegpu.dtypes import bf16, f16, f32, i32, of_mlir
-from xegpu.memrefs import static_form
-from xegpu.rewriting import Parts, Rebuilder, rewrite
-from xegpu.webs import Webs
+from xegpu.analysis.webs import Webs
+from xegpu.ir.dtypes import bf16, f16, f32, i32, of_mlir
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import static_form
+from xegpu.rewrite.rewriter import Parts, Rebuilder, rewrite
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
 from xetile.dialect.loaded_products import LoadMmaOp

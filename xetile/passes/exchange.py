@@ -22,13 +22,13 @@ from xdsl.dialects import arith, gpu, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, bf16, f16, f32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from xegpu.combining import combined
-from xegpu.dialect.comparisons import CmpIOp
-from xegpu.dtypes import of_mlir
-from xegpu.errors import TargetError
-from xegpu.rewriting import Parts, Rebuilder, Rule
-from xegpu.targets import Target
-from xegpu.webs import Webs
+from xegpu.analysis.webs import Webs
+from xegpu.ir.combining_kind import combined
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.arith import CmpIOp
+from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
+from xegpu.support.errors import TargetError
+from xegpu.target.targets import Target
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileParameters, TileType
 from xetile.distribution import Pair, WgMap

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.ir import Attribute, Operation
 
 from xegpu.dialect.hints import hinted
-from xegpu.rewriting import Rebuilder, follow, rewrite
+from xegpu.rewrite.rewriter import Rebuilder, follow, rewrite
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of

@@ -18,10 +18,10 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation
 
-from xegpu.control_flow import per_subgroup
-from xegpu.dtypes import of_mlir
-from xegpu.errors import XeError
-from xegpu.rewriting import rewrite
+from xegpu.analysis.uniformity import per_subgroup
+from xegpu.ir.dtypes import of_mlir
+from xegpu.rewrite.rewriter import rewrite
+from xegpu.support.errors import XeError
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.supervector import ContractOp, TransferReadOp, collapsed
 from xetile.distribution import Pair, WgMap

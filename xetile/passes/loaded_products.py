@@ -22,10 +22,10 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.memrefs import is_shared
-from xegpu.origins import arrays_of
-from xegpu.rewriting import Rebuilder, rewrite
-from xegpu.webs import Webs
+from xegpu.analysis.webs import Webs
+from xegpu.ir.memref import is_shared
+from xegpu.ir.use_def import arrays_of
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
 from xetile.dialect import ops
 from xetile.dialect.loaded_products import LoadMmaOp
 

@@ -20,13 +20,14 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.control_flow import placed
-from xegpu.descriptions import spelled_out, way_of
+from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.uniformity import placed
+from xegpu.analysis.webs import Webs
 from xegpu.dialect.hints import hinted
-from xegpu.errors import ShapeError
-from xegpu.memrefs import exchanged
-from xegpu.rewriting import Rebuilder, rewrite
-from xegpu.webs import Webs
+from xegpu.ir.memref import exchanged
+from xegpu.rewrite.memref_operands import spelled_out
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.support.errors import ShapeError
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
 from xetile.dialect.scattered import AtomicRMWTileOp

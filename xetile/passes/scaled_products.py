@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.control_flow import placed
-from xegpu.dialect.scaled_products import DEPTH, ROWS, DpasScaledOp
-from xegpu.errors import ShapeError, TargetError
-from xegpu.targets import TARGETS, Target
+from xegpu.analysis.uniformity import placed
+from xegpu.dialect.dpas import DEPTH, ROWS, DpasScaledOp
+from xegpu.support.errors import ShapeError, TargetError
+from xegpu.target.targets import TARGETS, Target
 from xetile.dialect import ops
 from xetile.dialect.scaled_products import TileMmaScaledOp
 from xetile.passes.dealing import Dealt

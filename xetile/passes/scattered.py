@@ -20,15 +20,15 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu import layouts
-from xegpu.dialect import scattered as xegpu
-from xegpu.dialect.attributes import ScatterTdesc, TensorDesc, TensorDescType
-from xegpu.dialect.descriptors import UpdateNdOffsetOp
+from xegpu.dialect import gather_scatter as xegpu
+from xegpu.dialect.block_io import UpdateNdOffsetOp
 from xegpu.dialect.hints import hinted, hints_of, with_hints
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
-from xegpu.errors import XeError
-from xegpu.rewriting import Parts, Rebuilder, Rule
-from xegpu.targets import Target
+from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType
+from xegpu.layout import lane_map
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
+from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
+from xegpu.support.errors import XeError
+from xegpu.target.targets import Target
 from xetile.dialect.attributes import TileType
 from xetile.dialect.ops import shape_of, text, tile_of
 from xetile.dialect.scattered import (
@@ -160,7 +160,7 @@ def _register(build: Rebuilder, block: Pair, lanes: int) -> Pair:
     A block of fewer elements repeats over the lanes.
     """
     try:
-        unit = layouts.plain(lanes, block[1], block[0]).unit
+        unit = lane_map.plain(lanes, block[1], block[0]).unit
     except XeError as error:
         raise error.at(build.where()) from None
     return unit

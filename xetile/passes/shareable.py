@@ -10,11 +10,11 @@ from typing import Any
 from xdsl.dialects import func, gpu, scf
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from xegpu.descriptions import way_of
-from xegpu.dialect.synchronisation import NbarrierOp
-from xegpu.dtypes import DType
-from xegpu.origins import array_of
-from xegpu.targets import Target
+from xegpu.analysis.memory_access import way_of
+from xegpu.dialect.sync import NbarrierOp
+from xegpu.ir.dtypes import DType
+from xegpu.ir.use_def import array_of
+from xegpu.target.targets import Target
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileParameters
 from xetile.distribution import Pair, WgMap

@@ -47,13 +47,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from xegpu.descriptions import spelled_out
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.synchronisation import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
-from xegpu.loop_options import BARRIER
-from xegpu.memrefs import exchanged
-from xegpu.rewriting import Parts, Rebuilder, follow, rewrite
-from xegpu.targets import Target
+from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.ir.matchers import BARRIER
+from xegpu.ir.memref import exchanged
+from xegpu.rewrite.memref_operands import spelled_out
+from xegpu.rewrite.rewriter import Parts, Rebuilder, follow, rewrite
+from xegpu.target.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters, TileType
 from xetile.distribution import Pair

@@ -20,9 +20,9 @@ from xdsl.dialects.memref import CastOp, ExtractStridedMetaDataOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, SSAValue
 
-from xegpu.dialect.comparisons import CmpIOp
-from xegpu.memrefs import is_shared, row_major, static_form
-from xegpu.rewriting import Rebuilder
+from xegpu.ir.memref import is_shared, row_major, static_form
+from xegpu.mlir.arith import CmpIOp
+from xegpu.rewrite.rewriter import Rebuilder
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.maps import map_of
 from xetile.dialect.permutations import Permutation

@@ -17,10 +17,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
-from xegpu.constants import number
-from xegpu.dialect.comparisons import SelectOp
-from xegpu.memrefs import is_shared
-from xegpu.rewriting import Rebuilder
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import is_shared
+from xegpu.mlir.arith import SelectOp
+from xegpu.rewrite.rewriter import Rebuilder
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType
 from xetile.dialect.scattered import InitScatteredTileOp, LoadGatherOp, StoreScatterOp
 from xetile.passes.slices import Slice

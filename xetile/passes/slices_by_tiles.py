@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntAttr, MemRefType, StridedLayoutAttr, UnitAttr
 from xdsl.ir import SSAValue
 
-from xegpu.dialect.comparisons import SelectOp
-from xegpu.memrefs import static_form
-from xegpu.rewriting import Rebuilder
+from xegpu.ir.memref import static_form
+from xegpu.mlir.arith import SelectOp
+from xegpu.rewrite.rewriter import Rebuilder
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType
 from xetile.dialect.vector_ops import TileBroadcastOp

@@ -20,7 +20,7 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.rewriting import Rebuilder, Rule, rewrite
+from xegpu.rewrite.rewriter import Rebuilder, Rule, rewrite
 from xetile.dialect import ops
 from xetile.dialect.maps import map_of
 from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed

@@ -20,21 +20,18 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.descriptions import spelled_out
-from xegpu.dialect import positions as xegpu_positions
-from xegpu.dialect.attributes import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.dialect import reduction as xegpu_positions
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
+from xegpu.dialect.dpas import DpasOp, LoadMadOp, MadOp
 from xegpu.dialect.hints import hints_of, of_locality, with_hints
-from xegpu.dialect.loaded_products import LoadMadOp
-from xegpu.dialect.padding import PadOp
-from xegpu.dialect.products import DpasOp, MadOp
-from xegpu.dialect.vectors import ExtractStridedSliceOp, InsertStridedSliceOp, vector
-from xegpu.dialect.words import BitcastOp
-from xegpu.dtypes import of_mlir
-from xegpu.memrefs import ALIGNED, exchanged, is_shared
-from xegpu.rewriting import Parts, Rebuilder, Rule, rewrite
-from xegpu.targets import Target
+from xegpu.dialect.layout_ops import BitcastOp, PadOp
+from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import ALIGNED, exchanged, is_shared
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, vector
+from xegpu.rewrite.memref_operands import spelled_out
+from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule, rewrite
+from xegpu.target.targets import Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileParameters
 from xetile.dialect.loaded_products import LoadMmaOp

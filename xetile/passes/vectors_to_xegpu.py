@@ -18,10 +18,10 @@ from typing import Any
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from xegpu.dialect.block_ops import BroadcastOp, ReduceOp
-from xegpu.dialect.vectors import TransposeOp
-from xegpu.dtypes import of_mlir
-from xegpu.rewriting import Parts, Rebuilder
+from xegpu.dialect.reduction import BroadcastOp, ReduceOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.vector import TransposeOp
+from xegpu.rewrite.rewriter import Parts, Rebuilder
 from xetile.dialect import ops
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.distribution import Pair

@@ -23,16 +23,16 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.control_flow import placed
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.dialect.comparisons import CmpIOp
-from xegpu.dialect.diagnostics import AssertOp, DiagnosticOp, PrintOp
+from xegpu.analysis.uniformity import placed
+from xegpu.analysis.webs import Webs
+from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
-from xegpu.dtypes import of_mlir
-from xegpu.errors import Note, ShapeError, TargetError
-from xegpu.rewriting import Rebuilder, Rule, rewrite
-from xegpu.targets import Target
-from xegpu.webs import Webs
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.arith import CmpIOp
+from xegpu.rewrite.rewriter import Rebuilder, Rule, rewrite
+from xegpu.support.errors import Note, ShapeError, TargetError
+from xegpu.support.location import SourceLocation
+from xegpu.target.targets import Target
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.positions import IotaOp

@@ -11,7 +11,7 @@ from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation
 
-from xegpu.dialect.vectors import ShapeCastOp
+from xegpu.mlir.vector import ShapeCastOp
 from xetile.text.attributes import fail
 
 _POSITIONS: dict[str, Callable[[DimensionAttr], Operation]] = {

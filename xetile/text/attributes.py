@@ -17,11 +17,11 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import ParseError
 
-from xegpu.cache import POLICIES
-from xegpu.dialect.attributes import SgMapAttr, parse_integers
-from xegpu.errors import XeError, misread
-from xegpu.layouts import LaneMap
-from xegpu.parties import valued
+from xegpu.dialect.types import SgMapAttr, parse_integers
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import XeError, misread
+from xegpu.support.notes import valued
+from xegpu.target.cache_policy import POLICIES
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileParameters, WgMapAttr
 from xetile.distribution import WgMap
 

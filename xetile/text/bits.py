@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
-from xegpu.dtypes import of_mlir
-from xegpu.errors import ElementTypeError, misread
+from xegpu.ir.dtypes import of_mlir
+from xegpu.support.errors import ElementTypeError, misread
 
 _Element: Any = Parser._TensorLiteralElement
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from xegpu.errors import UNREADABLE
+from xegpu.support.errors import UNREADABLE
 
 COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
 _CURES = (

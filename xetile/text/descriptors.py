@@ -16,14 +16,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from xegpu.dialect.attributes import (
-    BlockTdesc,
-    BlockTdescAttr,
-    ScatterTdesc,
-    ScatterTdescAttr,
-    SgMapAttr,
-    TensorDesc,
-)
+from xegpu.dialect.types import BlockTdesc, BlockTdescAttr, ScatterTdesc, ScatterTdescAttr, SgMapAttr, TensorDesc
 from xetile.text.attributes import fail, guess, read_sg_map
 
 SCATTERED = ("scattered", "Scattered", "scatter")
@@ -63,7 +56,7 @@ def _lanes(parser: Any) -> Any:
     return given.data
 
 
-_FIELDS: dict[str, Callable[[Any], Any]] = {
+_DESCRIPTOR_FIELDS: dict[str, Callable[[Any], Any]] = {
     "memory_scope": _scope, "boundary_check": lambda parser: parser.parse_boolean(),
     "array_length": lambda parser: parser.parse_integer(), "chunk_size": lambda parser: parser.parse_integer(),
     "scattered": lambda parser: parser.parse_boolean(), "sg": _lanes,
@@ -75,12 +68,12 @@ def _field(parser: Any, found: dict[str, Any]) -> None:
     at = parser._current_token.span
     word = parser.parse_identifier()
     name = _NAMES.get(word, word)
-    if name not in _FIELDS:
-        fail(parser, "XT2032", f"a descriptor has no {word}", guess(word, (*_FIELDS, *_NAMES)), at)
+    if name not in _DESCRIPTOR_FIELDS:
+        fail(parser, "XT2032", f"a descriptor has no {word}", guess(word, (*_DESCRIPTOR_FIELDS, *_NAMES)), at)
     if name in found:
         fail(parser, "XT2030", f"{word} is given twice", "leave one out", at)
     parser.parse_punctuation("=")
-    found[name] = _FIELDS[name](parser)
+    found[name] = _DESCRIPTOR_FIELDS[name](parser)
 
 
 def read_fields(parser: Any) -> dict[str, Any]:

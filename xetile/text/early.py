@@ -17,8 +17,8 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType, i64
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.constants import number
-from xegpu.memrefs import SHARED
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import SHARED
 from xetile.text.attributes import fail
 
 
@@ -34,7 +34,7 @@ def _constant(parser: Any, name: str) -> Operation:
     return arith.ConstantOp(IntegerAttr(int(number), type_))
 
 
-def _bound(parser: Any) -> SSAValue:
+def _early_bound(parser: Any) -> SSAValue:
     number = parser.parse_optional_integer()
     bound: SSAValue = parser.constant(number) if number is not None else \
         parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
@@ -44,12 +44,12 @@ def _bound(parser: Any) -> SSAValue:
 def _for(parser: Any, name: str) -> Operation:
     variable = parser.parse_argument(expect_type=False)
     parser.parse_punctuation("=")
-    first = _bound(parser)
+    first = _early_bound(parser)
     parser.parse_keyword("to")
-    last = _bound(parser)
+    last = _early_bound(parser)
     at, step = parser._current_token.span, parser.constant(1)
     if parser.parse_optional_keyword("step"):
-        at, step = parser._current_token.span, _bound(parser)
+        at, step = parser._current_token.span, _early_bound(parser)
     if (size := number(step)) is not None and size <= 0:
         fail(parser, "XT1331", f"the step of a loop is {size}, and it counts up", "write a positive step", at)
     before, parser._pending = parser._pending, []  # constants of the bounds stay in front of the loop
@@ -74,14 +74,16 @@ def _alloc(parser: Any, name: str) -> Operation:
 def _dim(parser: Any, name: str) -> Operation:
     source = parser.parse_unresolved_operand()
     parser.parse_punctuation(",")
-    axis = _bound(parser)
+    axis = _early_bound(parser)
     parser.parse_punctuation(":")
     return memref.DimOp(parser.resolve_operand(source, parser.parse_type()), axis)
 
 
-RULES: dict[str, Callable[[Any, str], Operation]] = {"constant": _constant, "for": _for, "alloc": _alloc, "dim": _dim}
+EARLY_RULES: dict[str, Callable[[Any, str], Operation]] = {
+    "constant": _constant, "for": _for, "alloc": _alloc, "dim": _dim,
+}
 
 
-def read_operation(parser: Any, name: str, span: Any) -> Operation:
+def read_early_operation(parser: Any, name: str, span: Any) -> Operation:
     """Read an operation from behind its name."""
-    return RULES[name](parser, name)
+    return EARLY_RULES[name](parser, name)

@@ -15,20 +15,18 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, UnitAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.atomics import KINDS, full_name, kinds_of
-from xegpu.cache import POLICIES
-from xegpu.dialect import scattered
-from xegpu.dialect.attributes import SgMapAttr
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp
-from xegpu.dialect.compile_hints import SCHEDULE_BARRIER, CompileHintOp
-from xegpu.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp
-from xegpu.dialect.hints import LEVELS, CacheHintAttr
-from xegpu.dialect.products import DpasOp
-from xegpu.dialect.synchronisation import FenceOp
-from xegpu.dtypes import i1, of_mlir
-from xegpu.memrefs import ALIGNED
-from xegpu.older import ops as older
-from xegpu.older.attributes import WordAttr
+from xegpu.dialect import gather_scatter
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.hints import LEVELS, SCHEDULE_BARRIER, CacheHintAttr, CompileHintOp
+from xegpu.dialect.sync import FenceOp
+from xegpu.dialect.types import SgMapAttr
+from xegpu.interop.v1 import dialect as older
+from xegpu.interop.v1.types import WordAttr
+from xegpu.ir.atomic_kind import KINDS, full_name, kinds_of
+from xegpu.ir.dtypes import i1, of_mlir
+from xegpu.ir.memref import ALIGNED
+from xegpu.target.cache_policy import POLICIES
 from xetile.text.attributes import guess
 from xetile.text.parts import Rule, create, only, result_of, values
 from xetile.text.sketch import Entry, Sketch, read
@@ -221,7 +219,7 @@ def _atomic(kind: Any) -> Rule:
             sketch.fail("XT2044", "it takes a kind", 'write "addf" %value, %desc, %mask')
         if full_name(word, dtype) not in KINDS:
             sketch.fail("XT1450", f"there is no atomic update {word}", guess(word, kinds_of(dtype)))
-        name: Attribute = scattered.AtomicKindAttr(full_name(word, dtype))
+        name: Attribute = gather_scatter.AtomicKindAttr(full_name(word, dtype))
         results = sketch.results or [value.type]
         return _made(kind, [value, desc, mask], results, {"kind": name, **_properties(sketch, kind, "mode")})
 
@@ -293,10 +291,11 @@ _FORMS = {
 }
 _KINDS: Kinds = {
     "create_nd_tdesc": CreateNdTdescOp, "update_nd_offset": UpdateNdOffsetOp, "load_nd": LoadNdOp,
-    "store_nd": StoreNdOp, "prefetch_nd": PrefetchNdOp, "create_tdesc": scattered.CreateTdescOp,
-    "update_offset": scattered.UpdateOffsetOp, "update_offsets": scattered.UpdateOffsetOp,
-    "load_gather": scattered.LoadGatherOp, "store_scatter": scattered.StoreScatterOp, "prefetch": scattered.PrefetchOp,
-    "atomic_rmw": scattered.AtomicRMWOp, "dpas": DpasOp, "fence": FenceOp,
+    "store_nd": StoreNdOp, "prefetch_nd": PrefetchNdOp, "create_tdesc": gather_scatter.CreateTdescOp,
+    "update_offset": gather_scatter.UpdateOffsetOp, "update_offsets": gather_scatter.UpdateOffsetOp,
+    "load_gather": gather_scatter.LoadGatherOp, "store_scatter": gather_scatter.StoreScatterOp,
+    "prefetch": gather_scatter.PrefetchOp,
+    "atomic_rmw": gather_scatter.AtomicRMWOp, "dpas": DpasOp, "fence": FenceOp,
     "compile_hint": CompileHintOp,
 }
 _OLDER: Kinds = {

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import i32 as i32_type
 from xdsl.dialects.builtin import i64 as i64_type
 from xdsl.ir import Attribute, Block, Operation, Region
 
-from xegpu.dialect.kernels import GpuFuncOp, GpuModuleOp, GpuReturnOp
+from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xetile.text.host import Counts, Launch
 
 _HOME, _KERNEL = "gpu.module", "gpu.kernel"

@@ -30,13 +30,12 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.constants import number
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
-from xegpu.errors import TextError
-from xegpu.parties import elsewhere
-from xegpu.places import Location
-from xegpu.webs import Webs
+from xegpu.analysis.webs import Webs
+from xegpu.ir.matchers import number
+from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.support.errors import TextError
+from xegpu.support.location import Location, SourceLocation
+from xegpu.support.notes import elsewhere
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.maps import forget, map_of

@@ -12,11 +12,11 @@ from typing import Any
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from xegpu.older.attributes import OlderDescType
-from xegpu.older.dialect import context
-from xegpu.older.exporting import exported
-from xegpu.older.importing import converted
-from xegpu.verifying import verify
+from xegpu.interop.v1.dialect import context
+from xegpu.interop.v1.exporter import exported
+from xegpu.interop.v1.importer import converted
+from xegpu.interop.v1.types import OlderDescType
+from xegpu.rewrite.verifier import verify
 from xetile.stages import STAGE, TARGET
 from xetile.text import hardware
 from xetile.text.kernels import printed

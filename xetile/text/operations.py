@@ -7,12 +7,12 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnitAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.atomics import KINDS, full_name, kinds_of
 from xegpu.dialect.hints import LEVELS
-from xegpu.dialect.vectors import integers
-from xegpu.dtypes import of_mlir
-from xegpu.errors import XeError
-from xegpu.reductions import kind_of
+from xegpu.ir.atomic_kind import KINDS, full_name, kinds_of
+from xegpu.ir.combining_kind import kind_of
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.vector import integers
+from xegpu.support.errors import XeError
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileType
 from xetile.dialect.hints import CacheHintAttr

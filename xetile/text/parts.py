@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerA
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import LEVELS
-from xegpu.dtypes import DType, of_mlir
+from xegpu.ir.dtypes import DType, of_mlir
 from xetile.dialect.attributes import TileType, WgMapAttr
 from xetile.dialect.elements import limits_of
 from xetile.dialect.hints import CacheHintAttr

@@ -16,10 +16,10 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from xegpu.dialect.attributes import SgMapAttr, SourceLocation, TensorDescType
-from xegpu.dialect.kernels import ForeignAttr
-from xegpu.errors import TextError, misread
-from xegpu.places import Location
+from xegpu.dialect.types import SgMapAttr, TensorDescType
+from xegpu.mlir.gpu import ForeignAttr
+from xegpu.support.errors import TextError, misread
+from xegpu.support.location import Location, SourceLocation
 from xetile.dialect import context
 from xetile.dialect.attributes import TileAttr, TileEncoding, TileType, WgMapAttr
 from xetile.dialect.hints import CacheHintAttr
@@ -53,7 +53,8 @@ _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
 """Operations that carry attributes of dialects that only a host compiler knows."""
 FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
     **dict.fromkeys(operations.RULES, operations.read_operation), **dict.fromkeys(around.RULES, around.read_operation),
-    **dict.fromkeys(supervector.NAMES, supervector.read_operation), **dict.fromkeys(early.RULES, early.read_operation),
+    **dict.fromkeys(supervector.NAMES, supervector.read_operation),
+    **dict.fromkeys(early.EARLY_RULES, early.read_early_operation),
 }
 _OWN_READERS = {**FOREIGN_READERS, **dict.fromkeys(hardware.RULES, hardware.read_operation)}
 _NUMBERS: dict[str, Attribute] = {

@@ -21,8 +21,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from xegpu.dtypes import of_mlir
-from xegpu.memrefs import is_shared
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import is_shared
 from xetile.text.attributes import fail, guess
 
 _TUPLE = re.compile(r"\s*:\s*(\d+)")

@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefT
 from xdsl.dialects.memref import SubviewOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.constants import number
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.errors import TextError
+from xegpu.ir.matchers import number
+from xegpu.support.errors import TextError
+from xegpu.support.location import SourceLocation
 from xetile.dialect.permutations import Permutation, map_of_permutation
 from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, shape_of_transfer
 

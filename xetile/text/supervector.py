@@ -25,7 +25,7 @@ from xdsl.dialects.vector import CombiningKindAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.errors import said
+from xegpu.support.errors import said
 from xetile.dialect.attributes import WgMapAttr
 from xetile.dialect.contractions import ITERATORS, MATMUL
 from xetile.dialect.permutations import Permutation, map_of_permutation, minor_identity, permutation_of

@@ -15,9 +15,9 @@ from typing import Any
 from xdsl.dialects import arith, func, gpu
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.errors import ShapeError
-from xegpu.rewriting import Rebuilder
+from xegpu.rewrite.rewriter import Rebuilder
+from xegpu.support.errors import ShapeError
+from xegpu.support.location import SourceLocation
 from xetile.text.host import Counts
 
 THREADS = (gpu.ThreadIdOp, gpu.BlockDimOp, gpu.GlobalIdOp, gpu.NumSubgroupsOp)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from xegpu.errors import ArgumentError
-from xegpu.targets import Target
+from xegpu.support.errors import ArgumentError
+from xegpu.target.targets import Target
 from xetile.arguments import AtTheCall
 from xetile.choice import executor_of
 from xetile.kernel import BaseKernel, Kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from xegpu.errors import TargetError
+from xegpu.support.errors import TargetError
 from xetile.tables import Row, Table
 from xetile.tuning.space import Configuration, told
 

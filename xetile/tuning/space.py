@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from xegpu.errors import ArgumentError
+from xegpu.support.errors import ArgumentError
 
 Configuration = dict[str, Any]
 """Compile-time constants by name."""

@@ -14,8 +14,8 @@ import numpy as np
 from codegen import disk_cache
 from codegen.build_worker import build_all
 from codegen.usm import UsmArray, scratch_copy
-from xegpu.errors import ArgumentError, XeError
-from xegpu.targets import Target, find_target
+from xegpu.support.errors import ArgumentError, XeError
+from xegpu.target.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall
 from xetile.choice import executor_of
 from xetile.executors import Executor

@@ -22,20 +22,20 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.descriptions import way_of
+from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.webs import Webs
 from xegpu.dialect.hints import hints_of, with_hints
-from xegpu.dialect.synchronisation import OPERATIONS as SYNCHRONISATION
-from xegpu.dialect.vectors import TransposeOp
-from xegpu.dtypes import of_mlir
-from xegpu.errors import Invalid, TargetError, said
-from xegpu.rewriting import Rule
-from xegpu.targets import Target
-from xegpu.upstream import ops as upstream
-from xegpu.upstream.attributes import Layout, LayoutAttr
-from xegpu.upstream.export import RULES as SUBGROUP_RULES
-from xegpu.upstream.exporting import Export, Moved, as_gpu_module, check_chip, desc_type
-from xegpu.upstream.reductions import RESULT, reduced
-from xegpu.webs import Webs
+from xegpu.dialect.sync import OPERATIONS as SYNCHRONISATION
+from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.export_blocks import RULES as SUBGROUP_RULES
+from xegpu.interop.llvm.export_vector import RESULT, reduced
+from xegpu.interop.llvm.exporter import Export, Moved, as_gpu_module, check_chip, desc_type
+from xegpu.interop.llvm.types import Layout, LayoutAttr
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.vector import TransposeOp
+from xegpu.rewrite.rewriter import Rule
+from xegpu.support.errors import Invalid, TargetError, said
+from xegpu.target.targets import Target
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.maps import map_of
 from xetile.distribution import Pair, WgMap

@@ -14,14 +14,13 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
-from xegpu.errors import Invalid
-from xegpu.upstream import ops
-from xegpu.upstream.attributes import Layout, LayoutAttr
-from xegpu.upstream.indices import desc_of
-from xegpu.upstream.reductions import RESULT
-from xegpu.upstream.vectors import MultiReductionOp
-from xegpu.webs import Webs
+from xegpu.analysis.webs import Webs
+from xegpu.interop.llvm import ops
+from xegpu.interop.llvm.export_vector import RESULT
+from xegpu.interop.llvm.types import Layout, LayoutAttr, desc_of
+from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.support.errors import Invalid
 from xetile.distribution import Pair, WgMap
 
 _OWN_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, scf.ForOp, scf.IfOp, scf.YieldOp)

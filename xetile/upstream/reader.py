@@ -12,11 +12,11 @@ from math import prod
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
 
-from xegpu.plain import plain
-from xegpu.upstream.blocks import Blocks, needs_blocks
-from xegpu.upstream.dialect import context
-from xegpu.upstream.importing import LANES
-from xegpu.verifying import verify
+from xegpu.interop.llvm import context
+from xegpu.interop.llvm.import_blocks import Blocks, needs_blocks
+from xegpu.interop.llvm.importer import LANES
+from xegpu.passes.normalize import plain
+from xegpu.rewrite.verifier import verify
 from xetile.stages import FIRST, STAGE, is_supervector
 from xetile.text.kernels import SUBGROUPS
 from xetile.text.reader import FOREIGN_READERS, Reader

@@ -21,17 +21,16 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.constants import number
 from xegpu.dialect.hints import CacheHintAttr, words
-from xegpu.dialect.vectors import ShapeCastOp, TransposeOp
-from xegpu.errors import Invalid, said
-from xegpu.memrefs import exchanged, static_form
-from xegpu.rewriting import Rule
-from xegpu.upstream import ops as upstream
-from xegpu.upstream.attributes import Layout, LayoutAttr, SliceAttr
-from xegpu.upstream.importing import LANES, Described, Import
-from xegpu.upstream.indices import desc_of
-from xegpu.upstream.vectors import MultiReductionOp
+from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.importer import LANES, Described, Import
+from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
+from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import exchanged, static_form
+from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.rewrite.rewriter import Rule
+from xegpu.support.errors import Invalid, said
 from xetile.dialect import ops, vector_ops
 from xetile.dialect.attributes import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.hints import CacheHintAttr as OurHint

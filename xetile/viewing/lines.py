@@ -15,8 +15,7 @@ from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from codegen.isa import hot_lines
-from xegpu.dialect.attributes import SourceLocation
-from xegpu.places import Location
+from xegpu.support.location import Location, SourceLocation
 from xetile.viewing.shown import Shown
 
 _PLACE = re.compile(r"\s*// (?P<file>[^:]*):(?P<line>\d+)\s*$")

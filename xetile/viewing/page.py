@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from xegpu.errors import ArgumentError, TargetError, ToolError
+from xegpu.support.errors import ArgumentError, TargetError, ToolError
+from xetile.pipeline import after
 from xetile.viewing import pictures
 from xetile.viewing.lines import Line, Source, Text, machine_code, source_of, stages_of
 from xetile.viewing.shown import Shown
@@ -143,7 +144,7 @@ def _machine_code(lowered: Shown) -> str:
 
 
 def _maps(lowered: Shown) -> str:
-    recorded, distributed = lowered.after("lower-supervector"), lowered.after("distribute-lanes")
+    recorded, distributed = (after(lowered.modules, name) for name in ("lower-supervector", "distribute-lanes"))
     found = [*(pictures.of_tiles(recorded) if recorded is not None else []),
              *(pictures.of_products(distributed) if distributed is not None else [])]
     return "".join(found) or "<p>no tile of this kernel is dealt to subgroups, and it multiplies no matrices</p>"

@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from xegpu import layouts
-from xegpu.dialect.products import ProductOp
-from xegpu.dialect.vectors import shape_of
-from xegpu.dtypes import of_mlir
-from xegpu.layouts import LaneMap
+from xegpu.dialect.dpas import ProductOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import shape_of
 from xetile.dialect.ops import InitTileOp, tile_of
 from xetile.distribution import WgMap
 
@@ -70,7 +70,7 @@ def block(title: str, lanes: LaneMap, shape: tuple[int, int]) -> str:
         shape: rows and columns of the block.
     """
     row, column = np.indices(shape)
-    lane, number = layouts.holder(shape, lanes, row, column)
+    lane, number = lane_map.holder(shape, lanes, row, column)
     width, height = _CELL
     parts = []
     for r in range(shape[0]):

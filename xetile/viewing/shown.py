@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xegpu.places import Location
-from xegpu.targets import Target
+from xegpu.support.location import Location
+from xegpu.target.targets import Target
 
 
 class Shown(Protocol):

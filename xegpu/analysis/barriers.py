@@ -1,0 +1,304 @@
+"""Where the subgroups of a work-group stand with their named barriers.
+
+Every subgroup that arrives at a barrier also waits there, before it arrives again: arrivals and waits alternate on
+every way through a kernel. Then a barrier is free again when all have passed it, on every device.
+
+Or some subgroups only arrive, the producers, and the others only wait: :func:`handed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.gpu import BarrierOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from xegpu.analysis.uniformity import enclosing, per_subgroup, place
+from xegpu.dialect.sync import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierOp
+from xegpu.support.errors import Note, ShapeError, TargetError, TraceError, XeError
+from xegpu.support.notes import elsewhere
+from xegpu.target.targets import Target
+
+
+def init_of(operation: NbarrierOp) -> InitNbarrierOp:
+    """What made the barrier of an operation."""
+    owner = operation.nbarrier.owner
+    assert isinstance(owner, InitNbarrierOp)
+    return owner
+
+
+def _key(init: InitNbarrierOp) -> object:
+    """What tells barriers apart: the id, or the value that it is at run time."""
+    return init.nbarrier_id if init.id is None else init.id
+
+
+def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceError) -> None:
+    """Check the named barriers of a kernel.
+
+    Args:
+        function: the kernel, at any stage.
+        subgroups: subgroups of a work-group.
+        kind: the error to raise where the order of the operations is wrong.
+
+    Raises:
+        ShapeError: more participants than subgroups, another number for the same id, or an id that is not allocated.
+        XeError: an arrival without a wait, or a wait without an arrival.
+    """
+    inits = [operation for operation in function.walk() if isinstance(operation, InitNbarrierOp)]
+    most = next((op.count for op in function.walk() if isinstance(op, AllocNbarrierOp)), None)
+    seen: dict[object, InitNbarrierOp] = {}
+    for init in inits:
+        count, other = init.participants, seen.setdefault(_key(init), init)
+        first = other.participants
+        if count > subgroups:
+            raise ShapeError("XT1470",
+                             f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
+                             f"give at most {subgroups}" if subgroups > 1 else "say how many subgroups a work-group "
+                             f"has, as in @xt.kernel(subgroups=({count}, 1))", place(init))
+        if count != first:
+            raise ShapeError("XT1471", f"{_titled(init)} has {count} participants here and {first} above",
+                             f"give {first} in both places, or another id", place(init),
+                             _above(other, init, f"{first} participants"))
+        if init.said_producers != other.said_producers:
+            here, there = (_producing(each) for each in (init, other))
+            raise ShapeError("XT1472", f"{_titled(init)} has {here} here and {there} above",
+                             "give one number in both places, or another id", place(init), _above(other, init, there))
+        if most is not None and init.id is not None and init.id >= most:
+            raise ShapeError("XT1473", f"barrier {init.id} is none of the {most} that are allocated",
+                             f"write xegpu.alloc_nbarrier {init.id + 1}", place(init))
+    if inits:
+        walked(function, kind)
+        _check_all_come_by(function, subgroups)
+        _check_producers(function)
+
+
+def _check_producers(function: func.FuncOp) -> None:
+    """Producers and consumers are different subgroups, and there are both."""
+    elsewhere = apart(function)
+    for init in (init for init in _inits(function) if init.said_producers is not None):
+        steps = [use.operation for use in init.result.uses]
+        together = next((step for step in steps if step not in elsewhere), None)
+        if together is not None:
+            raise ShapeError("XT1474",
+                             "all subgroups of the work-group come by this barrier, which has producers and consumers",
+                             "put what producers and consumers do under conditions on subgroup_id", place(together),
+                             _made(init, together))
+        if len({type(use.operation) for init_ in _inits(function) if _key(init_) == _key(init)
+                for use in init_.result.uses}) != 2:
+            used = {type(step) for step in steps}
+            missing = "no producer arrives" if NbarrierArriveOp not in used else "no consumer waits"
+            raise ShapeError("XT1475", "this barrier has producers and consumers, and only one side uses it: "
+                             f"{missing}", "let the producers arrive, and the consumers wait", place(init))
+
+
+def handed(function: func.FuncOp) -> dict[SSAValue, tuple[int, int]]:
+    """The barriers at which some subgroups only arrive and others only wait: how many of each.
+
+    The author gives the number of producers. Of two participants without it, one is a producer if no branch of a
+    condition on the subgroup has both arrivals and waits.
+    """
+    inits = _inits(function)
+    if not inits:
+        return {}
+    differing = per_subgroup(function)
+    found: dict[SSAValue, tuple[int, int]] = {}
+    for init in inits:
+        steps = [use.operation for other in inits if _key(other) == _key(init) for use in other.result.uses]
+        if init.said_producers is not None:
+            found[init.result] = (init.said_producers, init.participants - init.said_producers)
+        elif init.participants == 2 and _are_sides(steps, differing):
+            found[init.result] = (1, 1)
+    return found
+
+
+def _are_sides(steps: Sequence[Operation], differing: set[SSAValue]) -> bool:
+    kinds: dict[Block | None, set[type[Operation]]] = {}
+    for step in steps:
+        kinds.setdefault(_side(step, differing), set()).add(type(step))
+    both = len({type(step) for step in steps}) == 2
+    return both and None not in kinds and all(len(kind) == 1 for kind in kinds.values())
+
+
+def _side(step: Operation, differing: set[SSAValue]) -> Block | None:
+    """The body, of the outermost condition that differs between subgroups, in which an operation stands."""
+    side, inner = None, step
+    while (around := enclosing(inner, differing)) is not None:
+        block = step.parent
+        while block is not None and block.parent_op() is not around:
+            above = block.parent_op()
+            block = above.parent if above is not None else None
+        side, inner = block, around
+    return side
+
+
+def _check_all_come_by(function: func.FuncOp, subgroups: int) -> None:
+    """A barrier that all subgroups come by is one of all; only an id of the run time can divide them into groups."""
+    elsewhere = apart(function)
+    for step in (op for op in function.walk() if isinstance(op, NbarrierOp)):
+        init = init_of(step)
+        if init.id is not None and step not in elsewhere and init.participants != subgroups:
+            raise ShapeError("XT1476", f"all {subgroups} subgroups of the work-group come by this barrier, and it has "
+                             f"{init.participants} participants", f"give {subgroups} participants, an id that differs "
+                             "between groups, such as xt.subgroup_id() // 2, or put it under a condition on "
+                             "subgroup_id",
+                             place(step), _made(init, step))
+
+
+@dataclass
+class _Walk:
+    """A walk along the ways through a kernel, with the barriers at which a subgroup has arrived and not yet waited.
+
+    Attributes:
+        kind: the error to raise.
+        handed: barriers with producers and consumers, where arrivals and waits do not alternate.
+        crowded: barriers that are open while another one, or ``gpu.barrier``, is used.
+    """
+
+    kind: type[XeError]
+    handed: Mapping[SSAValue, tuple[int, int]]
+    crowded: set[object] = field(default_factory=set)
+
+    def function(self, function: func.FuncOp) -> None:
+        left = self._block(function.body.block, {})
+        if left:
+            stray = next(iter(left.values()))
+            self._fail(stray, "XT1477", "nothing waits behind this arrival",
+                       "call .wait() on the barrier before the kernel ends, or give the number of producers, where "
+                       "some subgroups only arrive and others only wait", _made(init_of(stray), stray))
+
+    def _block(self, block: Block, state: Mapping[object, NbarrierOp]) -> dict[object, NbarrierOp]:
+        """What is open behind a block."""
+        now = dict(state)
+        for operation in block.ops:
+            if isinstance(operation, (scf.ForOp, scf.IfOp)):
+                now = self._inside(operation, now)
+            elif isinstance(operation, BarrierOp):
+                self.crowded |= set(now)
+            elif isinstance(operation, NbarrierOp):
+                self._step(operation, now)
+        return now
+
+    def _step(self, operation: NbarrierOp, now: dict[object, NbarrierOp]) -> None:
+        key = _key(init_of(operation))
+        if operation.nbarrier in self.handed:
+            self.crowded |= {key, *now}
+        elif isinstance(operation, NbarrierArriveOp):
+            if key in now:
+                self._fail(operation, "XT1478",
+                           "a subgroup arrives here a second time, and has not waited since the first",
+                           "call .wait() on the barrier between two arrivals",
+                           elsewhere(place(operation), [("the first arrival is here", place(now[key]))]))
+            self.crowded |= {key, *now} if now else set()
+            now[key] = operation
+        elif now.pop(key, None) is None:
+            self._fail(operation, "XT1479", "a subgroup waits here, and has not arrived at this barrier",
+                       "every subgroup that waits is one of those waited for: call .arrive() before it, or give the "
+                       "number of producers, where some subgroups only arrive and others only wait",
+                       _made(init_of(operation), operation))
+
+    def _inside(self, operation: scf.ForOp | scf.IfOp, now: dict[object, NbarrierOp]) -> dict[object, NbarrierOp]:
+        ends = [self._block(region.block, now) for region in operation.regions if region.blocks]
+        if isinstance(operation, scf.ForOp) or len(ends) < 2:
+            ends.append(now)
+        for one, other in ((ends[0], ends[1]), (ends[1], ends[0])):
+            if stray := one.keys() - other.keys():
+                key = next(iter(stray))
+                what, than, around = ("the body of a loop", "it finds it", "loop") \
+                    if isinstance(operation, scf.ForOp) else ("a branch", "the other one does", "condition")
+                self._fail(one[key], "XT1480",
+                           f"{what} leaves this barrier otherwise than {than}: on some ways a subgroup has arrived "
+                           "and not waited",
+                           "put arrival and wait into the same body, or give the number of producers, where some "
+                           "subgroups only arrive and others only wait",
+                           elsewhere(place(one[key]), [(f"the {around} is here", place(operation))]))
+        return ends[0]
+
+    def _fail(self, operation: NbarrierOp, code: str, message: str, hint: str, others: list[Note]) -> None:
+        raise self.kind(code, message, hint, place(operation), others)
+
+
+def _titled(init: InitNbarrierOp) -> str:
+    return "the barrier of this id" if init.id is None else f"barrier {init.id}"
+
+
+def _producing(init: InitNbarrierOp) -> str:
+    said = init.said_producers
+    return "no number of producers" if said is None else f"{said} producer{'' if said == 1 else 's'}"
+
+
+def _above(other: InitNbarrierOp, here: InitNbarrierOp, what: str) -> list[Note]:
+    return elsewhere(place(here), [(f"{_titled(other)} is made with {what} here", place(other))])
+
+
+def _made(init: InitNbarrierOp, step: Operation) -> list[Note]:
+    """Where the barrier of a step was made."""
+    made = f"{_titled(init)}, of {init.participants} participants, is made here"
+    return elsewhere(place(step), [(made, place(init))])
+
+
+def walked(function: func.FuncOp, kind: type[XeError]) -> _Walk:
+    """What a walk through a kernel found."""
+    walk = _Walk(kind, handed(function))
+    walk.function(function)
+    return walk
+
+
+def apart(function: func.FuncOp) -> list[NbarrierOp]:
+    """The operations on named barriers that stand where not all subgroups of a work-group come by."""
+    steps: Sequence[NbarrierOp] = [op for op in function.walk() if isinstance(op, NbarrierOp)]
+    differing = per_subgroup(function) if steps else set()
+    return [step for step in steps if enclosing(step, differing) is not None]
+
+
+def of_all(function: func.FuncOp, subgroups: int, target: Target) -> set[SSAValue]:
+    """The barriers that become a split barrier of the whole work-group.
+
+    All subgroups take part, all come by, and nothing else waits between an arrival and its wait: the hardware has one
+    barrier of the whole work-group. On a target without named barriers that is every one (:func:`check_target`).
+    """
+    inits = _inits(function)
+    if not inits:
+        return set()
+    walk = walked(function, TraceError)
+    strays = {_key(init_of(step)) for step in apart(function)} | walk.crowded
+    return {init.result for init in inits if not target.named_barriers
+            or (init.participants == subgroups and _key(init) not in strays)}
+
+
+def _inits(function: func.FuncOp) -> list[InitNbarrierOp]:
+    return [operation for operation in function.walk() if isinstance(operation, InitNbarrierOp)]
+
+
+def in_step(function: func.FuncOp, subgroups: int) -> bool:
+    """Whether all subgroups of a work-group pass all named barriers together, so that they may run in lock step.
+
+    One that stands for all, in a kernel whose tiles are not dealt yet, does so.
+    """
+    same = all(init.participants == subgroups for init in _inits(function))
+    return subgroups == 1 or (same and not apart(function))
+
+
+def check_target(function: func.FuncOp, target: Target) -> None:
+    """Raise unless a target has a barrier for every one that a kernel names.
+
+    Where a target has no named barriers, the barrier of the whole work-group stands for one that all subgroups come by.
+
+    Raises:
+        TargetError: not all come by, or two are open at once, and the target has no named barriers.
+    """
+    if target.named_barriers or not (inits := _inits(function)):
+        return
+    advice = "let all subgroups come by, for example with the barrier behind the condition; pvc and bmg have named ones"
+    if strays := apart(function):
+        raise TargetError("XT1481", f"{target.name} has no named barriers, and not all subgroups of a work-group come "
+                          "by this one", advice, place(strays[0]), _made(init_of(strays[0]), strays[0]))
+    walk = walked(function, TraceError)
+    crowded = next((init for init in inits if _key(init) in walk.crowded), None)
+    if crowded is not None:
+        raise TargetError("XT1482", f"{target.name} has one barrier, and between an arrival at this one and its wait "
+                          "there is another",
+                          "wait before the next barrier; pvc and bmg have named ones", place(crowded),
+                          elsewhere(place(crowded), [(f"{_titled(init)} is another", place(init)) for init in inits
+                                                     if init is not crowded and _key(init) in walk.crowded]))

@@ -1,0 +1,78 @@
+"""What an index, or the column where a descriptor stands, is surely a multiple of.
+
+2D block IO takes columns at multiples of four bytes only, and gives garbage elsewhere without a word. What is not
+known to be such a multiple has to be reached another way.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from weakref import WeakKeyDictionary
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import BlockArgument, SSAValue
+
+from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
+
+Known = dict[SSAValue, int]
+_proved: WeakKeyDictionary[SSAValue, dict[int, int]] = WeakKeyDictionary()
+"""What holds of moved descriptors without any assumption, by axis: a chain of moves would else be walked for each."""
+
+
+def multiple_of(value: SSAValue, assumed: Known | None = None, axis: int = -1) -> int:
+    """The largest number that ``value`` is surely a multiple of; 0 for the constant zero, 1 if nothing is known.
+
+    Args:
+        value: an index, or a descriptor (then its offset along ``axis`` counts, by default its column).
+        assumed: what is taken for granted of values that a loop carries, while that is being proved.
+    """
+    known = assumed or {}
+    if value in known:
+        return known[value]
+    owner = value.owner
+    if isinstance(value, BlockArgument):
+        loop = value.block.parent_op()
+        return _of_argument(loop, value.index, known, axis) if isinstance(loop, scf.ForOp) else 1
+    if isinstance(owner, scf.ForOp):
+        return _carried(owner, list(owner.results).index(value), known, axis)  # type: ignore[arg-type]
+    if isinstance(owner, scf.IfOp):
+        position = list(owner.results).index(value)  # type: ignore[arg-type]
+        ends = [region.block.last_op for region in owner.regions]
+        return gcd(*(multiple_of(end.operands[position], known, axis) for end in ends if end is not None))
+    if isinstance(owner, arith.ConstantOp):
+        return abs(owner.value.value.data) if isinstance(owner.value, IntegerAttr) else 1
+    if isinstance(owner, (arith.AddiOp, arith.SubiOp)):
+        return gcd(multiple_of(owner.lhs, known), multiple_of(owner.rhs, known))
+    if isinstance(owner, arith.MuliOp):
+        return multiple_of(owner.lhs, known) * multiple_of(owner.rhs, known)
+    if isinstance(owner, CreateNdTdescOp):
+        return multiple_of(owner.offsets[axis], known)
+    if isinstance(owner, UpdateNdOffsetOp):
+        return _of_moved(owner, known, axis)
+    return 1
+
+
+def _of_moved(move: UpdateNdOffsetOp, known: Known, axis: int) -> int:
+    proved = _proved.setdefault(move.result, {}) if not known else {}
+    if axis not in proved:
+        proved[axis] = gcd(multiple_of(move.desc, known, axis), multiple_of(move.offsets[axis], known))
+    return proved[axis]
+
+
+def _of_argument(loop: scf.ForOp, index: int, known: Known, axis: int) -> int:
+    if index == 0:
+        return gcd(multiple_of(loop.lb, known), multiple_of(loop.step, known))
+    return _carried(loop, index - 1, known, axis)
+
+
+def _carried(loop: scf.ForOp, position: int, known: Known, axis: int) -> int:
+    """The multiple that holds before a loop and after each of its bodies: the greatest that proves itself."""
+    argument, terminator = loop.body.block.args[position + 1], loop.body.block.last_op
+    assert terminator is not None
+    multiple = multiple_of(loop.iter_args[position], known, axis)
+    while True:
+        after = gcd(multiple, multiple_of(terminator.operands[position], {**known, argument: multiple}, axis))
+        if after == multiple:
+            return multiple
+        multiple = after

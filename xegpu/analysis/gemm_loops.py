@@ -1,0 +1,42 @@
+"""Loops of products that do nothing beside: those that passes and the emitter may take apart and put together anew."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects import vector as xvector
+from xdsl.ir import Operation
+
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
+
+_PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, xvector.ShuffleOp,
+          ExtractStridedSliceOp, ShapeCastOp,
+          arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp)
+
+
+def is_plain(loop: scf.ForOp, *, hands_over: bool = False) -> bool:
+    """Whether a loop loads by block messages, prefetches and multiplies, and does nothing else.
+
+    Args:
+        loop: the loop.
+        hands_over: whether it may also hand to other subgroups what they multiply, through shared local memory.
+    """
+    loads = (operation for operation in loop.body.block.ops if isinstance(operation, LoadNdOp))
+    return all(isinstance(operation, _PLAIN) or (hands_over and _hands_over(operation))
+               for operation in loop.body.block.ops) \
+        and all(desc_of(load.desc).block.access == "block" or (hands_over and is_shared(load)) for load in loads)
+
+
+def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
+    """Whether a message goes to shared local memory, where nothing is waited for as long."""
+    return desc_of(operation.desc).block.memory_scope == "slm"
+
+
+def _hands_over(operation: Operation) -> bool:
+    """Whether an operation is a part of giving subgroups what another one has."""
+    if isinstance(operation, CreateNdTdescOp):
+        return desc_of(operation.result).block.memory_scope == "slm"
+    return isinstance(operation, (NbarrierArriveOp, NbarrierWaitOp)) or (
+        isinstance(operation, StoreNdOp) and is_shared(operation))

@@ -1,0 +1,167 @@
+"""Between which numbers an index, or an offset of a descriptor, surely lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, func, gpu, scf
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.ir.matchers import number
+
+_FAR = 1 << 62
+"""Beyond every number that occurs: it stands for no bound."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Whole numbers from ``low`` to ``high``, both included."""
+
+    low: int = -_FAR
+    high: int = _FAR
+
+    def __add__(self, other: Range) -> Range:
+        return Range(_bounded(self.low + other.low), _bounded(self.high + other.high))
+
+    def __sub__(self, other: Range) -> Range:
+        return self + Range(-other.high, -other.low)
+
+    def __mul__(self, other: Range) -> Range:
+        corners = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
+        return Range(_bounded(min(corners)), _bounded(max(corners)))
+
+    def __or__(self, other: Range) -> Range:
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+    def within(self, low: int, high: int) -> bool:
+        """Whether all of it lies from ``low`` to ``high``."""
+        return low <= self.low and self.high <= high
+
+
+def _bounded(value: int) -> int:
+    return -_FAR if value <= -_FAR // 2 else _FAR if value >= _FAR // 2 else value
+
+
+ANY = Range()
+
+
+@dataclass
+class Ranges:
+    """What is known of the numbers of one function.
+
+    Attributes:
+        subgroups: subgroups of a work-group.
+    """
+
+    subgroups: int
+    _assumed: dict[SSAValue, Range] = field(default_factory=dict)
+
+    @classmethod
+    def of_function(cls, function: func.FuncOp) -> Ranges:
+        """For a kernel that says how many subgroups it has."""
+        sizes = function.attributes.get("xegpu.subgroups")
+        count = 1
+        for size in sizes if isinstance(sizes, ArrayAttr) else ():
+            count *= size.value.data
+        return cls(count)
+
+    def of(self, value: SSAValue, axis: int = -1) -> Range:
+        """The range of an index, or of a descriptor's offset along ``axis`` (counted from the last)."""
+        if value in self._assumed:
+            return self._assumed[value]
+        if isinstance(value, BlockArgument):
+            loop = value.block.parent_op()
+            return self._argument(loop, value.index, axis) if isinstance(loop, scf.ForOp) else ANY
+        owner = value.owner
+        assert isinstance(owner, Operation)
+        constant = number(value)
+        if constant is not None:
+            return Range(constant, constant)
+        if isinstance(owner, scf.ForOp):
+            return self._carried(owner, owner.results.index(value), axis)  # type: ignore[arg-type]
+        if isinstance(owner, scf.IfOp):
+            return self._either(owner, owner.results.index(value), axis)  # type: ignore[arg-type]
+        return self._result(owner, axis)
+
+    def _result(self, owner: Operation, axis: int) -> Range:
+        if isinstance(owner, CreateNdTdescOp):
+            return self.of(owner.offsets[axis])
+        if isinstance(owner, UpdateNdOffsetOp):
+            return self.of(owner.desc, axis) + (self.of(owner.offsets[axis]) if axis >= -2 else Range(0, 0))
+        if isinstance(owner, gpu.SubgroupIdOp):
+            return Range(0, self.subgroups - 1)
+        if isinstance(owner, (gpu.BlockIdOp, gpu.GridDimOp)):
+            return Range(0)
+        if isinstance(owner, arith.IndexCastOp):
+            return self.of(owner.input)
+        return self._arithmetic(owner)
+
+    def _arithmetic(self, owner: Operation) -> Range:
+        if len(owner.operands) != 2:
+            return ANY
+        left, right = owner.operands
+        if isinstance(owner, arith.SubiOp) and (divisor := _remainder(left, right)):
+            return Range(0, divisor - 1)
+        a, b = self.of(left), self.of(right)
+        if isinstance(owner, arith.AddiOp):
+            return a + b
+        if isinstance(owner, arith.SubiOp):
+            return a - b
+        if isinstance(owner, arith.MuliOp):
+            return a * b
+        if isinstance(owner, arith.AndIOp) and (a.low >= 0 or b.low >= 0):
+            return Range(0, min(side.high for side in (a, b) if side.low >= 0))
+        if isinstance(owner, arith.MinSIOp):
+            return Range(min(a.low, b.low), min(a.high, b.high))
+        if isinstance(owner, arith.MaxSIOp):
+            return Range(max(a.low, b.low), max(a.high, b.high))
+        return self._quotient(owner, a, b)
+
+    @staticmethod
+    def _quotient(owner: Operation, a: Range, b: Range) -> Range:
+        """Quotients and remainders by a positive constant."""
+        divisor = 1 << b.low if isinstance(owner, arith.ShRSIOp) and 0 <= b.low < 62 else b.low
+        if b.low != b.high or divisor <= 0:
+            return ANY
+        if isinstance(owner, (arith.FloorDivSIOp, arith.ShRSIOp)):
+            return Range(_bounded(a.low // divisor if a.low > -_FAR else a.low),
+                         _bounded(a.high // divisor if a.high < _FAR else a.high))
+        if isinstance(owner, arith.RemSIOp):
+            return Range(0 if a.low >= 0 else 1 - divisor, divisor - 1)
+        return ANY
+
+    def _argument(self, loop: scf.ForOp, index: int, axis: int) -> Range:
+        if index > 0:
+            return self._carried(loop, index - 1, axis)
+        return Range(self.of(loop.lb).low, _bounded(self.of(loop.ub).high - 1))
+
+    def _carried(self, loop: scf.ForOp, position: int, axis: int) -> Range:
+        """A range that holds before the loop and after each of its bodies; a bound that moves is none."""
+        argument, terminator = loop.body.block.args[position + 1], loop.body.block.last_op
+        assert terminator is not None
+        found = self.of(loop.iter_args[position], axis)
+        for _ in range(3):
+            inner = Ranges(self.subgroups, {**self._assumed, argument: found})
+            after = inner.of(terminator.operands[position], axis)
+            if after.within(found.low, found.high):
+                return found
+            found = Range(found.low if after.low >= found.low else -_FAR,
+                          found.high if after.high <= found.high else _FAR)
+        return ANY
+
+    def _either(self, branch: scf.IfOp, position: int, axis: int) -> Range:
+        ends = [region.block.last_op for region in branch.regions]
+        first, second = (self.of(end.operands[position], axis) for end in ends if end is not None)
+        return first | second
+
+
+def _remainder(left: SSAValue, right: SSAValue) -> int:
+    """``b`` where ``left - right`` is ``a - a // b * b`` for a positive constant ``b``, else 0."""
+    product = right.owner
+    if not isinstance(product, arith.MuliOp) or not isinstance(product.lhs.owner, arith.FloorDivSIOp):
+        return 0
+    quotient, divisor = product.lhs.owner, number(product.rhs)
+    same = quotient.lhs is left and number(quotient.rhs) == divisor
+    return divisor if same and divisor is not None and divisor > 0 else 0

@@ -1,0 +1,132 @@
+"""How many registers a kernel wants at once: the fragments that are alive, in the order of the program."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from xdsl.dialects import func, scf, ub
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
+
+from xegpu.analysis.gemm_loops import is_plain
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, desc_of
+from xegpu.dialect.dpas import DpasOp, MadOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
+
+VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
+"""What looks at a part of a value, and takes no registers."""
+_VIEWS = frozenset(VIEWS)
+_FREE = (BroadcastOp, ub.PoisonOp)
+"""What takes no registers of its own: a number that all elements share, and no value at all."""
+_BYTE = 32
+"""Bits that a byte by itself takes: messages and arithmetic have it in a wider register."""
+
+
+def loop_bytes(loop: scf.ForOp) -> int:
+    """Bytes of fragments that a loop carries, and loads in a step, branches in it included, as if all lived at once."""
+    loaded = (op.results[0] for op in _inside(loop.body.block) if isinstance(op, LoadNdOp))
+    return sum(bytes_of(value) for value in (*loop.iter_args, *loaded))
+
+
+def live_bytes(function: func.FuncOp) -> int:
+    """The most bytes of fragments that a lane keeps alive at one point of a distributed kernel."""
+    return _peak(function.body.block)
+
+
+def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
+    """The most bytes of fragments that a loop with products carries from step to step, and that loop."""
+    loops = [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
+             and any(isinstance(operation, (DpasOp, MadOp)) for operation in loop.walk())]
+    sizes = [(sum(bytes_of(value) for value in loop.iter_args), loop) for loop in loops]
+    return max(sizes, key=lambda entry: entry[0], default=(0, None))
+
+
+def _inside(block: Block) -> Iterator[Operation]:
+    """The operations of a block and of the branches in it, without those of inner loops."""
+    for operation in block.ops:
+        yield operation
+        if isinstance(operation, scf.IfOp):
+            for region in operation.regions:
+                for inner in region.blocks:
+                    yield from _inside(inner)
+
+
+def _peak(block: Block) -> int:
+    """The most that is alive inside a block; what lives through it from outside is not counted."""
+    last, ahead = _last_uses(block), _loaded_ahead(block)
+    ends: dict[Operation, list[SSAValue]] = defaultdict(list)
+    for value, operation in last.items():
+        ends[operation].append(value)
+    alive: dict[SSAValue, int] = {}
+    alive |= {value: size for value in block.args if (size := bytes_of(value)) and value in last}
+    total = peak = sum(alive.values())
+    for operation in block.ops:
+        early = {value: bytes_of(value) for value in ahead.get(operation, ()) if value in last}
+        alive |= early
+        total += sum(early.values())
+        peak = max(peak, total)
+        if within := [_peak(inner) for region in operation.regions for inner in region.blocks]:
+            carried = sum(alive.get(value, 0) for value in {*operation.operands})
+            peak = max(peak, total - carried + max(within))
+        for value in ends[operation]:
+            total -= alive.pop(value, 0)
+        if not isinstance(operation, (*VIEWS, *_FREE)):
+            made = {value: size for value in operation.results
+                    if (size := bytes_of(value)) and value in last and value not in alive}
+            alive |= made
+            total += sum(made.values())
+        peak = max(peak, total)
+    return peak
+
+
+def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
+    """For the first of block loads that no write stands between, what all of these load.
+
+    The compiler puts them together, to wait for all at once, except in loops that do nothing but load and multiply.
+    """
+    loop, found = block.parent_op(), dict[Operation, list[SSAValue]]()
+    if isinstance(loop, scf.ForOp) and is_plain(loop):
+        return found
+    run: list[SSAValue] | None = None
+    for operation in block.ops:
+        if isinstance(operation, LoadNdOp) and desc_of(operation.desc).block.access == "block":
+            if run is None:
+                run = found[operation] = []
+            run.append(operation.results[0])
+        elif not operation.has_trait(Pure) and not isinstance(operation, (LoadNdOp, PrefetchNdOp)):
+            run = None
+    return found
+
+
+def _last_uses(block: Block) -> dict[SSAValue, Operation]:
+    """For each value the operation of this block that uses it last, itself or in its body, also through views."""
+    last: dict[SSAValue, Operation] = {}
+    for operation in block.ops:
+        for used in _operands(operation):
+            last[root(used)] = operation
+    return last
+
+
+def _operands(operation: Operation) -> Iterable[SSAValue]:
+    return (operand for inner in operation.walk() for operand in inner.operands)
+
+
+def root(value: SSAValue) -> SSAValue:
+    """What a view looks at, or views of it; a value that is none is its own."""
+    while type(value.owner) in _VIEWS:  # quicker than isinstance, which asks Python code for classes of xDSL
+        value = value.owner.operands[0]  # type: ignore[union-attr]
+    return value
+
+
+def bytes_of(value: SSAValue) -> int:
+    """Bytes of a value that a lane keeps in registers; none of what is not a vector."""
+    if not isinstance(value.type, VectorType):
+        return 0
+    *units, per_lane = value.type.get_shape()
+    word = per_lane * of_mlir(value.type.element_type).bits
+    return prod(units) * (_BYTE if word == 8 else word) // 8

@@ -1,0 +1,152 @@
+"""Kernels written for one lane, by ``sg_map`` (XeGPU.md, "Work Item Level semantics"): how many lanes, and their maps.
+
+    func.func @f(...) {
+      %d = create_nd_tdesc ... -> tensor_desc<8x16xbf16, sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>
+      %v = load_nd %d -> vector<8x1xbf16>
+becomes
+    func.func @f(...) attributes {xegpu.subgroup_size = 16 : i64} {
+A function that says its subgroup already may have maps of fewer lanes, which repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i64
+from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.dpas import DpasOp, ProductOp
+from xegpu.dialect.gather_scatter import CreateTdescOp
+from xegpu.dialect.layout_ops import ConvertLayoutOp, PackOp
+from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
+from xegpu.ir.dtypes import of_mlir
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.support.errors import TextError
+from xegpu.support.location import Location, SourceLocation
+from xegpu.support.notes import elsewhere, made_at, verb
+
+SUBGROUP_SIZE = "xegpu.subgroup_size"
+"""A function's attribute: the lanes of a subgroup, where its vectors are what one lane has."""
+
+
+def settle(function: func.FuncOp) -> None:
+    """Note the lanes of a function that is written for one lane, and check its maps against each other.
+
+    Raises:
+        TextError: maps of different subgroups, operations without one, or a fragment that is in another map than what
+            takes it says.
+    """
+    mapped = [(operation, lanes) for operation in function.walk() for lanes in _maps(operation)]
+    if not mapped:
+        return
+    said = function.attributes.get(SUBGROUP_SIZE)
+    if isinstance(said, IntegerAttr):
+        size = said.value.data
+        if wrong := next((pair for pair in mapped if size % pair[1].lanes), None):
+            _refuse(wrong[0], "XT3510",
+                    f"{spelled(wrong[1])} has {wrong[1].lanes} lanes, of which a subgroup of {size} is no multiple",
+                    f"make wi_layout[0] x wi_layout[1] equal to {size}",
+                    [(f"the kernel says {SUBGROUP_SIZE} = {size} here", _place(function))])
+    else:
+        size = _agreed(mapped)
+        function.attributes[SUBGROUP_SIZE] = IntegerAttr(size, i64)
+    _check_all_have_maps(function, size, mapped[0][0])
+    _check_fragments(function)
+
+
+def _refuse(operation: Operation, code: str, message: str, hint: str,
+            others: Iterable[tuple[str, Location | None]] = ()) -> NoReturn:
+    raise TextError(code, f"{operation.name}: {message}", hint, _place(operation), elsewhere(_place(operation), others))
+
+
+def _place(operation: Operation) -> Location | None:
+    place = operation.location
+    return place.data if isinstance(place, SourceLocation) else None  # type: ignore[unreachable]
+
+
+def _maps(operation: Operation) -> Iterator[LaneMap]:
+    """The maps that an operation brings in."""
+    if isinstance(operation, (CreateNdTdescOp, CreateTdescOp)):
+        lanes = desc_of(operation.result).sg_map
+        yield from () if lanes is None else (lanes,)
+    elif isinstance(operation, ProductOp):
+        yield from operation.maps or ()
+
+
+def _agreed(mapped: list[tuple[Operation, LaneMap]]) -> int:
+    """The lanes that all maps have."""
+    (first, lanes), size = mapped[0], mapped[0][1].lanes
+    if size not in ENGINES:
+        _refuse(first, "XT3511", f"{spelled(lanes)} has {size} lanes, as no target's subgroups",
+                "make wi_layout[0] x wi_layout[1] 16, or 8 for dg2 and arl")
+    for operation, other in mapped:
+        if other.lanes != size:
+            _refuse(operation, "XT3512",
+                    f"{spelled(other)} has {other.lanes} lanes, and the first map of the kernel {size}",
+                    f"make wi_layout[0] x wi_layout[1] equal to {size}, the lanes of a subgroup, everywhere",
+                    [(f"the first map, {spelled(lanes)}, is here", _place(first))])
+    return size
+
+
+def _check_all_have_maps(function: func.FuncOp, size: int, first: Operation) -> None:
+    """Raise where a descriptor or a product has no map; ``first`` is an operation that has one."""
+    other = [("a map of this kernel is here", _place(first))]
+    for operation in function.walk():
+        if isinstance(operation, (CreateNdTdescOp, CreateTdescOp)) and desc_of(operation.result).sg_map is None:
+            _refuse(operation, "XT3513", "the descriptor has no sg_map, and others of this kernel have one",
+                    f"add one of {size} lanes here: a kernel is written for lanes, or for whole subgroups",
+                    other)
+        if isinstance(operation, DpasOp) and operation.maps is None:
+            bits = of_mlir(operation.a.type.element_type).bits  # type: ignore[attr-defined]
+            needed = zip(MAP_NAMES, needed_by_dpas(size, bits), strict=True)
+            _refuse(operation, "XT3514",
+                    "fragments of a lane are multiplied, and nothing says how they lie over the lanes",
+                    f"add {', '.join(f'{name} = #xegpu.{spelled(lanes)}' for name, lanes in needed)}", other)
+
+
+def _check_fragments(function: func.FuncOp) -> None:
+    """Raise where a fragment lies in another map than what takes it says."""
+    known: dict[SSAValue, LaneMap | None] = {}
+    for operation in function.walk():
+        if isinstance(operation, ProductOp) and (maps := operation.maps) is not None:
+            operands = [operation.a, operation.b] + ([] if operation.acc is None else [operation.acc])
+            for name, value, needed in zip(MAP_NAMES, operands, maps, strict=False):
+                _check_fragment(operation, value, known.get(value), needed, f"{name} says")
+        if isinstance(operation, StoreNdOp) and (lanes := desc_of(operation.desc).sg_map) is not None:
+            _check_fragment(operation, operation.value, known.get(operation.value), lanes, "the descriptor has")
+        if isinstance(operation, scf.ForOp):
+            for values in (operation.body.block.args[1:], operation.results):
+                known.update({inner: known.get(start)
+                              for inner, start in zip(values, operation.iter_args, strict=True)})
+        else:
+            known.update({result: _map_of(operation, known) for result in operation.results
+                          if isinstance(result.type, VectorType)})
+
+
+def _check_fragment(operation: Operation, value: SSAValue, lies: LaneMap | None, needed: LaneMap, says: str) -> None:
+    if lies is not None and lies != needed:
+        _refuse(operation, "XT3515", f"this fragment lies in {spelled(lies)}, and {says} {spelled(needed)}",
+                "load it through a descriptor with that map, or put an xegpu.convert_layout between",
+                [(f"the fragment is {value.type}, {verb(value)} here", made_at(value))])
+
+
+def _map_of(operation: Any, known: dict[SSAValue, LaneMap | None]) -> LaneMap | None:
+    """The map in which an operation's vector lies, None where it is not known."""
+    if isinstance(operation, LoadNdOp):
+        assert isinstance(operation.desc.type, TensorDescType)
+        lanes = operation.desc.type.data.sg_map
+        return lanes.transposed if lanes is not None and operation.transposes else lanes
+    if isinstance(operation, (ConvertLayoutOp, PackOp)):
+        said = operation.target_map if isinstance(operation, ConvertLayoutOp) else operation.sg_map
+        return None if said is None else said.data
+    if isinstance(operation, ProductOp):
+        return None if operation.maps is None else operation.maps[2]
+    same = operation.name.startswith(("arith.", "math.")) or isinstance(operation, (ExtractOp, ExtractStridedSliceOp))
+    if not same or isinstance(operation, BroadcastOp):
+        return None
+    return next((lanes for value in operation.operands if (lanes := known.get(value)) is not None), None)

@@ -1,0 +1,170 @@
+"""Arrays in shared local memory: what they must be, how many bytes they take, and how they lie there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, NoneAttr, i64
+from xdsl.dialects.memref import AllocOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.analysis.memory_access import geometry
+from xegpu.analysis.webs import Webs
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, desc_of
+from xegpu.dialect.gather_scatter import CreateTdescOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import is_shared, static_form
+from xegpu.ir.use_def import array_of, makings
+from xegpu.layout.slm_panels import Panels
+from xegpu.support.errors import Invalid, ShapeError, TargetError
+from xegpu.support.notes import elsewhere, made_at
+from xegpu.target.targets import Target
+
+PANELS = "xegpu.panels"
+"""An allocation's attribute: the rows that are interleaved, and the columns of a panel."""
+
+
+def verify_memory(operation: Operation) -> None:
+    """Raise a verifier's error if an operation allocates, or a kernel takes, memory that there is not."""
+    if isinstance(operation, func.FuncOp):
+        for argument in operation.body.block.args if operation.body.blocks else ():
+            if is_shared(argument.type):
+                raise Invalid("XT3020", f"an argument cannot lie in shared local memory, as {argument.type} does\n"
+                              "allocate it in the kernel: memref.alloc() : memref<...>")
+    if isinstance(operation, AllocOp):
+        _verify_allocation(operation)
+
+
+def _verify_allocation(operation: AllocOp) -> None:
+    type_, above = operation.memref.type, operation.parent_op()
+    assert isinstance(type_, MemRefType)
+    if not is_shared(type_):
+        raise Invalid("XT3040", f"a kernel allocates shared local memory only, and {type_} is not\n"
+                      "give it the memory space 3, as in memref<256x32xbf16, 3>")
+    if static_form(type_) is None or not isinstance(type_.layout, NoneAttr):
+        raise Invalid("XT3041", f"the shape of {type_} is not static and row-major\n"
+                      "shared local memory is allocated when the kernel is compiled")
+    if above is not None and above.name not in ("func.func", "gpu.func"):
+        raise Invalid("XT3042", "shared local memory is allocated at the head of a kernel, not in a loop or a branch\n"
+                      "move it out: it is one array however often the loop runs")
+
+
+def allocations(function: func.FuncOp) -> list[AllocOp]:
+    """The arrays of a kernel in shared local memory."""
+    return [operation for operation in function.walk() if isinstance(operation, AllocOp)]
+
+
+def bytes_of(operation: AllocOp) -> int:
+    """The bytes of an array in shared local memory."""
+    type_ = operation.memref.type
+    assert isinstance(type_, MemRefType)
+    return prod(type_.get_shape()) * of_mlir(type_.element_type).bytes
+
+
+def check_bytes(function: func.FuncOp, target: Target) -> None:
+    """Raise unless a work-group has the shared local memory that a kernel allocates.
+
+    Raises:
+        TargetError: at the line of the allocation that exceeds it.
+    """
+    made: list[AllocOp] = []
+    for operation in allocations(function):
+        made.append(operation)
+        total = sum(map(bytes_of, made))
+        if total > target.slm:
+            at = made_at(operation.memref)
+            raise TargetError("XT4107",
+                              f"this makes {total} bytes of shared local memory, and a work-group of {target.name} can "
+                              f"count on {target.slm}", "make the arrays smaller: fewer stages, or smaller tiles", at,
+                              elsewhere(at, ((f"{bytes_of(other)} bytes of them are made here", made_at(other.memref))
+                                             for other in made[:-1])))
+
+
+
+def panels_of(operation: AllocOp) -> Panels:
+    """How each matrix of an array lies in memory, as :func:`choose_panels` said."""
+    type_ = operation.memref.type
+    assert isinstance(type_, MemRefType)
+    height, width = type_.get_shape()[-2:]
+    said = operation.attributes.get(PANELS)
+    if not isinstance(said, ArrayAttr):
+        return Panels.row_major(height, width)
+    rows, columns = (number.value.data for number in said)
+    return Panels(height, width, rows, columns)
+
+
+def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAttr[Any]]:
+    """The order in which arrays are kept, where another than row-major order takes fewer messages.
+
+    Args:
+        function: a kernel of fragments, each descriptor with its lane map.
+        webs: its descriptors.
+    """
+    found: dict[AllocOp, ArrayAttr[Any]] = {}
+    makers = [operation for operation in function.walk() if isinstance(operation, CreateNdTdescOp)]
+    scattered = {array_of(operation.source) for operation in function.walk() if isinstance(operation, CreateTdescOp)}
+    for allocation in allocations(function):
+        if allocation.memref in scattered:  # its elements are counted in the order in which they lie
+            continue
+        mine = [maker for maker in makers if array_of(maker.source) is allocation.memref]
+        panels = _best(allocation, mine, webs)
+        if panels is not None and not panels.is_row_major:
+            numbers = [IntegerAttr(number, i64) for number in (panels.rows, panels.columns)]
+            found[allocation] = ArrayAttr(numbers)
+    return found
+
+
+def _best(allocation: AllocOp, makers: Sequence[CreateNdTdescOp], webs: Webs) -> Panels | None:
+    """Panels in which the blocks that are loaded are contiguous; None to stay row-major."""
+    plain = panels_of(allocation)
+    if any(geometry(maker) == "other" or len(_made_of(webs, maker.result)) > 1 for maker in makers):
+        return None
+    wanted = [_wanted(plain, maker, webs) for maker in makers if _is_loaded(maker, webs)] or \
+        [_wanted(plain, maker, webs) for maker in makers]
+    fitting = [panels for panels in wanted if panels.fits and not panels.is_row_major]
+    if not fitting:
+        return None
+    best = max(fitting, key=lambda panels: (fitting.count(panels), panels.rows))
+    return best if all(panels.rows == best.rows for panels in fitting) else Panels(
+        best.height, best.width, 1, best.columns)
+
+
+def _made_of(webs: Webs, desc: SSAValue) -> set[SSAValue]:
+    """What the descriptors of a web are made on."""
+    made = {making for member in webs.members(desc) for making in makings(member)}
+    return {array_of(making) for making in made}
+
+
+def _is_loaded(maker: CreateNdTdescOp, webs: Webs) -> bool:
+    return any(isinstance(use.operation, LoadNdOp) for use in webs.uses(maker.result))
+
+
+def _wanted(plain: Panels, maker: CreateNdTdescOp, webs: Webs) -> Panels:
+    """The panels in which a descriptor's block is contiguous, lane by lane as its map says."""
+    desc = desc_of(maker.result)
+    assert desc.sg_map is not None
+    lanes = desc.sg_map if geometry(maker) == "own" else desc.sg_map.transposed
+    rows, columns = desc.shape if geometry(maker) == "own" else desc.shape[::-1]
+    loads = [use.operation for use in webs.uses(maker.result) if isinstance(use.operation, LoadNdOp)]
+    if lanes.wi_layout[1] == 1 and any(load.transposes for load in loads):
+        return Panels(plain.height, plain.width, 1, columns)  # a lane reads its row
+    assert rows % lanes.wi_data[0] == 0
+    return Panels(plain.height, plain.width, lanes.wi_data[0], min(lanes.unit[1], plain.width))
+
+
+def check_webs(function: func.FuncOp, webs: Webs) -> None:
+    """Raise if a loop carries a descriptor from one array in shared local memory to one of another shape."""
+    for operation in function.walk():
+        if not isinstance(operation, CreateNdTdescOp) or not is_shared(operation.source.type):
+            continue
+        others = _made_of(webs, operation.result)
+        if len({other.type for other in others}) > 1 or (len(others) > 1 and geometry(operation) == "other"):
+            at = made_at(operation.result)
+            raise ShapeError("XT3043",
+                             "a tile is carried from one array in shared local memory to another of other shape",
+                             "make one array with a dimension more, and choose its matrix by an offset", at,
+                             elsewhere(at, sorted(((f"one of the arrays is {other.type}, made here", made_at(other))
+                                                   for other in others), key=str)))

@@ -1,0 +1,154 @@
+"""What must hold of loops and branches, beyond what each operation says of itself.
+
+A barrier is met by every subgroup of a work-group or by none, so no branch and no loop around it may depend on which
+subgroup runs it; nor may one in a kernel whose tiles are dealt to the subgroups, as every line there stands for all of
+them. A branch yields what it has results for.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.gpu import BarrierOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.ir.matchers import BARRIER
+from xegpu.support.errors import Invalid, Note, TraceError, XeError, said
+from xegpu.support.location import Location, SourceLocation
+from xegpu.support.notes import elsewhere
+
+_PER_SUBGROUP = ("gpu.subgroup_id", "gpu.thread_id", "gpu.lane_id")
+
+
+def check(function: func.FuncOp, dealt: bool, kind: type[XeError] = TraceError) -> None:
+    """Check the loops and branches of a kernel.
+
+    Args:
+        function: the kernel, at any stage.
+        dealt: whether a ``wg_map`` deals its tiles to the subgroups.
+        kind: the error to raise.
+
+    Raises:
+        XeError: one breaks a rule of this module; it points at the author's line.
+    """
+    for operation in function.walk():
+        if isinstance(operation, scf.IfOp):
+            try:
+                check_branches(operation)
+            except VerifyException as error:
+                code, message, hint = said(error)
+                raise kind(code, f"scf.if: {message}", hint, place(operation)) from None
+    _check_subgroups(function, dealt, kind)
+
+
+def check_branches(operation: scf.IfOp) -> None:
+    """Raise a VerifyException unless both branches yield what the operation has results for."""
+    types = [result.type for result in operation.output]
+    if types and not operation.false_region.blocks:
+        raise Invalid("XT1340", f"it gives ({_listed(types)}), and there is no else branch that yields them\n"
+                      "give it an else branch, which yields what there is where the condition does not hold",
+                          alone=True)
+    for region in operation.regions:
+        for block in region.blocks:
+            yielded = [value.type for value in block.last_op.operands] if block.last_op is not None else []
+            if yielded != types:
+                raise Invalid("XT1341", f"it gives ({_listed(types)}), and a branch yields ({_listed(yielded)})\n"
+                              f"end both branches with scf.yield of {_listed(types) or 'nothing'}", alone=True)
+
+
+def _listed(types: list[Attribute]) -> str:
+    return ", ".join(str(type_) for type_ in types)
+
+
+def per_subgroup(function: func.FuncOp) -> set[SSAValue]:
+    """The values that may differ between the subgroups of a work-group, as they come from a subgroup's position."""
+    found: set[SSAValue] = set()
+    positions = (operation for operation in function.walk() if operation.name in _PER_SUBGROUP)
+    new: list[SSAValue] = [result for operation in positions for result in operation.results]
+    while new:
+        value = new.pop()
+        if value not in found:
+            found.add(value)
+            new += [reached for use in value.uses for reached in _reached(use.operation, use.index)]
+    return found
+
+
+def _reached(user: Operation, index: int) -> list[SSAValue]:
+    """The values that an operand of an operation has a say in."""
+    if isinstance(user, scf.YieldOp):
+        above = user.parent_op()
+        assert above is not None
+        arguments = above.body.block.args[1:][index:index + 1] if isinstance(above, scf.ForOp) else ()
+        return [above.results[index], *arguments]
+    if not isinstance(user, scf.ForOp):
+        return list(user.results)
+    if index < 3:  # another number of iterations: everything that comes out differs
+        return [*user.results, *user.body.block.args]
+    return [user.results[index - 3], user.body.block.args[index - 2]]
+
+
+def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) -> None:
+    differing = per_subgroup(function)
+    for operation in function.walk() if differing else ():
+        if dealt and _differs(operation, differing):
+            raise kind("XT1487",
+                       f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
+                       "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
+                       "kernel without a wg_map", place(operation), _position(function, operation))
+        around = _around_a_barrier(operation, differing)
+        if around is not None:
+            raise kind("XT1486",
+                       f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
+                       "all subgroups of a work-group meet is never passed",
+                       "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",
+                       place(operation), _keeping(function, around, operation))
+
+
+def _position(function: func.FuncOp, at: Operation) -> list[Note]:
+    """Where the kernel asks which subgroup it is."""
+    return elsewhere(place(at), [("subgroup_id comes from here", place(operation)) for operation in function.walk()
+                                 if operation.name in _PER_SUBGROUP][:1])
+
+
+def _keeping(function: func.FuncOp, around: Operation, barrier: Operation) -> list[Note]:
+    """What keeps subgroups from a barrier, and where the kernel asks which one it is."""
+    own = elsewhere(place(barrier), [(f"{_named(around)} that not all subgroups run alike", place(around))])
+    return own + _position(function, around if own else barrier)
+
+
+def _around_a_barrier(operation: Operation, differing: set[SSAValue]) -> Operation | None:
+    """What keeps some subgroups from a barrier, or from the barriers that are asked for in a loop's steps."""
+    if isinstance(operation, BarrierOp):
+        return enclosing(operation, differing)
+    if BARRIER not in operation.attributes:
+        return None
+    return operation if _differs(operation, differing) else enclosing(operation, differing)
+
+
+def enclosing(operation: Operation, differing: set[SSAValue]) -> Operation | None:
+    """The loop or branch around an operation that runs otherwise in other subgroups, None if there is none."""
+    above = operation.parent_op()
+    while above is not None and not _differs(above, differing):
+        above = above.parent_op()
+    return above
+
+
+def _differs(operation: Operation, differing: set[SSAValue]) -> bool:
+    """Whether a loop's bounds, or a branch's condition, differ between subgroups."""
+    decides = operation.operands[:3] if isinstance(operation, scf.ForOp) else operation.operands
+    return isinstance(operation, (scf.ForOp, scf.IfOp)) and any(value in differing for value in decides)
+
+
+def _named(operation: Operation) -> str:
+    return "a loop" if isinstance(operation, scf.ForOp) else "a condition"
+
+
+def place(operation: Operation) -> Location | None:
+    """The author's line of an operation."""
+    location = operation.location
+    return location.data if isinstance(location, SourceLocation) else None
+
+
+def placed(error: XeError, operation: Operation) -> XeError:
+    """``error``, pointing at the author's line of ``operation``."""
+    return error.at(place(operation))

@@ -1,0 +1,147 @@
+"""``xegpu.print`` and ``xegpu.assert``: what a kernel says of itself while it runs. They go beyond the seed.
+
+At every stage they are the same operations: what of their operands is a vector is cut up with the other vectors. Behind
+the vectors stand the rows and the columns of their elements, so that each part knows where its elements lie.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from string import Formatter
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, opt_prop_def, prop_def, var_operand_def
+
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import Invalid
+
+_SPEC = re.compile(r"[-+ 0]?\d*(\.\d+)?[dxefg]?")
+_LETTERS = {"i": "d", "x": "d", "u": "u", "f": "g"}
+
+
+class DiagnosticOp(IRDLOperation):
+    """What a print and an assertion have in common.
+
+    Attributes:
+        message: the text.
+        values: numbers and vectors. With vectors, the last two are the rows and the columns of their elements.
+        lanes: in a distributed kernel the lanes that hold elements of their own, the first ones of a subgroup.
+    """
+
+    message = prop_def(StringAttr)
+    values = var_operand_def()
+    lanes = opt_prop_def(IntegerAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def __init__(self, message: str, values: list[SSAValue], lanes: int | None = None) -> None:
+        super().__init__(operands=[values], properties={
+            "message": StringAttr(message), "lanes": None if lanes is None else IntegerAttr(lanes, i64)})
+
+    @property
+    def is_of_elements(self) -> bool:
+        """Whether it is about each element of vectors."""
+        return any(isinstance(value.type, VectorType) for value in self.values)
+
+    @property
+    def said(self) -> tuple[SSAValue, ...]:
+        """The values without the positions."""
+        return tuple(self.values)[:-2] if self.is_of_elements else tuple(self.values)
+
+    def verify_(self) -> None:
+        shapes = {value.type.get_shape() for value in self.values if isinstance(value.type, VectorType)}
+        if len(shapes) > 1:
+            shown = " and ".join(sorted("x".join(map(str, shape)) for shape in shapes))
+            raise Invalid("XT1704", f"the vectors have different shapes: {shown}\ngive vectors of one shape, or print "
+                          "each by itself")
+        if shapes and (len(self.values) < 3 or not all(isinstance(v.type, VectorType) for v in self.values[-2:])):
+            raise Invalid("XT1705", "the rows and the columns of the vectors' elements are missing\nput two vectors of "
+                          "xetile.iota behind the values", alone=True)
+
+
+@operation_definition
+class PrintOp(DiagnosticOp):
+    """A line of text with values in it; of vectors, a line for each element."""
+
+    name = "xegpu.print"
+    assembly_format = "$message (`,` $values^ `:` type($values))? attr-dict"
+
+    def verify_(self) -> None:
+        super().verify_()
+        try:
+            count = sum(spec is not None for _, spec in fields(self.message.data))
+        except ValueError as error:
+            raise Invalid("XT1706", f"{error}\nwrite one {{}} for each value, such as {{:.3f}}; a brace itself is "
+                          "{{ or }}", alone=True) from None
+        if count != len(self.said):
+            raise Invalid("XT1707", f'"{self.message.data}" has {_many(count, "field")}, and there '
+                          f"{'is' if len(self.said) == 1 else 'are'} {_many(len(self.said), 'value')}\n"
+                          "write one {} for each value", alone=True)
+        try:
+            printf_format(self)
+        except ValueError as error:
+            raise Invalid("XT1708", f"{error}\nwrite {{}}, or convert the value with .to(...)") from None
+
+
+@operation_definition
+class AssertOp(DiagnosticOp):
+    """A condition that holds: a number that is not zero, or a vector of such."""
+
+    name = "xegpu.assert"
+    assembly_format = "$message `,` $values `:` type($values) attr-dict"
+
+    def verify_(self) -> None:
+        super().verify_()
+        if len(self.said) != 1 or _dtype(self.said[0]).is_float:
+            raise Invalid("XT1709", f"an assertion has one condition, an integer, and not {self._given()}\n"
+                          "compare the value with something, for example by arith.cmpf")
+
+    def _given(self) -> str:
+        return f"{len(self.said)} values" if len(self.said) != 1 else f"a value of {_dtype(self.said[0])}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def fields(text: str) -> Iterator[tuple[str, str | None]]:
+    """The pieces of a format: plain text, and the specification of the field behind it, None at the end.
+
+    Raises:
+        ValueError: a brace without its partner, a field with a name, or a specification that C has not.
+    """
+    for plain, name, spec, conversion in Formatter().parse(text):
+        if name:
+            raise ValueError(f"the field {{{name}}} has a name, and values have none")
+        if conversion or not _SPEC.fullmatch(spec or ""):
+            raise ValueError(f"there is no format {spec or '!' + str(conversion)!r}: a width, a precision and one of "
+                             "d x e f g make one")
+        yield plain, spec if name is not None else None
+
+
+def printf_format(operation: PrintOp) -> str:
+    """The format for C's ``printf``, and for Python's ``%``, which takes the same; no line end."""
+    types = iter([_dtype(value) for value in operation.said])
+    pieces = []
+    for plain, spec in fields(operation.message.data):
+        pieces.append(plain.replace("%", "%%") + ("" if spec is None else _conversion(spec, next(types))))
+    return "[%d, %d] " * operation.is_of_elements + "".join(pieces)
+
+
+def _conversion(spec: str, dtype: DType) -> str:
+    """A conversion of ``printf`` for a value of a type; ``l`` makes it as wide as 64 bits."""
+    letter = spec[-1:] if spec[-1:].isalpha() else ""
+    if letter and (letter in "efg") != dtype.is_float:
+        raise ValueError(f"{dtype} has no format {letter!r}: floats have e f g, integers d x")
+    wide = "l" if dtype.bits == 64 and dtype.kind in "iu" else ""
+    chosen = letter if letter not in ("", "d") else _LETTERS[dtype.kind]
+    return f"%{spec.removesuffix(letter)}{wide}{chosen}"
+
+
+def _dtype(value: SSAValue) -> DType:
+    return of_mlir(value.type.element_type if isinstance(value.type, VectorType) else value.type)
+
+
+OPERATIONS = (PrintOp, AssertOp)

@@ -1,0 +1,352 @@
+"""XeGPU's operations on single elements, each at an address of its own (XeGPU.md, "scattered load").
+
+A descriptor has as many elements as a subgroup has lanes, or ``chunk_size`` times as many. Vectors are whole registers
+before ``distribute``, ``vector<16xf32>``, and the elements of one lane after it, ``vector<1xf32>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i1, i64
+from xdsl.ir import Attribute, Data, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from xegpu.dialect.block_io import DESC, desc_of
+from xegpu.dialect.hints import HintedOp, check_hints
+from xegpu.dialect.layout_ops import number_of
+from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType, check_line
+from xegpu.ir.atomic_kind import KINDS, fault
+from xegpu.ir.dtypes import DType, i4, index, u4
+from xegpu.ir.dtypes import i1 as i1_type
+from xegpu.ir.memref import array_at, is_shared
+from xegpu.ir.op_definition import operation_definition
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_of, vector
+from xegpu.support.errors import Invalid, misread
+
+LANES = (1, 2, 4, 8, 16, 32)
+CHUNKS = (1, 2, 3, 4, 8)
+SCOPES = ("global", "slm")
+
+
+@irdl_attr_definition
+class AtomicKindAttr(Data[str]):
+    """``<addf>``: a kind of atomic update, one of ``arith.AtomicRMWKind``."""
+
+    name = "xegpu.atomic_kind"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            kind = parser.parse_identifier()
+        if kind not in KINDS:
+            misread(parser, "XT3301", f"{kind} is no kind of atomic update\nuse one of {', '.join(KINDS)}")
+        return kind
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.data)
+
+
+def check_elements(dtype: DType) -> None:
+    """Raise a verifier's error unless elements of this type can be reached one by one."""
+    if dtype in (i1_type, i4, u4, index):
+        raise Invalid("XT3302", f"elements of {dtype} cannot be reached one by one\n"
+                      "view the array as another type of the same size, such as u8")
+
+
+def check_kind(kind: str, dtype: DType) -> None:
+    """Raise a verifier's error unless an element type has a kind of atomic update."""
+    code, message, hint = fault(kind, dtype)
+    if code:
+        raise Invalid(code, f"{message}\n{hint}")
+
+
+def check_vector(name: str, value: SSAValue, shape: tuple[int, ...], element: Attribute) -> None:
+    """Raise a verifier's error unless a vector has a shape and an element type."""
+    assert isinstance(value.type, VectorType)
+    if shape_of(value) != shape or value.type.element_type != element:
+        expected = vector(shape, element)
+        raise Invalid("XT3304", f"the {name} must be {expected}, and is {value.type}\n"
+                      f"give one {name} for each of the elements")
+
+
+def scatter_of(desc: TensorDesc) -> ScatterTdesc:
+    """The scatter attributes of a descriptor; a verifier's error if it is one of a block."""
+    if desc.scatter is None:
+        raise Invalid("XT3305", "this takes a descriptor of single elements, and that one describes a block\n"
+                      "make one with xegpu.create_tdesc, or use load_nd, store_nd and prefetch_nd")
+    return desc.scatter
+
+
+def lanes_shape(desc: TensorDesc) -> tuple[int, ...]:
+    """The shape of offsets and masks: one for each lane."""
+    return (1,) if desc.sg_map is not None else desc.shape[:1]
+
+
+def values_shape(desc: TensorDesc) -> tuple[int, ...]:
+    """The shape of what is loaded: the lanes, and in front of them a chunk's elements if there are several."""
+    chunk = scatter_of(desc).chunk_size
+    return lanes_shape(desc) if chunk == 1 else (chunk, *lanes_shape(desc))
+
+
+def _check_desc(desc: TensorDesc) -> None:
+    scatter = scatter_of(desc)
+    lanes = desc.shape[0] if desc.shape else 0
+    if lanes not in LANES:
+        raise Invalid("XT3306", f"a scattered descriptor has 1, 2, 4, 8, 16 or 32 lanes, not {lanes}\n"
+                      "make one descriptor for each register of elements", alone=True)
+    if scatter.chunk_size not in CHUNKS:
+        raise Invalid("XT3307",
+                      f"chunk_size is 1, 2, 3, 4 or 8, not {scatter.chunk_size}\nuse several descriptors", alone=True)
+    if scatter.memory_scope not in SCOPES:
+        raise Invalid("XT3308",
+                      f"memory_scope is global or slm, not {scatter.memory_scope}\ndrop it for global memory",
+                      alone=True)
+    if desc.shape[1:] != ((scatter.chunk_size,) if scatter.chunk_size > 1 else ()):
+        raise Invalid("XT3309",
+                      f"a descriptor of {desc.shape[0]} lanes with chunks of {scatter.chunk_size} has another "
+                      f"shape than {list(desc.shape)}\nits shape is the lanes, then chunk_size if that is "
+                      "more than 1", alone=True)
+    if desc.sg_map is not None:
+        check_line(desc.sg_map, lanes, scatter.chunk_size)
+    check_elements(desc.dtype)
+
+
+@operation_definition
+class CreateTdescOp(IRDLOperation):
+    """A descriptor of single elements: for each lane an offset from the base, in elements.
+
+    The base is a memref, whose first element counts as 0, or an address.
+    """
+
+    name = "xegpu.create_tdesc"
+    source = operand_def(MemRefType | IntegerType)
+    offsets = operand_def(VECTOR)
+    result = result_def(DESC)
+    traits = traits_def(Pure())
+    assembly_format = "$source `,` $offsets attr-dict `:` type($source) `,` type($offsets) `->` type($result)"
+
+    def __init__(self, source: SSAValue, offsets: SSAValue, result: TensorDescType) -> None:
+        super().__init__(operands=[source, offsets], result_types=[result])
+
+    def verify_(self) -> None:
+        array = array_at(self.source) or self.source
+        desc, source = desc_of(self.result), array.type
+        _check_desc(desc)
+        scope = "slm" if is_shared(source) else "global"
+        if scatter_of(desc).memory_scope != scope:
+            hint = f"use memory_scope = {scope}" if isinstance(source, MemRefType) else \
+                "an address in shared local memory is that of an array there: take it with " \
+                "memref.extract_aligned_pointer_as_index, and arith.index_cast to i64"
+            raise Invalid("XT3005", f"a descriptor of {scatter_of(desc).memory_scope} memory on {source}\n{hint}",
+                          alone=not isinstance(source, MemRefType))
+        check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
+        if isinstance(source, MemRefType) and source.element_type != desc.element_type:
+            raise Invalid("XT3009", f"a descriptor of {desc.element_type} cannot describe a {source}\n"
+                          f"describe {source.element_type}, or view the array as {desc.element_type}")
+        if isinstance(source, IntegerType) and source.width.data != 64:
+            raise Invalid("XT3027", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
+
+
+@operation_definition
+class UpdateOffsetOp(IRDLOperation):
+    """The descriptor with each lane moved by an offset of its own, in elements."""
+
+    name = "xegpu.update_offset"
+    desc = operand_def(DESC)
+    offsets = operand_def(VECTOR)
+    result = result_def(DESC)
+    traits = traits_def(Pure())
+    assembly_format = "$desc `,` $offsets attr-dict `:` type($desc) `,` type($offsets) `->` type($result)"
+
+    def __init__(self, desc: SSAValue, offsets: SSAValue) -> None:
+        super().__init__(operands=[desc, offsets], result_types=[desc.type])
+
+    def verify_(self) -> None:
+        desc = desc_of(self.desc)
+        scatter_of(desc)
+        check_vector("offset", self.offsets, lanes_shape(desc), IndexType())
+        if self.desc.type != self.result.type:
+            raise Invalid("XT3011", f"moving a descriptor does not make a {self.result.type} of {self.desc.type}\n"
+                          "write the type of the operand again behind the arrow")
+
+
+@operation_definition
+class LoadGatherOp(HintedOp):
+    """The elements of a descriptor; those masked off are ``padding`` and touch no memory.
+
+    Chunks lie in front: 4 elements of each of 16 lanes are a ``vector<4x16xf32>``, and ``transpose = [1, 0]`` says so.
+    The padding goes beyond the seed, which leaves such elements as they were.
+    """
+
+    name = "xegpu.load_gather"
+    desc = operand_def(DESC)
+    mask = operand_def(VECTOR)
+    padding = opt_prop_def(Attribute)
+    transpose = opt_prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$desc `,` $mask attr-dict `:` type($desc) `,` type($mask) `->` type($result)"
+
+    def __init__(self, desc: SSAValue, mask: SSAValue, padding: Attribute | None = None) -> None:
+        parameters = desc_of(desc)
+        transpose = ArrayAttr([IntegerAttr(axis, i64) for axis in (1, 0)])
+        super().__init__(
+            operands=[desc, mask], result_types=[vector(values_shape(parameters), parameters.element_type)],
+            properties={"padding": padding, "transpose": transpose if scatter_of(parameters).chunk_size > 1 else None})
+
+    @property
+    def number(self) -> float:
+        """The padding as a number."""
+        return 0 if self.padding is None else number_of(self.padding)
+
+    def verify_(self) -> None:
+        check_hints(self, "load")
+        if self.padding is not None:
+            number_of(self.padding)
+        desc = desc_of(self.desc)
+        chunk = scatter_of(desc).chunk_size
+        axes = None if self.transpose is None else [axis.value.data for axis in self.transpose]
+        if axes != ([1, 0] if chunk > 1 else None):
+            raise Invalid("XT3310", "transpose = [1, 0] goes with chunk_size above 1, and with no other\n"
+                          + ("write transpose = [1, 0]" if chunk > 1 else "leave transpose out"), alone=True)
+        check_vector("mask", self.mask, lanes_shape(desc), i1)
+        check_vector("result", self.result, values_shape(desc), desc.element_type)
+
+
+@operation_definition
+class StoreScatterOp(HintedOp):
+    """A vector to the elements of a descriptor; those masked off touch no memory."""
+
+    name = "xegpu.store_scatter"
+    MESSAGE: ClassVar[str] = "store"
+    value = operand_def(VECTOR)
+    desc = operand_def(DESC)
+    mask = operand_def(VECTOR)
+    assembly_format = "$value `,` $desc `,` $mask attr-dict `:` type($value) `,` type($desc) `,` type($mask)"
+
+    def __init__(self, value: SSAValue, desc: SSAValue, mask: SSAValue) -> None:
+        super().__init__(operands=[value, desc, mask])
+
+    def verify_(self) -> None:
+        check_hints(self, "store")
+        desc = desc_of(self.desc)
+        check_vector("value", self.value, values_shape(desc), desc.element_type)
+        check_vector("mask", self.mask, lanes_shape(desc), i1)
+
+
+@operation_definition
+class PrefetchOp(HintedOp):
+    """The elements of a descriptor to the caches."""
+
+    name = "xegpu.prefetch"
+    MESSAGE: ClassVar[str] = "prefetch"
+    desc = operand_def(DESC)
+    assembly_format = "$desc attr-dict `:` type($desc)"
+
+    def __init__(self, desc: SSAValue) -> None:
+        super().__init__(operands=[desc])
+
+    def verify_(self) -> None:
+        check_hints(self, "prefetch")
+        scatter_of(desc_of(self.desc))
+
+
+@operation_definition
+class AtomicRMWOp(IRDLOperation):
+    """Each element updated atomically; the values that were found, 0 where masked off.
+
+    Updates of one place happen one after the other, in any order; the order of other memory operations is left open
+    (relaxed), on the whole device.
+    """
+
+    name = "xegpu.atomic_rmw"
+    kind = prop_def(AtomicKindAttr)
+    value = operand_def(VECTOR)
+    desc = operand_def(DESC)
+    mask = operand_def(VECTOR)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = ("$kind $value `,` $desc `,` $mask attr-dict `:` type($value) `,` type($desc) `,` type($mask) "
+                       "`->` type($result)")
+
+    def __init__(self, kind: str, value: SSAValue, desc: SSAValue, mask: SSAValue) -> None:
+        super().__init__(operands=[value, desc, mask], result_types=[value.type],
+                         properties={"kind": AtomicKindAttr(kind)})
+
+    def verify_(self) -> None:
+        desc = desc_of(self.desc)
+        if scatter_of(desc).chunk_size > 1:
+            raise Invalid("XT3311", "atomic updates take one element a lane\nuse chunk_size = 1")
+        check_kind(self.kind.data, desc.dtype)
+        check_vector("value", self.value, values_shape(desc), desc.element_type)
+        check_vector("mask", self.mask, lanes_shape(desc), i1)
+        check_vector("result", self.result, values_shape(desc), desc.element_type)
+
+
+@operation_definition
+class BlockElementsOp(IRDLOperation):
+    """A part of a block, one element a lane, as a descriptor of single elements, and which lie inside the base.
+
+    It goes beyond the seed, where only offsets from a base give such descriptors: those of a large array do not fit the
+    32 bits that a device's index has, and a block descriptor knows the way there.
+    """
+
+    name = "xegpu.block_elements"
+    desc = operand_def(DESC)
+    offsets = prop_def(IntegersAttr)
+    sizes = prop_def(IntegersAttr)
+    result = result_def(DESC)
+    inside = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$desc attr-dict `:` type($desc) `->` type($result) `,` type($inside)"
+
+    def __init__(self, desc: SSAValue, offsets: Sequence[int], sizes: Sequence[int],
+                 sg_map: LaneMap | None = None) -> None:
+        parameters, lanes = desc_of(desc), sizes[0] * sizes[1]
+        result = TensorDesc((lanes,), parameters.element_type, sg_map=sg_map,
+                            scatter=ScatterTdesc(parameters.block.memory_scope))
+        super().__init__(operands=[desc], result_types=[TensorDescType(result), vector(lanes_shape(result), i1)],
+                         properties={"offsets": integers(offsets), "sizes": integers(sizes)})
+
+    def part(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """First row and column of the part, and its rows and columns."""
+        (row, column), (rows, columns) = values_of(self.offsets), values_of(self.sizes)
+        return (row, column), (rows, columns)
+
+    def verify_(self) -> None:
+        block, part = desc_of(self.desc), desc_of(self.result)
+        if block.scatter is not None:
+            raise Invalid("XT3001", "this takes a descriptor of a block, and that one describes single elements\n"
+                          "make one with create_nd_tdesc; one of single elements needs no block_elements")
+        offsets, sizes = values_of(self.offsets), values_of(self.sizes)
+        if not len(offsets) == len(sizes) == len(block.shape) == 2 or \
+                any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, block.shape, strict=True)):
+            raise Invalid("XT3312", f"offsets {list(offsets)} with sizes {list(sizes)} leave the block "
+                          f"{list(block.shape)}\noffset and size together are at most the block's size, in each "
+                          f"dimension",
+                          alone=True)
+        _check_desc(part)
+        if part.shape != (sizes[0] * sizes[1],) or part.element_type != block.element_type:
+            raise Invalid("XT3313", f"{sizes[0]}x{sizes[1]} elements of {self.desc.type} are no {self.result.type}\n"
+                          f"the result describes {sizes[0] * sizes[1]} elements of {block.element_type}, one a lane")
+        check_vector("mask", self.inside, lanes_shape(part), i1)
+
+
+OPERATIONS = (CreateTdescOp, UpdateOffsetOp, LoadGatherOp, StoreScatterOp, PrefetchOp, AtomicRMWOp, BlockElementsOp)

@@ -1,0 +1,205 @@
+"""Vectors in registers as words of 32 bits and as narrower elements: ``pack``, ``bitcast``. The lowering adds both."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from xegpu.dialect.block_io import DESC, desc_of
+from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
+from xegpu.ir.dtypes import i1, of_mlir
+from xegpu.ir.op_definition import operation_definition
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector
+from xegpu.support.errors import Invalid, ShapeError
+
+
+@operation_definition
+class PackOp(IRDLOperation):
+    """A whole block ``[k, n]`` in registers to VNNI form ``[k / v, n, v]``. It goes beyond the seed.
+
+    After ``distribute`` both are fragments: ``[k, 1]`` to ``[k / v, v]``, the same elements of the same lane.
+    """
+
+    name = "xegpu.pack"
+    source = operand_def(VECTOR)
+    sg_map = opt_prop_def(SgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, sg_map: LaneMap | None = None) -> None:
+        shape, element = shape_of(source), source.type.element_type  # type: ignore[attr-defined]
+        factor = 32 // of_mlir(element).bits
+        result = (shape[0] // factor, factor) if sg_map else (shape[0] // factor, shape[1], factor)
+        super().__init__(operands=[source], result_types=[vector(result, element)],
+                         properties={"sg_map": SgMapAttr(sg_map) if sg_map else None})
+
+    def verify_(self) -> None:
+        shape = shape_of(self.source)
+        factor = 32 // of_mlir(self.source.type.element_type).bits  # type: ignore[attr-defined]
+        if factor < 2 or len(shape) != 2 or shape[0] % factor:
+            raise Invalid("XT3207", f"{self.source.type} does not pack into 32-bit words along its rows\n" + (
+                "its elements fill such words by themselves" if factor < 2 else
+                f"make it two dimensions, and its {shape[0]} rows a multiple of {factor}"))
+        expected = (shape[0] // factor, factor) if self.sg_map else (shape[0] // factor, shape[1], factor)
+        if self.result.type != (made := vector(expected, self.source.type.element_type)):  # type: ignore[attr-defined]
+            raise Invalid("XT3206", f"{self.source.type} packs into {made}, not {self.result.type}\nwrite {made}")
+
+
+@operation_definition
+class BitcastOp(IRDLOperation):
+    """A block of words to a block of narrower elements: row ``i`` becomes rows, the lowest bits first.
+
+    ``%h = xegpu.bitcast %w : vector<8x16xui32> -> vector<16x16xf16>``: the order in which VNNI form holds the rows of
+    B, so that packing the result moves nothing. Fragments keep their lanes. It goes beyond the seed.
+    """
+
+    name = "xegpu.bitcast"
+    source = operand_def(VECTOR)
+    result = result_def(VECTOR)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, element: Attribute) -> None:
+        super().__init__(operands=[source], result_types=[split_rows(source, element)])
+
+    def verify_(self) -> None:
+        check_split_rows(self.source, self.result)
+
+
+def split_rows(source: SSAValue, element: Attribute) -> VectorType[Attribute]:
+    """The type of words as rows of narrower elements: rows are the last dimension but one."""
+    factor = of_mlir(source.type.element_type).bits // of_mlir(element).bits  # type: ignore[attr-defined]
+    *outer, rows, columns = shape_of(source)
+    return vector((*outer, rows * factor, columns), element)
+
+
+def check_split_rows(source: SSAValue, result: SSAValue) -> None:
+    """Raise a verifier's error unless one type holds the bits of the other, its words cut up along the rows."""
+    if len(shape_of(source)) < 2:
+        raise Invalid("XT3213", f"{source.type} has no rows, which its words would become more of\n"
+                      "cast it to two dimensions first: 16 elements are 16x1 or 1x16")
+    wide, narrow = (of_mlir(value.type.element_type) for value in (source, result))  # type: ignore[attr-defined]
+    if i1 in (wide, narrow) or wide.bits <= narrow.bits or wide.bits % narrow.bits:
+        raise Invalid("XT3211", f"words of {wide} do not hold a number of {narrow}\n"
+                      f"narrower elements come of wider ones; of equal ones arith.bitcast makes others")
+    if result.type != (wanted := split_rows(source, result.type.element_type)):  # type: ignore[attr-defined]
+        raise Invalid("XT3212", f"{source.type} as {narrow} is a {wanted}, not a {result.type}\n"
+                      f"each row gives {wide.bits // narrow.bits}")
+
+
+OPERATIONS = (PackOp, BitcastOp)
+
+
+# A lane's fragment under one map and under another: ``convert_layout``, which the lowering adds.
+
+
+@operation_definition
+class ConvertLayoutOp(IRDLOperation):
+    """A lane's fragment under one map to its fragment under another; elements move between lanes.
+
+    It goes beyond the seed, which gives one map to each memory operation and says nothing of values that need two.
+    """
+
+    name = "xegpu.convert_layout"
+    source = operand_def(VECTOR)
+    source_map = opt_prop_def(SgMapAttr)
+    target_map = opt_prop_def(SgMapAttr)
+    block = opt_prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, source_map: LaneMap, target_map: LaneMap, shape: tuple[int, int]) -> None:
+        element = source.type.element_type  # type: ignore[attr-defined]
+        super().__init__(
+            operands=[source], result_types=[vector(target_map.fragment(shape), element)],
+            properties={"source_map": SgMapAttr(source_map), "target_map": SgMapAttr(target_map)},
+        )
+        if self.block_shape() != shape:
+            self.properties["block"] = ArrayAttr([IntegerAttr(size, i64) for size in shape])
+
+    def verify_(self) -> None:
+        if self.source_map is None or self.target_map is None:
+            raise Invalid("XT3519", "a fragment changes its layout, and the map of before or after is missing\n"
+                          "give source_map and target_map", alone=True)
+        block = self.block_shape()
+        for what, value, lanes in (("operand", self.source, self.source_map.data),
+                                   ("result", self.result, self.target_map.data)):
+            try:
+                expected = lanes.fragment(block)
+            except ShapeError as error:
+                raise Invalid.of(error) from None
+            if value.type != vector(expected, self.source.type.element_type):  # type: ignore[attr-defined]
+                raise Invalid("XT3524", f"the {what} is {value.type}, and a lane has {list(expected)} of a block of "
+                              f"{block[0]}x{block[1]} by {spelled(lanes)}\n"
+                              "give the block's rows and columns, block = [8, 16], where the maps do not say them")
+
+    def block_shape(self) -> tuple[int, int]:
+        """Rows and columns of the block; without ``block`` it is one unit wide in the wider of the two maps."""
+        if self.block is not None:
+            return two_sizes(tuple(size.value.data for size in self.block))
+        source, target = self.source_map, self.target_map
+        assert source is not None
+        assert target is not None
+        columns = max(source.data.unit[1], target.data.unit[1])
+        return target.data.block(two_sizes(shape_of(self.result)), columns)
+
+
+# What lies outside an array, where it is not zero: ``pad``, which the lowering adds.
+
+
+@operation_definition
+class PadOp(IRDLOperation):
+    """A block as it was loaded, with ``padding`` in the place of what lies outside the base. It goes beyond the seed.
+
+    Memory operations pad with zero; this is for every other value.
+    """
+
+    name = "xegpu.pad"
+    value = operand_def(VECTOR)
+    desc = operand_def(DESC)
+    padding = prop_def(Attribute)
+    sg_map = opt_prop_def(SgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc) `->` type($result)"
+
+    def __init__(self, value: SSAValue, desc: SSAValue, padding: Attribute, sg_map: LaneMap | None = None) -> None:
+        super().__init__(operands=[value, desc], result_types=[value.type],
+                         properties={"padding": padding, "sg_map": SgMapAttr(sg_map) if sg_map else None})
+
+    @property
+    def number(self) -> float:
+        """The padding as a number."""
+        return number_of(self.padding)
+
+    def verify_(self) -> None:
+        number_of(self.padding)
+        if self.value.type != self.result.type or len(shape_of(self.value)) != 2:
+            raise Invalid("XT3112", f"padding makes {self.result.type} of {self.value.type}\n"
+                          "it keeps the type, and takes a block of two dimensions")
+        if self.value.type.element_type != desc_of(self.desc).element_type:  # type: ignore[attr-defined]
+            raise Invalid("XT3113", f"a {self.value.type} was not loaded through a {self.desc.type}\n"
+                          "name the descriptor that the load took: its bounds say what is padded")
+
+
+def number_of(attribute: Attribute) -> float:
+    """The number that a float or integer attribute holds."""
+    if not isinstance(attribute, (FloatAttr, IntegerAttr)):
+        raise Invalid("XT3114", f"{attribute} is no number\nwrite one with its type, as in 1.0 : f32", alone=True)
+    return attribute.value.data

@@ -1,0 +1,210 @@
+"""Operations on blocks in registers: reductions and broadcasts. Both go beyond the seed, which leaves them to XeTile.
+
+After ``distribute`` they work on fragments, and say the maps of both sides and the shape of the larger block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from xegpu.dialect.types import SgMapAttr
+from xegpu.ir.combining_kind import kind_of
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.op_definition import operation_definition
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import IntegersAttr, integers, values_of
+from xegpu.support.errors import ElementTypeError, Invalid, ShapeError, XeError
+
+VECTOR = base(VectorType)
+Shape = tuple[int, int]
+
+
+def _type(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
+    type_ = value.type
+    assert isinstance(type_, VectorType)
+    element: Attribute = type_.element_type
+    return type_.get_shape(), element
+
+
+class AxesOp(IRDLOperation):
+    """What both have: a larger and a smaller block, which differ along ``axes``, where the smaller has size 1."""
+
+    axes = prop_def(IntegersAttr)
+    block = opt_prop_def(IntegersAttr)
+    source_map = opt_prop_def(SgMapAttr)
+    target_map = opt_prop_def(SgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The axes as integers."""
+        return values_of(self.axes)
+
+    @property
+    def maps(self) -> tuple[LaneMap, LaneMap] | None:
+        """Lane maps of source and result, None on whole blocks."""
+        if self.source_map is None or self.target_map is None:
+            return None
+        return self.source_map.data, self.target_map.data
+
+    def larger(self, value: SSAValue) -> Shape:
+        """The shape of the larger block, which ``value`` is, or is a fragment of."""
+        sizes = _type(value)[0] if self.block is None else values_of(self.block)
+        if len(sizes) != 2:
+            raise Invalid("XT3250", f"a block has two dimensions, and {list(sizes)} has {len(sizes)}\n"
+                          "cast the vector to two dimensions first: 16 elements are 1x16 or 16x1")
+        return sizes[0], sizes[1]
+
+    def smaller(self, value: SSAValue) -> Shape:
+        """The shape of the smaller block, that of the larger with 1 along the axes."""
+        rows, columns = (1 if axis in self.dimensions else size for axis, size in enumerate(self.larger(value)))
+        return rows, columns
+
+    def check(self, sources: Sequence[SSAValue], source: Shape, result: Shape) -> None:
+        """Raise a verifier's error unless sources and result are blocks of these shapes, or their fragments."""
+        if not self.dimensions or not set(self.dimensions) <= {0, 1}:
+            raise Invalid("XT3251", f"{list(self.dimensions)} are no dimensions of a block\n"
+                          "write axes = [0] for rows, [1] for columns, or [0, 1]", alone=True)
+        if (self.maps is None) != (self.block is None):
+            raise Invalid("XT3252", "block, source_map and target_map go together, and not all are here\n"
+                          "fragments of a lane have all three, whole blocks none", alone=True)
+        try:
+            of_source, of_result = (source, result) if self.maps is None else (
+                self.maps[0].fragment(source), self.maps[1].fragment(result))
+        except ShapeError as error:
+            raise Invalid.of(error) from None
+        element = _type(self.result)[1]
+        for value, shape in (*((value, of_source) for value in sources), (self.result, of_result)):
+            if _type(value) != (shape, element):
+                raise Invalid("XT3253", f"{value.type} stands where {list(shape)} of {element} are needed\n"
+                              "the two sides differ along the axes alone, where the smaller has size 1")
+
+
+def _properties(axes: Sequence[int], maps: tuple[LaneMap, LaneMap] | None, block: Shape | None) -> dict[str, Attribute]:
+    properties: dict[str, Attribute] = {"axes": integers(axes)}
+    if maps is not None and block is not None:
+        properties |= {"block": integers(block), "source_map": SgMapAttr(maps[0]), "target_map": SgMapAttr(maps[1])}
+    return properties
+
+
+@operation_definition
+class ReduceOp(AxesOp):
+    """Blocks of one shape reduced together, to one block of size 1 along ``axes``.
+
+    ``%r = xegpu.reduce %a, %b {kind = "add", axes = [1]}``: two 8x16 blocks beside each other to one of 8x1.
+    """
+
+    name = "xegpu.reduce"
+    sources = var_operand_def(VECTOR)
+    kind = prop_def(StringAttr)
+    assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
+
+    def __init__(self, kind: str, sources: Sequence[SSAValue], axes: Sequence[int], result: Attribute,
+                 maps: tuple[LaneMap, LaneMap] | None = None, block: Shape | None = None) -> None:
+        super().__init__(operands=[sources], result_types=[result],
+                         properties={"kind": StringAttr(kind), **_properties(axes, maps, block)})
+
+    def verify_(self) -> None:
+        if not self.sources:
+            raise Invalid("XT3254",
+                          "a reduction takes at least one block, and this has none\nwrite xegpu.reduce %a {...}")
+        first = self.sources[0]
+        self.check(self.sources, self.larger(first), self.smaller(first))
+        try:
+            full = kind_of(self.kind.data, of_mlir(_type(first)[1]))
+        except ElementTypeError as error:
+            raise Invalid.of(error) from None
+        if full != self.kind.data:
+            raise Invalid("XT3255", f"text says the kind of a reduction in full, and {self.kind.data} is short\n"
+                          f'write kind = "{full}"', alone=True)
+
+
+@operation_definition
+class BroadcastOp(AxesOp):
+    """A block of size 1 along ``axes``, repeated along them."""
+
+    name = "xegpu.broadcast"
+    source = operand_def(VECTOR)
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, axes: Sequence[int], result: Attribute,
+                 maps: tuple[LaneMap, LaneMap] | None = None, block: Shape | None = None) -> None:
+        super().__init__(operands=[source], result_types=[result], properties=_properties(axes, maps, block))
+
+    def verify_(self) -> None:
+        self.check([self.source], self.smaller(self.result), self.larger(self.result))
+
+
+# ``xegpu.iota``: the position of every element of a block, or of a lane's fragment. It goes beyond the seed.
+
+
+@operation_definition
+class IotaOp(IRDLOperation):
+    """The row (``axis = 0``) or the column (``axis = 1``) of every element of a block, counted from ``start``.
+
+    A fragment has the lane map and the ``shape`` of its block beside it.
+    """
+
+    name = "xegpu.iota"
+    start = operand_def(IndexType)
+    axis = prop_def(IntegerAttr)
+    shape = opt_prop_def(IntegersAttr)
+    sg_map = opt_prop_def(SgMapAttr)
+    result = result_def(base(VectorType))
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$start attr-dict `:` type($result)"
+
+    def __init__(self, start: SSAValue, axis: int, result: VectorType, shape: tuple[int, int] | None = None,  # type: ignore[type-arg]
+                 sg_map: LaneMap | None = None) -> None:
+        super().__init__(operands=[start], result_types=[result], properties={
+            "axis": IntegerAttr(axis, i64),
+            "shape": None if shape is None else ArrayAttr([IntegerAttr(size, i64) for size in shape]),
+            "sg_map": SgMapAttr(sg_map) if sg_map else None})
+
+    def block_shape(self) -> tuple[int, int]:
+        """Rows and columns of the block."""
+        if self.shape is None:
+            rows, columns = self.result.type.get_shape()  # type: ignore[attr-defined]
+        else:
+            rows, columns = (size.value.data for size in self.shape)
+        return rows, columns
+
+    def verify_(self) -> None:
+        if self.axis.value.data not in (0, 1):
+            raise Invalid("XT3260",
+                          f"there is no axis {self.axis.value.data}\nuse axis 0 for rows, 1 for columns", alone=True)
+        given = self.result.type.get_shape()  # type: ignore[attr-defined]
+        if (self.shape is None) != (self.sg_map is None):
+            raise Invalid("XT3261", "shape and sg_map go together, and only one of them is here\n"
+                          "a lane's fragment has both, a whole block neither", alone=True)
+        if len(given) != 2 or (self.shape is not None and len(self.shape) != 2):
+            raise Invalid("XT3262",
+                          f"iota gives a block of two dimensions or a lane's fragment of one, not {self.result.type}\n"
+                          "count in 1x16 or 16x1, and vector.shape_cast that to 16", alone=True)
+        if self.sg_map is None:
+            return
+        try:
+            fragment = self.sg_map.data.fragment(self.block_shape())
+        except XeError as error:
+            raise Invalid.of(error) from None
+        if fragment != given:
+            raise Invalid("XT3263", f"a lane has {list(fragment)} of this block, not {list(given)}\n"
+                          "the first counts units of the map, the second the elements of a lane in each", alone=True)

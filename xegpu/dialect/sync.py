@@ -1,0 +1,231 @@
+"""Synchronisation (XeGPU.md, ``fence`` and the named barriers). The plain barrier is MLIR's own ``gpu.barrier``.
+
+The named barriers print as LLVM has them; the seed's spellings are read too.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, IntegerType, StringAttr, i64
+from xdsl.ir import ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    irdl_attr_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from xegpu.ir.matchers import number
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import Invalid, misread
+
+SCOPES = ("workgroup", "gpu")
+MEMORIES = ("global", "shared")
+IDS = 31
+"""Named barriers of a work-group; the hardware has 32, of which ``gpu.barrier`` is one."""
+
+
+@operation_definition
+class FenceOp(IRDLOperation):
+    """What a subgroup wrote before it is seen by all of ``scope`` before what it writes after it."""
+
+    name = "xegpu.fence"
+    scope = prop_def(StringAttr)
+    memory_kind = prop_def(StringAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
+    def __init__(self, scope: str, memory_kind: str) -> None:
+        super().__init__(properties={"scope": StringAttr(scope), "memory_kind": StringAttr(memory_kind)})
+
+    def verify_(self) -> None:
+        if self.scope.data not in SCOPES:
+            raise Invalid("XT1463", f'a fence has no scope "{self.scope.data}"\nuse "workgroup" or "gpu"')
+        if self.memory_kind.data not in MEMORIES:
+            raise Invalid("XT1464", f'a fence has no memory kind "{self.memory_kind.data}"\nuse "global" or "shared"')
+        if (self.scope.data, self.memory_kind.data) == ("gpu", "shared"):
+            raise Invalid("XT3352",
+                          "shared local memory belongs to one work-group, and this fence is for the whole gpu\n"
+                          'use the scope "workgroup", or the memory "global"')
+
+
+@irdl_attr_definition
+class NbarrierType(ParametrizedAttribute, TypeAttribute):
+    """A named barrier, bound to an id and a number of participants."""
+
+    name = "xegpu.nbarrier"
+
+
+NBARRIER = base(NbarrierType)
+_NUMBER = base(IndexType) | base(IntegerType)
+
+
+@operation_definition
+class AllocNbarrierOp(IRDLOperation):
+    """How many named barriers the kernel uses; their ids are below it."""
+
+    name = "xegpu.alloc_nbarrier"
+    nbarrier_num = prop_def(IntegerAttr[I64])
+
+    def __init__(self, count: int) -> None:
+        super().__init__(properties={"nbarrier_num": IntegerAttr(count, i64)})
+
+    @property
+    def count(self) -> int:
+        """The number of barriers."""
+        return self.nbarrier_num.value.data
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.count}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AllocNbarrierOp:
+        literal = parser.parse_optional_integer()
+        if literal is not None:
+            return cls(literal)
+        operand = parser.parse_unresolved_operand()  # the seed's form
+        parser.parse_punctuation(":")
+        count = number(parser.resolve_operand(operand, parser.parse_type()))
+        if count is None:
+            misread(parser, "XT3353",
+                    "the number of named barriers is known at run time only\nwrite xegpu.alloc_nbarrier 4")
+        return cls(count)
+
+    def verify_(self) -> None:
+        if not 0 < self.count <= IDS:
+            raise Invalid("XT3354", f"a work-group has no {self.count} named barriers\nuse 1 to {IDS}")
+
+
+@operation_definition
+class InitNbarrierOp(IRDLOperation):
+    """The named barrier ``nbarrier_id``, which ``participant_thread_num`` subgroups of the work-group share.
+
+    ``producers`` of them only arrive there, and the others only wait. It goes beyond the seed, which leaves open who
+    does which; without it each arrives and waits, or there is one of each.
+    """
+
+    name = "xegpu.init_nbarrier"
+    nbarrier_id = operand_def(_NUMBER)
+    participant_thread_num = operand_def(_NUMBER)
+    producers = opt_prop_def(IntegerAttr[I64])
+    result = result_def(NBARRIER)
+    traits = traits_def(Pure())
+
+    def __init__(self, id_: SSAValue, participants: SSAValue, producers: int | None = None) -> None:
+        super().__init__(operands=[id_, participants], result_types=[NbarrierType()],
+                         properties={"producers": None if producers is None else IntegerAttr(producers, i64)})
+
+    @property
+    def id(self) -> int | None:
+        """The barrier's id, None if it is known at run time only."""
+        return number(self.nbarrier_id)
+
+    @property
+    def participants(self) -> int:
+        """How many subgroups share the barrier."""
+        count = number(self.participant_thread_num)
+        assert count is not None, "verified"
+        return count
+
+    @property
+    def said_producers(self) -> int | None:
+        """How many of them only arrive, None if that is not said."""
+        return None if self.producers is None else self.producers.value.data
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_op_attributes({**self.attributes, **self.properties})
+        printer.print_string(" : ")
+        printer.print_list([operand.type for operand in self.operands], printer.print_attribute)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> InitNbarrierOp:
+        operands = [parser.parse_unresolved_operand()]
+        parser.parse_punctuation(",")
+        operands.append(parser.parse_unresolved_operand())
+        producers = parser.parse_optional_attr_dict().get("producers")
+        if producers is not None and not isinstance(producers, IntegerAttr):
+            misread(parser, "XT3355",
+                    f"the number of producers is {producers}\nwrite an integer, such as producers = 1")
+        parser.parse_punctuation(":")
+        types = [parser.parse_type()]
+        parser.parse_punctuation(",")
+        types.append(parser.parse_type())
+        if parser.parse_optional_keyword("into") is not None:  # the seed's form
+            parser.parse_keyword("nbarrier")
+        else:
+            parser.parse_punctuation("->")
+            _parse_nbarrier(parser)
+        id_, count = (parser.resolve_operand(*pair) for pair in zip(operands, types, strict=True))
+        return cls(id_, count, None if producers is None else producers.value.data)
+
+    def verify_(self) -> None:
+        if self.id is not None and not 0 <= self.id < IDS:
+            raise Invalid("XT3356", f"there is no named barrier {self.id}\nuse an id from 0 to {IDS - 1}")
+        count = number(self.participant_thread_num)
+        if count is None:
+            raise Invalid("XT1460", "the number of participants is known at run time only\ngive a constant: how many "
+                          "subgroups wait for each other at this barrier")
+        if count < 1:
+            raise Invalid("XT3358", f"a barrier of {count} subgroups\ngive the number of subgroups that wait for each "
+                          "other there")
+        if self.said_producers is not None and not 0 < self.said_producers < count:
+            raise Invalid("XT3359", f"{self.said_producers} of {count} subgroups produce\nat least one only "
+                          "arrives, and at least one only waits")
+
+
+def _parse_nbarrier(parser: Parser) -> None:
+    type_ = parser.parse_type()
+    if not isinstance(type_, NbarrierType):
+        misread(parser, "XT3360", f"the type is {type_}, and a named barrier is needed\nwrite !xegpu.nbarrier")
+
+
+class NbarrierOp(IRDLOperation):
+    """What a subgroup does at a named barrier."""
+
+    nbarrier = operand_def(NBARRIER)
+
+    def __init__(self, nbarrier: SSAValue) -> None:
+        super().__init__(operands=[nbarrier])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.nbarrier)
+        printer.print_string(" : ")
+        printer.print_attribute(self.nbarrier.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> NbarrierOp:
+        operand = parser.parse_unresolved_operand()
+        if parser.parse_optional_punctuation(":") is not None:  # the seed leaves the type out
+            _parse_nbarrier(parser)
+        return cls(parser.resolve_operand(operand, NbarrierType()))
+
+
+@operation_definition
+class NbarrierArriveOp(NbarrierOp):
+    """This subgroup has arrived: what it wrote before is seen by whoever waits, behind the wait."""
+
+    name = "xegpu.nbarrier_arrive"
+
+
+@operation_definition
+class NbarrierWaitOp(NbarrierOp):
+    """Wait until all participants have arrived."""
+
+    name = "xegpu.nbarrier_wait"
+
+
+OPERATIONS = (FenceOp, AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp)
+NAMED = OPERATIONS[1:]
+"""The operations that our dialect and LLVM's have in the same form."""

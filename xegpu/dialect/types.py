@@ -1,0 +1,332 @@
+"""Attributes and types of the XeGPU dialect (XeGPU.md)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import Invalid, ShapeError, misread
+
+ACCESS = ("block", "rows", "strided")
+"""How an array may be reached: 2D block IO, elements of unit stride along a row, or elements of any stride."""
+
+
+def parse_integers(parser: AttrParser) -> tuple[int, ...]:
+    """``[1, 16]`` or ``array<i64: 1, 16>``."""
+    if parser.parse_optional_keyword("array"):
+        with parser.in_angle_brackets():
+            parser.parse_type()
+            parser.parse_punctuation(":")
+            return tuple(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_integer))
+    return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer))
+
+
+def parse_fields(parser: AttrParser, known: Sequence[str] = (), what: str = "") -> dict[str, object]:
+    """``<name = value, ...>`` with integers, integer lists, booleans, keywords and attributes as values.
+
+    Args:
+        parser: where it stands.
+        known: the fields that there are; by default any.
+        what: what has them.
+    """
+    fields: dict[str, object] = {}
+
+    def field() -> None:
+        name = parse_field_name(parser, known, what)
+        parser.parse_punctuation("=")
+        fields[name] = _parse_value(parser)
+
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+    return fields
+
+
+def parse_field_name(parser: AttrParser, known: Sequence[str], what: str) -> str:
+    """The name of a field, one of ``known`` unless that is empty."""
+    at = parser._current_token.span
+    name = parser.parse_identifier()
+    if known and name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        misread(parser, "XT3013", f"{what} has no field {name}\n" + (
+            f"did you mean {near[0]}?" if near else f"its fields are {', '.join(known)}"), at)
+    return name
+
+
+def _parse_value(parser: AttrParser) -> object:
+    boolean = parser.parse_optional_boolean()
+    if boolean is not None:
+        return boolean
+    integer = parser.parse_optional_integer()
+    if integer is not None:
+        return integer
+    attribute = parser.parse_optional_attribute() if parser._current_token.text[0] == "#" else None
+    if attribute is not None:
+        return attribute
+    if parser._current_token.text in ("[", "array"):
+        return parse_integers(parser)
+    return parser.parse_identifier()
+
+
+def print_fields(printer: Printer, fields: dict[str, object]) -> None:
+    """The inverse of :func:`parse_fields`."""
+    with printer.in_angle_brackets():
+        for position, (name, value) in enumerate(fields.items()):
+            printer.print_string(f"{', ' if position else ''}{name} = ")
+            if isinstance(value, Attribute):
+                printer.print_attribute(value)
+            elif isinstance(value, bool):
+                printer.print_string(str(value).lower())
+            else:
+                printer.print_string(str(list(value)) if isinstance(value, tuple) else str(value))
+
+
+_Fields = TypeVar("_Fields")
+_SORTS = {bool: "true or false", int: "a number", str: "a word"}
+
+
+def _of_fields(parser: AttrParser, default: _Fields, what: str) -> _Fields:
+    """A record of the text's fields, which are of the sorts that its default has."""
+    given = parse_fields(parser, [*vars(default)], what)
+    for name, value in given.items():
+        sort = type(getattr(default, name))
+        if type(value) is not sort:
+            misread(parser, "XT3619", f"{name} cannot be {value}\nuse {_SORTS[sort]}")
+    return type(default)(**given)
+
+
+@irdl_attr_definition
+class SgMapAttr(Data[LaneMap]):
+    """``#xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>``."""
+
+    name = "xegpu.sg_map"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> LaneMap:
+        fields = parse_fields(parser, ("wi_layout", "wi_data"), "an sg_map")
+        try:
+            return LaneMap(fields.get("wi_layout", ()), fields.get("wi_data", (1, 1)))  # type: ignore[arg-type]
+        except ShapeError as error:
+            misread(parser, error.code, f"{error.message}\n{error.hint}")
+
+    def print_parameter(self, printer: Printer) -> None:
+        print_fields(printer, {"wi_layout": self.data.wi_layout, "wi_data": self.data.wi_data})
+
+
+@dataclass(frozen=True)
+class BlockTdesc:
+    """What a block descriptor says beyond its shape.
+
+    Attributes:
+        memory_scope: ``"global"`` or ``"slm"``.
+        array_length: blocks side by side.
+        boundary_check: whether elements outside the base read as zero and are not written.
+        access: how memory is reached, one of :data:`ACCESS`. It goes beyond the seed, which leaves to the lowering
+            what happens on memory that 2D block IO may not touch.
+    """
+
+    memory_scope: str = "global"
+    array_length: int = 1
+    boundary_check: bool = True
+    access: str = "block"
+
+
+@irdl_attr_definition
+class BlockTdescAttr(Data[BlockTdesc]):
+    """``#xegpu.block_tdesc_attr<array_length = 2>``; fields at their default are not printed."""
+
+    name = "xegpu.block_tdesc_attr"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> BlockTdesc:
+        return _of_fields(parser, BlockTdesc(), "a block_tdesc_attr")
+
+    def print_parameter(self, printer: Printer) -> None:
+        default = BlockTdesc()
+        print_fields(printer, {k: v for k, v in vars(self.data).items() if v != getattr(default, k)})
+
+
+@dataclass(frozen=True)
+class ScatterTdesc:
+    """What a descriptor of single elements says beyond its shape.
+
+    Attributes:
+        memory_scope: ``"global"`` or ``"slm"``.
+        chunk_size: adjacent elements that each lane reaches (the seed's ``chunk_size_per_lane``).
+    """
+
+    memory_scope: str = "global"
+    chunk_size: int = 1
+
+
+@irdl_attr_definition
+class ScatterTdescAttr(Data[ScatterTdesc]):
+    """``#xegpu.scatter_tdesc_attr<chunk_size = 4>``; fields at their default are not printed."""
+
+    name = "xegpu.scatter_tdesc_attr"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ScatterTdesc:
+        return _of_fields(parser, ScatterTdesc(), "a scatter_tdesc_attr")
+
+    def print_parameter(self, printer: Printer) -> None:
+        default = ScatterTdesc()
+        print_fields(printer, {k: v for k, v in vars(self.data).items() if v != getattr(default, k)})
+
+
+@dataclass(frozen=True)
+class TensorDesc:
+    """The parameters of a :class:`TensorDescType`: shape of one block, element type, block attributes, lane map.
+
+    A descriptor of single elements has ``scatter`` attributes instead of block attributes.
+    """
+
+    shape: tuple[int, ...]
+    element_type: Attribute
+    block: BlockTdesc = BlockTdesc()
+    sg_map: LaneMap | None = None
+    scatter: ScatterTdesc | None = None
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return of_mlir(self.element_type)
+
+
+class DescriptorType(Data[TensorDesc], TypeAttribute):
+    """A descriptor's type, in whichever generation of the dialect."""
+
+
+@irdl_attr_definition
+class TensorDescType(DescriptorType):
+    """``!xegpu.tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<array_length = 2>, #xegpu.sg_map<...>>``."""
+
+    name = "xegpu.tensor_desc"
+
+    def with_(self, **changes: object) -> TensorDescType:
+        """This type with some parameters changed: those of :class:`TensorDesc` or of its block attributes."""
+        block = {name: value for name, value in changes.items() if hasattr(self.data.block, name)}
+        rest = {name: value for name, value in changes.items() if name not in block}
+        return TensorDescType(replace(self.data, block=replace(self.data.block, **block), **rest))  # type: ignore
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> TensorDesc:
+        block, sg_map, scatter = BlockTdesc(), None, None
+        with parser.in_angle_brackets():
+            shape, element_type = parser.parse_shape()
+            while parser.parse_optional_punctuation(","):
+                attribute = parser.parse_attribute()
+                if isinstance(attribute, BlockTdescAttr):
+                    block = attribute.data
+                elif isinstance(attribute, SgMapAttr):
+                    sg_map = attribute.data
+                elif isinstance(attribute, ScatterTdescAttr):
+                    scatter = attribute.data
+                else:
+                    misread(parser, "XT3012", f"{attribute} is not an attribute of a tensor_desc")
+        return TensorDesc(tuple(shape or ()), element_type, block, sg_map, scatter)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("".join(f"{size}x" for size in self.data.shape))
+            printer.print_attribute(self.data.element_type)
+            if self.data.block != BlockTdesc():
+                printer.print_string(", ")
+                printer.print_attribute(BlockTdescAttr(self.data.block))
+            if self.data.scatter is not None:
+                printer.print_string(", ")
+                printer.print_attribute(ScatterTdescAttr(self.data.scatter))
+            if self.data.sg_map is not None:
+                printer.print_string(", ")
+                printer.print_attribute(SgMapAttr(self.data.sg_map))
+
+
+# What a verifier demands of an ``sg_map`` (XeGPU.md, "Work Item Level semantics" and "Rules of sg_map setting").
+#
+# Each function raises a verifier's error; the map that is needed stands in it.
+
+
+MAP_NAMES = ("sg_map_a", "sg_map_b", "sg_map_c")
+ENGINES = (8, 16)
+"""Lanes of the subgroups that have a matrix engine."""
+
+
+def spelled(lanes: LaneMap) -> str:
+    """A map as an author writes it."""
+    return f"sg_map<wi_layout = {list(lanes.wi_layout)}, wi_data = {list(lanes.wi_data)}>"
+
+
+def check_division(desc: TensorDesc) -> None:
+    """A block is a whole number of units of its map."""
+    if desc.sg_map is None:
+        return
+    try:
+        rows, columns = (1, *desc.shape)[-2:]  # a line is one row
+        desc.sg_map.fragment((rows, columns))
+    except ShapeError as error:
+        raise Invalid.of(error) from None
+
+
+def check_load(desc: TensorDesc, packed: bool, transposes: bool) -> None:
+    """A packed load has the rows of a word in ``wi_data[0]``, a transposed one has its lanes along the rows."""
+    lanes = desc.sg_map
+    if lanes is None:
+        return
+    if packed and lanes != (needed := lane_map.operand_b(lanes.lanes, desc.dtype.bits)):
+        raise Invalid("XT3505",
+                      f"a packed load needs wi_data = {list(needed.wi_data)}, the rows that 32 bits hold, and "
+                      f"lanes along the columns\nuse {spelled(needed)}")
+    if transposes and lanes.wi_layout[1] > 1:
+        turned = LaneMap((lanes.lanes, 1), lanes.wi_data)
+        raise Invalid("XT3506", "a transposed load needs its lanes along the rows, which become columns\n"
+                      f"use {spelled(turned)}")
+
+
+def needed_by_dpas(subgroup: int, bits: int) -> tuple[LaneMap, LaneMap, LaneMap]:
+    """The maps of A, B and C of the matrix engine, for operands of an element size.
+
+    Args:
+        subgroup: lanes of a subgroup.
+        bits: of an element of A and of B.
+    """
+    return lane_map.operand_a(subgroup, bits), lane_map.operand_b(subgroup, bits), lane_map.plain(subgroup, subgroup)
+
+
+def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
+    """The matrix engine reads and writes fragments in its own layout, and in no other."""
+    subgroup = maps[2].lanes
+    if subgroup not in ENGINES:
+        raise Invalid("XT3507",
+                      f"sg_map_c spreads C over {subgroup} lanes, and the matrix engine's subgroups have 8 or "
+                      f"16\nuse {spelled(lane_map.plain(16, 16))}, or [1, 8] on dg2 and arl",
+                      alone=True)
+    for name, given, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits), strict=True):
+        if given != needed:
+            raise Invalid("XT3508", f"{name} is {spelled(given)}, in which the matrix engine does not take elements of "
+                          f"{bits if name != 'sg_map_c' else 32} bits over {subgroup} lanes\n"
+                          f"use {spelled(needed)}")
+
+
+def check_line(lanes: LaneMap, elements: int, chunk: int) -> None:
+    """Single elements lie along the lanes, one each; chunks of them down the lanes."""
+    needed = LaneMap((elements, 1) if chunk > 1 else (1, elements))
+    if lanes != needed:
+        what = f"chunks of {chunk}" if chunk > 1 else "single elements"
+        raise Invalid("XT3509", f"a descriptor of {what} spreads them one a lane, and this has {spelled(lanes)}\n"
+                      f"use {spelled(needed)}")
+
+
+def two_sizes(shape: tuple[int, ...]) -> tuple[int, int]:
+    """The shape of a fragment, which counts units of its map and the elements of a lane in each."""
+    if len(shape) != 2:
+        raise Invalid("XT3518", f"a fragment has two dimensions, and {list(shape)} has {len(shape)}\n"
+                      "the first counts units of the map, the second the elements of a lane in each")
+    return shape[0], shape[1]

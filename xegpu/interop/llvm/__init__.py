@@ -1,0 +1,36 @@
+"""The context that reads and prints LLVM's XeGPU dialect with the dialects around it."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects import builtin, func, math, memref, scf, ub
+from xdsl.ir import Dialect
+
+from xegpu.dialect import Vector
+from xegpu.dialect.hints import CacheHintAttr
+from xegpu.dialect.sync import NAMED, NbarrierType
+from xegpu.interop.llvm import gather_scatter, ops, types, vector
+from xegpu.mlir.arith import Arith
+from xegpu.mlir.gpu import Gpu
+
+UpstreamXeGPU = Dialect(
+    "xegpu",
+    [*ops.OPERATIONS, *gather_scatter.OPERATIONS, vector.FenceOp, *NAMED],
+    [types.LayoutAttr, types.SliceAttr, CacheHintAttr, types.BlockAttr, types.DescType,
+     NbarrierType],
+)
+
+
+_OWN = (vector.MultiReductionOp, vector.InsertStridedSliceOp, gather_scatter.StepOp)
+_NAMES = {operation.name for operation in _OWN}
+UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operations if operation.name not in _NAMES),
+                                    *_OWN], list(Vector.attributes))
+
+
+def context() -> Context:
+    """A context with LLVM's XeGPU dialect in the place of ours."""
+    result = Context()
+    for dialect in (builtin.Builtin, Arith, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB, UpstreamVector,
+                    UpstreamXeGPU):
+        result.load_dialect(dialect)
+    return result

@@ -1,0 +1,98 @@
+"""Reductions and broadcasts of two-dimensional vectors in LLVM's form, whose reductions drop the dimension.
+
+    %r = reduce %v {kind = "add", axes = [1]} : vector<8x16xf32> -> vector<8x1xf32>
+becomes
+    %z = arith.constant 0.0 : f32
+    %0 = vector.broadcast %z : f32 to vector<8xf32>
+    %1 = vector.multi_reduction <add>, %v, %0 [1] : vector<8x16xf32> to vector<8xf32>
+    %r = vector.shape_cast %1 : vector<8xf32> to vector<8x1xf32>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, SSAValue
+
+from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
+from xegpu.interop.llvm.types import Slice as SliceOf
+from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.mlir.vector import ShapeCastOp
+from xegpu.rewrite.rewriter import Rebuilder
+
+RESULT = "layout_result_0"
+"""The attribute in which LLVM keeps the layout of an operation's result."""
+
+
+def neutral(kind: str, dtype: DType) -> float | int:
+    """What changes nothing when it takes part in a reduction."""
+    if dtype.is_float:
+        return {"add": 0.0, "mul": 1.0, "minimumf": np.inf, "maximumf": -np.inf}.get(kind, np.nan)
+    signed, every = np.iinfo(f"i{dtype.bytes}"), -1
+    return {"mul": 1, "and": every, "minui": every, "minsi": int(signed.max), "maxsi": int(signed.min)}.get(kind, 0)
+
+
+def reduced(build: Rebuilder, kind: str, values: Sequence[SSAValue], axes: Sequence[int], result: VectorType,
+            layout: LayoutAttr | None = None) -> SSAValue:
+    """The reduction of vectors of one shape, together, to ``result``, which keeps both dimensions.
+
+    Args:
+        build: where the operations go.
+        kind: how elements combine.
+        values: the vectors.
+        axes: the dimensions that get size 1.
+        result: the type of the result.
+        layout: how the vectors are dealt out.
+    """
+    source = values[0].type
+    assert isinstance(source, VectorType)
+    left = [size for axis, size in enumerate(source.get_shape()) if axis not in axes] or [1]
+    sliced: Attribute | None = layout and SliceAttr(SliceOf(layout, tuple(axes)))
+    single = len(axes) == len(source.get_shape())  # LLVM reduces all dimensions to a scalar
+    total: SSAValue = _spread(build, neutral(kind, of_mlir(source.element_type)), source.element_type,
+                              None if single else left, sliced)
+    for value in values:
+        operation = MultiReductionOp(kind, value, total, axes)
+        if sliced is not None and not single:
+            operation.attributes[RESULT] = sliced
+        total = build.emit(operation)
+    if single:
+        return build.emit(BroadcastOp(total, result))
+    cast = ShapeCastOp(total, result.get_shape())
+    if layout is not None:
+        cast.attributes[RESULT] = layout
+    return build.emit(cast)
+
+
+def _spread(build: Rebuilder, value: float | int, element: Attribute, shape: Sequence[int] | None,
+            layout: Attribute | None) -> SSAValue:
+    """One number, or a vector of it."""
+    attribute = FloatAttr(value, element) if of_mlir(element).is_float else IntegerAttr(int(value), element)  # type: ignore
+    number = build.emit(arith.ConstantOp(attribute))
+    if shape is None:
+        return number
+    operation = BroadcastOp(number, VectorType(element, shape))
+    if layout is not None:
+        operation.attributes[RESULT] = layout
+    return build.emit(operation)
+
+
+def is_neutral(operation: MultiReductionOp) -> bool:
+    """Whether a reduction starts from what changes nothing."""
+    owner = operation.acc.owner
+    if isinstance(owner, BroadcastOp):
+        owner = owner.source.owner
+    value: Any = owner.value if isinstance(owner, arith.ConstantOp) else None
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        elements = list(value.get_attrs())
+        value = elements[0] if len(set(elements)) == 1 else None
+    if not isinstance(value, (FloatAttr, IntegerAttr)):
+        return False
+    found, wanted = value.value.data, neutral(operation.kind.data, of_mlir(value.type))
+    return bool(found == wanted or (found != found and wanted != wanted))

@@ -1,0 +1,236 @@
+"""What both levels of the export to LLVM's XeGPU dialect share: descriptors, offsets, the module around a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, UnrealizedConversionCastOp, i32, i64
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+
+from xegpu.analysis.memory_access import way_of
+from xegpu.dialect.block_io import LoadScalarOp
+from xegpu.interop.llvm.descriptors import CreateNdTdescOp
+from xegpu.interop.llvm.types import Desc, DescType
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import Described, exchanged, is_shared, static_form
+from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
+from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.rewriter import Rebuilder, Rule
+from xegpu.rewrite.verifier import verify
+from xegpu.support.errors import TargetError
+from xegpu.target.targets import Target
+
+CHIPS = ("pvc", "bmg")
+"""Targets that LLVM's own lowering knows."""
+_OURS = ("xegpu", "xetile")
+_PLACED = ("block", "block-columns")
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The form of a tile or descriptor: two offsets on a descriptor of the whole array.
+
+    Attributes:
+        desc: LLVM's descriptor.
+        turned: whether it stands on memory as it lies, which is the transpose of what the tile is on.
+    """
+
+    desc: SSAValue
+    turned: bool = False
+
+    def __str__(self) -> str:
+        return "a tile of one array"
+
+
+class Export(Rebuilder):
+    """The rewrite of one kernel.
+
+    Args:
+        rules: operation to rule.
+        target: the device; LLVM must know it.
+        ways: for each array argument of the old kernel, how it may be reached.
+    """
+
+    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, ways: Mapping[Any, str]) -> None:
+        super().__init__({memref.CastOp: _cast, UnrealizedConversionCastOp: _cast, LoadScalarOp: _load_scalar, **rules})
+        self.target, self.ways = target, ways
+
+    def visit(self, operation: Operation) -> None:
+        """Rewrite one operation; one of ours that has no rule has no form in LLVM's dialect."""
+        if operation.name.split(".")[0] in _OURS and type(operation) not in self.rules:
+            self.refuse("XT3654", f"LLVM's XeGPU dialect has no form of {operation.name}",
+                        "print the kernel in our own form: .xegpu or .stages")
+        super().visit(operation)
+
+    def refuse(self, code: str, message: str, hint: str) -> NoReturn:
+        """Raise an error at the author's line: LLVM's dialect or lowering lacks something."""
+        raise TargetError(code, message, hint, self.where())
+
+    def describe(self, operation: Described, result: DescType, by_address: bool, turned: bool) -> SSAValue:
+        """The descriptor for a tile's or descriptor's array, of its last two dimensions."""
+        self._check_memory(operation)
+        sizes, strides = self._numbers(operation)
+        source, where = self._source(operation, strides, by_address)
+        if turned:
+            sizes, strides = exchanged(sizes), exchanged(strides)
+        key = ("describe", source, where, tuple(sizes), tuple(strides), result)
+        return self.shared(key, lambda: self.emit(CreateNdTdescOp(source, sizes[-2:], strides[-2:], result)))
+
+    def _check_memory(self, operation: Described) -> None:
+        if is_shared(operation.source.type):
+            self.refuse("XT3655", "LLVM's block descriptors do not stand on shared local memory",
+                        "print the kernel in our own form: .xegpu or .stages")
+        way = way_of(operation, self.ways)
+        if way not in _PLACED:
+            self.refuse("XT3656",
+                        f"this array can only be reached {_WAYS.get(way, way)}, and LLVM's form has block loads only",
+                        "pass arrays on 64-byte boundaries whose rows are contiguous and a multiple of 16 bytes")
+
+    def _numbers(self, operation: Described) -> tuple[list[SSAValue | int], list[SSAValue | int]]:
+        static = static_form(operation.source.type)
+        if not operation.shape and static is not None:
+            return list(static[0]), list(static[1])
+        sizes = [literal(self.one(value)) for value in operation.shape]
+        strides = [literal(self.one(value)) for value in operation.strides]
+        axis = -2 if way_of(operation, self.ways) == "block-columns" else -1
+        strides[axis] = 1  # what was asked for above, and LLVM wants to see
+        return sizes, strides
+
+    def _source(self, operation: Described, strides: Sequence[SSAValue | int],
+                by_address: bool) -> tuple[SSAValue, Any]:
+        """The memref, or the address of one of its matrices where it has several, or is read as another type."""
+        source = self.one(operation.source)
+        lead = [self.one(offset) for offset in operation.offsets[:-2]]
+        element = getattr(operation.source.type, "element_type", None)
+        as_is = not lead and not by_address and getattr(source.type, "element_type", None) == element
+        if as_is or not isinstance(source.type, MemRefType):
+            return source, None
+        return self.shared(("address", source, *lead), lambda: self._address(source, lead, strides)), tuple(lead)
+
+    def _address(self, source: SSAValue, lead: Sequence[SSAValue], strides: Sequence[SSAValue | int]) -> SSAValue:
+        address = self.emit(memref.ExtractAlignedPointerAsIndexOp.get(source))
+        bytes_ = of_mlir(source.type.element_type).bytes  # type: ignore[attr-defined]
+        for offset, stride in zip(lead, strides, strict=False):
+            step = self.constant(stride) if isinstance(stride, int) else stride
+            elements = self.index(arith.MuliOp, offset, step)
+            address = self.add(address, self.index(arith.MuliOp, elements, self.constant(bytes_)))
+        return self.emit(arith.IndexCastOp(address, i64))
+
+    def put(self, operation: Described, result: DescType, by_address: bool = False, turned: bool = False) -> None:
+        """The rule for what makes a tile or a descriptor: a descriptor of the array, and two offsets.
+
+        Args:
+            operation: what makes it.
+            result: the type of LLVM's descriptor.
+            by_address: whether that stands on the array's address, and not on the memref.
+            turned: whether it stands on the transpose of what the operation describes.
+        """
+        made = operation.result  # type: ignore[attr-defined]
+        offsets = [self.one(offset) for offset in operation.offsets[-2:]]
+        form = Moved(self.describe(operation, result, by_address, turned), turned)
+        self.set(made, tuple(exchanged(offsets) if turned else offsets), form)
+
+    def move(self, operation: Any) -> None:
+        """The rule for what moves a tile or a descriptor: the offsets, added up."""
+        old = self.get(operation.operands[0])
+        steps = [self.one(offset) for offset in operation.offsets]
+        steps = exchanged(steps) if old.form.turned else steps
+        self.set(operation.result, tuple(self.add(start, by) for start, by in zip(old.values, steps, strict=True)),
+                 old.form)
+
+    def standing(self, value: SSAValue, row: int = 0, column: int = 0) -> tuple[SSAValue, list[SSAValue | int]]:
+        """The descriptor that a tile is on, and where its block at (row, column) stands."""
+        tile = self.get(value)
+        starts = [self.add(start, by) for start, by in zip(tile.values, (row, column), strict=True)]
+        return tile.form.desc, [literal(start) for start in starts]
+
+
+_WAYS = {"rows": "row by row", "columns": "column by column", "strided": "element by element"}
+
+
+def literal(value: SSAValue) -> SSAValue | int:
+    """The number that an index value is, or the value."""
+    known = number(value)
+    return value if known is None else known
+
+
+def _load_scalar(build: Export, operation: LoadScalarOp) -> None:
+    build.set(operation.result, build.emit(memref.LoadOp.get(
+        build.one(operation.array), [build.one(index) for index in operation.indices])))
+
+
+def _cast(build: Export, operation: Operation) -> None:
+    build.parts[operation.results[0]] = build.get(operation.operands[0])
+
+
+def desc_type(shape: tuple[int, ...], element_type: Attribute, layout: Any = None) -> DescType:
+    """The descriptor type of a block."""
+    return DescType(Desc(shape, element_type, layout=layout))
+
+
+def drop_constant_carries(function: func.FuncOp) -> None:
+    """Give loops only what they change: an offset that every iteration yields as it got it stays outside."""
+    for loop in [operation for operation in function.walk() if isinstance(operation, scf.ForOp)]:
+        block = loop.body.block
+        terminator = block.last_op
+        assert isinstance(terminator, scf.YieldOp)
+        kept = [i for i, value in enumerate(terminator.operands) if value is not block.args[i + 1]]
+        if len(kept) == len(loop.iter_args):
+            continue
+        _narrow(loop, terminator, kept)
+
+
+def _narrow(loop: scf.ForOp, terminator: scf.YieldOp, kept: list[int]) -> None:
+    block, starts, yielded = loop.body.block, list(loop.iter_args), list(terminator.operands)
+    for position, start in enumerate(starts):
+        if position not in kept:
+            block.args[position + 1].replace_all_uses_with(start)
+            loop.results[position].replace_all_uses_with(start)
+    block.erase_op(terminator)
+    for position in reversed(range(len(starts))):
+        if position not in kept:
+            block.erase_arg(block.args[position + 1])
+    block.add_op(scf.YieldOp(*(yielded[position] for position in kept)))
+    body = loop.detach_region(loop.body)
+    new = scf.ForOp(loop.lb, loop.ub, loop.step, [starts[position] for position in kept], body)
+    parent = loop.parent
+    assert parent is not None
+    parent.insert_op_before(new, loop)
+    for result, position in zip(new.results, kept, strict=True):
+        result.name_hint = loop.results[position].name_hint
+        loop.results[position].replace_all_uses_with(result)
+    loop.detach()  # type: ignore[no-untyped-call]
+    loop.erase()
+
+
+def as_gpu_module(function: func.FuncOp, subgroups: int, lanes: int) -> ModuleOp:
+    """A kernel as LLVM wants it: ``gpu.module { gpu.func @name(...) kernel { ... gpu.return } }``."""
+    verify(function)
+    drop_constant_carries(function)
+    erase_dead(function.body.block)
+    body = function.body
+    block = body.block
+    assert block.last_op is not None
+    block.erase_op(block.last_op)
+    block.add_op(GpuReturnOp())
+    function.detach_region(body)
+    size = DenseArrayBase.from_list(i32, [subgroups * lanes, 1, 1])
+    kernel = GpuFuncOp(function.sym_name.data, body, True, {"known_block_size": size})
+    module = GpuModuleOp("kernels", Region([type(block)([kernel])]), {})
+    return ModuleOp([module])
+
+
+def check_chip(target: Target) -> None:
+    """Raise unless LLVM's lowering knows a target.
+
+    Raises:
+        TargetError: it does not.
+    """
+    if target.name not in CHIPS:
+        raise TargetError("XT3657",
+                          f"LLVM's XeGPU dialect has no {target.name}: it is for devices with 2D block messages",
+                          f"choose target={' or '.join(map(repr, CHIPS))}")

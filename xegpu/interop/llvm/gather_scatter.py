@@ -1,0 +1,165 @@
+"""LLVM's operations on single elements, as LLVM 23 has them: each says base, offsets and mask; descriptors are no more.
+
+    %v = xegpu.load %A[%o], %m <{chunk_size = 2 : i64}>
+        : memref<?xf32>, vector<16xindex>, vector<16xi1> -> vector<16x2xf32>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, base, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from xegpu.dialect.hints import HintedOp
+from xegpu.interop.llvm.types import parse_properties, print_properties
+from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.vector import vector
+
+VECTOR = base(VectorType)
+BASE = base(MemRefType) | base(IntegerType)
+
+
+class ElementsOp(HintedOp):
+    """What load, store and prefetch have in common: a base, and an offset from it, in elements, for each lane.
+
+    The operands of the operations themselves come first, as xDSL counts them.
+    """
+
+    source = operand_def(BASE)
+    offsets = operand_def(VECTOR)
+
+    def _print(self, printer: Printer, before: Sequence[SSAValue], behind: Sequence[SSAValue]) -> None:
+        """``%v, %A[%o], %m <{...}> : types``: the value of a store before the base, the mask behind it."""
+        printer.print_string(" ")
+        for value in before:
+            printer.print_operand(value)
+            printer.print_string(", ")
+        printer.print_operand(self.source)
+        printer.print_string("[")
+        printer.print_operand(self.offsets)
+        printer.print_string("]")
+        for value in behind:
+            printer.print_string(", ")
+            printer.print_operand(value)
+        print_properties(printer, dict(self.properties))
+        printer.print_string(" : ")
+        operands = (*before, self.source, self.offsets, *behind)
+        printer.print_list([operand.type for operand in operands], printer.print_attribute)
+
+
+def _parse(parser: Parser, before: int, behind: int) -> tuple[list[SSAValue], dict[str, Attribute]]:
+    """``%v, %A[%o], %m <{...}> : types``: all operands in their order in the text, and the properties."""
+    names = []
+    for _ in range(before):
+        names.append(parser.parse_unresolved_operand())
+        parser.parse_punctuation(",")
+    names.append(parser.parse_unresolved_operand())
+    parser.parse_punctuation("[")
+    names.append(parser.parse_unresolved_operand())
+    parser.parse_punctuation("]")
+    for _ in range(behind):
+        parser.parse_punctuation(",")
+        names.append(parser.parse_unresolved_operand())
+    properties = parse_properties(parser)
+    parser.parse_punctuation(":")
+    operands: list[SSAValue] = []
+    for number, name in enumerate(names):
+        if number:
+            parser.parse_punctuation(",")
+        operands.append(parser.resolve_operand(name, parser.parse_type()))
+    return operands, properties
+
+
+def _chunked(chunk: int) -> IntegerAttr[IntegerType] | None:
+    return IntegerAttr(chunk, i64) if chunk > 1 else None
+
+
+@operation_definition
+class LoadOp(ElementsOp):
+    """The elements, ``vector<16xf32>``, or a chunk of each lane, ``vector<16x2xf32>``."""
+
+    name = "xegpu.load"
+    mask = operand_def(VECTOR)
+    chunk_size = opt_prop_def(IntegerAttr[I64])
+    result = result_def(VECTOR)
+
+    def __init__(self, source: SSAValue, offsets: SSAValue, mask: SSAValue, result: VectorType, chunk: int) -> None:  # type: ignore[type-arg]
+        super().__init__(operands=[mask, source, offsets], result_types=[result],
+                         properties={"chunk_size": _chunked(chunk)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadOp:
+        (source, offsets, mask), properties = _parse(parser, 0, 1)
+        parser.parse_punctuation("->")
+        return cls.build(operands=[mask, source, offsets], result_types=[parser.parse_type()], properties=properties)
+
+    def print(self, printer: Printer) -> None:
+        self._print(printer, (), (self.mask,))
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+
+@operation_definition
+class StoreOp(ElementsOp):
+    """A vector, of the shape that a load gives, to the elements."""
+
+    name = "xegpu.store"
+    MESSAGE: ClassVar[str] = "store"
+    mask = operand_def(VECTOR)
+    value = operand_def(VECTOR)
+    chunk_size = opt_prop_def(IntegerAttr[I64])
+
+    def __init__(self, value: SSAValue, source: SSAValue, offsets: SSAValue, mask: SSAValue, chunk: int) -> None:
+        super().__init__(operands=[mask, value, source, offsets], properties={"chunk_size": _chunked(chunk)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreOp:
+        (value, source, offsets, mask), properties = _parse(parser, 1, 1)
+        return cls.build(operands=[mask, value, source, offsets], properties=properties)
+
+    def print(self, printer: Printer) -> None:
+        self._print(printer, (self.value,), (self.mask,))
+
+
+@operation_definition
+class PrefetchOp(ElementsOp):
+    """The elements to the caches."""
+
+    name = "xegpu.prefetch"
+    MESSAGE: ClassVar[str] = "prefetch"
+    offset_align_byte = opt_prop_def(IntegerAttr[I64])
+
+    def __init__(self, source: SSAValue, offsets: SSAValue, bytes_: int) -> None:
+        """``bytes_``: the bytes of an element, which LLVM wants to hear where the base is an address."""
+        align = IntegerAttr(bytes_, i64) if isinstance(source.type, IntegerType) else None
+        super().__init__(operands=[source, offsets], properties={"offset_align_byte": align})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PrefetchOp:
+        operands, properties = _parse(parser, 0, 0)
+        return cls.build(operands=operands, properties=properties)
+
+    def print(self, printer: Printer) -> None:
+        self._print(printer, (), ())
+
+
+@operation_definition
+class StepOp(IRDLOperation):
+    """``vector.step``: 0, 1, 2 ..."""
+
+    name = "vector.step"
+    result = result_def(VECTOR)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, count: int) -> None:
+        super().__init__(result_types=[vector((count,), IndexType())])
+
+
+OPERATIONS = (LoadOp, StoreOp, PrefetchOp)

@@ -1,0 +1,304 @@
+"""Operations of LLVM's XeGPU dialect that move and compute, as LLVM 23 has them: each movement says where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, UnitAttr, VectorType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from xegpu.dialect.block_io import check_words
+from xegpu.dialect.dpas import MultiplyAddOp
+from xegpu.dialect.hints import CacheHintAttr, HintedOp, words
+from xegpu.interop.llvm.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.interop.llvm.types import (
+    LayoutAttr,
+    Mixed,
+    SliceAttr,
+    desc_of,
+    joined,
+    parse_mixed,
+    parse_properties,
+    print_mixed,
+    print_properties,
+    resolved,
+    shape_of,
+    split,
+)
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import Invalid
+from xegpu.target.cache_policy import POLICIES
+
+VECTOR = base(VectorType)
+LAYOUT = base(LayoutAttr) | base(SliceAttr)
+Operands = list[SSAValue | Sequence[SSAValue]]
+
+
+class MovementOp(HintedOp):
+    """What load, store and prefetch have in common: a descriptor, where on it, cache hints, a layout."""
+
+    desc = operand_def(DESC)
+    offsets = var_operand_def(IndexType)
+    const_offsets = opt_prop_def(DenseArrayBase)
+    layout = opt_prop_def(LAYOUT)
+    LACKS: ClassVar[tuple[str, ...]] = ("write_back", "write_through")
+    """Cache hints that it cannot take."""
+
+    @property
+    def starts(self) -> list[SSAValue | int]:
+        """Where on the array the block stands; empty up to LLVM 22, where the descriptor says it."""
+        return joined(self.offsets, self.const_offsets)
+
+    def _words(self) -> dict[str, Attribute]:
+        return {name: value for name, value in self.properties.items() if name != "const_offsets"}
+
+    def _print_place(self, printer: Printer) -> None:
+        printer.print_operand(self.desc)
+        if self.starts:
+            print_mixed(printer, self.offsets, self.const_offsets)
+        print_properties(printer, self._words())
+        printer.print_string(" : ")
+
+    def verify_(self) -> None:
+        desc = desc_of(self.desc)
+        if self.starts and len(self.starts) < len(desc.shape):
+            raise Invalid("XT3605", f"{len(self.starts)} offsets for {self.desc.type}\ngive one a dimension")
+        if isinstance(self.layout, LayoutAttr):
+            self.layout.data.check(desc.shape)
+        for name, policy in words(self).items():
+            if policy in self.LACKS:
+                fitting = ", ".join(other for other in POLICIES if other not in self.LACKS)
+                raise Invalid("XT3111", f"{name} cannot be {policy} here\nuse {fitting}")
+
+
+def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:
+    """``%d[%i, 8] <{...}> :``: the descriptor, its offsets, the properties."""
+    desc = parser.parse_unresolved_operand()
+    values: Sequence[UnresolvedOperand] = ()
+    properties: dict[str, Attribute] = {}
+    if parser._current_token.text == "[":
+        values, properties["const_offsets"] = parse_mixed(parser)
+    properties |= parse_properties(parser)
+    parser.parse_punctuation(":")
+    return desc, values, properties
+
+
+@operation_definition
+class LoadNdOp(MovementOp):
+    """``load_nd %d[%i, %j] <{packed}> : !xegpu.tensor_desc<16x16xbf16> -> vector<8x16x2xbf16>``."""
+
+    name = "xegpu.load_nd"
+    packed = opt_prop_def(UnitAttr)
+    transpose = opt_prop_def(DenseArrayBase)
+    transpose_bit_width = opt_prop_def(IntegerAttr)
+    result = result_def(VECTOR)
+
+    def __init__(self, desc: SSAValue, offsets: Mixed, result: Attribute, transpose: bool = False,
+                 layout: Attribute | None = None) -> None:
+        values, literals = split(offsets)
+        turned = DenseArrayBase.from_list(i64, [1, 0]) if transpose else None
+        super().__init__(operands=[desc, values], result_types=[result],
+                         properties={"const_offsets": literals, "transpose": turned, "layout": layout})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadNdOp:
+        desc, values, properties = _parse_place(parser)
+        type_ = parser.parse_type()
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        return cls.build(operands=[parser.resolve_operand(desc, type_), resolved(parser, values)],
+                         result_types=[result], properties=properties)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        self._print_place(printer)
+        printer.print_attribute(self.desc.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        super().verify_()
+        desc = desc_of(self.desc)
+        if self.packed is not None and self.transpose is not None:
+            raise Invalid("XT3103", "a load cannot be packed and transposed\nchoose one", alone=True)
+        if self.transpose is not None and tuple(self.transpose.get_values()) != (1, 0):
+            raise Invalid("XT3102",
+                          f"transpose = {list(self.transpose.get_values())} does not exchange the two dimensions\n"
+                          "write transpose = array<i64: 1, 0>", alone=True)
+        if self.packed is not None and (desc.dtype.bits >= 32 or len(desc.shape) != 2):
+            raise Invalid("XT3106", f"a block of {self.desc.type} cannot be packed in words of 32 bits\n"
+                          "packed is for two dimensions of a type of 8 or 16 bits")
+        if self.packed is not None:
+            check_words("rows", desc.shape[0], 32 // desc.dtype.bits, desc.element_type)
+        shape = desc.loaded(self.packed is not None)
+        if self.transpose is not None:
+            shape = (*shape[:-2], *reversed(shape[-2:]))
+        if len(shape_of(self.result)) > 1 and shape_of(self.result) != shape:
+            raise Invalid("XT3107", f"this load gives {list(shape)}, not {list(shape_of(self.result))}\n"
+                          "change the type of the result, or of the tensor_desc")
+        if self.result.type.element_type != desc.element_type:  # type: ignore[attr-defined]
+            raise Invalid("XT3107", f"{self.desc.type} does not give {self.result.type}\nelement types must agree: "
+                          f"load {desc.element_type}, and convert it")
+
+
+@operation_definition
+class StoreNdOp(MovementOp):
+    """``store_nd %v, %d[%i, %j] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>``."""
+
+    name = "xegpu.store_nd"
+    LACKS: ClassVar[tuple[str, ...]] = ("read_invalidate",)
+    value = operand_def(VECTOR)
+
+    def __init__(self, value: SSAValue, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
+        values, literals = split(offsets)
+        super().__init__(operands=[value, desc, values], properties={"const_offsets": literals, "layout": layout})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreNdOp:
+        value = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        desc, values, properties = _parse_place(parser)
+        value_type = parser.parse_type()
+        parser.parse_punctuation(",")
+        type_ = parser.parse_type()
+        operands: Operands = [parser.resolve_operand(value, value_type), parser.resolve_operand(desc, type_),
+                    resolved(parser, values)]
+        return cls.build(operands=operands, properties=properties)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.value)
+        printer.print_string(", ")
+        self._print_place(printer)
+        printer.print_attribute(self.value.type)
+        printer.print_string(", ")
+        printer.print_attribute(self.desc.type)
+
+    def verify_(self) -> None:
+        super().verify_()
+        desc = desc_of(self.desc)
+        if len(shape_of(self.value)) > 1 and shape_of(self.value) != desc.loaded():
+            raise Invalid("XT3108", f"{self.desc.type} stores {list(desc.loaded())}, not {list(shape_of(self.value))}\n"
+                          "change the type of the vector, or of the tensor_desc")
+        if self.value.type.element_type != desc.element_type:  # type: ignore[attr-defined]
+            raise Invalid("XT3108", f"{self.desc.type} does not store {self.value.type}\nelement types must agree: "
+                          f"convert it to {desc.element_type}")
+
+
+@operation_definition
+class PrefetchNdOp(MovementOp):
+    """``prefetch_nd %d[%i, %j] <{l1_hint = #xegpu.cache_hint<cached>}> : !xegpu.tensor_desc<...>``."""
+
+    name = "xegpu.prefetch_nd"
+
+    def __init__(self, desc: SSAValue, offsets: Mixed, layout: Attribute | None = None) -> None:
+        values, literals = split(offsets)
+        cached = CacheHintAttr("cached")
+        super().__init__(operands=[desc, values], properties={"const_offsets": literals, "l1_hint": cached,
+                                                              "l2_hint": cached, "layout": layout})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PrefetchNdOp:
+        desc, values, properties = _parse_place(parser)
+        operands: Operands = [parser.resolve_operand(desc, parser.parse_type()), resolved(parser, values)]
+        return cls.build(operands=operands, properties=properties)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        self._print_place(printer)
+        printer.print_attribute(self.desc.type)
+
+
+@operation_definition
+class DpasOp(MultiplyAddOp):
+    """``dpas %a, %b, %c {layout_a = ..., layout_b = ..., layout_cd = ...} : ... -> vector<8x16xf32>``."""
+
+    name = "xegpu.dpas"
+    layout_a = opt_prop_def(LAYOUT)
+    layout_b = opt_prop_def(LAYOUT)
+    layout_cd = opt_prop_def(LAYOUT)
+
+    def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute,
+                 layouts: Sequence[LayoutAttr] = ()) -> None:
+        names = ("layout_a", "layout_b", "layout_cd")
+        super().__init__(operands=[a, b, [] if acc is None else [acc]], result_types=[result],
+                         properties=dict(zip(names, layouts, strict=False)))
+
+    def verify_(self) -> None:
+        if self.acc is not None and self.acc.type != self.result.type:
+            raise Invalid("XT3201", f"the accumulator is {self.acc.type} and the result {self.result.type}\n"
+                          "make them equal")
+        if self.a.type.element_type != self.b.type.element_type:  # type: ignore[attr-defined]
+            raise Invalid("XT3606",
+                          f"A is {self.a.type} and B {self.b.type}\nLLVM's dpas takes two operands of one type")
+        a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
+        if len(c) == 1:  # a lane's fragments say nothing of the block
+            return
+        if len(a) != 2 or len(b) not in (2, 3) or len(c) != 2:
+            raise Invalid("XT3203", "A and the result have two dimensions, B two, or three in VNNI form\n"
+                          "cast the operands")
+        depth = b[0] * (b[2] if len(b) == 3 else 1)
+        if (a[0], b[1]) != c or a[1] != depth:
+            raise Invalid("XT3202", f"{self.a.type} times {self.b.type} is not {self.result.type}\n"
+                          f"with this A and this B it has {a[0]} rows and {b[1]} columns, and A has "
+                          f"{depth} columns")
+
+
+@operation_definition
+class ConvertLayoutOp(IRDLOperation):
+    """``convert_layout %v <{input_layout = ..., target_layout = ...}> : vector<256x256xf32>``."""
+
+    name = "xegpu.convert_layout"
+    source = operand_def(VECTOR)
+    input_layout = opt_prop_def(LAYOUT)
+    target_layout = prop_def(LAYOUT)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConvertLayoutOp:
+        source = parser.parse_unresolved_operand()
+        properties = parse_properties(parser)
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        return cls.build(operands=[parser.resolve_operand(source, type_)], result_types=[type_],
+                         properties=properties)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.source)
+        print_properties(printer, dict(self.properties))
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+
+    def __init__(self, source: SSAValue, source_layout: LayoutAttr | None, target_layout: LayoutAttr) -> None:
+        super().__init__(operands=[source], result_types=[source.type],
+                         properties={"input_layout": source_layout, "target_layout": target_layout})
+
+    def verify_(self) -> None:
+        given = [layout.data for layout in (self.input_layout, self.target_layout) if isinstance(layout, LayoutAttr)]
+        if len({bool(layout.sg_layout) for layout in given}) > 1:
+            raise Invalid("XT3607", "one layout deals a tile to subgroups, and the other to lanes\n"
+                          "give both sg_layout, or neither")
+        for layout in given:
+            layout.check(shape_of(self.source))
+
+
+OPERATIONS: list[type[Operation]] = [CreateNdTdescOp, UpdateNdOffsetOp, LoadNdOp, StoreNdOp, PrefetchNdOp, DpasOp,
+                                     ConvertLayoutOp]

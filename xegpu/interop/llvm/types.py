@@ -1,0 +1,372 @@
+"""Attributes and types of LLVM's XeGPU dialect: layouts, cache hints, block attributes, tensor descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IndexType, UnitAttr, i64
+from xdsl.dialects.utils.dynamic_index_list import (
+    get_dynamic_index_list,
+    parse_dynamic_index_list_without_types,
+    print_dynamic_index_list,
+)
+from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+from xegpu.dialect.types import parse_field_name, parse_fields, print_fields
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.support.errors import Invalid, misread
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tile is dealt out, from the work-group down to the lane; None where a level says nothing.
+
+    Attributes:
+        sg_layout: subgroups along each dimension.
+        sg_data: what one subgroup holds of it.
+        inst_data: what one instruction moves or computes.
+        lane_layout: lanes along each dimension.
+        lane_data: adjacent elements that one lane holds.
+        order: the order of the dimensions in which ids run, the fastest first; ``(1, 0)`` by default.
+    """
+
+    sg_layout: Sizes | None = None
+    sg_data: Sizes | None = None
+    inst_data: Sizes | None = None
+    lane_layout: Sizes | None = None
+    lane_data: Sizes | None = None
+    order: Sizes | None = None
+
+    def __str__(self) -> str:
+        return str(LayoutAttr(self))
+
+    @property
+    def given(self) -> dict[str, Sizes]:
+        """The fields that say something."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def is_row_major(self) -> bool:
+        """Whether ids run along rows."""
+        return self.order is None or self.order == tuple(reversed(range(len(self.order))))
+
+    def check(self, shape: Sizes) -> None:
+        """Raise unless the layout deals out ``shape``: ranks agree and every level divides the one above.
+
+        Raises:
+            VerifyException: it does not.
+        """
+        if other := next((name for name, value in self.given.items() if len(value) != len(shape)), None):
+            raise Invalid("XT3610", f"{other} has {len(self.given[other])} dimensions, and the tile {len(shape)}\n"
+                          "give each field of the layout one number a dimension")
+        if not (self.sg_layout or self.inst_data or self.lane_layout):
+            raise Invalid("XT3611", "the layout deals nothing out\ngive it sg_layout, inst_data or lane_layout")
+        level = shape
+        for layout, data in ((self.sg_layout, self.sg_data), (None, self.inst_data),
+                             (self.lane_layout, self.lane_data)):
+            level = _part(level, layout, data)
+
+
+def _part(whole: Sizes, layout: Sizes | None, data: Sizes | None) -> Sizes:
+    """What one owner holds of ``whole``: pieces go round among the owners, or all of them hold the whole."""
+    owners = layout or (1,) * len(whole)
+    part = data or tuple(max(size // n, 1) for size, n in zip(whole, owners, strict=True))
+    for size, piece, count in zip(whole, part, owners, strict=True):
+        if size % (piece * count) and piece != size:
+            raise Invalid("XT3612", f"{count} owners of pieces of {piece} do not share {size} elements\n"
+                          f"make {size} a multiple of {piece * count}, or each piece {size}")
+    return part
+
+
+@irdl_attr_definition
+class LayoutAttr(Data[Layout]):
+    """``#xegpu.layout<sg_layout = [8, 4], sg_data = [32, 64], inst_data = [8, 16]>``."""
+
+    name = "xegpu.layout"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Layout:
+        given = parse_fields(parser, [field.name for field in fields(Layout)], "a layout")
+        for name, value in given.items():
+            if not isinstance(value, tuple) or (name != "order" and min(value, default=1) < 1):
+                given_ = list(value) if isinstance(value, tuple) else value
+                misread(parser, "XT3614", f"{name} of a layout is a list of positive numbers, not {given_}\n"
+                        f"write {name} = [8, 4]")
+        layout = Layout(**given)  # type: ignore[arg-type]
+        if layout.sg_data and not layout.sg_layout:
+            misread(parser, "XT3615", "sg_data says nothing without sg_layout\nadd sg_layout = [...]")
+        if bool(layout.lane_data) != bool(layout.lane_layout):
+            misread(parser, "XT3616", "lane_layout and lane_data go together\ngive both")
+        if layout.order and sorted(layout.order) != list(range(len(layout.order))):
+            misread(parser, "XT3617", f"order = {list(layout.order)} does not name each dimension once\n"
+                    "write order = [1, 0], the dimension in which ids run first in front")
+        return layout
+
+    def print_parameter(self, printer: Printer) -> None:
+        print_fields(printer, dict(self.data.given))
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A layout without some of its dimensions: that of a reduced vector.
+
+    Attributes:
+        parent: the layout before, with all dimensions.
+        dims: the dimensions that are gone.
+    """
+
+    parent: LayoutAttr
+    dims: Sizes
+
+
+@irdl_attr_definition
+class SliceAttr(Data[Slice]):
+    """``#xegpu.slice<#xegpu.layout<...>, dims = [0]>``."""
+
+    name = "xegpu.slice"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Slice:
+        with parser.in_angle_brackets():
+            parent = parser.parse_attribute()
+            if not isinstance(parent, LayoutAttr):
+                misread(parser, "XT3618", f"a slice is one of a #xegpu.layout, not of {parent}\n"
+                        "write #xegpu.slice<#xegpu.layout<sg_layout = [8, 4]>, dims = [0]>")
+            parser.parse_punctuation(",")
+            parser.parse_keyword("dims")
+            parser.parse_punctuation("=")
+            dims = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        rank = len(next(iter(parent.data.given.values()), ()))
+        if rank and not set(dims) <= set(range(rank)):
+            misread(parser, "XT3608", f"dims = {dims} of a layout of {rank} dimensions\n"
+                    f"name those that a reduction dropped, of {', '.join(map(str, range(rank)))}")
+        return Slice(parent, tuple(dims))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.data.parent)
+            printer.print_string(f", dims = {list(self.data.dims)}")
+
+
+@irdl_attr_definition
+class WordAttr(Data[str]):
+    """A word that an operation prints bare: ``global``, ``workgroup``, ``add``."""
+
+    name = "xegpu.word"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return parser.parse_identifier()
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.data)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a tensor descriptor says of its memory.
+
+    Attributes:
+        memory_space: ``"global"`` or ``"slm"``.
+        array_length: blocks side by side.
+        boundary_check: whether elements outside the array read as zero and are not written.
+    """
+
+    memory_space: str = "global"
+    array_length: int = 1
+    boundary_check: bool = True
+
+
+_BLOCK_FIELDS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "memory_space": (lambda value: value in ("global", "slm"), "use global or slm"),
+    "array_length": (lambda value: isinstance(value, int) and value > 0, "use 1, 2 or 4 blocks side by side"),
+    "boundary_check": (lambda value: isinstance(value, bool), "use true or false"),
+}
+"""What a field of a block attribute may be, and a hint."""
+_OLD_SPACE = "memory_scope"
+"""The name of ``memory_space`` until LLVM 19."""
+
+
+@irdl_attr_definition
+class BlockAttr(Data[Block]):
+    """``#xegpu.block_tdesc_attr<array_length = 2 : i64>``; fields at their default are not printed."""
+
+    name = "xegpu.block_tdesc_attr"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Block:
+        given: dict[str, object] = {}
+
+        def field() -> None:
+            name = parse_field_name(parser, (*_BLOCK_FIELDS, _OLD_SPACE), "a block_tdesc_attr")
+            parser.parse_punctuation("=")
+            given["memory_space" if name == _OLD_SPACE else name] = _value(parser)
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+        for name, (fits, hint) in _BLOCK_FIELDS.items():
+            if name in given and not fits(given[name]):
+                misread(parser, "XT3619", f"{name} cannot be {given[name]}\n{hint}")
+        return Block(**given)  # type: ignore[arg-type]
+
+    def print_parameter(self, printer: Printer) -> None:
+        default = Block()
+        print_fields(printer, {k: v for k, v in vars(self.data).items() if v != getattr(default, k)})
+
+
+def _value(parser: AttrParser) -> object:
+    """A boolean, an integer with or without a type, or a word, bare or as ``#xegpu.memory_space<slm>`` prints it."""
+    if (boolean := parser.parse_optional_boolean()) is not None:
+        return boolean
+    if (integer := parser.parse_optional_integer()) is not None:
+        if parser.parse_optional_punctuation(":"):
+            parser.parse_type()
+        return integer
+    return parser.parse_identifier()
+
+
+@dataclass(frozen=True)
+class Desc:
+    """The parameters of a :class:`DescType`: the shape of a block, its element type, block attributes, layout."""
+
+    shape: Sizes
+    element_type: Attribute
+    block: Block = Block()
+    layout: LayoutAttr | SliceAttr | None = None
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return of_mlir(self.element_type)
+
+    def loaded(self, packed: bool = False) -> Sizes:
+        """The shape of the vector that a subgroup loads: ``[array_length,] rows, columns``, or in VNNI form."""
+        length = self.block.array_length
+        array = (length,) if length > 1 else ()
+        if not packed:
+            return (*array, *self.shape)
+        factor = 32 // self.dtype.bits
+        return (*array, self.shape[0] // factor, self.shape[1], factor)
+
+
+@irdl_attr_definition
+class DescType(Data[Desc], TypeAttribute):
+    """``!xegpu.tensor_desc<16x16xbf16, #xegpu.block_tdesc_attr<...>, #xegpu.layout<...>>``."""
+
+    name = "xegpu.tensor_desc"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Desc:
+        block, layout = Block(), None
+        with parser.in_angle_brackets():
+            shape, element_type = parser.parse_shape()
+            while parser.parse_optional_punctuation(","):
+                attribute = parser.parse_attribute()
+                if isinstance(attribute, BlockAttr):
+                    block = attribute.data
+                elif isinstance(attribute, (LayoutAttr, SliceAttr)):
+                    layout = attribute
+                else:
+                    misread(parser, "XT3012", f"{attribute} is not an attribute of a tensor_desc\n"
+                            "it takes a #xegpu.block_tdesc_attr and a #xegpu.layout")
+        if not shape or prod(shape) <= 0:
+            misread(parser, "XT3620", "a tensor_desc has static dimensions\nwrite the sizes of a block: "
+                    "!xegpu.tensor_desc<8x16xf16>")
+        if isinstance(layout, LayoutAttr):
+            try:
+                layout.data.check(tuple(shape))
+            except Invalid as error:
+                misread(parser, error.code, str(error))
+        return Desc(tuple(shape), element_type, block, layout)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("".join(f"{size}x" for size in self.data.shape))
+            printer.print_attribute(self.data.element_type)
+            if self.data.block != Block():
+                printer.print_string(", ")
+                printer.print_attribute(BlockAttr(self.data.block))
+            if self.data.layout is not None:
+                printer.print_string(", ")
+                printer.print_attribute(self.data.layout)
+
+
+# Lists of indices, some of them literal, and properties in braces, as LLVM's XeGPU operations write them.
+
+
+Mixed = Sequence[SSAValue | int]
+"""Indices, some of them literal."""
+
+
+def desc_of(value: SSAValue) -> Desc:
+    """The parameters of the descriptor that ``value`` is."""
+    assert isinstance(value.type, DescType)
+    return value.type.data
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of the vector that ``value`` is."""
+    return value.type.get_shape()  # type: ignore[attr-defined,no-any-return]
+
+
+def split(values: Mixed) -> tuple[list[SSAValue], DenseArrayBase]:
+    """The values among ``values``, and all of them as literals with a mark where a value stands."""
+    literal = [value if isinstance(value, int) else DYNAMIC_INDEX for value in values]
+    return [value for value in values if not isinstance(value, int)], DenseArrayBase.from_list(i64, literal)
+
+
+def joined(values: Sequence[SSAValue], literals: Any) -> list[SSAValue | int]:
+    """The inverse of :func:`split`; without literals the values alone."""
+    if literals is None:
+        return list(values)
+    return get_dynamic_index_list(literals.get_values(), values, DYNAMIC_INDEX)
+
+
+def parse_mixed(parser: Parser) -> tuple[Sequence[UnresolvedOperand], DenseArrayBase]:
+    """``[%i, 8]``: values that are not resolved yet, and the literals."""
+    values, literals = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
+    return values, DenseArrayBase.from_list(i64, literals)
+
+
+def print_mixed(printer: Printer, values: Sequence[SSAValue], literals: Any) -> None:
+    """The inverse of :func:`parse_mixed`."""
+    integers = [DYNAMIC_INDEX] * len(values) if literals is None else literals.get_values()
+    print_dynamic_index_list(printer, DYNAMIC_INDEX, values, integers)
+
+
+def resolved(parser: Parser, values: Sequence[UnresolvedOperand]) -> list[SSAValue]:
+    """Values of the type index."""
+    return [parser.resolve_operand(value, IndexType()) for value in values]
+
+
+def parse_properties(parser: Parser) -> dict[str, Attribute]:
+    """``<{packed}>``, or the same without angle brackets as older versions print it."""
+    if parser.parse_optional_punctuation("<"):
+        given = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(">")
+        return dict(given)
+    return dict(parser.parse_optional_attr_dict())
+
+
+def print_properties(printer: Printer, given: dict[str, Attribute]) -> None:
+    """The inverse of :func:`parse_properties`; nothing if there are none."""
+    if given:
+        printer.print_string(" <{")
+        printer.print_list(given.items(), lambda pair: _print_property(printer, *pair))
+        printer.print_string("}>")
+
+
+def _print_property(printer: Printer, name: str, value: Attribute) -> None:
+    printer.print_string(name)
+    if not isinstance(value, UnitAttr):
+        printer.print_string(" = ")
+        printer.print_attribute(value)

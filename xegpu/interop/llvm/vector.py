@@ -1,0 +1,185 @@
+"""What LLVM's kernels take from the dialects around XeGPU, and ours do not: reductions that drop dimensions, fences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DictionaryAttr, VectorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.type import get_element_type_or_self
+
+from xegpu.interop.llvm.types import WordAttr
+from xegpu.ir.combining_kind import FLOAT_KINDS, INTEGER_KINDS, kind_of
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.vector import IntegersAttr, integers, values_of
+from xegpu.support.errors import ElementTypeError, Invalid
+
+VECTOR = base(VectorType)
+_KINDS = tuple(dict.fromkeys((*FLOAT_KINDS, *INTEGER_KINDS)))
+_SCOPES = {"memory_kind": ("global", "slm"), "fence_scope": ("workgroup", "gpu")}
+
+
+@operation_definition
+class MultiReductionOp(IRDLOperation):
+    """``vector.multi_reduction <add>, %v, %acc [1] : vector<8x16xf32> to vector<8xf32>``."""
+
+    name = "vector.multi_reduction"
+    source = operand_def(VECTOR)
+    acc = operand_def(Attribute)
+    kind = prop_def(WordAttr)
+    reduction_dims = prop_def(IntegersAttr)
+    result = result_def(Attribute)
+    traits = traits_def(Pure())
+
+    def __init__(self, kind: str, source: SSAValue, acc: SSAValue, axes: Sequence[int]) -> None:
+        super().__init__(operands=[source, acc], result_types=[acc.type],
+                         properties={"kind": WordAttr(kind), "reduction_dims": integers(axes)})
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The dimensions that go."""
+        return values_of(self.reduction_dims)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" <{self.kind.data}>, ")
+        printer.print_operand(self.source)
+        printer.print_string(", ")
+        printer.print_operand(self.acc)
+        printer.print_string(" ")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(f"{' ' if self.attributes else ''}{list(self.axes)} : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MultiReductionOp:
+        with parser.in_angle_brackets():
+            kind = WordAttr(parser.parse_identifier())
+        parser.parse_punctuation(",")
+        source = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        acc = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        parser.parse_keyword("to")
+        result = parser.parse_type()
+        return cls.create(operands=[parser.resolve_operand(source, type_), parser.resolve_operand(acc, result)],
+                          result_types=[result], attributes=attributes,
+                          properties={"kind": kind, "reduction_dims": integers(axes)})
+
+    def verify_(self) -> None:
+        shape: tuple[int, ...] = self.source.type.get_shape()  # type: ignore[attr-defined]
+        left = tuple(size for axis, size in enumerate(shape) if axis not in self.axes)
+        result = self.result.type.get_shape() if isinstance(self.result.type, VectorType) else ()
+        if self.kind.data not in _KINDS:
+            raise Invalid("XT3640", f"there is no kind {self.kind.data}\nuse one of {', '.join(_KINDS)}")
+        element = self.source.type.element_type  # type: ignore[attr-defined]
+        try:
+            kind_of(self.kind.data, of_mlir(element))
+        except ElementTypeError as error:
+            raise Invalid.of(error) from None
+        if left != result or self.acc.type != self.result.type or get_element_type_or_self(self.result.type) != element:
+            raise Invalid("XT3641",
+                          f"reducing {self.source.type} along {list(self.axes)} leaves {list(left)} of {element}, "
+                          f"not {self.result.type}\nchange the type of the result and of the accumulator")
+
+
+@operation_definition
+class InsertStridedSliceOp(IRDLOperation):
+    """``vector.insert_strided_slice``, which in MLIR's form says the result's type only once."""
+
+    name = "vector.insert_strided_slice"
+    source = operand_def(VECTOR)
+    dest = operand_def(VECTOR)
+    offsets = prop_def(IntegersAttr)
+    strides = prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue, dest: SSAValue, offsets: Sequence[int]) -> None:
+        super().__init__(operands=[source, dest], result_types=[dest.type],
+                         properties={"offsets": integers(offsets), "strides": integers([1] * len(offsets))})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(" ")
+        printer.print_attribute(DictionaryAttr({**self.properties, **self.attributes}))
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" into ")
+        printer.print_attribute(self.dest.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> InsertStridedSliceOp:
+        source = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        dest = parser.parse_unresolved_operand()
+        attributes = dict(parser.parse_optional_attr_dict())
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        parser.parse_keyword("into")
+        result = parser.parse_type()
+        names: list[str] = [name for name in ("offsets", "strides") if name in attributes]
+        properties = {name: attributes.pop(name) for name in names}
+        return cls.create(operands=[parser.resolve_operand(source, type_), parser.resolve_operand(dest, result)],
+                          result_types=[result], properties=properties, attributes=attributes)
+
+    def verify_(self) -> None:
+        source, dest = self.source.type.get_shape(), self.dest.type.get_shape()  # type: ignore[attr-defined]
+        offsets = values_of(self.offsets)
+        if not len(offsets) == len(dest) >= len(source):
+            raise Invalid("XT3225", f"{self.source.type} at offsets {list(offsets)} of {self.dest.type}\n"
+                          f"give {len(dest)} offsets, and a part of at most as many dimensions")
+        part = (1,) * (len(dest) - len(source)) + source
+        if any(at < 0 or at + size > whole for at, size, whole in zip(offsets, part, dest, strict=True)):
+            raise Invalid("XT3220", f"{self.source.type} at {list(values_of(self.offsets))} leaves {self.dest.type}\n"
+                          "move it up, or cut a smaller slice")
+
+
+@operation_definition
+class FenceOp(IRDLOperation):
+    """``xegpu.fence memory_kind = global, fence_scope = workgroup``."""
+
+    name = "xegpu.fence"
+    memory_kind = prop_def(WordAttr)
+    fence_scope = prop_def(WordAttr)
+
+    def __init__(self, memory_kind: str, fence_scope: str) -> None:
+        super().__init__(properties={"memory_kind": WordAttr(memory_kind), "fence_scope": WordAttr(fence_scope)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" memory_kind = {self.memory_kind.data}, fence_scope = {self.fence_scope.data}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FenceOp:
+        words = []
+        for name in _SCOPES:
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            words.append(parser.parse_identifier())
+            parser.parse_optional_punctuation(",")
+        return cls(*words)
+
+    def verify_(self) -> None:
+        for name, words in _SCOPES.items():
+            word = self.properties[name].data  # type: ignore[attr-defined]
+            if word not in words:
+                raise Invalid("XT3642", f"a fence has no {name} {word}\nuse {' or '.join(words)}")

@@ -1,0 +1,196 @@
+"""The present generation to the earlier one, the inverse of :mod:`xegpu.interop.v1.importer`.
+
+    %a = load_nd %e : tensor_desc<8x16xbf16> -> vector<8x16xbf16>
+    %c = dpas %a, %b : vector<8x16xbf16>, vector<8x16x2xbf16> -> vector<8x16xf32>
+becomes
+    %a = load_nd %e {mode = vc, vnni_axis = 1} : tensor_desc<8x16xbf16> -> vector<8x8x2xbf16>
+    %c = dpas %a, %b {mode = vc} : vector<8x8x2xbf16>, vector<8x16x2xbf16> -> vector<8x16xf32>
+
+What only the present generation has (``mad``, ``pad``, ``convert_layout`` ...) stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.analysis.webs import Webs
+from xegpu.dialect import gather_scatter
+from xegpu.dialect.block_io import (
+    CreateNdTdescOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    StoreNdOp,
+    UpdateNdOffsetOp,
+    desc_of,
+    loaded_shape,
+)
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.layout_ops import ConvertLayoutOp, PackOp
+from xegpu.dialect.sync import FenceOp
+from xegpu.dialect.types import DescriptorType
+from xegpu.interop.v1 import dialect
+from xegpu.interop.v1.importer import KINDS, SCOPES
+from xegpu.interop.v1.types import VC, OlderDescType, earlier_map
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.vector import ShapeCastOp, shape_of
+from xegpu.passes.distribute.operand_roles import descriptor_webs, sides
+from xegpu.rewrite.rewriter import Rebuilder, Rule
+from xegpu.support.errors import TargetError
+
+_WORDS = "words"
+"""The form of a whole block whose columns are split into words of 32 bits."""
+
+
+def exported(function: func.FuncOp) -> func.FuncOp:
+    """A kernel of the present generation as one of the earlier.
+
+    Raises:
+        TargetError: it is written for lanes, and multiplies what no descriptor says the map of.
+    """
+    build = _Export(descriptor_webs(function))
+    return build.function(function, [build.typed(argument, argument.type) for argument in function.body.block.args])
+
+
+class _Export(Rebuilder):
+    """One function's conversion.
+
+    Args:
+        webs: its descriptors.
+    """
+
+    def __init__(self, webs: Webs) -> None:
+        super().__init__(RULES)
+        self.webs = webs
+
+    def typed(self, value: SSAValue, type_: Attribute) -> Attribute:
+        """A type of the earlier generation; operand A of dpas has another map there."""
+        if not isinstance(type_, DescriptorType):
+            return type_
+        desc = type_.data
+        if desc.sg_map is not None and sides(self.webs, value) == {"a"}:
+            desc = replace(desc, sg_map=earlier_map(desc.sg_map, desc.dtype.bits))
+        return OlderDescType(desc)
+
+    def same(self, kind: type[Operation], operation: Operation, result: Attribute | None = None,
+             **more: Attribute | None) -> Operation:
+        """The operation of the same name, in the mode that its descriptor says, with another result type if given."""
+        mapped = any(desc_of(value).sg_map is not None for value in (*operation.operands, *operation.results)
+                     if isinstance(value.type, DescriptorType))
+        declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
+        said = {**operation.properties, **operation.attributes, **({} if mapped else {"mode": VC}), **more}
+        made: Operation = kind.create(operands=[self.one(operand) for operand in operation.operands],
+                           result_types=[result] if result is not None else
+                           [self.typed(value, value.type) for value in operation.results],
+                           properties={name: value for name, value in said.items()
+                                       if name in declared and value is not None})
+        self.emit(made)
+        for before, after in zip(operation.results, made.results, strict=True):
+            self.set(before, after)
+        return made
+
+    def words(self, value: SSAValue) -> SSAValue:
+        """A whole block with its columns split into words of 32 bits."""
+        parts, type_ = self.get(value), value.type
+        assert isinstance(type_, VectorType)
+        rows, *columns = type_.get_shape()
+        together = 32 // of_mlir(type_.element_type).bits
+        if parts.form == _WORDS or len(columns) == 2 or together == 1:
+            return parts.values[0]
+        return self.emit(ShapeCastOp(parts.values[0], (rows, columns[0] // together, together)))
+
+
+def _like(kind: type[Operation]) -> Rule:
+    """The rule of an operation that is the same in both generations."""
+    return lambda build, operation: build.same(kind, operation)
+
+
+def _load(build: _Export, operation: LoadNdOp) -> None:
+    axis = 0 if operation.packed is not None else 1 if _is_a(operation) else None
+    desc, earlier = desc_of(operation.desc), desc_of(build.one(operation.desc))
+    result, words = operation.result.type, axis == 1 and desc.sg_map is None
+    if words:
+        result = VectorType(desc.element_type, _split(desc.shape, 32 // desc.dtype.bits))
+    elif desc.sg_map != earlier.sg_map:
+        result = VectorType(desc.element_type, loaded_shape(earlier, False))
+    made = build.same(dialect.LoadNdOp, operation, result, packed=None,
+                      vnni_axis=None if axis is None else IntegerAttr(axis, i64))
+    build.set(operation.result, made.results[0], _WORDS if words else None)
+
+
+def _split(shape: Sequence[int], together: int) -> tuple[int, ...]:
+    """A block's shape with its columns split into words of several elements."""
+    rows, columns = shape
+    return rows, columns // together, together
+
+
+def _is_a(operation: LoadNdOp) -> bool:
+    """Whether a load gives operand A of products and nothing else, in elements that have VNNI form."""
+    desc = desc_of(operation.desc)
+    if desc.dtype.bits >= 32 or operation.transpose is not None or desc.block.array_length > 1 or len(desc.shape) != 2:
+        return False
+    split = _split(desc.shape, 32 // desc.dtype.bits)
+    uses = list(operation.result.uses)
+    return bool(uses) and all(
+        (isinstance(use.operation, DpasOp) and use.index == 0)
+        or (isinstance(use.operation, ShapeCastOp) and shape_of(use.operation.result) == split) for use in uses)
+
+
+def _cast(build: _Export, operation: ShapeCastOp) -> None:
+    """A block that is seen as words, where it was loaded so."""
+    source = build.get(operation.source)
+    if source.form == _WORDS and shape_of(source.values[0]) == shape_of(operation.result):
+        build.set(operation.result, source.values[0])
+    else:
+        build.copy(operation)
+
+
+def _dpas(build: _Export, operation: DpasOp) -> None:
+    whole = operation.maps is None
+    a = build.words(operation.a) if whole else build.one(operation.a)
+    b = build.one(operation.b)
+    bits = of_mlir(operation.b.type.element_type).bits  # type: ignore[attr-defined]
+    if whole and bits < 32 and len(shape_of(b)) == 2:
+        b = build.emit(PackOp(b))
+    if not whole and not isinstance(operation.a.owner, (LoadNdOp, ConvertLayoutOp)):
+        raise TargetError("XT3412",
+                          "the earlier generation has no map on dpas, and operand A does not come from a descriptor",
+                          "write the kernel for whole vectors", build.where())
+    acc = [] if operation.acc is None else [build.one(operation.acc)]
+    made = dialect.DpasOp.create(operands=[a, b, *acc], result_types=[operation.result.type],
+                             properties={"mode": VC} if whole else {})
+    build.emit(made)
+    build.set(operation.result, made.results[0])
+
+
+def _create(build: _Export, operation: CreateNdTdescOp) -> None:
+    build.same(dialect.CreateNdTdescOp, operation)
+
+
+def _create_scattered(build: _Export, operation: gather_scatter.CreateTdescOp) -> None:
+    chunk = gather_scatter.scatter_of(desc_of(operation.result)).chunk_size
+    build.same(dialect.CreateTdescOp, operation, chunk_size_per_lane=IntegerAttr(chunk, i64) if chunk > 1 else None)
+
+
+def _fence(build: _Export, operation: FenceOp) -> None:
+    scopes, kinds = ({new: old for old, new in names.items()} for names in (SCOPES, KINDS))
+    build.emit(dialect.MfenceOp.create(properties={
+        "memory_kind": StringAttr(kinds[operation.memory_kind.data]), "fence_op": StringAttr("none"),
+        "fence_scope": StringAttr(scopes[operation.scope.data])}))
+
+
+RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
+    CreateNdTdescOp: _create, UpdateNdOffsetOp: _like(dialect.UpdateNdOffsetOp), LoadNdOp: _load,
+    StoreNdOp: _like(dialect.StoreNdOp), PrefetchNdOp: _like(dialect.PrefetchNdOp), DpasOp: _dpas,
+    gather_scatter.CreateTdescOp: _create_scattered, gather_scatter.UpdateOffsetOp: _like(dialect.UpdateOffsetOp),
+    gather_scatter.LoadGatherOp: _like(dialect.LoadGatherOp),
+    gather_scatter.StoreScatterOp: _like(dialect.StoreScatterOp),
+    gather_scatter.PrefetchOp: _like(dialect.PrefetchOp), gather_scatter.AtomicRMWOp: _like(dialect.AtomicRMWOp),
+    FenceOp: _fence,
+    ShapeCastOp: _cast,
+}

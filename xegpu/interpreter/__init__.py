@@ -1,0 +1,1 @@
+"""NumPy interpreter of XeGPU functions: semantics by operation family, memory, subgroup scheduling."""

@@ -1,0 +1,280 @@
+"""Single elements of NumPy memory, each at an offset of its own: gathers, scatters and atomic updates.
+
+Offsets count elements from an array's first one, as they lie in memory; what is masked off is not looked at.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import Operation
+
+from xegpu.dialect import gather_scatter as ops
+from xegpu.dialect.block_io import desc_of
+from xegpu.interpreter.memory import Surfaces, strided
+from xegpu.ir.atomic_kind import KINDS, Kind
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.memref import is_shared
+from xegpu.support.errors import ShapeError
+
+Array = np.ndarray[Any, Any]
+
+
+def flat(array: Array) -> tuple[Array, int]:
+    """All memory from an array's lowest element to its highest as one dimension, and where its first element lies."""
+    if not array.size:
+        return np.empty(0, array.dtype), 0
+    steps = [stride // array.itemsize for stride in array.strides]
+    reach = [(size - 1) * step for size, step in zip(array.shape, steps, strict=True)]
+    first = -sum(distance for distance in reach if distance < 0)
+    ascending = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in steps)]
+    length = sum(map(abs, reach)) + 1
+    return strided(ascending, (length,), (array.itemsize,)), first
+
+
+def _bare(address: int, count: int, dtype: Any) -> Array:
+    """An array on memory at an address."""
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    return np.ndarray((count,), dtype, memory)
+
+
+def identity(array: Array) -> tuple[Any, ...]:
+    """What tells an array from others: two views of one array are alike."""
+    interface = array.__array_interface__
+    return interface["data"], array.shape, array.strides, interface["typestr"]
+
+
+@dataclass(frozen=True)
+class Elements:
+    """A scattered tile or descriptor at run time.
+
+    Attributes:
+        array: the array whose memory the elements lie in; what is made on an address has one element there.
+        offsets: for each element its distance from the array's first one; batch axes in front.
+        bounded: whether the array's memory ends where it does; that at an address goes on.
+    """
+
+    array: Array
+    offsets: Any
+    bounded: bool = True
+
+    @classmethod
+    def at_address(cls, address: int, dtype: DType, offsets: Any) -> Elements:
+        """Elements of the memory of this process, off from an address."""
+        return cls(_bare(address, 1, dtype.numpy), offsets, False)
+
+    def _memory(self, active: Array, offsets: Array) -> tuple[Array, int]:
+        """Memory that holds all active elements, and where in it the array's first one lies."""
+        if self.bounded:
+            return flat(self.array)
+        reached = offsets[active] if active.any() else np.zeros(1, np.int64)
+        low, high = int(reached.min()), int(reached.max())
+        address = self.array.ctypes.data + low * self.array.itemsize
+        return _bare(address, high - low + 1, self.array.dtype), -low
+
+    @property
+    def surface(self) -> tuple[Any, ...]:
+        """What tells its array from others."""
+        return identity(self.array)
+
+    def moved(self, offsets: Any) -> Elements:
+        """Every element moved by an offset of its own."""
+        return self.at(self.offsets + offsets)
+
+    def at(self, offsets: Any) -> Elements:
+        """Elements of the same array elsewhere."""
+        return replace(self, offsets=offsets)
+
+    def chunked(self, chunk: int) -> Elements:
+        """``chunk`` elements from each offset on, along a dimension in front of the last one."""
+        if chunk == 1:
+            return self
+        return self.at(np.asarray(self.offsets)[..., None, :] + np.arange(chunk)[:, None])
+
+    def _places(self, mask: Any) -> tuple[Array, Array, Array]:
+        """Memory, positions in it, and which of them count, the last two in one shape."""
+        offsets, active = np.broadcast_arrays(np.asarray(self.offsets, np.int64), np.asarray(mask, bool))
+        memory, first = self._memory(active, offsets)
+        outside = active & ((offsets < -first) | (offsets >= len(memory) - first))
+        if outside.any():
+            raise ShapeError("XT3314",
+                             f"element {offsets[outside][0]} lies outside an array whose memory holds elements "
+                             f"{-first} to {len(memory) - first - 1}",
+                             "mask off what lies outside: a device would touch it")
+        return memory, offsets + first, active
+
+    def gather(self, mask: Any, padding: Any) -> Array:
+        """The elements; those masked off are ``padding``."""
+        memory, at, active = self._places(mask)
+        result = np.full(at.shape, padding, self.array.dtype)
+        result[active] = memory[at[active]]
+        return result
+
+    def scatter(self, value: Any, mask: Any) -> None:
+        """Write the elements that are not masked off; where two fall on one place, the later lane stays."""
+        shape = np.broadcast_shapes(np.shape(mask), np.shape(value))
+        memory, at, active = self._places(np.broadcast_to(mask, shape))
+        value = np.broadcast_to(value, at.shape)
+        memory[at[active]] = value[active].astype(self.array.dtype)
+
+    def update(self, kind: Kind, value: Array, mask: Any, dtype: DType) -> Array:
+        """Update the elements one after the other; the values that each found, 0 where masked off."""
+        shape = np.broadcast_shapes(np.shape(mask), np.shape(value))
+        memory, at, active = self._places(np.broadcast_to(mask, shape))
+        values = np.broadcast_to(value, at.shape)[active].astype(dtype.compute)
+        old, places = np.zeros(len(values), dtype.compute), at[active]
+        for turn in _turns(places):
+            old[turn] = memory[places[turn]].astype(dtype.compute)
+            memory[places[turn]] = kind.updated(old[turn], values[turn], dtype).astype(memory.dtype)
+        result = np.zeros(at.shape, dtype.compute)
+        result[active] = old
+        return result
+
+
+def _turns(places: Array) -> Iterator[Array]:
+    """Positions in ``places``, in groups without two equal places; equal places keep their order."""
+    if not len(places):
+        return
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    starts = np.r_[True, ordered[1:] != ordered[:-1]]
+    positions = np.arange(len(places))
+    turn = positions - np.maximum.accumulate(np.where(starts, positions, 0))
+    by_turn = order[np.argsort(turn, kind="stable")]
+    yield from np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
+
+
+def block_elements(array: Array | Surfaces, at: Sequence[Any], rows: Array, columns: Array,
+                   batch: int) -> tuple[Elements, Array]:
+    """Elements of an array at a place plus ``rows`` and ``columns``, and which of them lie inside it.
+
+    Args:
+        array: any strides.
+        at: where a block stands, for each dimension; integers, or arrays over the batch axes.
+        rows, columns: the place of each element in the block, in shapes that broadcast.
+        batch: number of batch axes of ``at``.
+    """
+    axes = (None,) * max(rows.ndim, columns.ndim)
+    *lead, y, x = (np.asarray(start, np.int64).reshape(np.shape(start) or (1,) * batch)[(..., *axes)] for start in at)
+    if isinstance(array, Surfaces):
+        places, inside = array.places(y + rows, x + columns)
+        return Elements(array.flat, places), inside
+    inside, offsets = np.asarray(True), np.asarray(0)
+    for index, size, stride in zip((*lead, y + rows, x + columns), array.shape, array.strides, strict=True):
+        inside = inside & (index >= 0) & (index < size)
+        offsets = offsets + index * (stride // array.itemsize)
+    return Elements(array, offsets), inside
+
+
+# What XeGPU's operations on single elements mean, in NumPy (see :mod:`xegpu.interpreter.block_io`).
+#
+# Whole registers and the single elements of all lanes mean the same: an element is at its own offset.
+
+
+def active_elements(machine: Any, mask: Any, rank: int) -> Any:
+    """A mask without the instances that take no part; the vector has ``rank`` dimensions behind the batch axes."""
+    if machine.active is None:
+        return mask
+    axes = machine.batch - machine.active.ndim + rank
+    return mask & machine.active.reshape(*machine.active.shape, *[1] * axes)
+
+
+def atomic(machine: Any, kind: str, elements: Elements, value: Array, mask: Any, dtype: DType, rank: int) -> Array:
+    """An atomic update by every instance that runs, also by those whose values and places are the same.
+
+    Args:
+        machine: what runs the operation.
+        kind: of the update.
+        elements, value, mask: batch axes (the lanes among them), then ``rank`` dimensions.
+        dtype: the element type.
+        rank: dimensions of the vector.
+    """
+    batch = np.broadcast_shapes(machine.instances + (1,) * (machine.batch - len(machine.instances) + rank),
+                                np.shape(value), np.shape(mask), np.shape(elements.offsets))
+    mask = np.broadcast_to(active_elements(machine, mask, rank), batch)
+    return elements.update(KINDS[kind], np.broadcast_to(value, batch), mask, dtype)
+
+
+def made(machine: Any, operation: Any, source: Any, offsets: Any, dtype: DType) -> Elements:
+    """Elements off from an array's first one, or from an address.
+
+    Args:
+        machine: what runs the operation.
+        operation: its first operand is a memref or an address, its second the vector of offsets.
+        source, offsets: what these are.
+        dtype: the element type.
+    """
+    _, vector = operation.operands
+    if isinstance(operation.operands[0].type, MemRefType):
+        return Elements(source, offsets + _of_group(machine, operation.operands[0].type, source, _rank(vector)))
+    lowest = int(np.min(source))
+    apart = machine.as_vector(np.asarray(source) - lowest, _rank(vector)) // dtype.bytes
+    return Elements.at_address(lowest, dtype, offsets + apart)
+
+
+def _of_group(machine: Any, type_: Any, source: Array, rank: int) -> Any:
+    """Where the array of each instance's work-group begins in shared local memory, in elements; else 0."""
+    if not is_shared(type_):
+        return 0
+    ahead = source.ndim - len(type_.get_shape())
+    begins = sum(index * (stride // source.itemsize)
+                 for index, stride in zip(machine.work_group, source.strides[:ahead], strict=True))
+    return machine.as_vector(begins, rank)
+
+
+def _rank(value: Any) -> int:
+    assert isinstance(value.type, VectorType)
+    return len(value.type.get_shape())
+
+
+def _chunked(operation: Any, elements: Elements, mask: Any) -> tuple[Elements, Any]:
+    chunk = ops.scatter_of(desc_of(operation.desc)).chunk_size
+    return elements.chunked(chunk), mask if chunk == 1 else np.asarray(mask)[..., None, :]
+
+
+def _load(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
+    elements, mask = _chunked(operation, *operands)
+    mask = active_elements(machine, np.asarray(mask, bool), _rank(operation.result))
+    return elements.gather(mask, operation.number).astype(desc_of(operation.desc).dtype.compute)
+
+
+def _store(machine: Any, operation: Any, operands: Sequence[Any]) -> None:
+    elements, mask = _chunked(operation, *operands[1:])
+    elements.scatter(operands[0], active_elements(machine, np.asarray(mask, bool), _rank(operation.value)))
+
+
+def _atomic(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
+    value, elements, mask = operands
+    dtype, desc = of_mlir(operation.value.type.element_type), desc_of(operation.desc)
+    mask = np.asarray(mask, bool)
+    if desc.sg_map is None or desc.sg_map.lanes == machine.lanes:
+        return atomic(machine, operation.kind.data, elements, value, mask, dtype, 1)
+    own = slice(desc.sg_map.lanes)  # lanes beyond the elements hold copies, and take no part
+    some = replace(elements, offsets=np.asarray(elements.offsets)[..., own, :])
+    old = atomic(machine, operation.kind.data, some, value[..., own, :], mask[..., own, :], dtype, 1)
+    return old.take(np.arange(machine.lanes) % desc.sg_map.lanes, axis=-2)
+
+
+def _elements(machine: Any, operation: Any, operands: Sequence[Any]) -> list[Any]:
+    (window,), ((row, column), (height, width)) = operands, operation.part()
+    lanes = desc_of(operation.result).sg_map is not None
+    number = np.arange(machine.lanes)[:, None] % (height * width) if lanes else np.arange(height * width)
+    return list(block_elements(window.array, (*window.lead, window.row, window.column), row + number // width,
+                               column + number % width, machine.batch - lanes))
+
+
+MEANINGS: Mapping[type[Operation], Callable[..., Any]] = {
+    ops.CreateTdescOp: lambda machine, operation, operands: made(
+        machine, operation, operands[0], operands[1], desc_of(operation.result).dtype),
+    ops.UpdateOffsetOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
+    ops.LoadGatherOp: _load,
+    ops.StoreScatterOp: _store,
+    ops.PrefetchOp: lambda machine, operation, operands: None,
+    ops.AtomicRMWOp: _atomic,
+    ops.BlockElementsOp: _elements,
+}

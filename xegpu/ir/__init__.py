@@ -1,0 +1,1 @@
+"""Element types, attributes and queries of the IR that no dialect owns."""

@@ -1,0 +1,93 @@
+"""Kinds of atomic updates: MLIR's ``arith.AtomicRMWKind``, which element types have which, and what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType, round_to
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of update.
+
+    Attributes:
+        name: as ``arith.AtomicRMWKind`` spells it.
+        families: kinds of element types that have it: ``f`` floats, ``i`` integers without a sign of their own or
+            signed, ``u`` unsigned ones.
+        combine: the new value from the old one and the operand, in NumPy.
+        unsigned: whether integers count as unsigned whatever their type.
+    """
+
+    name: str
+    families: str
+    combine: Callable[[Any, Any], Any]
+    unsigned: bool = False
+
+    def updated(self, old: Array, value: Array, dtype: DType) -> Array:
+        """The new values, rounded to ``dtype`` and held in its compute type; arithmetic on tf32 is float32's."""
+        if self.unsigned and dtype.kind == "i":
+            plain = np.dtype(f"u{old.dtype.itemsize}")
+            return np.asarray(self.combine(old.view(plain), value.view(plain))).view(old.dtype)
+        result = np.asarray(self.combine(old, value))
+        return result if dtype is dtypes.tf32 else round_to(result, dtype)
+
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (
+    Kind("addf", "f", lambda old, value: old + value),
+    Kind("addi", "iu", lambda old, value: old + value),
+    Kind("assign", "fiu", lambda old, value: value),
+    Kind("maximumf", "f", np.maximum),
+    Kind("maxnumf", "f", np.fmax),
+    Kind("maxs", "i", np.maximum),
+    Kind("maxu", "iu", np.maximum, unsigned=True),
+    Kind("minimumf", "f", np.minimum),
+    Kind("minnumf", "f", np.fmin),
+    Kind("mins", "i", np.minimum),
+    Kind("minu", "iu", np.minimum, unsigned=True),
+    Kind("mulf", "f", lambda old, value: old * value),
+    Kind("muli", "iu", lambda old, value: old * value),
+    Kind("andi", "iu", lambda old, value: old & value),
+    Kind("ori", "iu", lambda old, value: old | value),
+    Kind("xori", "iu", lambda old, value: old ^ value),
+)}
+"""By name."""
+
+_SHORT = {
+    "add": ("addf", "addi", "addi"), "mul": ("mulf", "muli", "muli"), "max": ("maximumf", "maxs", "maxu"),
+    "min": ("minimumf", "mins", "minu"), "exchange": ("assign",) * 3, "and": ("", "andi", "andi"),
+    "or": ("", "ori", "ori"), "xor": ("", "xori", "xori"),
+}
+ATOMIC_TYPES = (dtypes.f64, dtypes.f32, dtypes.tf32, dtypes.f16, dtypes.bf16, dtypes.i64, dtypes.i32, dtypes.i16,
+                dtypes.i8, dtypes.u64, dtypes.u32, dtypes.u16, dtypes.u8)
+"""Element types that can be updated atomically, natively or by comparing and swapping."""
+
+
+def full_name(kind: str, dtype: DType) -> str:
+    """The ``AtomicRMWKind`` that a name stands for with an element type: ``"add"`` is addf or addi."""
+    names = _SHORT.get(kind)
+    return (dict(zip("fiu", names, strict=True)).get(dtype.kind) if names else kind) or kind
+
+
+def kinds_of(dtype: DType) -> tuple[str, ...]:
+    """The kinds that an element type has."""
+    return tuple(kind.name for kind in KINDS.values() if dtype.kind in kind.families) if dtype in ATOMIC_TYPES else ()
+
+
+def fault(kind: str, dtype: DType) -> tuple[str, str, str]:
+    """What is wrong with an update of this kind and element type: its code, what it is, and what would work.
+
+    All are empty if nothing is.
+    """
+    if dtype not in ATOMIC_TYPES:
+        return "XT1448", f"{dtype} cannot be updated atomically", f"use one of {', '.join(map(str, ATOMIC_TYPES))}"
+    if kind not in kinds_of(dtype):
+        return "XT1450", f"{dtype} has no atomic {kind}", f"use one of {', '.join(kinds_of(dtype))}"
+    return "", "", ""

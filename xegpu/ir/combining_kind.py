@@ -1,0 +1,90 @@
+"""Kinds of reductions: their names, the element types that have them, what they mean (XeTile.md, ``tile_reduce``).
+
+Sums and products of f16, bf16 and tf32 accumulate in float32 and are rounded once, at the end. Those of integers wrap
+in the element type. ``minnumf`` and ``maxnumf`` drop NaN where there is a number, ``minimumf`` and ``maximumf`` give
+NaN where there is one; which of 0.0 and -0.0 is the larger is not specified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
+
+from xegpu.ir.dtypes import DType, i1, of_mlir, round_to
+from xegpu.support.errors import ElementTypeError
+
+Array = np.ndarray[Any, Any]
+
+FLOAT_KINDS = ("add", "mul", "minnumf", "maxnumf", "minimumf", "maximumf")
+INTEGER_KINDS = ("add", "mul", "minsi", "minui", "maxsi", "maxui", "and", "or", "xor")
+_UNSIGNED_KINDS = tuple(kind for kind in INTEGER_KINDS if not kind.endswith("si"))
+_SHORT = {"f": {"min": "minimumf", "max": "maximumf"}, "i": {"min": "minsi", "max": "maxsi"},
+          "u": {"min": "minui", "max": "maxui"}}
+_FUNCTIONS: dict[str, np.ufunc] = {
+    "add": np.add, "mul": np.multiply, "minnumf": np.fmin, "maxnumf": np.fmax, "minimumf": np.minimum,
+    "maximumf": np.maximum, "minsi": np.minimum, "maxsi": np.maximum, "minui": np.minimum, "maxui": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}
+
+
+def kinds_of(dtype: DType) -> tuple[str, ...]:
+    """The kinds that an element type has; signed integers compare as unsigned ones, too."""
+    if dtype is i1:
+        return ("and", "or", "xor")
+    return {"f": FLOAT_KINDS, "i": INTEGER_KINDS, "u": _UNSIGNED_KINDS, "x": (), "s": ()}[dtype.kind]
+
+
+def kind_of(name: str, dtype: DType) -> str:
+    """The kind that ``name`` is for an element type; ``"min"`` and ``"max"`` are those that fit it.
+
+    Raises:
+        ElementTypeError: the element type has no such kind.
+    """
+    known, short = kinds_of(dtype), _SHORT.get(dtype.kind, {})
+    kind = short.get(name, name)
+    if kind not in known:
+        names = (*known, *(alias for alias, full in short.items() if full in known))
+        raise ElementTypeError("XT3256",
+                               f"{dtype} has no reduction {name!r}", f"use one of: {', '.join(names)}" if names else
+                               "convert the vector to another element type first")
+    return kind
+
+
+def reduce(kind: str, values: Array, axes: tuple[int, ...], dtype: DType) -> Array:
+    """The reduction of an array along ``axes``, which stay with size 1.
+
+    Args:
+        kind: one of the element type's kinds.
+        values: in the compute type of ``dtype``.
+        axes: dimensions to reduce; negative ones count from the end.
+        dtype: the element type, to which the result is rounded once.
+    """
+    given = np.asarray(values)
+    if kind in ("minui", "maxui") and given.dtype.kind == "i":
+        given = given.view(f"u{given.dtype.itemsize}")
+    result = np.asarray(_FUNCTIONS[kind].reduce(given, axis=axes, keepdims=True, dtype=given.dtype))
+    return round_to(result.view(dtype.compute), dtype)
+
+
+# The element-wise operation that a reduction of some kind repeats.
+
+
+_FLOAT: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
+    "add": arith.AddfOp, "mul": arith.MulfOp, "minnumf": arith.MinnumfOp, "maxnumf": arith.MaxnumfOp,
+    "minimumf": arith.MinimumfOp, "maximumf": arith.MaximumfOp,
+}
+_INTEGER: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
+    "add": arith.AddiOp, "mul": arith.MuliOp, "minsi": arith.MinSIOp, "minui": arith.MinUIOp, "maxsi": arith.MaxSIOp,
+    "maxui": arith.MaxUIOp, "and": arith.AndIOp, "or": arith.OrIOp, "xor": arith.XOrIOp,
+}
+
+
+def combined(kind: str, a: SSAValue, b: SSAValue) -> Operation:
+    """``a`` and ``b`` element by element as one step of a reduction of ``kind`` (:mod:`xegpu.ir.combining_kind`)."""
+    table = _FLOAT if of_mlir(get_element_type_or_self(a.type)).is_float else _INTEGER
+    return table[kind](a, b)

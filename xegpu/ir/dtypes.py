@@ -1,0 +1,165 @@
+"""Element types: one record each, with its name in NumPy, in MLIR and in OpenCL C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import Attribute, TypeAttribute
+
+from xegpu.support.errors import ElementTypeError
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type.
+
+    Attributes:
+        name: the name in the seeds (``bf16``, ``u8`` ...).
+        bits: the bits that one element takes in memory.
+        kind: ``"f"`` float, ``"i"`` signed, ``"u"`` unsigned, ``"x"`` index, ``"s"`` floats that are stored, multiplied
+            by a matrix engine and widened, and not calculated with.
+        numpy: the NumPy type that holds it in memory.
+        mlir: the MLIR type.
+        opencl: the OpenCL C type that holds it in memory, and as a scalar.
+        compute: the NumPy type in which NumPy executions compute with it. A value in it is always exactly
+            representable in the element type, except for tf32, which is float32 until the matrix engine reads it.
+    """
+
+    name: str
+    bits: int
+    kind: str
+    numpy: np.dtype[Any]
+    mlir: TypeAttribute
+    opencl: str
+    compute: np.dtype[Any]
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a floating-point type."""
+        return self.kind == "f"
+
+    @property
+    def signed(self) -> bool:
+        """Whether integers of it compare and extend as signed."""
+        return self.kind in "ifxs"
+
+    @property
+    def register(self) -> str:
+        """The OpenCL C type that holds one element of a vector in registers; only truth values have another there."""
+        return "short" if self.name == "i1" else self.opencl
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory; types under a byte count as one here."""
+        return max(self.bits // 8, 1)
+
+
+def _type(name: str, bits: int, kind: str, numpy: Any, mlir: TypeAttribute, opencl: str, compute: Any = None) -> DType:
+    return DType(name, bits, kind, np.dtype(numpy), mlir, opencl, np.dtype(compute or numpy))
+
+
+def _unsigned(bits: int) -> IntegerType:
+    return IntegerType(bits, Signedness.UNSIGNED)
+
+
+f64 = _type("f64", 64, "f", np.float64, builtin.f64, "double")
+f32 = _type("f32", 32, "f", np.float32, builtin.f32, "float")
+tf32 = _type("tf32", 32, "f", np.float32, builtin.tf32, "float")
+f16 = _type("f16", 16, "f", np.float16, builtin.f16, "half", np.float32)
+bf16 = _type("bf16", 16, "f", ml_dtypes.bfloat16, builtin.bf16, "ushort", np.float32)
+e4m3 = _type("e4m3", 8, "s", ml_dtypes.float8_e4m3fn, builtin.f8E4M3FN, "uchar", np.float32)
+e5m2 = _type("e5m2", 8, "s", ml_dtypes.float8_e5m2, builtin.f8E5M2, "uchar", np.float32)
+i64 = _type("i64", 64, "i", np.int64, builtin.i64, "long")
+i32 = _type("i32", 32, "i", np.int32, builtin.i32, "int")
+i16 = _type("i16", 16, "i", np.int16, builtin.i16, "short")
+i8 = _type("i8", 8, "i", np.int8, builtin.i8, "char")
+i4 = _type("i4", 4, "i", ml_dtypes.int4, IntegerType(4), "char", np.int8)
+u64 = _type("u64", 64, "u", np.uint64, _unsigned(64), "ulong")
+u32 = _type("u32", 32, "u", np.uint32, _unsigned(32), "uint")
+u16 = _type("u16", 16, "u", np.uint16, _unsigned(16), "ushort")
+u8 = _type("u8", 8, "u", np.uint8, _unsigned(8), "uchar")
+u4 = _type("u4", 4, "u", ml_dtypes.uint4, _unsigned(4), "uchar", np.uint8)
+i1 = _type("i1", 8, "u", np.bool_, builtin.i1, "char")
+index = _type("index", 64, "x", np.int64, builtin.IndexType(), "int")
+
+ALL = (f64, f32, tf32, f16, bf16, e4m3, e5m2, i64, i32, i16, i8, i4, u64, u32, u16, u8, u4, i1, index)
+BY_NAME = {dtype.name: dtype for dtype in ALL}
+_BY_MLIR: dict[Attribute, DType] = {dtype.mlir: dtype for dtype in ALL}
+_BY_NUMPY = {dtype.numpy: dtype for dtype in reversed(ALL) if dtype not in (tf32, index)}
+
+
+def of(value: Any) -> DType:
+    """The element type that ``value`` names: one of ours, its name, or a NumPy or ml_dtypes type.
+
+    Raises:
+        ElementTypeError: no element type has that name.
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in BY_NAME:
+        return BY_NAME[value]
+    try:
+        return _BY_NUMPY[np.dtype(value if value is not None else "?none")]  # to NumPy None is float64
+    except (TypeError, KeyError):
+        names = " ".join(BY_NAME)
+        raise ElementTypeError("XT3270", f"{value!r} is not an element type", f"use one of: {names}") from None
+
+
+def whole(dtype: DType) -> DType:
+    """``dtype``, if its elements are whole bytes.
+
+    Raises:
+        ElementTypeError: it is i4 or u4, which NumPy keeps a byte each and the hardware two in a byte.
+    """
+    if dtype.bits < 8:
+        wide = "i8" if dtype.kind == "i" else "u8"
+        raise ElementTypeError("XT3271",
+                               f"{dtype} cannot be loaded, stored or computed with: NumPy keeps one in a byte, and the "
+                               "hardware two", f"use {wide}, as in array.astype(numpy.{BY_NAME[wide].numpy})")
+    return dtype
+
+
+def of_mlir(mlir: Attribute) -> DType:
+    """The element type whose MLIR type is ``mlir``.
+
+    Raises:
+        ElementTypeError: MLIR has that type and this language has not.
+    """
+    if mlir not in _BY_MLIR:
+        raise ElementTypeError("XT3272", f"element type {mlir} is not supported", f"use one of: {' '.join(BY_NAME)}")
+    return _BY_MLIR[mlir]
+
+
+def round_to(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """``values`` rounded to nearest even as ``dtype``, held in its compute type.
+
+    tf32 rounds here because it is asked for by name; the matrix engine itself drops bits (:func:`truncate_tf32`).
+    """
+    if dtype is tf32:
+        return _round_tf32(np.asarray(values, np.float32))
+    if dtype in (i4, u4):
+        wrapped = np.asarray(values).astype(np.int64) & 15
+        return (np.where(wrapped > 7, wrapped - 16, wrapped) if dtype is i4 else wrapped).astype(dtype.compute)
+    if dtype.numpy == dtype.compute:
+        return np.asarray(values).astype(dtype.compute, copy=False)
+    return np.asarray(values).astype(dtype.numpy).astype(dtype.compute)
+
+
+def truncate_tf32(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """float32 as the tf32 matrix engine reads it: the lowest 13 bits of the mantissa are ignored."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def _round_tf32(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    rounded = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(values), rounded.view(np.float32), values)

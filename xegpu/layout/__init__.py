@@ -1,0 +1,1 @@
+"""Layouts: which lane and which register hold which element."""

@@ -1,0 +1,60 @@
+"""Vectors of positions: which element types they have, and what they are in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from xegpu.ir.dtypes import DType, i1, of_mlir, round_to
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import ElementTypeError
+
+Array = np.ndarray[Any, Any]
+_EXACT = {"f64": 53, "f32": 24, "tf32": 11, "f16": 11, "bf16": 8}
+"""Bits of the whole numbers that a float holds without gaps."""
+
+
+def check_type(element_type: Attribute, size: int) -> None:
+    """Raise unless an element type holds the positions 0 to ``size - 1``.
+
+    Raises:
+        ElementTypeError: it does not.
+    """
+    dtype = of_mlir(element_type)
+    last = 1 << _EXACT[dtype.name] if dtype.is_float else (1 << dtype.bits - dtype.signed) - 1
+    if dtype is i1 or dtype.kind == "s" or size - 1 > last:
+        wide = "i32" if not dtype.is_float else "f32" if size <= 1 << _EXACT["f32"] else "f64"
+        raise ElementTypeError("XT3264", f"{dtype} does not hold the positions 0 to {size - 1}",
+                               f"count in xt.{wide}, and convert what you calculate from it with .to(xt.{dtype})")
+
+
+def whole(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int) -> Array:
+    """Positions of a whole block, ``[batch axes, rows, columns]``.
+
+    Args:
+        shape: rows and columns of the block.
+        axis: 0 for rows, 1 for columns.
+        start: the first position: a number, or an array over the first batch axes.
+        dtype: the element type.
+        batch: number of batch axes.
+    """
+    along = np.arange(shape[axis], dtype=np.int64)
+    return _counted(np.broadcast_to(along[:, None] if axis == 0 else along, shape), start, dtype, batch)
+
+
+def of_lanes(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int, lanes: LaneMap,
+             subgroup: int) -> Array:
+    """The same as the fragments of all lanes, ``[batch axes, the lanes last, units, elements a unit]``.
+
+    A map of fewer lanes than the ``subgroup`` has repeats.
+    """
+    return _counted(lane_map.positions(shape, lanes, subgroup)[axis], start, dtype, batch)
+
+
+def _counted(position: Array, start: Any, dtype: DType, batch: int) -> Array:
+    first = np.asarray(start, np.int64)
+    first = first.reshape(*first.shape, *[1] * (batch + 2 - first.ndim))
+    return round_to(np.asarray(first + position), dtype)

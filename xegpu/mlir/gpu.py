@@ -1,0 +1,156 @@
+"""``gpu.module`` and ``gpu.func`` in the form that MLIR prints, which xDSL's gpu dialect does not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, StringAttr, UnitAttr
+from xdsl.ir import Attribute, BuiltinAttribute, Data, Dialect, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface, SymbolTable
+
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import Invalid, misread
+
+
+@irdl_attr_definition
+class ForeignAttr(Data[str], BuiltinAttribute):
+    """An attribute of a dialect that is not ours, kept as it was written: ``#spirv.entry_point_abi<>``."""
+
+    name = "builtin.foreign"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        return parser.parse_str_literal()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(self.data)
+
+    def print_builtin(self, printer: Printer) -> None:
+        """Print the attribute as it was read."""
+        self.print_parameter(printer)
+
+
+def _attributes(parser: Parser) -> dict[str, Attribute]:
+    given = parser.parse_optional_attr_dict_with_keyword()
+    return {} if given is None else dict(given.data)
+
+
+def _print_attributes(printer: Printer, attributes: dict[str, Attribute]) -> None:
+    if attributes:
+        printer.print_string(" attributes ")
+        printer.print_attribute(DictionaryAttr(attributes))
+
+
+@operation_definition
+class GpuModuleOp(IRDLOperation):
+    """``gpu.module @kernels attributes {...} { gpu.func ... }``."""
+
+    name = "gpu.module"
+    body = region_def("single_block")
+    sym_name = prop_def(StringAttr)
+    traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface(), SymbolTable())
+
+    def __init__(self, name: str, body: Region, attributes: dict[str, Attribute]) -> None:
+        super().__init__(properties={"sym_name": StringAttr(name)}, regions=[body], attributes=attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GpuModuleOp:
+        name = parser.parse_symbol_name().data
+        parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_attribute)  # its targets
+        attributes = _attributes(parser)
+        return cls(name, parser.parse_region(()), attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        _print_attributes(printer, self.attributes)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_empty_block=False)
+
+
+@operation_definition
+class GpuFuncOp(IRDLOperation):
+    """``gpu.func @kernel(%A: memref<64x64xf16>) kernel attributes {known_block_size = array<i32: 8, 4>} { ... }``."""
+
+    name = "gpu.func"
+    body = region_def()
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    kernel = opt_prop_def(UnitAttr)
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    def __init__(self, name: str, body: Region, kernel: bool, attributes: dict[str, Attribute]) -> None:
+        type_ = FunctionType.from_lists([argument.type for argument in body.block.args], [])
+        super().__init__(properties={"sym_name": StringAttr(name), "function_type": type_,
+                                     "kernel": UnitAttr() if kernel else None},
+                         regions=[body], attributes=attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GpuFuncOp:
+        name = parser.parse_symbol_name().data
+
+        def argument() -> Parser.Argument:
+            given = parser.parse_argument()
+            parser.parse_optional_attr_dict()  # what a host compiler notes about an argument
+            return given
+
+        arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+        if (word := parser.parse_optional_keyword("workgroup") or parser.parse_optional_keyword("private")) is not None:
+            misread(parser, "XT3280", f"gpu.func takes no {word}(...) arrays here\n"
+                    "write memref.alloc() : memref<64x32xf16, 3> in its body")
+        kernel = parser.parse_optional_keyword("kernel") is not None
+        attributes = _attributes(parser)
+        return cls(name, parser.parse_region(arguments), kernel, attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        with printer.in_parens():
+            printer.print_list(self.body.block.args, printer.print_block_argument)
+        if self.kernel is not None:
+            printer.print_string(" kernel")
+        _print_attributes(printer, self.attributes)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=True)
+
+    def verify_(self) -> None:
+        if not isinstance(self.body.block.last_op, GpuReturnOp):
+            raise Invalid("XT3281",
+                          f"{self.sym_name.data} does not end with gpu.return\nadd gpu.return as its last line")
+
+
+@operation_definition
+class GpuReturnOp(IRDLOperation):
+    """``gpu.return``: the end of a kernel."""
+
+    name = "gpu.return"
+    values = var_operand_def(Attribute)
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    def __init__(self, values: Sequence[SSAValue] = ()) -> None:
+        super().__init__(operands=[list(values)])
+
+    def verify_(self) -> None:
+        if self.values:
+            raise Invalid("XT3282", "a kernel returns nothing\nwrite what it computes to an array argument")
+
+
+_OWN = (GpuModuleOp, GpuFuncOp, GpuReturnOp)
+_NAMES = {operation.name for operation in _OWN}
+
+Gpu = Dialect("gpu", [*(operation for operation in gpu.GPU.operations if operation.name not in _NAMES), *_OWN],
+              list(gpu.GPU.attributes))
+"""The gpu dialect with these operations in the place of xDSL's."""

@@ -1,0 +1,211 @@
+"""Operations of MLIR's vector dialect that xDSL does not define."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from xegpu.ir.op_definition import operation_definition
+from xegpu.support.errors import Invalid
+
+VECTOR = base(VectorType)
+IntegersAttr = ArrayAttr[IntegerAttr]
+
+
+def integers(values: Sequence[int]) -> IntegersAttr:
+    """``[8, 0]`` as MLIR writes it: an array of 64-bit integer attributes."""
+    return ArrayAttr([IntegerAttr(value, i64) for value in values])
+
+
+def values_of(attribute: IntegersAttr) -> tuple[int, ...]:
+    """The inverse of :func:`integers`."""
+    return tuple(value.value.data for value in attribute)
+
+
+def vector(shape: Sequence[int], element_type: Attribute) -> VectorType[Attribute]:
+    """The vector type of a shape and an element type: always the same object, since to make one takes long."""
+    return _vector(tuple(shape), element_type)
+
+
+@lru_cache(maxsize=4096)
+def _vector(shape: tuple[int, ...], element_type: Attribute) -> VectorType[Attribute]:
+    return VectorType(element_type, shape)
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of the vector that ``value`` is."""
+    assert isinstance(value.type, VectorType)
+    return value.type.get_shape()
+
+
+def _same_elements(source: SSAValue, result: SSAValue) -> None:
+    if source.type.element_type != result.type.element_type:  # type: ignore[attr-defined]
+        raise Invalid("XT3227", f"{source.type} and {result.type} hold different elements\n"
+                      "convert them by an operation of arith, before or behind it")
+
+
+def _by(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+@operation_definition
+class ExtractStridedSliceOp(IRDLOperation):
+    """``vector.extract_strided_slice``: a contiguous part of a vector, of the same rank."""
+
+    name = "vector.extract_strided_slice"
+    source = operand_def(VECTOR)
+    offsets = prop_def(IntegersAttr)
+    sizes = prop_def(IntegersAttr)
+    strides = prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def __init__(self, source: SSAValue, offsets: Sequence[int], sizes: Sequence[int]) -> None:
+        element: Attribute = source.type.element_type  # type: ignore[attr-defined]
+        super().__init__(
+            operands=[source], result_types=[vector(sizes, element)],
+            properties={"offsets": integers(offsets), "sizes": integers(sizes), "strides": integers([1] * len(sizes))},
+        )
+
+    def verify_(self) -> None:
+        offsets, sizes = values_of(self.offsets), values_of(self.sizes)
+        shape = self.source.type.get_shape()  # type: ignore[attr-defined]
+        if not len(offsets) == len(sizes) == len(values_of(self.strides)) == len(shape):
+            raise Invalid("XT3225", f"offsets {list(offsets)}, sizes {list(sizes)} and strides "
+                          f"{list(values_of(self.strides))} of a vector of {_by(shape)}\n"
+                          f"give {len(shape)} of each, one a dimension")
+        if any(o < 0 or o + s > n for o, s, n in zip(offsets, sizes, shape, strict=True)):
+            raise Invalid("XT3220", f"offsets {list(offsets)} with sizes {list(sizes)} leave a vector of {_by(shape)}\n"
+                          "offset and size together are at most the vector's size, in each dimension")
+        if any(stride != 1 for stride in values_of(self.strides)):
+            raise Invalid("XT3221", f"strides = {list(values_of(self.strides))} take elements that are not adjacent\n"
+                          f"write strides = {[1] * len(sizes)}", alone=True)
+        if self.result.type != (expected := vector(sizes, self.source.type.element_type)):  # type: ignore[attr-defined]
+            raise Invalid("XT3226", f"a slice of {_by(sizes)} of {self.source.type} is no {self.result.type}\n"
+                          f"write {expected}")
+
+
+@operation_definition
+class ShapeCastOp(IRDLOperation):
+    """``vector.shape_cast``: the same elements in the same order, in another shape."""
+
+    name = "vector.shape_cast"
+    source = operand_def(VECTOR)
+    result = result_def(VECTOR)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def __init__(self, source: SSAValue, shape: Sequence[int]) -> None:
+        element: Attribute = source.type.element_type  # type: ignore[attr-defined]
+        super().__init__(operands=[source], result_types=[vector(shape, element)])
+
+    def verify_(self) -> None:
+        source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
+        if prod(source) != prod(result):
+            raise Invalid("XT3222",
+                          f"a vector of {_by(source)} holds {prod(source)} elements, and one of {_by(result)} "
+                          f"{prod(result)}\na cast moves no element: give it as many in another shape")
+        _same_elements(self.source, self.result)
+
+
+@operation_definition
+class TransposeOp(IRDLOperation):
+    """``vector.transpose``: a 2D vector with its dimensions exchanged."""
+
+    name = "vector.transpose"
+    source = operand_def(VECTOR)
+    permutation = prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue) -> None:
+        type_ = source.type
+        assert isinstance(type_, VectorType)
+        super().__init__(operands=[source], result_types=[VectorType(type_.element_type, type_.get_shape()[::-1])],
+                         properties={"permutation": integers((1, 0))})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.source)
+        printer.print_string(f", {list(values_of(self.permutation))}")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TransposeOp:
+        source = parser.parse_unresolved_operand()
+        permutation: Sequence[int] = (1, 0)
+        if parser.parse_optional_punctuation(","):  # XeTile.md, Appendix 1, leaves it out
+            permutation = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        operand = parser.resolve_operand(source, parser.parse_type())
+        parser.parse_keyword("to")
+        return cls.create(operands=[operand], result_types=[parser.parse_type()], attributes=attributes,
+                          properties={"permutation": integers(permutation)})
+
+    def verify_(self) -> None:
+        source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
+        if values_of(self.permutation) != (1, 0) or len(source) != 2:
+            raise Invalid("XT3223",
+                          f"{list(values_of(self.permutation))} of {self.source.type} does not exchange two "
+                          f"dimensions\n"
+                          "take a vector of two dimensions, and the permutation [1, 0]")
+        _same_elements(self.source, self.result)
+        if result != source[::-1]:
+            raise Invalid("XT3224", f"the transpose of {_by(source)} is {_by(source[::-1])}, not {_by(result)}\n"
+                          f"write {vector(source[::-1], self.source.type.element_type)}")  # type: ignore[attr-defined]
+
+
+@operation_definition
+class InsertStridedSliceOp(IRDLOperation):
+    """``vector.insert_strided_slice``: ``dest`` with a contiguous part replaced by ``source``, of the same rank."""
+
+    name = "vector.insert_strided_slice"
+    source = operand_def(VECTOR)
+    dest = operand_def(VECTOR)
+    offsets = prop_def(IntegersAttr)
+    strides = prop_def(IntegersAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source `,` $dest attr-dict `:` type($source) `into` type($dest) `to` type($result)"
+
+    def __init__(self, source: SSAValue, dest: SSAValue, offsets: Sequence[int]) -> None:
+        super().__init__(operands=[source, dest], result_types=[dest.type],
+                         properties={"offsets": integers(offsets), "strides": integers([1] * len(offsets))})
+
+    def verify_(self) -> None:
+        source, dest = self.source.type.get_shape(), self.dest.type.get_shape()  # type: ignore[attr-defined]
+        if not len(values_of(self.offsets)) == len(source) == len(dest):
+            raise Invalid("XT3225", f"a part of {_by(source)} at offsets {list(values_of(self.offsets))} of a vector "
+                          f"of {_by(dest)}\ngive part and offsets {len(dest)} dimensions, as the vector has")
+        _same_elements(self.source, self.dest)
+        if self.result.type != self.dest.type:
+            raise Invalid("XT3226", f"a part put into {self.dest.type} gives no {self.result.type}\n"
+                          f"write {self.dest.type}")
+        if any(o + s > n for o, s, n in zip(values_of(self.offsets), source, dest, strict=True)):
+            raise Invalid("XT3220",
+                          f"a part of {_by(source)} at {list(values_of(self.offsets))} leaves a vector of {_by(dest)}\n"
+                          "offset and size together are at most the vector's size, in each dimension")

@@ -1,0 +1,55 @@
+"""Whole vectors to the fragments of one lane (XeGPU.md, "Attributes to support Work Item Level semantics").
+
+    %d = create_nd_tdesc ... -> tensor_desc<32x16xbf16, array_length = 2>
+    %v = load_nd %d -> vector<2x32x16xbf16>
+    %a = vector.extract_strided_slice (%v[0]) {offsets = [8, 0], sizes = [8, 16]}
+becomes
+    %d = create_nd_tdesc ... -> tensor_desc<32x16xbf16, array_length = 2, sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>
+    %v = load_nd %d -> vector<2x32x1xbf16>
+    %a = vector.extract_strided_slice (%v[0]) {offsets = [8, 0], sizes = [8, 1]}
+
+Operands that come straight from memory are loaded in the layout that DPAS reads. Everything else lies one element a
+lane along its rows; ``convert_layout`` goes from there to a layout of A that differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import Operation
+
+from xegpu.analysis.simt import SUBGROUP_SIZE
+from xegpu.passes.distribute import block_io, dpas, gather_scatter, reduction, vector
+from xegpu.passes.distribute.operand_roles import descriptor_webs
+from xegpu.passes.distribute.rewriter import Distributor
+from xegpu.rewrite.rewriter import Rule, rewrite
+from xegpu.target.targets import Target
+
+RULES: dict[type[Operation], Rule] = {
+    **block_io.RULES, **vector.RULES, **dpas.RULES, **vector.VALUE_RULES,
+    **reduction.RULES, **gather_scatter.RULES,
+}
+
+
+@dataclass(frozen=True)
+class DistributeLanes:
+    """The pass.
+
+    Attributes:
+        target: its subgroup size is the number of lanes.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with a lane's fragments in the place of whole blocks."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        if SUBGROUP_SIZE in function.attributes:
+            return function  # distributed already
+        new = Distributor(RULES, self.target, descriptor_webs(function)).function(function)
+        new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup, i64)
+        return new

@@ -1,0 +1,79 @@
+"""Descriptors, loads and stores of blocks to the fragments of one lane, a part of ``distribute``.
+
+    %v = load_nd %d : tensor_desc<32x16xbf16> -> vector<32x16xbf16>
+becomes
+    %v = load_nd %d : tensor_desc<32x16xbf16, sg_map<wi_layout = [1, 16], wi_data = [1, 1]>> -> vector<32x1xbf16>
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import ub
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.hints import hinted
+from xegpu.dialect.layout_ops import PadOp
+from xegpu.dialect.types import TensorDescType
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
+from xegpu.passes.distribute.rewriter import Distributed, Distributor, Shape
+from xegpu.rewrite.rewriter import Rule, follow
+
+
+def _create(build: Distributor, operation: CreateNdTdescOp) -> None:
+    result = operation.result.type
+    assert isinstance(result, TensorDescType)
+    typed = result if result.data.sg_map else result.with_(sg_map=build.lanes_of(operation.result))
+    assert typed.data.sg_map is not None
+    build.fragment((typed.data.shape[0], typed.data.shape[1]), typed.data.sg_map, typed.data.element_type)
+    build.retyped(operation, typed)
+
+
+def _load(build: Distributor, operation: LoadNdOp) -> None:
+    desc = build.one(operation.desc)
+    packed = operation.packed is not None or build.goes_by_words(operation.desc)
+    parameters = desc_of(desc)
+    assert parameters.sg_map is not None
+    width = None if operation.transpose_bit_width is None else operation.transposes
+    made = LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width)
+    value = build.emit(hinted(made, operation))
+    shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
+    if not operation.transposes:
+        build.set(operation.result, value, Distributed(shape, lanes, packed))
+        return
+    value = _exchanged_units(build, value, shape, lanes)
+    form = Distributed(shape[::-1], lanes.transposed, width is not None)
+    build.set(operation.result, value, form.of_rank(2))
+
+
+def _exchanged_units(build: Distributor, value: SSAValue, shape: Shape, lanes: LaneMap) -> SSAValue:
+    """A fragment with its units in the order of the transposed block, where they lie in several rows and columns."""
+    rows, columns = shape[0] // lanes.unit[0], shape[1] // lanes.unit[1]
+    if 1 in (rows, columns):
+        return value
+    result = build.emit(ub.PoisonOp(value.type))
+    for column in range(columns):
+        for row in range(rows):
+            unit = build.emit(ExtractStridedSliceOp(value, (row * columns + column, 0), (1, lanes.per_lane)))
+            result = build.emit(InsertStridedSliceOp(unit, result, (column * rows + row, 0)))
+    return result
+
+
+def _store(build: Distributor, operation: StoreNdOp) -> None:
+    desc = build.one(operation.desc)
+    lanes = desc_of(desc).sg_map
+    assert lanes is not None
+    build.emit(hinted(StoreNdOp(build.converted(build.get(operation.value), lanes), desc), operation))
+
+
+def _pad(build: Distributor, operation: PadOp) -> None:
+    source, desc = build.get(operation.value), build.one(operation.desc)
+    lanes = build.plain(source.form.shape)
+    form = Distributed(source.form.shape, lanes)
+    build.set(operation.result, build.emit(PadOp(build.converted(source, lanes), desc, operation.padding, lanes)), form)
+
+
+RULES: dict[type[Operation], Rule] = {
+    CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store, PadOp: _pad,
+}
+"""Rules of :mod:`xegpu.passes.distribute`."""

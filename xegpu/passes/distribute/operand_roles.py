@@ -1,0 +1,118 @@
+"""Blocks that are copied from memory to the transpose of an array in shared local memory: which lane holds what.
+
+    %v = load_nd %d : tensor_desc<16x16xbf16> -> vector<16x16xbf16>
+    store_nd %v, %s : tensor_desc<16x16xbf16, memory_scope = slm>          on the array's sizes and strides, exchanged
+
+In words of several rows, as operand B, a lane holds a column, whose elements are neighbours in the transpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects import func
+from xdsl.dialects.vector import ExtractOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.analysis.memory_access import geometry
+from xegpu.analysis.webs import Webs
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.dpas import DpasOp, DpasScaledOp
+from xegpu.ir.use_def import makings
+from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
+from xegpu.target.targets import Target
+
+
+def transposes(webs: Webs, desc: SSAValue, target: Target) -> bool:
+    """Whether all that is loaded, or all that is stored, through a descriptor's web is copied so, and nothing else.
+
+    Args:
+        webs: the descriptors of the kernel.
+        desc: one of them.
+        target: has messages that load words of several rows.
+    """
+    return webs.note("transposes", desc, lambda desc: _transposes(webs, desc, target))
+
+
+def _transposes(webs: Webs, desc: SSAValue, target: Target) -> bool:
+    users = [use.operation for use in webs.uses(desc) if not isinstance(use.operation, UpdateNdOffsetOp)]
+    if users and all(isinstance(user, StoreNdOp) for user in users):
+        loads = [_load_of(user.operands[0]) for user in users]
+        return _is_turned(desc) and all(load is not None and transposes(webs, load.desc, target) for load in loads)
+    return bool(users) and all(isinstance(user, LoadNdOp) and _comes_in_words(user, target) and _is_stored(user.result)
+                               for user in users)
+
+
+def _comes_in_words(load: LoadNdOp, target: Target) -> bool:
+    """Whether a message loads a block in words of several rows."""
+    desc = desc_of(load.desc)
+    return desc.sg_map is None and load.packed is None and not load.transposes and len(desc.shape) == 2 and \
+        desc.block.memory_scope != "slm" and \
+        target.has_block("read_transform", desc.dtype.bits, *desc.shape, desc.block.array_length)
+
+
+def _is_stored(value: SSAValue) -> bool:
+    """Whether a value, or each of its blocks, is stored to the transpose of shared local memory and nowhere else."""
+    users = [use.operation for use in value.uses]
+    return bool(users) and all(_is_stored(user.result) if isinstance(user, ExtractOp) else
+                               isinstance(user, StoreNdOp) and _is_turned(user.desc) for user in users)
+
+
+def _load_of(value: SSAValue) -> LoadNdOp | None:
+    """The load that a value, or the blocks that it is one of, come from."""
+    owner = value.owner
+    if isinstance(owner, ExtractOp):
+        return _load_of(owner.vector)
+    return owner if isinstance(owner, LoadNdOp) else None
+
+
+def _is_turned(desc: SSAValue) -> bool:
+    """Whether a descriptor stands on the transpose of an array in shared local memory."""
+    makers = [making.owner for making in makings(desc)]
+    return desc_of(desc).block.memory_scope == "slm" and all(
+        isinstance(maker, CreateNdTdescOp) and geometry(maker) == "exchanged" for maker in makers)
+
+
+# What a loaded value is for: which operand of which product, seen through the slices that are taken of it.
+
+
+_SLICES = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
+_OPERANDS = "abc"
+
+
+def descriptor_webs(function: func.FuncOp) -> Webs:
+    """Descriptors, each with those it is moved and carried into."""
+    return Webs(function, _links)
+
+
+def _links(operation: Operation) -> Iterator[SSAValue]:
+    if isinstance(operation, UpdateNdOffsetOp):
+        yield from (operation.desc, operation.result)
+
+
+def uses_of_value(value: SSAValue) -> set[str]:
+    """``a``, ``b``, ``c`` for the operands of DPAS that a value and its slices are; ``other`` for all else."""
+    found: set[str] = set()
+    for use in value.uses:
+        if isinstance(use.operation, _SLICES):
+            found |= uses_of_value(use.operation.results[0])
+        elif isinstance(use.operation, DpasOp) or (isinstance(use.operation, DpasScaledOp) and use.index < 3):
+            found.add(_OPERANDS[use.index])
+        else:
+            found.add("other")
+    return found
+
+
+def sides(webs: Webs, desc: SSAValue) -> set[str]:
+    """What is loaded or stored through a descriptor's web is for."""
+    return webs.note("sides", desc, lambda desc: _sides(webs, desc))
+
+
+def _sides(webs: Webs, desc: SSAValue) -> set[str]:
+    found: set[str] = set()
+    for use in webs.uses(desc):
+        if isinstance(use.operation, LoadNdOp):
+            found |= uses_of_value(use.operation.result)
+        elif not isinstance(use.operation, (UpdateNdOffsetOp, PrefetchNdOp)):
+            found.add("other")
+    return found

@@ -1,0 +1,70 @@
+"""Distribution of operations on blocks in registers: reductions, broadcasts and transpositions.
+
+    %r = xegpu.reduce %v {kind = "add", axes = [1]} : vector<16x16xf32> -> vector<16x1xf32>
+    %t = vector.transpose %v, [1, 0] : vector<16x16xf32> to vector<16x16xf32>
+becomes, a lane holding one element of each row of ``%v``,
+    %r = xegpu.reduce %v {..., source_map = <[1, 16]>, target_map = <[16, 1]>} : vector<16x1xf32> -> vector<1x1xf32>
+
+A transposition is no operation here: the fragment is that of the transposed block under the transposed map. What needs
+another map converts it.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from xdsl.dialects import ub
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import SSAValue
+
+from xegpu.dialect.reduction import BroadcastOp, ReduceOp
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, TransposeOp, shape_of
+from xegpu.rewrite.rewriter import Rule
+
+
+def _reduce(build: Any, operation: ReduceOp) -> None:
+    parts = [build.get(source) for source in operation.sources]
+    shape, result, element = parts[0].form.shape, shape_of(operation.result), operation.result.type.element_type  # type: ignore
+    lanes = build.common_map([part.form for part in parts])
+    target = build.plain(result)
+    values = [build.converted(part, lanes) for part in parts]
+    fragment = VectorType(element, target.fragment(result))
+    made = ReduceOp(operation.kind.data, values, operation.dimensions, fragment, (lanes, target), shape)
+    build.set(operation.result, build.emit(made), build.form(result, target))
+
+
+def _broadcast(build: Any, operation: BroadcastOp) -> None:
+    source, (rows, columns) = build.get(operation.source), shape_of(operation.result)
+    shape = rows, columns
+    lanes, target = build.plain(source.form.shape), build.plain(shape)
+    fragment = VectorType(operation.result.type.element_type, target.fragment(shape))  # type: ignore[attr-defined]
+    made = BroadcastOp(build.converted(source, lanes), operation.dimensions, fragment, (lanes, target), shape)
+    build.set(operation.result, build.emit(made), build.form(shape, target))
+
+
+def _transpose(build: Any, operation: TransposeOp) -> None:
+    source = build.get(operation.source)
+    if source.form.packed:
+        build.fail("XT3520", "vectors in VNNI form are for dpas alone, and this is vector.transpose",
+                   "load the block without transpose_bit_width, and transpose that", **{"the block": operation.source})
+    lanes = source.form.lanes.along_one(source.form.shape)
+    value = _turned_units(build, build.converted(source, lanes), source.form.shape, lanes)
+    build.set(operation.result, value, build.form(source.form.shape[::-1], lanes.transposed))
+
+
+def _turned_units(build: Any, value: SSAValue, shape: tuple[int, int], lanes: LaneMap) -> SSAValue:
+    """A fragment with its units column by column: so they are row by row in the transposed block."""
+    rows, columns = (size // unit for size, unit in zip(shape, lanes.unit, strict=True))
+    if min(rows, columns) == 1:
+        return value
+    result: SSAValue = build.emit(ub.PoisonOp(value.type))
+    for position, (j, i) in enumerate(product(range(columns), range(rows))):
+        unit = build.emit(ExtractStridedSliceOp(value, (i * columns + j, 0), (1, lanes.per_lane)))
+        result = build.emit(InsertStridedSliceOp(unit, result, (position, 0)))
+    return result
+
+
+RULES: dict[type[Any], Rule] = {ReduceOp: _reduce, BroadcastOp: _broadcast, TransposeOp: _transpose}
+"""Rules of :mod:`xegpu.passes.distribute`, whose rebuilder knows the maps."""

@@ -1,0 +1,170 @@
+"""The rebuilder of ``distribute``: the maps that fragments lie in, and how a fragment goes from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.analysis.webs import Webs
+from xegpu.dialect.block_io import LoadNdOp, desc_of
+from xegpu.dialect.layout_ops import ConvertLayoutOp
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import shape_of, vector
+from xegpu.passes.distribute import operand_roles
+from xegpu.passes.distribute.operand_roles import sides
+from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
+from xegpu.support.errors import XeError
+from xegpu.target.targets import Target
+
+Shape = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """The form of a value that became a fragment: the block's shape and its lane map."""
+
+    shape: Shape
+    lanes: LaneMap
+    packed: bool = False
+
+    def of_rank(self, rank: int) -> Distributed:
+        """The form of the same fragment where words are seen as elements (2), or elements as words (3)."""
+        (rows, columns), (down, across) = self.shape, self.lanes.wi_data
+        if rank == 2 and self.packed:
+            return Distributed((rows // down, columns * down), LaneMap(self.lanes.wi_layout, (1, down)))
+        if rank == 3 and not self.packed:
+            return Distributed((rows * across, columns // across), LaneMap(self.lanes.wi_layout, (across, 1)), True)
+        return self
+
+
+class Distributor(Rebuilder):
+    """One function's rewrite.
+
+    Attributes:
+        target: its subgroup size is the number of lanes.
+        webs: values of the old function that are one descriptor.
+    """
+
+    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, webs: Webs) -> None:
+        super().__init__(rules)
+        self.target, self.webs = target, webs
+
+    def plain(self, shape: Shape) -> LaneMap:
+        """The lane map of what is computed with."""
+        try:
+            return lane_map.plain(self.target.subgroup, shape[1], shape[0])
+        except XeError as error:
+            raise error.at(self.where()) from None
+
+    def common_map(self, forms: Sequence[Distributed]) -> LaneMap:
+        """The map in which blocks of one shape meet: their own if they share one, else that for computing."""
+        lanes = {form.lanes for form in forms}
+        if len(lanes) == 1 and forms[0].lanes.per_lane == 1:
+            return forms[0].lanes
+        return self.plain(forms[0].shape)
+
+    def form(self, shape: Shape, lanes: LaneMap) -> Distributed:
+        """The form of a fragment of a block."""
+        return Distributed((shape[0], shape[1]), lanes)
+
+    def lanes_of(self, desc: SSAValue) -> LaneMap:
+        """The lane map of a descriptor, from what is loaded through it; transposed if the loads transpose."""
+        loads = [use.operation for use in self.webs.uses(desc) if isinstance(use.operation, LoadNdOp)]
+        bits = desc_of(desc).dtype.bits
+        if (together := max((load.transposes for load in loads), default=0) // bits) > 1:
+            return LaneMap((self.target.subgroup, 1), (1, together))
+        if any(load.packed is not None for load in loads) or self.goes_by_words(desc):
+            return lane_map.operand_b(self.target.subgroup, bits)
+        if together:
+            rows, columns = desc_of(desc).shape
+            try:
+                return self._lanes_of_block(desc, (columns, rows)).transposed
+            except XeError as error:
+                raise error.at(self.where()) from None
+        return self._lanes_of_block(desc, (desc_of(desc).shape[0], desc_of(desc).shape[1]))
+
+    def goes_by_words(self, desc: SSAValue) -> bool:
+        """Whether what is copied through a descriptor is loaded in words of several rows (:mod:`.copies`)."""
+        return operand_roles.transposes(self.webs, desc, self.target)
+
+    def _lanes_of_block(self, desc: SSAValue, shape: Shape) -> LaneMap:
+        parameters, used = desc_of(desc), sides(self.webs, desc)
+        if used == {"a"}:
+            return lane_map.operand_a(self.target.subgroup, parameters.dtype.bits)
+        if used == {"b"} and parameters.dtype.bits < 32:
+            return lane_map.operand_b(self.target.subgroup, parameters.dtype.bits)
+        return self.plain(shape)
+
+    def line(self, lanes: int) -> Distributed:
+        """The form of a vector of one dimension, an element a lane; a shorter one repeats over the subgroup.
+
+        Raises:
+            ShapeError: the lanes of a subgroup are no multiple of its elements.
+        """
+        subgroup = self.target.subgroup
+        if subgroup % lanes:
+            self.fail("XT3521",
+                      f"a vector of {lanes} elements does not spread over the {subgroup} lanes of a subgroup on "
+                      f"{self.target.name}", f"use vectors of a multiple of {subgroup} elements, or of a divisor")
+        return Distributed((1, lanes), LaneMap((1, lanes)))
+
+    def fragment(self, shape: Shape, lanes: LaneMap, element: Attribute) -> VectorType[Attribute]:
+        """The vector type of a lane's share of a block."""
+        try:
+            return vector(lanes.fragment(shape), element)
+        except XeError as error:
+            raise error.at(self.where()) from None
+
+    def match(self, parts: Parts, like: Parts) -> Parts:
+        """A yielded fragment in the layout that the loop carries."""
+        if parts.form == like.form or not isinstance(like.form, Distributed):
+            return parts
+        return Parts((self.converted(parts, like.form.lanes),), like.form)
+
+    def converted(self, parts: Parts, lanes: LaneMap) -> SSAValue:
+        """A fragment in another layout."""
+        form: Distributed = parts.form
+        (value,) = parts.values
+        if form.lanes == lanes or (_is_splat(value) and shape_of(value) == lanes.fragment(form.shape)):
+            return value
+        if lanes.per_lane > 1 and form.lanes not in ((plain := self.plain(form.shape)), lanes):
+            return self.converted(Parts((self.converted(parts, plain),), self.form(form.shape, plain)), lanes)
+        return self.shared(("convert", value, lanes),
+                           lambda: self.emit(ConvertLayoutOp(value, form.lanes, lanes, form.shape)))
+
+    def copy(self, operation) -> None:  # type: ignore[no-untyped-def]
+        """A copy; a vector result has the form of the vector operands."""
+        form = next((self.get(o).form for o in operation.operands if isinstance(self.get(o).form, Distributed)), None)
+        if form is None or not operation.results:
+            super().copy(operation)
+            return
+        parts = [self.get(operand) for operand in operation.operands]
+        forms = [part.form for part in parts if isinstance(part.form, Distributed)]
+        moving = [part.form for part in parts if isinstance(part.form, Distributed) and not _is_splat(part.values[0])]
+        if any(each.packed for each in forms):
+            self.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
+                      "load the block without packed to compute with it; dpas packs what it needs",
+                      **{f"operand {i}": value for i, value in enumerate(operation.operands)})
+        if any(each.lanes.per_lane > 1 for each in moving):  # as operands of dpas lie; nothing else computes with words
+            form = self.form(form.shape, self.plain(form.shape))
+        elif len({form.lanes for form in moving or forms}) > 1:
+            form = self.form(form.shape, self.common_map(moving))
+        elif moving:
+            form = moving[0]
+        operands = [self.converted(part, form.lanes) if isinstance(part.form, Distributed) else part.values[0]
+                    for part in parts]
+        like = next(o.type for o in operands if isinstance(o.type, VectorType))
+        types = [self.part_type(result.type, like) for result in operation.results]
+        copied = self._like(operation, operands, types)
+        for before, after in zip(operation.results, copied.results, strict=True):
+            self.set(before, after, form)
+
+
+def _is_splat(value: SSAValue) -> bool:
+    """Whether every element of a fragment is the same, so that it looks alike under all maps of one element a lane."""
+    return isinstance(value.owner, BroadcastOp)

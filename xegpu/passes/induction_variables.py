@@ -1,0 +1,133 @@
+"""Descriptors that move in step with a loop's counter are made from the counter instead of being carried.
+
+    scf.for %k = %0 to %n step %32 iter_args(%a_1 = %a) {
+      load_nd %a_1 ; %a_2 = update_nd_offset %a_1, [%0, %32] ; scf.yield %a_2 }
+becomes
+    scf.for %k = %0 to %n step %32 {
+      %a_1 = update_nd_offset %a, [%0, %k] ; load_nd %a_1 }
+
+One counter then serves all tiles of a product, where each would have taken a register and an addition a step.
+
+A loop that starts at %s moves a descriptor by %k - %s. From one that starts at %s along that axis itself, or at a
+distance from it, %s is taken away before the loop, and %k moves it:
+    %a = create_nd_tdesc %A, [%m, %s + 96] ; scf.for %k = %s ... { update_nd_offset %a, [%0, %k - %s] }
+becomes
+    %a = create_nd_tdesc %A, [%m, 96] ; scf.for %k = %s ... { update_nd_offset %a, [%0, %k] }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
+from xegpu.dialect.types import TensorDescType
+from xegpu.ir.matchers import number
+from xegpu.passes.licm import terms
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
+
+Axes = tuple[bool, ...]
+"""For each axis of a descriptor whether it moves by the loop's step; along the others it stays."""
+
+
+@dataclass(frozen=True)
+class InductionVariables:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with as few carried descriptors as may be."""
+        return rewrite(module, lambda function: Rebuilder({scf.ForOp: _loop}).function(function))
+
+
+def _loop(build: Rebuilder, old: scf.ForOp) -> None:
+    counted = {position: axes for position in range(len(old.iter_args)) if (axes := _axes(old, position))}
+    kept = [position for position in range(len(old.iter_args)) if position not in counted]
+    carried = [build.get(old.iter_args[position]) for position in kept]
+    block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
+    block.args[0].name_hint = old.body.block.args[0].name_hint
+    build.set(old.body.block.args[0], block.args[0])
+    build.regroup([old.body.block.args[position + 1] for position in kept], carried, block.args[1:])
+    place = build.place
+    _from_counter(build, old, block, counted)
+    yielded, build.place = build.body(old.body.block, block), place
+    build.close(block, [yielded[position] for position in kept], carried)
+    start, stop, step = (build.one(value) for value in (old.lb, old.ub, old.step))
+    new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
+    new.attributes.update(old.attributes)
+    build.emit(new)
+    build.regroup([old.results[position] for position in kept], carried, new.res)
+
+
+def _from_counter(build: Rebuilder, old: scf.ForOp, block: Block, counted: dict[int, Axes]) -> None:
+    """Make each counted descriptor at the head of the body, from what it is before the loop."""
+    if not counted:
+        return
+    zero = number(old.lb) == 0
+    shifted = {} if zero else {at: _without_start(build, old, at, axes) for at, axes in counted.items()}
+    build.blocks.append(block)
+    counter, start = block.args[0], build.one(old.lb)
+    since = counter if zero or None not in shifted.values() else build.emit(arith.SubiOp(counter, start))
+    for position, axes in counted.items():
+        new = shifted.get(position)
+        desc, way = (build.one(old.iter_args[position]), since) if new is None else (new, counter)
+        moved = build.emit(UpdateNdOffsetOp(desc, [way if moves else build.constant(0) for moves in axes]))
+        build.set(old.body.block.args[position + 1], moved)
+    build.blocks.pop()
+
+
+def _without_start(build: Rebuilder, loop: scf.ForOp, position: int, axes: Axes) -> SSAValue | None:
+    """A carried descriptor as it would be if the loop's counter had started at 0; None where that cannot be seen."""
+    maker = loop.iter_args[position].owner
+    if not isinstance(maker, CreateNdTdescOp) or sum(axes) != 1:
+        return None
+    axis = axes.index(True) - len(axes)
+    added = terms(maker.offsets[axis])
+    if added.count(loop.lb) != 1:
+        return None
+    added.remove(loop.lb)
+    offsets = [build.one(offset) for offset in maker.offsets]
+    offsets[axis] = reduce(lambda a, b: build.emit(arith.AddiOp(a, b)), map(build.one, added)) if added \
+        else build.constant(0)
+    kind = build.one(maker.result).type
+    assert isinstance(kind, TensorDescType)
+    new = CreateNdTdescOp(build.one(maker.source), offsets, [build.one(size) for size in maker.shape],
+                          [build.one(stride) for stride in maker.strides], kind)
+    new.attributes.update(maker.attributes)
+    return build.emit(new)
+
+
+def _axes(loop: scf.ForOp, position: int) -> Axes | None:
+    """Along which axes a carried descriptor moves by the step; None for what is moved otherwise, or used afterwards."""
+    argument, end = loop.body.block.args[position + 1], loop.body.block.last_op
+    assert end is not None
+    if loop.results[position].first_use is not None:
+        return None
+    moves: list[list[SSAValue]] = []
+    value = end.operands[position]
+    while value is not argument:
+        owner = value.owner
+        if not isinstance(owner, UpdateNdOffsetOp) or _is_carried_on(owner, loop):
+            return None
+        moves.append(list(owner.offsets))
+        value = owner.desc
+    axes = [_moves(loop, along) for along in zip(*moves, strict=True)]
+    return tuple(axis is True for axis in axes) if axes and None not in axes else None
+
+
+def _is_carried_on(operation: Operation, loop: scf.ForOp) -> bool:
+    """Whether an operation stands in another body than that of the loop."""
+    return operation.parent is not loop.body.block
+
+
+def _moves(loop: scf.ForOp, offsets: tuple[SSAValue, ...]) -> bool | None:
+    """Whether these offsets add up to the step (True), to nothing (False), or to something else."""
+    numbers = [number(offset) for offset in offsets]
+    if None in numbers:
+        others = [offset for offset, known in zip(offsets, numbers, strict=True) if known != 0]
+        return True if len(others) == 1 and others[0] is loop.step else None
+    total = sum(value for value in numbers if value is not None)
+    return False if total == 0 else True if total == number(loop.step) else None

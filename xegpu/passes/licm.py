@@ -1,0 +1,139 @@
+"""Takes out of a loop of products what is the same in each step, down to the moving part of a descriptor's place.
+
+    scf.for %k = %0 to %n step %32 {
+      %s = gpu.subgroup_id ; %r = muli %s, %c8 ; %m1 = addi %m, %r ; %k1 = addi %k, %c96
+      %p = create_nd_tdesc %A, [%m1, %k1] ; prefetch_nd %p }
+becomes
+    %s = gpu.subgroup_id ; %r = muli %s, %c8 ; %m1 = addi %m, %r
+    %A1 = create_nd_tdesc %A, [%m1, %c96]
+    scf.for %k = %0 to %n step %32 {
+      %p = update_nd_offset %A1, [%0, %k] ; prefetch_nd %p }
+
+A kernel that makes its tiles anew in each step is then the same as one that moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+from xdsl.dialects import arith, func, gpu, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
+
+from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.types import TensorDescType
+from xegpu.ir.matchers import number
+from xegpu.rewrite.rewriter import copied, rewrite
+
+_POSITIONS = (gpu.BlockIdOp, gpu.GridDimOp, gpu.SubgroupIdOp)
+_MAY_FAIL = (arith.FloorDivSIOp, arith.RemSIOp)
+
+
+@dataclass(frozen=True)
+class Licm:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with loop invariants of loops of products in front of them; itself if there are none."""
+        return rewrite(module, _hoisted)
+
+
+def _hoisted(function: func.FuncOp) -> func.FuncOp:
+    if not any(_is_invariant(operation, block) or _is_splittable(operation, block)
+               for loop in _product_loops(function) for block in [loop.body.block] for operation in block.ops):
+        return function
+    new = copied(function)
+    for loop in reversed(_product_loops(new)):  # inner ones first
+        block = loop.body.block
+        for operation in list(block.ops):
+            if _is_invariant(operation, block):
+                _put_before(loop, operation)
+            elif isinstance(operation, CreateNdTdescOp) and _is_splittable(operation, block):
+                _split(operation, loop)
+    return new
+
+
+def _product_loops(function: func.FuncOp) -> list[scf.ForOp]:
+    """The loops whose own bodies have products, outer ones first."""
+    return [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
+            and any(isinstance(operation, DpasOp) for operation in loop.body.block.ops)]
+
+
+def terms(value: SSAValue) -> list[SSAValue]:
+    """The values that an index is the sum of."""
+    owner = value.owner
+    return [*terms(owner.lhs), *terms(owner.rhs)] if isinstance(owner, arith.AddiOp) else [value]
+
+
+def _is_invariant(operation: Operation, block: Block) -> bool:
+    """Whether an operation computes indices or makes a descriptor from what stands outside, and cannot fail."""
+    kinds = (IndexType, TensorDescType)
+    if not (operation.has_trait(Pure) or isinstance(operation, _POSITIONS)) or operation.regions:
+        return False
+    if not operation.results or not all(isinstance(result.type, kinds) for result in operation.results):
+        return False
+    if isinstance(operation, _MAY_FAIL) and not number(operation.rhs):
+        return False
+    return not isinstance(operation, UpdateNdOffsetOp) and _stands_outside(operation.operands, block)
+
+
+def _stands_outside(values: Iterable[SSAValue], block: Block) -> bool:
+    """Whether no value is made in a block or changes from one of its steps to the next."""
+    owners = [value.owner for value in values]
+    return not any(owner is block or (isinstance(owner, Operation) and owner.parent is block) for owner in owners)
+
+
+def _put_before(loop: scf.ForOp, operation: Operation) -> None:
+    operation.detach()  # type: ignore[no-untyped-call]
+    assert loop.parent is not None
+    loop.parent.insert_op_before(operation, loop)
+
+
+def _is_splittable(operation: Operation, block: Block) -> bool:
+    """Whether only the place of a descriptor that a loop's body makes changes from step to step."""
+    if not isinstance(operation, CreateNdTdescOp):
+        return False
+    desc = desc_of(operation.result)
+    return len(desc.shape) == len(operation.offsets) == 2 and desc.block.memory_scope == "global" and \
+        _stands_outside([operation.source, *operation.shape, *operation.strides], block)
+
+
+def _split(old: CreateNdTdescOp, loop: scf.ForOp) -> None:
+    """Make a descriptor before the loop at the part of its place that stays, and move it by the rest in the loop."""
+    block = loop.body.block
+    parts = [terms(offset) for offset in old.offsets]
+    stay = [_sum([term for term in part if _stands_outside([term], block)], loop) for part in parts]
+    move = [_sum([term for term in part if not _stands_outside([term], block)], old) for part in parts]
+    kind = old.result.type
+    assert isinstance(kind, TensorDescType)
+    new = CreateNdTdescOp(old.source, stay, list(old.shape), list(old.strides), kind)
+    new.attributes.update(old.attributes)
+    moved = UpdateNdOffsetOp(new.result, move)
+    assert loop.parent is not None
+    loop.parent.insert_op_before(new, loop)
+    block.insert_op_before(moved, old)
+    new.result.name_hint = moved.result.name_hint = old.result.name_hint
+    old.result.replace_all_uses_with(moved.result)
+    old.detach()  # type: ignore[no-untyped-call]
+    old.erase()
+
+
+def _sum(values: list[SSAValue], before: Operation) -> SSAValue:
+    """The sum of indices, made in front of an operation; 0 of none."""
+    assert before.parent is not None
+    made: list[Operation] = []
+
+    def add(a: SSAValue, b: SSAValue) -> SSAValue:
+        made.append(arith.AddiOp(a, b))
+        return made[-1].results[0]
+
+    if not values:
+        made.append(arith.ConstantOp(IntegerAttr(0, IndexType())))
+        values = [made[0].results[0]]
+    total = reduce(add, values)
+    before.parent.insert_ops_before(made, before)
+    return total

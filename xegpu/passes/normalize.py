@@ -1,0 +1,344 @@
+"""XeGPU as XeGPU.md lets an author write it, to the form that the passes work on.
+
+    %d = create_nd_tdesc %address, [%i] : i64 -> tensor_desc<16xf32, boundary_check = false>
+    %v = load_nd %d : ... -> vector<16xf32>
+    %a = vector.shape_cast %w : vector<8x16xf16> to vector<8x8x2xf16>
+    %c = dpas %a, %b : vector<8x8x2xf16>, vector<8x16x2xf16> -> vector<8x16xf32>
+becomes
+    %d = create_nd_tdesc %address, [0, %i], [1, 2147483584], [2147483584, 1] : i64 -> tensor_desc<1x16xf32, ...>
+    %v = load_nd %d : ... -> vector<1x16xf32>
+    %c = dpas %w, %b : vector<8x16xf16>, vector<8x16x2xf16> -> vector<8x16xf32>
+
+A descriptor of one dimension is one of a row that does not end: its bounds are the author's to keep. An address that is
+known to be that of an array becomes the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby, pairwise
+from math import prod
+from typing import Any
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i1,
+    i32,
+)
+from xdsl.dialects.memref import AllocOp, ExtractAlignedPointerAsIndexOp, ExtractStridedMetaDataOp
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import Pure
+
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of, loaded_shape
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.gather_scatter import CreateTdescOp
+from xegpu.dialect.reduction import IotaOp
+from xegpu.dialect.types import TensorDescType
+from xegpu.ir.memref import CASTS, array_at, is_shared, static_form
+from xegpu.mlir.arith import CmpIOp, SelectOp
+from xegpu.mlir.vector import ShapeCastOp, shape_of, vector
+from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
+
+# Vector constants whose elements differ, computed from where an element stands: no memory holds them.
+#
+#     %c = arith.constant dense<[0, 4, 8, 12]> : vector<4xindex>
+#     %d = arith.constant dense<[1.0, 1.0, 2.0, 3.0]> : vector<4xf32>
+# becomes
+#     %c = %at * 4 + 0                                                     where %at is xegpu.iota, 0 to 3
+#     %d = arith.select(%at < 2, 1.0, arith.select(%at < 3, 2.0, 3.0))     one comparison for each run of equal elements
+
+
+Number = IntegerAttr | FloatAttr  # type: ignore[type-arg]
+
+
+def spelled(build: Rebuilder, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
+    """A vector of two dimensions with the given elements, row by row."""
+    at, element = _places(build, shape), elements[0].type
+    if element == i1:
+        words = [IntegerAttr(int(value.value.data != 0), i32) for value in elements]
+        return build.emit(CmpIOp(_chosen(build, at, shape, words), _filled(build, shape, IntegerAttr(0, i32)), "ne"))
+    step = _step(elements) if isinstance(element, IndexType) else None
+    if step is None:
+        return _chosen(build, at, shape, elements)
+    scaled = build.emit(arith.MuliOp(at, _filled(build, shape, IntegerAttr(step, IndexType()))))
+    return build.emit(arith.AddiOp(scaled, _filled(build, shape, elements[0])))
+
+
+def _step(elements: Sequence[Number]) -> int | None:
+    """What each number is above the one before it, None if that differs."""
+    numbers = [int(element.value.data) for element in elements]
+    steps = {after - before for before, after in pairwise(numbers)}
+    return steps.pop() if len(steps) == 1 else None
+
+
+def _places(build: Rebuilder, shape: tuple[int, int]) -> SSAValue:
+    """The number of each element, counted row by row."""
+    type_ = vector(shape, IndexType())
+    column = build.emit(IotaOp(build.constant(0), 1, type_))
+    if shape[0] == 1:
+        return column
+    row = build.emit(IotaOp(build.constant(0), 0, type_))
+    above = build.emit(arith.MuliOp(row, _filled(build, shape, IntegerAttr(shape[1], IndexType()))))
+    return build.emit(arith.AddiOp(above, column))
+
+
+def _chosen(build: Rebuilder, at: SSAValue, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
+    """Each run of equal elements where its places are."""
+    runs = [(value, len(list(run))) for value, run in groupby(elements)]
+    value, end = _filled(build, shape, runs[-1][0]), len(elements)
+    for (_, length), (number, _) in zip(runs[:0:-1], runs[-2::-1], strict=True):
+        end -= length
+        before = build.emit(CmpIOp(at, _filled(build, shape, IntegerAttr(end, IndexType())), "slt"))
+        value = build.emit(SelectOp(before, _filled(build, shape, number), value))
+    return value
+
+
+def _filled(build: Rebuilder, shape: tuple[int, int], number: Number) -> SSAValue:
+    scalar = build.emit(arith.ConstantOp(number))
+    type_: Attribute = number.type
+    return build.emit(BroadcastOp(scalar, vector(shape, type_)))
+
+
+ROW = "row"
+"""The form of a vector of one dimension that became a row of two."""
+ENDLESS = (1 << 31) - 64
+"""Elements of a row whose end the author minds: a whole number of lines of memory, below the limit of an index."""
+
+
+def plain(function: func.FuncOp) -> func.FuncOp:
+    """A kernel in the form that the passes work on.
+
+    Raises:
+        ShapeError: it computes with vectors in VNNI form; it points at the text's line.
+    """
+    return _Plain(function).function(function)
+
+
+class _Plain(Rebuilder):
+    """One function's rewrite.
+
+    Attributes:
+        of_lanes: whether its vectors are the fragments of one lane.
+    """
+
+    def __init__(self, function: func.FuncOp) -> None:
+        super().__init__(_RULES)
+        self.of_lanes = any(desc_of(value).sg_map is not None for operation in function.walk()
+                            for value in operation.results if isinstance(value.type, TensorDescType))
+
+    def row(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        """A vector of one dimension in the shape of a row."""
+        new = self.one(value)
+        return new if shape_of(new) == shape else self._shaped(new, shape)
+
+    def _shaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        """A vector in another shape; one of equal elements is made so."""
+        owner = value.owner
+        if isinstance(owner, BroadcastOp) and not isinstance(owner.source.type, VectorType):
+            return self.emit(BroadcastOp(owner.source, VectorType(value.type.element_type, shape)))  # type: ignore
+        return self.emit(ShapeCastOp(value, shape))
+
+    def line(self, parts: Parts) -> SSAValue:
+        """What became a row, as a vector of one dimension again."""
+        (value,) = parts.values
+        return value if parts.form != ROW else self._shaped(value, (prod(shape_of(value)),))
+
+    def fill(self, old: SSAValue, scalar: SSAValue) -> None:
+        """Make a vector of one number of an old one; a line becomes a row, but for a lane's share of one."""
+        type_ = old.type
+        assert isinstance(type_, VectorType)
+        row = len(type_.get_shape()) == 1 and not self.of_lanes
+        shape = (1, *type_.get_shape()) if row else type_.get_shape()
+        self.set(old, self.emit(BroadcastOp(scalar, VectorType(type_.element_type, shape))), ROW if row else None)
+
+    def match(self, parts: Parts, like: Parts) -> Parts:
+        """What a loop or branch yields: a row where it was given a row, else a line."""
+        if parts.form == like.form:
+            return parts
+        value = self.line(parts) if like.form is None else self._shaped(parts.values[0], shape_of(like.values[0]))
+        return Parts((value,), like.form)
+
+    def copy(self, operation: Operation) -> None:
+        """A copy; an operation element by element takes rows if one of its operands is one, any other takes lines."""
+        rows = [operand for operand in operation.operands if self.get(operand).form == ROW]
+        if not rows:
+            super().copy(operation)
+            return
+        if operation.name.partition(".")[0] in ("arith", "math") and operation.has_trait(Pure):
+            shape = shape_of(self.one(rows[0]))
+            operands = [self.row(operand, shape) if isinstance(operand.type, VectorType) else self.one(operand)
+                        for operand in operation.operands]
+            types = [self.part_type(result.type, operands[operation.operands.index(rows[0])].type)
+                     for result in operation.results]
+            form = ROW
+        else:
+            operands, form = [self.line(self.get(operand)) for operand in operation.operands], None
+            types = [result.type for result in operation.results]
+        made = self._like(operation, operands, types)
+        for before, after in zip(operation.results, made.results, strict=True):
+            self.set(before, after, form)
+
+
+def _create(build: _Plain, operation: CreateNdTdescOp) -> None:
+    desc, array = desc_of(operation.result), array_at(operation.source)
+    source = build.one(operation.source if array is None else array)
+    if len(desc.shape) == 2:
+        offsets, sizes, strides = ([build.one(value) for value in group] for group in
+                                   (operation.offsets, operation.shape, operation.strides))
+        type_ = operation.result.type
+    else:
+        offsets = [build.constant(0), build.one(operation.offsets[0])]
+        sizes, strides = _endless(build, source)
+        type_ = TensorDescType(replace(desc, shape=(1, *desc.shape)))
+    assert isinstance(type_, TensorDescType)
+    made = CreateNdTdescOp(source, offsets, sizes, strides, type_)
+    made.attributes.update(operation.attributes)
+    build.set(operation.result, build.emit(made))
+
+
+def _endless(build: _Plain, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
+    """Sizes and strides of memory seen as one row: without an end, but for shared local memory."""
+    length = ENDLESS
+    step = build.constant(1)
+    if isinstance(source.type, MemRefType):
+        static = static_form(source.type)
+        if is_shared(source.type) and static is not None:
+            length = prod(static[0])
+        elif static is None:
+            metadata = ExtractStridedMetaDataOp(source)
+            build.emit(metadata)
+            step = metadata.strides[0]
+        else:
+            step = build.constant(static[1][0])
+    return [build.constant(1), build.constant(length)], [build.constant(length), step]
+
+
+def _create_scattered(build: _Plain, operation: CreateTdescOp) -> None:
+    array = array_at(operation.source)
+    source = build.one(operation.source if array is None else array)
+    made = CreateTdescOp(source, build.line(build.get(operation.offsets)), operation.result.type)  # type: ignore
+    build.set(operation.result, build.emit(made))
+
+
+def _pointer(build: _Plain, operation: ExtractAlignedPointerAsIndexOp) -> None:
+    """The address of an array: descriptors on it stand on the array itself, and nothing else has a use for it."""
+    waiting = [operation.aligned_pointer]
+    while waiting:
+        for use in waiting.pop().uses:
+            if use.operation.name in CASTS:
+                waiting += use.operation.results
+            elif not isinstance(use.operation, (CreateNdTdescOp, CreateTdescOp)):
+                build.fail("XT3033",
+                           f"the address of an array is for descriptors on it, and not for {use.operation.name}",
+                           "give the distance as offsets of the descriptor, in elements")
+    build.set(operation.aligned_pointer, build.constant(0))
+
+
+def _update(build: _Plain, operation: UpdateNdOffsetOp) -> None:
+    offsets = [build.one(offset) for offset in operation.offsets]
+    if len(offsets) == 1:
+        offsets = [build.constant(0), *offsets]
+    made = UpdateNdOffsetOp(build.one(operation.desc), offsets)
+    made.attributes.update(operation.attributes)
+    build.set(operation.result, build.emit(made))
+
+
+def _load(build: _Plain, operation: LoadNdOp) -> None:
+    if len(desc_of(operation.desc).shape) == 2:
+        build.copy(operation)
+        return
+    desc = build.one(operation.desc)
+    shape = loaded_shape(desc_of(desc), False)
+    build.retyped(operation, VectorType(desc_of(desc).element_type, shape), ROW)
+
+
+def _store(build: _Plain, operation: StoreNdOp) -> None:
+    desc = build.one(operation.desc)
+    value = build.line(build.get(operation.value))
+    if len(desc_of(operation.desc).shape) == 1:
+        value = build.row(operation.value, loaded_shape(desc_of(desc), False))
+    made = StoreNdOp.create(operands=[value, desc], properties=dict(operation.properties),
+                            attributes=dict(operation.attributes))
+    build.emit(made)
+
+
+def _cast(build: _Plain, operation: ShapeCastOp) -> None:
+    """A cast between a line and a row of two dimensions is nothing."""
+    source, shape = build.get(operation.source), shape_of(operation.result)
+    if not build.of_lanes and source.form is None and (1, *shape) == shape_of(source.values[0]):
+        build.set(operation.result, source.values[0], ROW)
+        return
+    if source.form == ROW and shape_of(source.values[0]) == shape:
+        build.set(operation.result, source.values[0])
+        return
+    build.set(operation.result, build.emit(ShapeCastOp(build.line(source), shape)))
+
+
+def _dpas(build: _Plain, operation: DpasOp) -> None:
+    a, shape = build.one(operation.a), shape_of(operation.a)
+    if len(shape) == 3:
+        flat, owner = (shape[0], shape[1] * shape[2]), a.owner
+        a = owner.source if isinstance(owner, ShapeCastOp) and shape_of(owner.source) == flat else \
+            build.emit(ShapeCastOp(a, flat))
+    acc = None if operation.acc is None else build.one(operation.acc)
+    made = DpasOp(a, build.one(operation.b), acc, operation.result.type, operation.maps)
+    build.set(operation.result, build.emit(made))
+
+
+def _spread(build: _Plain, operation: BroadcastOp) -> None:
+    shape = operation.vector.type.get_shape()
+    if len(shape) > 2:
+        build.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this makes a {operation.vector.type}",
+                   "compute with two dimensions; dpas packs what it needs")
+    if isinstance(operation.source.type, VectorType):
+        build.copy(operation)
+        return
+    build.fill(operation.vector, build.one(operation.source))
+
+
+def _constant(build: _Plain, operation: arith.ConstantOp) -> None:
+    """A vector of one number as a broadcast of it."""
+    dense = operation.value
+    if not isinstance(operation.result.type, VectorType) or not isinstance(dense, DenseIntOrFPElementsAttr):
+        build.copy(operation)
+        return
+    elements = list(dense.get_attrs())
+    if len(set(elements)) != 1:
+        _differing(build, operation, elements)
+        return
+    build.fill(operation.result, build.emit(arith.ConstantOp(elements[0])))  # type: ignore[arg-type]
+
+
+def _differing(build: _Plain, operation: arith.ConstantOp, elements: list[Any]) -> None:
+    shape = shape_of(operation.result)
+    if build.of_lanes or len(shape) > 2:
+        build.fail("XT3290", "a vector constant whose elements differ is not read here",
+                   "load the numbers from an array; vectors of one and two dimensions that all lanes share may have "
+                   "such constants")
+    rows = shape[0] if len(shape) == 2 else 1
+    build.set(operation.result, spelled(build, (rows, shape[-1]), elements), None if len(shape) == 2 else ROW)
+
+
+def _allocate(build: _Plain, operation: AllocOp) -> None:
+    """An array of one dimension in shared local memory as one of one row."""
+    type_ = operation.memref.type
+    assert isinstance(type_, MemRefType)
+    if len(type_.get_shape()) != 1:
+        build.copy(operation)
+        return
+    build.retyped(operation, MemRefType(type_.element_type, (1, *type_.get_shape()), type_.layout, type_.memory_space))
+
+
+_RULES: dict[type[Operation], Rule] = {
+    CreateNdTdescOp: _create, UpdateNdOffsetOp: _update, LoadNdOp: _load, StoreNdOp: _store, ShapeCastOp: _cast,
+    DpasOp: _dpas, BroadcastOp: _spread, arith.ConstantOp: _constant, AllocOp: _allocate,
+    CreateTdescOp: _create_scattered, ExtractAlignedPointerAsIndexOp: _pointer,
+}

@@ -1,0 +1,107 @@
+"""B operands of DPAS to VNNI form (XeGPU.md, ``packed``).
+
+    %b = load_nd %d : tensor_desc<16x16xbf16> -> vector<16x16xbf16>
+    %c = dpas %a, %b, %acc : vector<8x16xbf16>, vector<16x16xbf16>, ...
+becomes
+    %b = load_nd %d {packed} : tensor_desc<16x16xbf16> -> vector<8x16x2xbf16>
+    %c = dpas %a, %b, %acc : vector<8x16xbf16>, vector<8x16x2xbf16>, ...
+
+A transposed load of 32-bit words gives that form by itself: the pairs along K stay together.
+
+A value that serves something else too, or that was computed, is packed in registers by ``pack``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.vector import ExtractOp
+from xdsl.ir import SSAValue
+
+from xegpu.dialect.block_io import LoadNdOp, desc_of
+from xegpu.dialect.dpas import DpasOp, DpasScaledOp
+from xegpu.dialect.hints import hinted
+from xegpu.dialect.layout_ops import PackOp
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
+from xegpu.passes.distribute.operand_roles import descriptor_webs, sides
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
+
+_PACKED = "packed"
+
+
+@dataclass(frozen=True)
+class PackVnni:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with every DPAS operand B of less than 32 bits in VNNI form."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        webs = descriptor_webs(function)
+
+        def load(build: Rebuilder, operation: LoadNdOp) -> None:
+            desc = desc_of(operation.desc)
+            packs = desc.dtype.bits < 32 and desc.sg_map is None and sides(webs, operation.desc) == {"b"}
+            if operation.packed is not None or operation.transpose_bit_width is not None or not packs:
+                build.copy(operation)
+                return
+            if operation.transposes:
+                words = build.emit(hinted(LoadNdOp(build.one(operation.desc), transpose=True, transpose_bit_width=32),
+                                          operation))
+                factor, (rows, columns) = 32 // desc.dtype.bits, shape_of(words)
+                cast = ShapeCastOp(words, (rows, columns // factor, factor))
+                build.set(operation.result, build.emit(cast), _PACKED)
+                return
+            made = hinted(LoadNdOp(build.one(operation.desc), packed=True), operation)
+            build.set(operation.result, build.emit(made), _PACKED)
+
+        return Rebuilder({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _slice, DpasOp: _dpas,
+                          DpasScaledOp: _scaled}) \
+            .function(function)
+
+
+def _extract(build: Rebuilder, operation: ExtractOp) -> None:
+    source = build.get(operation.vector)
+    if source.form != _PACKED:
+        build.copy(operation)
+        return
+    position = list(operation.static_position.get_values())
+    type_ = source.values[0].type
+    part = type(type_)(type_.element_type, type_.get_shape()[len(position):])  # type: ignore
+    build.set(operation.result, build.emit(ExtractOp(source.values[0], position, part)), _PACKED)  # type: ignore
+
+
+def _slice(build: Rebuilder, operation: ExtractStridedSliceOp) -> None:
+    source = build.get(operation.source)
+    if source.form != _PACKED:
+        build.copy(operation)
+        return
+    factor = shape_of(source.values[0])[-1]
+    (row, column), (rows, columns) = values_of(operation.offsets), values_of(operation.sizes)
+    slice_ = ExtractStridedSliceOp(source.values[0], (row // factor, column, 0), (rows // factor, columns, factor))
+    build.set(operation.result, build.emit(slice_), _PACKED)
+
+
+def _scaled(build: Rebuilder, operation: DpasScaledOp) -> None:
+    a, b, *rest = (build.get(operand) for operand in operation.operands)
+    value: SSAValue = b.values[0]
+    if operation.lanes is None and b.form != _PACKED and len(shape_of(value)) == 2:
+        value = build.shared(("pack", value), lambda: build.emit(PackOp(value)))
+    lanes = None if operation.lanes is None else operation.lanes.value.data
+    operands = (part.values[0] for part in (a, *rest))
+    first, acc, scale_a, scale_b = operands
+    build.set(operation.result, build.emit(DpasScaledOp(first, value, acc, scale_a, scale_b, lanes)))
+
+
+def _dpas(build: Rebuilder, operation: DpasOp) -> None:
+    a, b = build.one(operation.a), build.get(operation.b)
+    value: SSAValue = b.values[0]
+    bits = of_mlir(operation.b.type.element_type).bits  # type: ignore[attr-defined]
+    if operation.maps is None and bits < 32 and b.form != _PACKED and len(shape_of(value)) == 2:
+        value = build.shared(("pack", value), lambda: build.emit(PackOp(value)))
+    acc = None if operation.acc is None else build.one(operation.acc)
+    build.set(operation.result, build.emit(DpasOp(a, value, acc, operation.result.type, operation.maps)))

@@ -1,0 +1,222 @@
+"""Lets the operands of a product follow each other through the registers, where they do not fit side by side.
+
+    %a = load_nd %A : 16x32          acc 64 registers, %a 16
+    %b0 = load_nd %B : 32x32         32 registers: 2 blocks of depth, 2 of columns
+    %b1 = load_nd %B + 32 : 32x32    32 more: 144 in all
+    dpas depth 0: %b0, %b0, %b1, %b1
+    dpas depth 1: %b0, %b0, %b1, %b1
+becomes
+    %a = load_nd %A ; %b0 = load_nd %B
+    dpas depth 0: %b0, %b0 ; dpas depth 1: %b0, %b0
+    %b1 = load_nd %B + 32            takes the registers of %b0: 112 in all
+    dpas depth 0: %b1, %b1 ; dpas depth 1: %b1, %b1
+
+Only loops change that load blocks, prefetch and multiply, and do nothing else. The sums of an accumulator keep their
+order. A loop stays as it is where all its operands fit, or where no order makes them fit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.vector import ShuffleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from xegpu.analysis.gemm_loops import is_plain
+from xegpu.analysis.register_pressure import VIEWS, bytes_of, loop_bytes, root
+from xegpu.dialect.block_io import LoadNdOp
+from xegpu.dialect.dpas import DpasOp
+from xegpu.ir.dtypes import of_mlir, tf32
+from xegpu.rewrite.rewriter import rewrite
+from xegpu.target import grf_mode
+from xegpu.target.targets import Target
+
+_Pair = tuple[SSAValue, SSAValue]
+"""What was loaded for a product: for A and for B."""
+
+
+@dataclass(frozen=True)
+class ReorderDpas:
+    """The pass.
+
+    Attributes:
+        target: its registers are what operands shall fit in.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with the products of such loops in another order; itself if there is no such loop."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        orders = self._orders(function)
+        if not any(order for _, order in orders):
+            return function
+        new = function.clone()
+        copies = dict(zip(function.walk(), new.walk(), strict=True))
+        for loop, order in orders:
+            if order:
+                copy = copies[loop]
+                assert isinstance(copy, scf.ForOp)
+                _put(copy.body.block, [copies[product] for product in order])  # type: ignore[misc]
+        return new
+
+    def _orders(self, function: func.FuncOp) -> list[tuple[scf.ForOp, list[DpasOp]]]:
+        """For each loop of products their new order, empty for one that stays as it is."""
+        if not self.target.block_io:
+            return []
+        modes = grf_mode.modes(function, self.target)
+        return [(loop, _order(loop, modes, self.target)) for loop in function.walk()
+                if isinstance(loop, scf.ForOp) and is_plain(loop)]
+
+
+def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp]:
+    """An order for the least number of registers that a loop can be made to fit in; empty if it fits as it is."""
+    block = loop.body.block
+    products = [operation for operation in block.ops if isinstance(operation, DpasOp)]
+    if not products or not all(_is_for_products(operation) for operation in block.ops):
+        return []
+    carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()
+    for mode in modes:
+        room, is_large = grf_mode.room(mode, target), mode == max(target.registers)
+        # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.
+        if loop_bytes(loop) <= room or (is_large and carried + _most(products) <= room):
+            return []
+        if carried >= room:
+            continue
+        order = order or _Ordering(products).order
+        if carried + _most(order) + (0 if is_large else _early(products)) <= room:
+            return order
+    return []
+
+
+def _is_for_products(operation: Operation) -> bool:
+    """Whether what an operation loads or looks at goes into products alone; true of all others, but for shuffles."""
+    if isinstance(operation, (LoadNdOp, *VIEWS)):
+        return all(isinstance(use.operation, (DpasOp, *VIEWS)) for use in operation.results[0].uses)
+    return not isinstance(operation, ShuffleOp)
+
+
+class _Ordering:
+    """Puts products in an order in which few operands are alive at once.
+
+    Next are always those of the two operands of which least is still to be loaded; of several such pairs, that whose
+    operands are closest to their last use.
+    """
+
+    def __init__(self, products: list[DpasOp]) -> None:
+        self.order: list[DpasOp] = []
+        self._waiting: dict[_Pair, list[DpasOp]] = {}
+        self._pairs: dict[SSAValue, dict[_Pair, None]] = {}
+        self._alive = _Alive(products)
+        self._undone: set[Operation] = set(products)
+        for product in products:
+            self._waiting.setdefault(_operands(product), []).append(product)
+        for pair in self._waiting:
+            for value in pair:
+                self._pairs.setdefault(value, {})[pair] = None
+        while self._waiting:
+            self._take(self._next())
+
+    def _next(self) -> _Pair:
+        """One with an operand that is alive, else the first."""
+        near = (pair for value in self._alive.values for pair in self._pairs[value] if self._is_ready(pair))
+        return min(near, key=self._alive.cost, default=None) or next(filter(self._is_ready, self._waiting))
+
+    def _is_ready(self, pair: _Pair) -> bool:
+        """Whether the sum that the first product of a pair adds to is made."""
+        acc = self._waiting[pair][0].acc
+        return acc is None or acc.owner not in self._undone
+
+    def _take(self, pair: _Pair) -> None:
+        """Put the products of a pair in order, as far as their sums are made."""
+        while pair in self._waiting and self._is_ready(pair):
+            product = self._waiting[pair].pop(0)
+            self.order.append(product)
+            self._undone.remove(product)
+            self._alive.use(product)
+            if not self._waiting[pair]:
+                del self._waiting[pair]
+                for value in pair:
+                    self._pairs[value].pop(pair, None)
+
+
+class _Alive:
+    """What was loaded for products and will be used again, product by product.
+
+    Attributes:
+        values: what is alive, in the order of its first use.
+        most: the most bytes that were alive at once, if each operand is loaded right before its first use.
+    """
+
+    def __init__(self, products: list[DpasOp]) -> None:
+        self.values: dict[SSAValue, None] = {}
+        self.most = self._bytes = 0
+        self._left = Counter(value for product in products for value in _operands(product))
+
+    def use(self, product: DpasOp) -> None:
+        """Take note that a product is next."""
+        pair = _operands(product)
+        self._bytes += self.cost(pair)[0]
+        self.most = max(self.most, self._bytes)
+        for value in pair:
+            self._left[value] -= 1
+            self.values[value] = None
+            if not self._left[value]:
+                del self.values[value]
+                self._bytes -= bytes_of(value)
+
+    def cost(self, pair: _Pair) -> tuple[int, int]:
+        """The bytes of a pair that are still to be loaded, and how often what is loaded of it will be used."""
+        alive = [value for value in pair if value in self.values]
+        return sum(bytes_of(value) for value in pair if value not in self.values), sum(self._left[v] for v in alive)
+
+
+def _most(products: list[DpasOp]) -> int:
+    """The most bytes of operands that are alive at once, if each is loaded right before its first use."""
+    alive = _Alive(products)
+    for product in products:
+        alive.use(product)
+    return alive.most
+
+
+def _early(products: list[DpasOp]) -> int:
+    """Bytes of operands that the compiler loads before it needs them: of tf32 it puts two loads together (seen)."""
+    if of_mlir(products[0].a.type.element_type) is not tf32:  # type: ignore[attr-defined]
+        return 0
+    return max(bytes_of(value) for product in products for value in _operands(product))
+
+
+def _operands(product: DpasOp) -> _Pair:
+    return root(product.a), root(product.b)
+
+
+def _put(block: Block, products: list[DpasOp]) -> None:
+    """Put a block's products in an order, and each load in front of the first that needs it."""
+    moved = (DpasOp, LoadNdOp, *VIEWS)
+    order: dict[Operation, None] = dict.fromkeys(op for op in block.ops if not isinstance(op, moved))
+    end = block.last_op
+    assert end is not None
+    del order[end]
+    for product in products:
+        order |= dict.fromkeys([*_makers(product.a), *_makers(product.b), product])
+    order |= dict.fromkeys(op for op in block.ops if op is not end)  # parts of what is loaded that nothing uses
+    for operation in [*order, end]:
+        operation.detach()  # type: ignore[no-untyped-call]
+    block.add_ops([*order, end])
+
+
+def _makers(value: SSAValue) -> list[Operation]:
+    """A load and the views of it that lead to a value, in order."""
+    found: list[Operation] = []
+    while isinstance(value.owner, (LoadNdOp, *VIEWS)):
+        found.insert(0, value.owner)
+        value = value.owner.operands[0]
+        if isinstance(found[0], LoadNdOp):
+            break
+    return found

@@ -1,0 +1,26 @@
+"""Source, sizes and strides of a tile or descriptor as SSA operands."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
+from xdsl.dialects.memref import CastOp
+from xdsl.ir import SSAValue
+
+from xegpu.ir.memref import Described, static_form
+from xegpu.rewrite.rewriter import Rebuilder
+
+
+def spelled_out(build: Rebuilder, operation: Described) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
+    """Source, sizes and strides as operands, in the new kernel; a static memref is cast to a dynamic one for it."""
+    source = build.one(operation.source)
+    static = static_form(source.type)
+    if operation.shape or static is None:
+        return source, [build.one(size) for size in operation.shape], [build.one(step) for step in operation.strides]
+    type_ = source.type
+    assert isinstance(type_, MemRefType)
+    rank = len(type_.get_shape())
+    dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank),
+                         type_.memory_space)
+    cast = build.shared(("cast", source), lambda: build.emit(CastOp.get(source, dynamic)))
+    sizes, strides = ([build.constant(value) for value in numbers] for numbers in static)
+    return cast, sizes, strides

@@ -1,0 +1,270 @@
+"""Builds a new kernel from an old one, operation by operation; one old value may become several new ones.
+
+A pass is a table from operation to rule. A rule reads what the operands became, emits new operations, and says what
+the results become. Whatever has no rule is copied; loops and branches are rebuilt with everything that their values
+became.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from xegpu.ir.matchers import number
+from xegpu.mlir.vector import vector
+from xegpu.rewrite.builder import INDEX_OPS, Writer
+from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.verifier import known_valid, verify
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What one old value became: new values, and a form in which the pass keeps how they make up the old one."""
+
+    values: tuple[SSAValue, ...]
+    form: Any = None
+
+
+Rule = Callable[[Any, Any], None]
+"""A rewrite of one operation: it gets the rebuilder (of the pass's own kind) and the operation."""
+
+
+class Rebuilder(Writer):
+    """The state of one rewrite of one function; rules get it as their first argument.
+
+    Attributes:
+        keeps_unused: whether operations without a use stay, so that they are verified.
+    """
+
+    keeps_unused = False
+
+    def __init__(self, rules: Mapping[type[Operation], Rule]) -> None:
+        super().__init__()
+        self.rules = rules
+        self.parts: dict[SSAValue, Parts] = {}
+
+    def match(self, parts: Parts, like: Parts) -> Parts:
+        """``parts`` in the form of ``like``: what a loop yields must have the form of what it was given.
+
+        What one branch yields must have the form of what the other does.
+        """
+        if parts.form != like.form:
+            self.fail("XT9301",
+                      f"a loop or a condition has a value as {like.form} before and as {parts.form} after its body, "
+                      "which is a mistake of xetile", "please report it, with the kernel")
+        return parts
+
+    def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
+        """The rewritten function, its arguments of the given types (by default the old ones)."""
+        self.entry = Block(arg_types=arguments or [argument.type for argument in old.body.block.args])
+        for before, after in zip(old.body.block.args, self.entry.args, strict=True):
+            after.name_hint = before.name_hint
+            self.parts[before] = Parts((after,))
+        self.body(old.body.block, self.entry)
+        new = func.FuncOp(old.sym_name.data, ([a.type for a in self.entry.args], []), Region(self.entry))
+        new.attributes.update(old.attributes)
+        new.location = old.location
+        if not self.keeps_unused:
+            erase_dead(self.entry)
+        return new
+
+    def body(self, old: Block, new: Block) -> list[Parts]:
+        """Rewrite what stands in ``old`` to the end of ``new``; what the old terminator yields."""
+        yielded: list[Parts] = []
+        with self.inside(new):
+            for operation in old.ops:
+                self.place = operation.location
+                if isinstance(operation, scf.YieldOp):
+                    yielded = [self.get(value) for value in operation.operands]
+                else:
+                    self.visit(operation)
+        return yielded
+
+    def visit(self, operation: Operation) -> None:
+        """Rewrite one operation: by its rule, as a loop, or as a copy."""
+        rule = self.rules.get(type(operation))
+        if rule is not None:
+            rule(self, operation)
+        elif isinstance(operation, scf.ForOp):
+            self.loop(operation)
+        elif isinstance(operation, scf.IfOp):
+            self._branches(operation)
+        elif any(len(self.get(operand).values) != 1 for operand in operation.operands):
+            self.each_part(operation)
+        else:
+            self.copy(operation)
+
+    def copy(self, operation: Operation) -> None:
+        """The operation on what its operands became, one to one; vectors take the shape of theirs."""
+        operands = [self.one(operand) for operand in operation.operands]
+        kind = type(operation)
+        if kind in INDEX_OPS and isinstance(operation.results[0].type, IndexType):
+            self.set(operation.results[0], self.index(kind, *operands))
+        elif isinstance(operation, arith.ConstantOp) and isinstance(operation.result.type, IndexType):
+            self.set(operation.result, self.constant(number(operation.result) or 0))
+        else:
+            formed = next((o for o in operation.operands if self.get(o).form is not None), None)
+            types = [result.type if formed is None else self.part_type(result.type, self.one(formed).type)
+                     for result in operation.results]
+            copied, form = self._like(operation, operands, types), None if formed is None else self.get(formed).form
+            for before, after in zip(operation.results, copied.results, strict=True):
+                after.name_hint = before.name_hint
+                self.set(before, after, form)
+
+    def each_part(self, operation: Operation) -> None:
+        """The operation on each of the parts of its operands; operands of one part take part in every one."""
+        operands = [self.get(operand) for operand in operation.operands]
+        widest = max(operands, key=lambda parts: len(parts.values))
+        if any(len(parts.values) not in (1, len(widest.values)) for parts in operands):
+            self.fail("XT9302",
+                      f"the operands of {operation.name} are cut up differently, which is a mistake of xetile",
+                      "please report it, with the kernel")
+        results = []
+        for position, part in enumerate(widest.values):
+            chosen = [p.values[position] if len(p.values) > 1 else p.values[0] for p in operands]
+            types = [self.part_type(result.type, part.type) for result in operation.results]
+            results.append(self._like(operation, chosen, types).results)
+        for number_, result in enumerate(operation.results):
+            self.set(result, tuple(made[number_] for made in results), widest.form)
+
+    @staticmethod
+    def part_type(whole: Attribute, like: Attribute) -> Attribute:
+        """The type of a part of a result: the shape of an operand's part, the element type of the result."""
+        if isinstance(whole, VectorType) and isinstance(like, VectorType):
+            return vector(like.get_shape(), whole.element_type)
+        return whole
+
+    def retyped(self, operation: Operation, type_: Attribute, form: Any = None) -> None:
+        """The operation on what its operands became, one to one, with another type of its only result."""
+        copied = self._like(operation, [self.one(operand) for operand in operation.operands], [type_])
+        self.set(operation.results[0], copied.results[0], form)
+
+    def _like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
+        copied = type(operation).create(operands=operands, result_types=types, properties=operation.properties,
+                                        attributes=operation.attributes, location=operation.location)
+        self.emit(copied)
+        if _same([value.type for value in operands], operation.operands) and _same(types, operation.results):
+            known_valid.operations.add(copied)
+        return copied
+
+    def loop(self, loop: scf.ForOp) -> None:
+        """Rewrite a loop: its body, and what it carries in the form of what it is given."""
+        carried = [self.get(value) for value in loop.iter_args]
+        block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
+        old = loop.body.block
+        self.set(old.args[0], block.args[0])
+        block.args[0].name_hint = old.args[0].name_hint
+        self.regroup(old.args[1:], carried, block.args[1:])
+        place = self.place
+        yielded, self.place = self.body(old, block), place
+        self.close(block, yielded, carried)
+        start, stop, step = (self.one(value) for value in (loop.lb, loop.ub, loop.step))
+        new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
+        new.attributes.update(loop.attributes)
+        self.emit(new)
+        self.regroup(loop.res, carried, new.res)
+
+    def _branches(self, operation: scf.IfOp) -> None:
+        """Both branches, their results in the form that the second gives them: that of before, where it is empty."""
+        place = self.place
+        old = [region.block for region in operation.regions if region.blocks]
+        blocks = [Block() for _ in old]
+        yielded = [self.body(before, block) for before, block in zip(old, blocks, strict=True)]
+        self.place = place
+        for block, parts in zip(blocks, yielded, strict=True):
+            self.close(block, parts, yielded[-1])
+        types = [value.type for parts in yielded[-1] for value in parts.values]
+        second = Region(blocks[1]) if len(blocks) > 1 else None
+        new = scf.IfOp(self.one(operation.cond), types, Region(blocks[0]), second)
+        self.emit(new)
+        new.attributes.update(operation.attributes)
+        self.regroup(operation.output, yielded[-1], new.output)
+
+    def close(self, block: Block, yielded: Sequence[Parts], like: Sequence[Parts]) -> None:
+        """Close the block of a loop or branch with what it yields, in the form of ``like``."""
+        with self.inside(block):
+            matched = [self.match(parts, form) for parts, form in zip(yielded, like, strict=True)]
+        values, types = ([value for parts in group for value in parts.values] for group in (matched, like))
+        for value, other in zip(values, types, strict=True):
+            if value.type != other.type:
+                self.fail("XT3525",
+                          f"a value is {other.type} before the body of a loop or condition and {value.type} after it",
+                          "a tile may go to another array only where both are stored in the same order: pass a "
+                          "contiguous copy of one", **{"the value before": other, "the value after": value})
+        block.add_op(scf.YieldOp(*values))
+
+    def regroup(self, old: Sequence[SSAValue], like: Sequence[Parts], new: Sequence[SSAValue]) -> None:
+        """Say what old values become: new values in order, grouped in the forms of ``like``."""
+        position = 0
+        for before, parts in zip(old, like, strict=True):
+            values = tuple(new[position:position + len(parts.values)])
+            position += len(values)
+            for value in values:
+                value.name_hint = before.name_hint
+            self.parts[before] = Parts(values, parts.form)
+
+    def get(self, value: SSAValue) -> Parts:
+        """What an old value became."""
+        return self.parts[value]
+
+    def one(self, value: SSAValue) -> SSAValue:
+        """The only new value that an old value became."""
+        (new,) = self.parts[value].values
+        return new
+
+    def set(self, old: SSAValue, new: SSAValue | tuple[SSAValue, ...], form: Any = None) -> None:
+        """Say what an old value becomes; new values without a name take its name."""
+        values = new if isinstance(new, tuple) else (new,)
+        for value in values:
+            if value.name_hint is None and not isinstance(value.owner, arith.ConstantOp):
+                value.name_hint = old.name_hint
+        self.parts[old] = Parts(values, form)
+
+
+def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
+    """Whether values have these types; types are mostly the very same objects."""
+    return all(new is old.type or new == old.type for new, old in zip(types, values, strict=True))
+
+
+def follow(build: Rebuilder, operation: Operation) -> None:
+    """A rule for what moves a tile or a descriptor: the result has the type that the first operand has now."""
+    moved = build.get(operation.operands[0])
+    build.retyped(operation, moved.values[0].type, moved.form)
+
+
+def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> ModuleOp:
+    """A new module with every function rebuilt; each new function is verified.
+
+    Args:
+        module: what a pass is applied to; it stays as it is.
+        rebuild: the new function of an old one, or the old one itself where the pass changes nothing.
+
+    Returns:
+        the new module, or ``module`` itself if no function changed.
+
+    Raises:
+        XeError: a rule failed, or the result does not verify; it points at the author's line.
+    """
+    functions, changed = [], False
+    for function in module.body.block.ops:
+        assert isinstance(function, func.FuncOp)
+        known_valid.operations = set()
+        new = rebuild(function)
+        if new is not function:
+            verify(new, known_valid.operations)
+            changed = True
+        functions.append(new)
+    known_valid.operations = set()
+    if not changed:
+        return module
+    return ModuleOp([new.clone() if new.parent is not None else new for new in functions], dict(module.attributes))
+
+
+def copied(function: func.FuncOp) -> func.FuncOp:
+    """A copy of a function with dead operations erased and index arithmetic folded, to be changed in place."""
+    return Rebuilder({}).function(function)

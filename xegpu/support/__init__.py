@@ -1,0 +1,1 @@
+"""Errors, source locations and notes: what every layer needs and nothing of the IR."""

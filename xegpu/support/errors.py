@@ -1,0 +1,202 @@
+"""Errors with a stable code that point at the author's source line.
+
+Every failure that an author can cause is an :class:`XeError`. It carries a code (``XT1250``), whose page in
+``xetile/catalogue`` explains it, one line that says what is wrong, a :class:`~xegpu.support.location.Location` (where,
+in the author's own file), notes on the other parties (where the operand that does not fit was made), and one line that
+says what would work. What an operation's own verifier finds is an :class:`Invalid`, what a parser finds is a
+:func:`misread`; whoever knows the place makes an XeError of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from xegpu.support.location import Location
+
+UNDECLARED = "XT2001"
+"""The code of what xDSL finds by itself: an operation that is not as its declaration says."""
+UNREADABLE = "XT2002"
+"""The code of what xDSL's parser finds by itself: a text that is no MLIR."""
+BUG = "this is a mistake of xetile, and not yours: please report it with the kernel"
+"""The hint of an error that no author is known to be able to cause."""
+_CODE = re.compile(r"XT\d{4}")
+
+
+@dataclass(frozen=True)
+class Note:
+    """Another party to an error: what it is, and where it comes from."""
+
+    text: str
+    location: Location
+
+    def render(self) -> str:
+        """The text, then the line as :meth:`Location.render` shows it."""
+        lines = self.location.render(callers=False).splitlines()
+        return "\n".join([f"  note: {self.text}", *(f"  {line}" for line in lines)])
+
+
+class XeError(Exception):
+    """Something that the author can mend.
+
+    Args:
+        code: the code of the mistake, as in ``"XT1250"``; its page is ``xetile/catalogue/XT1250.md``.
+        message: what is wrong, in one line, with the shapes and types involved.
+        hint: what would work.
+        location: where the author wrote it; filled in later by :meth:`at` if it is not known here.
+        notes: the other parties to it.
+
+    Raises:
+        TypeError: ``code`` is no code.
+    """
+
+    def __init__(self, code: str, message: str, hint: str = "", location: Location | None = None,
+                 notes: Iterable[Note] = ()) -> None:
+        super().__init__(message)
+        self.code = checked(code)
+        self.message = message
+        self.hint = hint
+        self.location = location
+        self.notes = list(notes)
+        self._launched = False
+
+    def at(self, location: Location | None) -> XeError:
+        """This error, placed at ``location`` unless it has a place already."""
+        if self.location is None:
+            self.location = location
+        return self
+
+    def called_from(self, caller: Location) -> XeError:
+        """This error, with the line that launched the kernel as the last of its callers, or as its place."""
+        if self.location is None:
+            self.location = caller
+        elif self.location.chain and not self._launched:
+            self.location = Location(self.location.chain + caller.chain)
+        self._launched = True
+        return self
+
+    def __str__(self) -> str:
+        parts = [f"[{self.code}] {self.message}"]
+        if self.location is not None and (excerpt := self.location.render()):
+            parts.append(excerpt)
+        parts += [note.render() for note in self.notes]
+        if self.hint:
+            parts.append(f"  help: {self.hint}")
+        return "\n".join(parts)
+
+
+class ShapeError(XeError, ValueError):
+    """Shapes, sizes or maps that do not fit each other."""
+
+
+class ElementTypeError(XeError, TypeError):
+    """An element type, or a kind of argument, that an operation does not take."""
+
+
+class RankError(XeError, IndexError):
+    """The wrong number of dimensions, indices or offsets."""
+
+
+class ArgumentError(XeError, TypeError):
+    """A call that does not fit the kernel: the number of arguments, an unknown or a missing constant."""
+
+
+class TraceError(XeError, ValueError):
+    """Python that cannot be recorded: a traced value in ``if``, a value used outside its loop."""
+
+
+class MemberError(XeError, AttributeError):
+    """A method or an attribute that a value in a kernel does not have."""
+
+
+class TargetError(XeError, ValueError):
+    """What the chosen target cannot do."""
+
+
+class DeviceError(XeError, RuntimeError):
+    """No such device, a queue that does not fit, or a launch that the driver refused."""
+
+
+class ToolError(XeError, RuntimeError):
+    """A compiler that is missing, or that failed; ``log`` is what it printed."""
+
+    def __init__(self, code: str, message: str, hint: str = "", location: Location | None = None,
+                 log: str = "") -> None:
+        super().__init__(code, message, hint, location)
+        self.log = log
+
+
+class CheckError(XeError, AssertionError):
+    """What a kernel did while it ran: an assertion of its author that does not hold, or a finding of a check."""
+
+
+class TextError(XeError, ValueError):
+    """MLIR text that does not parse or does not verify."""
+
+
+class Invalid(VerifyException):
+    """What the verifier of an operation or attribute finds. It knows no place; :func:`said` takes it apart.
+
+    Args:
+        code: the code of the mistake.
+        text: what is wrong; behind a line break, what would work.
+        alone: whether nothing but the operation's own attributes is party to it; else notes tell where the operands
+            come from.
+    """
+
+    def __init__(self, code: str, text: str, alone: bool = False) -> None:
+        super().__init__(text)
+        self.code = checked(code)
+        self.alone = alone
+
+    @classmethod
+    def of(cls, error: XeError, alone: bool = False) -> Invalid:
+        """What another check says, as the finding of a verifier."""
+        return cls(error.code, f"{error.message}\n{error.hint}" if error.hint else error.message, alone)
+
+
+def checked(code: str) -> str:
+    """``code``, if it is one.
+
+    Raises:
+        TypeError: it is none, which is a mistake of this package and not of an author.
+    """
+    if not _CODE.fullmatch(code):
+        raise TypeError(f"{code!r} is no error code")
+    return code
+
+
+def misread(parser: Any, code: str, text: str, at: Any = None, end: Any = None) -> NoReturn:
+    """Raise what a parser finds wrong.
+
+    Args:
+        parser: xDSL's parser, which stands at the mistake.
+        code: the code of the mistake.
+        text: what is wrong; behind a line break, what would work.
+        at: where, a span or a position of the parser's; by default where it stands.
+        end: the position behind it, if ``at`` is a position.
+
+    Raises:
+        ParseError: always.
+    """
+    try:
+        parser.raise_error(text, at, end)
+    except ParseError as error:
+        error.code = checked(code)  # type: ignore[attr-defined]
+        raise
+    raise AssertionError("a parser's raise_error raises")
+
+
+def said(error: Exception, otherwise: str = UNDECLARED) -> tuple[str, str, str]:
+    """The code of what a verifier or a parser found, what is wrong, and what would work.
+
+    Args:
+        error: a VerifyException or a ParseError.
+        otherwise: the code of an error that has none, as those of xDSL itself.
+    """
+    message, _, hint = str(getattr(error, "msg", error)).strip().partition("\n")
+    return getattr(error, "code", otherwise), message, hint

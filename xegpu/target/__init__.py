@@ -1,0 +1,1 @@
+"""Target records: shapes of matrix products and block messages, registers, caches."""

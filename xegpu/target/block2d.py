@@ -1,0 +1,66 @@
+"""Whether an array may be read by 2D block messages (hardware.md, "2D block IO")."""
+
+from __future__ import annotations
+
+from xegpu.target.targets import Target
+
+_LIMIT = 1 << 24
+
+SERVED_BY = {
+    "block": {"block"},
+    "rows": {"rows", "block"},
+    "block-columns": {"block-columns"},
+    "columns": {"columns", "block-columns"},
+    "strided": {"strided", "rows", "block", "columns", "block-columns"},
+}
+"""Ways to reach an array, each with the ways of the arrays that code made for it is right for."""
+
+
+def fault(pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int) -> str:
+    """Why 2D block IO may not touch an array's matrices, its last two dimensions; empty if it may.
+
+    Args:
+        pointer: address of the first element, None if it is not known yet (then it counts as aligned).
+        shape, strides: in elements; None where not known yet (then they count as legal).
+        itemsize: bytes of an element.
+    """
+    if len(shape) < 2:
+        return f"it has {len(shape)} dimensions"
+    for size, stride in zip(shape[:-2], strides[:-2], strict=True):
+        if size == 0:
+            return "it has no matrices"
+        if size != 1 and stride is not None and stride * itemsize % 64:
+            return f"its matrices are {stride * itemsize} bytes apart, not a multiple of 64"
+    if pointer is not None and pointer % 64:
+        return f"its base is {pointer % 64} bytes off a 64-byte boundary"
+    (height, width), (pitch, step) = shape[-2:], strides[-2:]
+    if step not in (1, None):
+        return f"its elements are {step} apart along a row"
+    if height is not None and not 0 < height <= _LIMIT:
+        return f"it has {height} rows"
+    if width is not None and not 64 <= width * itemsize <= _LIMIT:
+        return f"a row of {width * itemsize} bytes is not between 64 bytes and 16 MB"
+    if width is not None and width * itemsize % 4:
+        return f"a row of {width * itemsize} bytes is not a multiple of 4"
+    if pitch is not None and (pitch * itemsize % 16 or not 0 < pitch * itemsize <= _LIMIT):
+        return f"a pitch of {pitch * itemsize} bytes is not a multiple of 16, up to 16 MB"
+    if pitch is not None and width is not None and pitch < width:
+        return f"a pitch of {pitch} elements is less than the width of {width}"
+    return ""
+
+
+def access(
+    target: Target, pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int
+) -> str:
+    """The fastest legal way to reach an array on ``target``: ``"block"``, ``"rows"`` or ``"strided"``.
+
+    An array that is stored column by column, such as a transposed view, is judged as its transpose; the answer is then
+    ``"block-columns"`` or ``"columns"``.
+    """
+    if len(shape) >= 2 and strides[-2] == 1 and strides[-1] != 1:
+        sizes, steps = ((*numbers[:-2], numbers[-1], numbers[-2]) for numbers in (shape, strides))
+        transposed = access(target, pointer, sizes, steps, itemsize)
+        return {"block": "block-columns", "rows": "columns"}[transposed]
+    if target.block_io and not fault(pointer, shape, strides, itemsize):
+        return "block"
+    return "rows" if not strides or strides[-1] in (1, None) else "strided"

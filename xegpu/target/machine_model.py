@@ -1,0 +1,91 @@
+"""What devices can do in a second, as records: the figures that a prediction of time is made of.
+
+A target says which code runs; a machine says how fast. Several machines share a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xegpu.support.errors import TargetError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One product.
+
+    Attributes:
+        name: the name an author writes.
+        description: the product, in words.
+        target: the target whose code it runs.
+        cores: Xe cores.
+        ghz: clock, in GHz; the highest of a range that its published peak belongs to.
+        engines: vector engines a core, each with a matrix engine.
+        threads: hardware threads an engine, in small and in large register mode.
+        dpas_clocks: clocks of a matrix engine for one dpas of eight rows.
+        l2: bytes of L2.
+        bandwidth: bytes a second from memory.
+        core_l1, core_l2: bytes a clock that a core gets from L1 and from L2; None where no figure is published.
+    """
+
+    name: str
+    description: str
+    target: str
+    cores: int
+    ghz: float
+    engines: int
+    threads: tuple[int, int]
+    dpas_clocks: int
+    l2: int
+    bandwidth: float
+    core_l1: int | None = None
+    core_l2: int | None = None
+
+    def matrix_peak(self, lanes: int, depth: int) -> float:
+        """Operations a second of all matrix engines: a dpas is 8 x ``lanes`` x ``depth`` multiply-adds."""
+        return self.cores * self.engines * 2 * 8 * lanes * depth / self.dpas_clocks * self.ghz * 1e9
+
+    def vector_peak(self, register_bytes: int) -> float:
+        """Operations a second of all vector engines in float32: a register's width of multiply-adds a clock."""
+        return self.cores * self.engines * 2 * register_bytes / 4 * self.ghz * 1e9
+
+
+_MB = 1 << 20
+MACHINES: Mapping[str, Machine] = {
+    machine.name: machine
+    for machine in (
+        Machine("max1550", "Data Center GPU Max 1550, one stack", "pvc", 64, 1.6, 8, (8, 4), 8, 204 * _MB, 1.64e12,
+                512, 64),
+        Machine("max1100", "Data Center GPU Max 1100", "pvc", 56, 1.55, 8, (8, 4), 8, 108 * _MB, 1.23e12, 512, 64),
+        Machine("b580", "Arc B580", "bmg", 20, 2.85, 8, (8, 4), 16, 18 * _MB, 456e9),
+        Machine("a770", "Arc A770", "dg2", 32, 2.1, 16, (8, 4), 16, 16 * _MB, 560e9),
+    )
+}
+"""Machines by name; the first of a target is the one that is taken where none is named."""
+
+
+def find_machine(name: str | Machine | None, target: str) -> Machine:
+    """The machine called ``name``, or the first that runs a target's code.
+
+    Raises:
+        TargetError: there is none of that name, it runs other code, or no machine of the target is known.
+    """
+    if isinstance(name, Machine):
+        return name
+    if name is not None and name not in MACHINES:
+        raise TargetError("XT4110", f"there is no machine {name!r}", f"use one of: {', '.join(MACHINES)}")
+    fitting = [machine for machine in MACHINES.values() if machine.target == target]
+    if name is None and not fitting:
+        raise TargetError("XT4111", f"no machine with code for {target} is known, so no time can be predicted",
+                          "describe one: predict(shape, machine=Machine(...)), with the fields of "
+                          f"xegpu.target.machine_model.Machine; known are those of {_known_targets()}")
+    found = fitting[0] if name is None else MACHINES[name]
+    if found.target != target:
+        raise TargetError("XT4112", f"{found.name} runs code for {found.target}, and this is code for {target}",
+                          f"lower the kernel for it: target={found.target!r}")
+    return found
+
+
+def _known_targets() -> str:
+    return ", ".join(dict.fromkeys(machine.target for machine in MACHINES.values()))

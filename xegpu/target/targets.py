@@ -1,0 +1,229 @@
+"""What each device can do, as tables (hardware.md; XeGPU.md, "Rules of sg_map").
+
+A :class:`Target` answers questions; it holds no code of any pass. Adding a device is adding a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, tf32, u8
+from xegpu.support.errors import TargetError
+from xegpu.target.cache_policy import XE, XE2, XE3P, Caches
+
+
+@dataclass(frozen=True)
+class MatrixForm:
+    """A product that a target's matrix or vector engine takes: D[M,N] = C[M,N] + A[M,K] x B[K,N].
+
+    Attributes:
+        a, b: element types of the operands.
+        accumulators: element types of C and D; the first is the default.
+        depth: K of one operation.
+        engine: ``"dpas"`` for the matrix engine, ``"vector"`` for plain multiply-adds.
+    """
+
+    a: DType
+    b: DType
+    accumulators: tuple[DType, ...]
+    depth: int
+    engine: str = "dpas"
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """A 2D block message: ``rows`` x ``columns`` elements, ``blocks`` of them side by side."""
+
+    kind: str
+    bits: int
+    columns: int
+    blocks: int
+    rows: int
+
+
+_POWERS = (1, 2, 4, 8, 16, 32)
+_READ = [(8, 32, 1, _POWERS), (8, 32, 2, _POWERS), (8, 16, 4, (8, 16, 32)), (16, 16, 1, _POWERS), (16, 16, 2, _POWERS),
+         (32, 8, 1, _POWERS), (32, 8, 2, _POWERS), (32, 16, 1, _POWERS)]
+_TRANSFORM = [(8, 16, 1, (32,)), (8, 16, 2, (32,)), (8, 16, 4, (32,)), (16, 16, 1, (16, 32)), (16, 16, 2, (16, 32))]
+_TRANSPOSE = [(32, 8, 1, (16, 32))]
+_WRITE = [(8, 16, 1, (1, 2, 4, 8)), (8, 32, 1, (1, 2, 4, 8)), (16, 16, 1, (1, 2, 4, 8)), (32, 16, 1, (1, 2, 4, 8))]
+_PREFETCH = [(8, 32, 1, _POWERS), (8, 32, 2, _POWERS), (8, 16, 1, (32,)), (8, 16, 2, (32,)), (8, 16, 4, (8, 16, 32)),
+             (16, 16, 1, _POWERS), (16, 16, 2, _POWERS), (32, 8, 1, _POWERS), (32, 8, 2, _POWERS), (32, 16, 1, _POWERS)]
+_REGISTER_BITS = 512
+XE2_BLOCKS = frozenset(
+    BlockShape(kind, bits, columns, blocks, rows)
+    for kind, table in (("read", _READ), ("read_transform", _TRANSFORM), ("read_transpose", _TRANSPOSE),
+                        ("write", _WRITE), ("prefetch", _PREFETCH))
+    for bits, columns, blocks, all_rows in table
+    for rows in all_rows
+    if kind == "prefetch" or blocks == 1 or rows * columns * bits >= _REGISTER_BITS
+)
+"""What there is, less the reads of several blocks that are each smaller than a register: the builtins exist, but
+Intel's compiler warns that it pads such blocks with zeros, and takes the second from the wrong place."""
+
+
+_FLOAT8 = tuple(MatrixForm(a, b, (f32,), 32) for a in (e4m3, e5m2) for b in (e4m3, e5m2))
+"""Products of 8-bit floats. Intel's compiler takes them for every device, and makes wrong ones where these are not
+known to be (bf8 by bf8 for all types on pvc and bmg)."""
+
+
+def _dpas_forms(subgroup: int) -> tuple[MatrixForm, ...]:
+    """The matrix engine's products; it also takes 4-bit integers, which nothing here loads yet."""
+    small = subgroup == 8
+    forms = [MatrixForm(f16, f16, (f32,) if small else (f32, f16), 16),
+             MatrixForm(bf16, bf16, (f32,) if small else (f32, bf16), 16)]
+    forms += [MatrixForm(a, b, (i32,), 32) for a in (i8, u8) for b in (i8, u8)]
+    return tuple(forms) if small else (*forms, MatrixForm(tf32, tf32, (f32,), 8))
+
+
+def _vector_forms(subgroup: int, *, all_types: bool) -> tuple[MatrixForm, ...]:
+    forms = [MatrixForm(f32, f32, (f32,), subgroup, "vector")]
+    if all_types:
+        forms += [MatrixForm(f16, f16, (f32, f16), subgroup, "vector"),
+                  MatrixForm(bf16, bf16, (f32, bf16), subgroup, "vector"),
+                  MatrixForm(tf32, tf32, (f32,), subgroup, "vector")]
+        forms += [MatrixForm(a, b, (i32,), subgroup, "vector") for a in (i8, u8) for b in (i8, u8)]
+    return tuple(forms)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One device.
+
+    Attributes:
+        name: the name an author writes.
+        description: the products that carry it.
+        ocloc: the device name that Intel's offline compiler takes, None where there is no machine code to make.
+        subgroup: lanes of a subgroup in matrix kernels.
+        forms: the products it computes, the matrix engine's first.
+        blocks: 2D block messages; empty where there is no 2D block IO.
+        registers: registers a thread, small and large mode; 0 where the mode cannot be chosen.
+        register_bytes: bytes of one register.
+        subgroups: most subgroups a work-group, in small and in large register mode.
+        slm: bytes of shared local memory that a work-group can count on.
+        lacks: element types that it has no arithmetic for.
+        loads_operands: whether its products read their operands from memory, a number of A for a vector of B.
+        block_distances: whether a block message takes a constant distance from its address.
+        caches: what its messages may say of the caches; None where nothing can be said.
+        named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
+        block_scales: whether its products of 8-bit floats take a scale for each 32 elements.
+    """
+
+    name: str
+    description: str
+    ocloc: str | None
+    subgroup: int
+    forms: tuple[MatrixForm, ...]
+    blocks: frozenset[BlockShape] = frozenset()
+    registers: tuple[int, int] = (128, 256)
+    register_bytes: int = 64
+    subgroups: tuple[int, int] = (64, 32)
+    slm: int = 64 * 1024
+    repeats: tuple[int, ...] = (8, 4, 2, 1)
+    lacks: frozenset[DType] = frozenset()
+    loads_operands: bool = False
+    block_distances: bool = False
+    caches: Caches | None = None
+    named_barriers: bool = False
+    block_scales: bool = False
+
+    @property
+    def block_io(self) -> bool:
+        """Whether it has 2D block IO."""
+        return bool(self.blocks)
+
+    @cached_property
+    def _forms(self) -> dict[tuple[DType, DType], MatrixForm]:
+        return {(form.a, form.b): form for form in reversed(self.forms)}
+
+    def form(self, a: DType, b: DType, accumulator: DType | None = None) -> MatrixForm:
+        """The product that takes these element types.
+
+        Raises:
+            TargetError: there is none; the message lists what there is.
+        """
+        form = self._forms.get((a, b))
+        if form is None:
+            raise TargetError("XT4101", f"{self.name} has no matrix product of {a} by {b}", self._advice(a, b))
+        if accumulator is not None and accumulator not in form.accumulators:
+            names = " or ".join(map(str, form.accumulators))
+            raise TargetError("XT4102",
+                f"{self.name} does not accumulate {a} by {b} in {accumulator}", f"make the accumulator {names}"
+            )
+        return form
+
+    def multiplies(self, a: DType, b: DType) -> bool:
+        """Whether it has a product of these element types."""
+        return (a, b) in self._forms
+
+    def _advice(self, a: DType, b: DType) -> str:
+        pairs = sorted({f"{x.a} x {x.b}" for x in self.forms})
+        advice = f"{self.name} takes " + ", ".join(pairs)
+        if "s" in (a.kind, b.kind):
+            advice += "; convert 8-bit floats with .to(xt.f16), which holds them exactly"
+        elif a is tf32 and b is tf32:
+            advice += "; pass the arrays as f32 instead of tf32"
+        elif f"{a} x {a}" in pairs:
+            advice += f"; convert B with .to(xt.{a})"
+        elif f"{b} x {b}" in pairs:
+            advice += f"; convert A with .to(xt.{b})"
+        return advice
+
+    def repeat(self, rows: int) -> int:
+        """The largest repeat count (M of one operation) that divides ``rows``."""
+        return next(count for count in self.repeats if rows % count == 0)
+
+    def has_block(self, kind: str, bits: int, rows: int, columns: int, blocks: int) -> bool:
+        """Whether the 2D block message exists."""
+        return BlockShape(kind, bits, columns, blocks, rows) in self.blocks
+
+    def largest_block(self, kind: str, bits: int, columns: int, shape: tuple[int, int]) -> BlockShape | None:
+        """The message with ``columns`` columns a block that covers most of ``shape`` and divides it."""
+        fitting = [
+            block for block in self.blocks
+            if block.kind == kind and block.bits == bits and block.columns == columns
+            and shape[0] % block.rows == 0 and shape[1] % (block.columns * block.blocks) == 0
+        ]
+        return max(fitting, key=lambda block: (block.rows * block.columns * block.blocks, block.rows), default=None)
+
+
+def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, distances: bool = True,
+         caches: Caches = XE2, more: tuple[MatrixForm, ...] = ()) -> Target:
+    forms = _dpas_forms(16) + more + _vector_forms(16, all_types=False)
+    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances,
+                  caches=caches, named_barriers=True, block_scales=bool(more))
+
+
+def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:
+    forms = _dpas_forms(8) + _vector_forms(8, all_types=False)
+    return Target(name, description, ocloc, 8, forms, register_bytes=32, lacks=lacks, caches=XE)
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024, distances=False, caches=XE),
+        _xe2("bmg", "Arc B-series (Battlemage)", "bmg"),
+        _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
+        _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),
+        _xe2("cri", "Crescent Island (Xe3P)", "cri", caches=XE3P, more=_FLOAT8),
+        _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2", frozenset([f64])),
+        _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
+        Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_forms(16, all_types=True),
+               registers=(0, 0), subgroups=(512, 512), slm=32 * 1024, loads_operands=True),
+    )
+}
+
+
+def find_target(name: str | Target) -> Target:
+    """The target called ``name``.
+
+    Raises:
+        TargetError: there is no such target; the message lists those there are.
+    """
+    if isinstance(name, Target):
+        return name
+    if name not in TARGETS:
+        raise TargetError("XT4104", f"there is no target {name!r}", f"use one of: {', '.join(TARGETS)}")
+    return TARGETS[name]
