@@ -289,7 +289,7 @@ def row_in_two_words() -> object:
 @provokes("XT9401")
 def no_rules() -> object:
     with mock.patch.dict(opencl.RULES, clear=True):
-        module = copy.lower(ARRAY, ARRAY, target="pvc").modules["xegpu"]
+        module = copy.lower(ARRAY, ARRAY, target="pvc").final
         return opencl.emit(next(iter(module.body.block.ops)), xt.TARGETS["pvc"])
 
 
@@ -322,7 +322,7 @@ MATRIX = xt.Spec((None, None), "f32")
 def edited(old: str, new: str) -> Path:
     """A file with the subgroup stage of :func:`clear`, edited."""
     path = Path("subgroup.mlir")
-    path.write_text(clear.lower(MATRIX).stages["subgroup"].replace(old, new), encoding="utf-8")
+    path.write_text(clear.lower(MATRIX).stages["distribute-subgroups"].replace(old, new), encoding="utf-8")
     return path
 
 
@@ -340,17 +340,17 @@ def asked(**variables: str) -> Iterator[None]:
 
 @provokes("XT1612")
 def another_stage() -> None:
-    clear.override("xegpu", edited("", ""))
+    clear.override("legalize", edited("", ""))
 
 
 @provokes("XT1613")
 def another_kernel() -> None:
-    clear.override("subgroup", edited("@clear", "@cleared"))
+    clear.override("distribute-subgroups", edited("@clear", "@cleared"))
 
 
 @provokes("XT1614")
 def other_arguments() -> None:
-    clear.override("subgroup", edited("@clear(", "@clear(%n: index, "))
+    clear.override("distribute-subgroups", edited("@clear(", "@clear(%n: index, "))
 
 
 @provokes("XT1620")

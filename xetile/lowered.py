@@ -123,6 +123,8 @@ class Lowered:
     @property
     def xetile(self) -> str:
         """The recorded kernel as MLIR text; transfers of vectors as the tiles that they become."""
+        if stage_of(self.module) in IN_XETILE:
+            return _printed(self.module)
         return _printed(self.after("lower-supervector") or self.module)
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from xegpu.support.errors import ArgumentError
 from xegpu.target.targets import find_target
@@ -16,8 +16,8 @@ from xetile.commands.output import write_text
 from xetile.commands.sources import kernels_of
 from xetile.kernel import BaseKernel
 from xetile.lowered import Lowered
-from xetile.pipeline import NAMES, PASSES, STAGES, Options, first_pass, precedes, stage_names, steps
-from xetile.stages import FIRST, RECORDED, STAGE, stage_of
+from xetile.pipeline import PASSES, STAGES, Options, precedes, stage_names, steps
+from xetile.stages import FIRST, INPUTS, RECORDED, STAGE, stage_of
 from xetile.text.kernels import printed
 
 _ABROAD: Mapping[str, Callable[[Lowered], str]] = {
@@ -80,36 +80,49 @@ def _listing() -> str:
 
 def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
     lowered = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
-    stage = _wanted(lowered, given)
-    if stage in _ABROAD:
-        return _ABROAD[stage](lowered)
-    found = steps(lowered.module, Options.of(lowered.module, lowered.target, lowered.access))
-    module = next(module for name, module in found if name == stage).clone()
-    module.attributes[STAGE] = StringAttr(stage)  # the pass itself may have changed nothing
-    return printed(module)
+    if given.to in _ABROAD:
+        return _ABROAD[given.to](lowered)
+    options = Options.of(lowered.module, lowered.target, lowered.access)
+    found = steps(lowered.module, options)
+    if given.to is None:
+        stage, module = _after_passes(lowered, given.passes, found)
+    else:
+        _check_stage(lowered, given.to, stage_names(options))
+        stage, module = next(step for step in found if step[0] == given.to)
+    said = module.clone()
+    said.attributes[STAGE] = StringAttr(stage)  # the pass itself may have changed nothing
+    return printed(said)
 
 
-def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
-    """The stage to print; passes must follow each other, as the stages do."""
-    first = stage_of(lowered.module)
-    own = stage_names(Options.of(lowered.module, lowered.target, lowered.access))
-    if given.to is not None:
-        known = (*STAGES, *_ABROAD)
-        if given.to not in known:
-            raise ArgumentError("XT8031", f"there is no stage {given.to}", f"the stages are {', '.join(known)}")
-        if given.to in STAGES and given.to not in own:
-            raise ArgumentError("XT8031", f"there is no stage {given.to} for {lowered.target.name}",
-                                f"the stages are {', '.join(own)}")
-        if given.to in STAGES and given.to != first and not precedes(first, given.to):
-            raise ArgumentError("XT8032", f"{lowered.name} is at stage {first}, which is behind {given.to}",
-                                f"choose {first} or a later stage")
-        return str(given.to)
-    here, passes = first, [name for name in own if name in NAMES[first_pass(first):]]
-    for name in given.passes:
-        after = passes[0] if passes else None
-        if name != after:
-            raise ArgumentError("XT8033",
-                                f"{lowered.name} is at stage {here}, and the pass to {name} does not start "
-                                "there", f"the next is --pass {after}" if after else "there is none after it")
-        here = passes.pop(0)
-    return here
+def _check_stage(lowered: Lowered, stage: str, own: Sequence[str]) -> None:
+    """Raise unless a kernel comes to a stage; ``own`` are those that its target and its arrays have."""
+    first, known = stage_of(lowered.module), (*STAGES, *_ABROAD)
+    if stage not in known:
+        raise ArgumentError("XT8031", f"there is no stage {stage}", f"the stages are {', '.join(known)}")
+    if stage not in own:
+        raise ArgumentError("XT8031", f"there is no stage {stage} for {lowered.target.name}",
+                            f"the stages are {', '.join(own)}")
+    if stage != first and (stage in INPUTS or not precedes(first, stage)):
+        raise ArgumentError("XT8032", f"{lowered.name} is at stage {first}, which is behind {stage}",
+                            f"choose {first} or a later stage")
+
+
+def _after_passes(lowered: Lowered, names: Sequence[str], found: Iterator[tuple[str, ModuleOp]]) -> \
+        tuple[str, ModuleOp]:
+    """Run passes by name, in order; only one that would change nothing may be left out."""
+    here, module = next(found)
+    for wanted in names:
+        for name, made in found:
+            if name == wanted:
+                here, module = name, made
+                break
+            if made is not module:
+                raise _not_here(lowered, here, wanted, f"the next is --pass {name}")
+        else:
+            raise _not_here(lowered, here, wanted, "it is behind that stage, or its target has no such pass")
+    return here, module
+
+
+def _not_here(lowered: Lowered, stage: str, wanted: str, hint: str) -> ArgumentError:
+    return ArgumentError("XT8033", f"{lowered.name} is at stage {stage}, and the pass {wanted} does not start there",
+                         hint)

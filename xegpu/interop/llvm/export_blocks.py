@@ -164,7 +164,7 @@ _SIDE_BY_SIDE = "blocks side by side"
 
 
 def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    """A kernel at stage ``xegpu-blocks`` in LLVM's form, at subgroup level.
+    """A kernel at stage ``to-xegpu`` in LLVM's form, at subgroup level.
 
     Args:
         function: the kernel.
