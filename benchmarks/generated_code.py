@@ -6,7 +6,7 @@ from typing import Any
 
 import xetile as xt
 from benchmarks.rows import Progress, Row
-from codegen.offline import has_ocloc
+from codegen.toolchain.ocloc import has_ocloc
 from xetile.report import Report
 
 _STEPS = {"bf16": 32, "f16": 32, "tf32": 16, "i8": 64}

@@ -50,7 +50,7 @@ def _launches(rounds: int, progress: Progress) -> list[Row]:
         return []
     from dpctl import SyclQueue
 
-    from codegen.devices import find_queue
+    from codegen.runtime.devices import find_queue
 
     rows = []
     for kind, queue in (("in order", find_queue("opencl:cpu")), ("by events", SyclQueue("opencl:cpu"))):
@@ -99,7 +99,7 @@ def _runs(queue: Any) -> dict[str, Callable[[], object]]:
 
 def _own(queue: Any, arrays: list[Any]) -> Callable[[], object]:
     """The same launch without xetile: arrays with their sizes and strides, and three numbers."""
-    from codegen.launcher import build_program, find_kernel
+    from codegen.runtime.launcher import build_program, find_kernel
 
     sizes = ", ".join(f"global float *p{i}, int a{i}, int b{i}, int c{i}, int d{i}" for i in range(len(arrays)))
     source = f"kernel void empty({sizes}, int i, int j, float x) {{}}"

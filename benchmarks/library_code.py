@@ -7,7 +7,7 @@ from typing import Any
 
 import xetile as xt
 from benchmarks.rows import Progress, Row
-from codegen.offline import has_ocloc
+from codegen.toolchain.ocloc import has_ocloc
 from xetile.library import int4, scaled
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.tiling import BLOCK_IO

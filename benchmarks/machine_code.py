@@ -8,7 +8,7 @@ from __future__ import annotations
 import xetile as xt
 from benchmarks.generated_code import gemm, report_of
 from benchmarks.rows import Progress, Row
-from codegen.offline import has_ocloc
+from codegen.toolchain.ocloc import has_ocloc
 from xetile.report import Report
 
 _HAND = {("pvc", "bf16"): "213 / 0.601", ("bmg", "bf16"): "161 / 0.795",

@@ -28,8 +28,8 @@ def peak_rate(rounds: int = 25) -> float:
     """GFLOP/s of all cores of the CPU device, the best of several runs: independent chains of multiply-adds."""
     from dpctl.memory import MemoryUSMDevice
 
-    from codegen.devices import find_queue
-    from codegen.launcher import build_program, find_kernel, launch
+    from codegen.runtime.devices import find_queue
+    from codegen.runtime.launcher import build_program, find_kernel, launch
 
     queue = find_queue("opencl:cpu")
     kernel = find_kernel(build_program(queue, _TEXT), "multiply_add")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import generated_code
 from benchmarks.rows import Row
-from codegen.offline import has_ocloc
+from codegen.toolchain.ocloc import has_ocloc
 from xetile import roofline
 
 _SIZE, _DPI = (8.0, 5.0), 150

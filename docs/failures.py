@@ -22,7 +22,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 
 import xetile as xt
-from codegen.devices import find_queue
+from codegen.runtime.devices import find_queue
 from xegpu.ir.dtypes import of_mlir
 from xetile.commands import main
 

@@ -19,21 +19,14 @@ from unittest import mock
 import numpy as np
 
 import xetile as xt
-from codegen import (
-    block_vectors,
-    cplusplus,
-    devices,
-    disk_cache,
-    launcher,
-    offline,
-    opencl,
-    prelude,
-    roads,
-    sycl,
-    sycl_compiler,
-    usm,
-)
-from codegen.devices import find_queue
+from codegen import opencl, sycl
+from codegen.opencl import prelude
+from codegen.opencl.vector import reduction
+from codegen.runtime import devices, launcher, program_source, usm
+from codegen.runtime.devices import find_queue
+from codegen.sycl import opencl_to_cxx
+from codegen.toolchain import disk_cache, ocloc
+from codegen.toolchain import sycl as sycl_compiler
 from xegpu.rewrite.rewriter import Parts
 from xetile import executors, in_numpy, on_device, roofline
 from xetile.commands.output import write_bytes
@@ -170,18 +163,18 @@ def wrong_path_of_ocloc() -> object:
 def ocloc_that_does_nothing() -> object:
     """A program that ends well and leaves nothing."""
     with _ocloc("#!/bin/sh\nexit 0\n"):
-        return offline.compile_device(PLAIN, "pvc")
+        return ocloc.compile_device(PLAIN, "pvc")
 
 
 @provokes("XT5104")
 def machine_code_for_the_cpu() -> object:
-    return offline.compile_device(PLAIN, "cpu")
+    return ocloc.compile_device(PLAIN, "cpu")
 
 
 @provokes("XT5105")
 def ocloc_that_is_no_program() -> object:
     with _ocloc("\0no program"):
-        return offline.compile_device(PLAIN, "pvc")
+        return ocloc.compile_device(PLAIN, "pvc")
 
 
 @contextlib.contextmanager
@@ -196,9 +189,9 @@ def _ocloc(text: str) -> Iterator[None]:
 
 @provokes("XT5106")
 def nobody_makes_spirv() -> object:
-    with mock.patch.multiple(roads, needs_spirv=lambda queue: True, has_sycl_compiler=lambda: False,
+    with mock.patch.multiple(program_source, needs_spirv=lambda queue: True, has_sycl_compiler=lambda: False,
                              has_ocloc=lambda: False):
-        return roads.road_for(find_queue("opencl:cpu"))
+        return program_source.road_for(find_queue("opencl:cpu"))
 
 
 @provokes("XT5107")
@@ -273,7 +266,7 @@ def _on_the_device(host: Any) -> Any:
 
 @provokes("XT9405")
 def unknown_builtin_of_cpp() -> object:
-    return cplusplus._dpas("intel_sub_group_unknown", 16)
+    return opencl_to_cxx._dpas("intel_sub_group_unknown", 16)
 
 
 @provokes("XT9406")
@@ -283,7 +276,7 @@ def unknown_builtin_of_the_prelude() -> object:
 
 @provokes("XT9400")
 def row_in_two_words() -> object:
-    return block_vectors._fetched(["low", "high"], [0, 0], [0, 1], 1, xt.f32)
+    return reduction._fetched(["low", "high"], [0, 0], [0, 1], 1, xt.f32)
 
 
 @provokes("XT9401")

@@ -42,8 +42,8 @@ from typing import Any
 import numpy as np
 
 import xetile as xt
-from codegen.devices import find_queue
-from codegen.offline import find_ocloc
+from codegen.runtime.devices import find_queue
+from codegen.toolchain.ocloc import find_ocloc
 from xegpu.ir.dtypes import BY_NAME
 from xetile import catalogue
 

@@ -25,9 +25,9 @@ from typing import Any, NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
-from codegen import devices
-from codegen.offline import find_ocloc
-from codegen.sycl_compiler import find_sycl_compiler
+from codegen.runtime import devices
+from codegen.toolchain.ocloc import find_ocloc
+from codegen.toolchain.sycl import find_sycl_compiler
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.kernel import BaseKernel
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xegpu.support.gc_pause import all_stays
 
 with all_stays():
-    from codegen.devices import register_cpu_driver
+    from codegen.runtime.devices import register_cpu_driver
     from xegpu.ir.dtypes import (
         bf16,
         e4m3,

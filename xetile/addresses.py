@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
 from xdsl.dialects.memref import CastOp
 from xdsl.ir import SSAValue
 
-from codegen.usm import is_usm
+from codegen.runtime.usm import is_usm
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.ir.memref import is_shared

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.usm import is_usm, usm_interface
+from codegen.runtime.usm import is_usm, usm_interface
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError, XeError

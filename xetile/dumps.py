@@ -14,7 +14,7 @@ from xegpu.support.errors import ToolError, XeError
 from xegpu.target.targets import Target
 
 if TYPE_CHECKING:
-    from codegen.source import Source
+    from codegen.opencl.kernel import Source
 
 _FOLDER = "xetile-dump"
 
@@ -78,10 +78,10 @@ def _files(target: Target, modules: Mapping[str, ModuleOp], source: Source | Non
 
 
 def _assembly(target: Target, source: Source) -> str:
-    from codegen import offline
+    from codegen.toolchain import ocloc
 
     try:
-        binary = offline.compile_device(source.text, target.name, source.options)
-        return str(offline.disassemble(binary))
+        binary = ocloc.compile_device(source.text, target.name, source.options)
+        return str(ocloc.disassemble(binary))
     except XeError as error:
         return f"// no machine code: {error}"

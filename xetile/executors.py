@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from codegen.devices import best_device
+from codegen.runtime.devices import best_device
 from xegpu.support.errors import DeviceError
 from xegpu.target.targets import Target, find_target
 from xetile.arguments import Argument
@@ -50,7 +50,7 @@ def best_place() -> str:
 
     Level Zero devices count only where a compiler makes SPIR-V, which is all that they take.
     """
-    from codegen.roads import can_make_spirv
+    from codegen.runtime.program_source import can_make_spirv
 
     return best_device(spirv=can_make_spirv()) or "numpy"
 

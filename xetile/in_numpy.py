@@ -7,10 +7,10 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from codegen import apart
-from codegen.interpreter import Meaning, Window
-from codegen.meanings import MEANINGS as BUILTIN_MEANINGS
+from xegpu.interpreter import subgroup_scheduler
+from xegpu.interpreter.arith import MEANINGS as BUILTIN_MEANINGS
 from xegpu.interpreter.block_io import meanings as xegpu_meanings
+from xegpu.interpreter.interpreter import Meaning, Window
 from xegpu.target.targets import Target
 from xetile.arguments import Argument
 from xetile.launch_grid import Grid
@@ -54,7 +54,7 @@ class NumPyExecutor(_InHostMemory):
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = lowered.function
         lowered.dump({stage_of(lowered.module): lowered.module})
-        apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+        subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))
 
 
@@ -64,7 +64,7 @@ class NumPyXeGPUExecutor(_InHostMemory):
     def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
         function = only_function(lowered.final)
         lowered.dump(lowered.modules)
-        apart.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+        subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))
 
 

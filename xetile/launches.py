@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from codegen.devices import asked_road
-from codegen.launcher import start
-from codegen.usm import address_of, signature
+from codegen.runtime.devices import asked_road
+from codegen.runtime.launcher import start
+from codegen.runtime.usm import address_of, signature
 from xegpu.ir.dtypes import DType
 from xetile.arguments import TypedView
 

@@ -25,8 +25,8 @@ from xetile.remedies import Origin, Remedy, find_remedy
 from xetile.stages import IN_XETILE, stage_of
 
 if TYPE_CHECKING:
-    from codegen.offline import DeviceBinary, Disassembly
-    from codegen.source import Source
+    from codegen.opencl.kernel import Source
+    from codegen.toolchain.ocloc import DeviceBinary, Disassembly
     from xetile.report import Report
     from xetile.viewing.page import View
     from xetile.work import Work
@@ -214,21 +214,21 @@ class Lowered:
         Raises:
             ToolError: there is no such road, or its compiler is missing or refused the kernel.
         """
-        from codegen import roads
+        from codegen.runtime import program_source
 
-        text = roads.Text(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
-        return roads.make_spirv(road, text, emulated)
+        text = program_source.Text(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
+        return program_source.make_spirv(road, text, emulated)
 
     @cached_property
     def _binary(self) -> DeviceBinary:
-        from codegen import offline
+        from codegen.toolchain import ocloc
 
         if self.target.ocloc is None:
             raise TargetError("XT4002", f"there is no machine code for {self.target.name} to look at",
                               "lower it for a GPU: target=\"pvc\"; .opencl is the text that its driver compiles",
                               self.location)
         try:
-            return offline.compile_device(self.opencl, self.target.name, self.emitted.options)
+            return ocloc.compile_device(self.opencl, self.target.name, self.emitted.options)
         except XeError as error:
             raise error.at(self.location) from None
 
@@ -276,9 +276,9 @@ class Lowered:
             ToolError: ocloc is missing, or it refused the text.
             TargetError: the target has no machine code of its own.
         """
-        from codegen import offline
+        from codegen.toolchain import ocloc
 
-        return offline.disassemble(self._binary)
+        return ocloc.disassemble(self._binary)
 
     def report(self) -> Report:
         """What the machine code uses: registers, spills, private and shared memory, the hot loop's mix; a prediction.

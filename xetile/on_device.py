@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from codegen.devices import Queue, chosen_road, device_target, find_queue, needs_spirv
-from codegen.diagnostics import watched
-from codegen.launcher import launch
-from codegen.log import LOGGER
-from codegen.programs import build_kernel
-from codegen.roads import naming_the_other, opencl_for_cpu, road_for
-from codegen.spirv import entry_points
-from codegen.usm import UsmArray, copy_in, copy_out
+from codegen.runtime.debug import watched
+from codegen.runtime.devices import Queue, chosen_road, device_target, find_queue, needs_spirv
+from codegen.runtime.launcher import launch
+from codegen.runtime.program_cache import build_kernel
+from codegen.runtime.program_source import naming_the_other, opencl_for_cpu, road_for
+from codegen.runtime.usm import UsmArray, copy_in, copy_out
+from codegen.toolchain.logger import LOGGER
+from codegen.toolchain.spirv import entry_points
 from xegpu.analysis import barriers
-from xegpu.analysis.uniformity import place
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import DeviceError, ShapeError, TargetError
+from xegpu.support.location import author_location
 from xegpu.support.notes import elsewhere
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.arguments import Argument
@@ -114,7 +114,7 @@ class DeviceExecutor:
                               f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",
                               'run it on "numpy" or on a GPU, or let all subgroups come by the barrier',
-                              notes=elsewhere(None, [("they wait here", place(waits[0]))]))
+                              notes=elsewhere(None, [("they wait here", author_location(waits[0]))]))
         if not on_cpu:
             lowered.check_registers()
         source, options, name = self.program_of(lowered)

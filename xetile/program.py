@@ -23,7 +23,7 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
-from codegen.interpreter import BATCH, Machine, now
+from xegpu.interpreter.interpreter import BATCH, Machine, now
 from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, TraceError, XeError
 from xegpu.support.location import Location
 from xetile.arguments import Argument, AtTheCall

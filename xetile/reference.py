@@ -1,4 +1,4 @@
-"""What each XeTile operation means, in NumPy (see :mod:`codegen.interpreter`).
+"""What each XeTile operation means, in NumPy (see :mod:`xegpu.interpreter.interpreter`).
 
 A vector is an array with the batch axes in front, in the compute type of its element type; blocked vectors have four
 dimensions behind them.
@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from codegen import sums
-from codegen.interpreter import Machine, Meanings, TakesDelayed, Window, now
 from xegpu.dialect.layout_ops import number_of
-from xegpu.interpreter import memory
+from xegpu.interpreter import dpas, memory
 from xegpu.interpreter.block_io import bits_by_rows, described, product, scaled_product
+from xegpu.interpreter.interpreter import Machine, Meanings, TakesDelayed, Window, now
 from xegpu.ir.combining_kind import reduce
 from xegpu.ir.dtypes import of_mlir
 from xegpu.layout import iota
@@ -70,8 +69,8 @@ def _mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     a, b, types = now(a), now(b), (operation.a, operation.b, operation.result)
     dtypes = tuple(of_mlir(value.type.element_type) for value in types)
     if len(ops.shape_of(operation.result)) == 2:
-        return sums.accumulate(acc[0] if acc else None, a, b, dtypes)  # type: ignore[arg-type]
-    whole = sums.accumulate(unpack(now(acc[0])) if acc else None, unpack(a), unpack(b), dtypes)  # type: ignore[arg-type]
+        return dpas.accumulate(acc[0] if acc else None, a, b, dtypes)  # type: ignore[arg-type]
+    whole = dpas.accumulate(unpack(now(acc[0])) if acc else None, unpack(a), unpack(b), dtypes)  # type: ignore[arg-type]
     return pack(now(whole), ops.shape_of(operation.result)[2:])  # type: ignore[arg-type]
 
 

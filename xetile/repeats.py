@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
-from codegen.devices import asked_road
-from codegen.launcher import start
-from codegen.usm import part_of
+from codegen.runtime.devices import asked_road
+from codegen.runtime.launcher import start
+from codegen.runtime.usm import part_of
 from xegpu.support.errors import ElementTypeError
 from xetile.constants import hashable
 from xetile.launches import INT, MOST, Launch

@@ -8,9 +8,9 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
-from codegen.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
-from codegen.model import Pass, Prediction, predict, product_traffic, resident
-from codegen.offline import KernelFacts
+from codegen.perf.isa import CATEGORIES, InstructionMix, KernelMix, read_mix
+from codegen.perf.performance_model import Pass, Prediction, predict, product_traffic, resident
+from codegen.toolchain.ocloc import KernelFacts
 from xegpu.support.errors import ArgumentError, ShapeError, XeError
 from xegpu.support.location import Location
 from xegpu.target.machine_model import Machine, find_machine
@@ -108,7 +108,7 @@ class Report:
 
     def predict(self, shape: Sequence[int] | None = None, *, machine: str | Machine | None = None,
                 grid: Sequence[int] | None = None, passes: int | None = None) -> Prediction:
-        """The time of a launch by the model of :mod:`codegen.model`: a prediction, not a measurement.
+        """The time of a launch by the model of :mod:`codegen.perf.performance_model`: a prediction, not a measurement.
 
         Args:
             shape: (M, N, K) of C = A @ B; (M, N) of the result for a kernel without a loop.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from codegen.model import Prediction
+from codegen.perf.performance_model import Prediction
 from xegpu.support.errors import ArgumentError, ToolError
 from xetile.report import Report
 

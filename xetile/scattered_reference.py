@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from codegen.interpreter import Machine, Meanings
 from xegpu.dialect.layout_ops import number_of
 from xegpu.interpreter.gather_scatter import Array, Elements, active_elements, atomic, block_elements, made
+from xegpu.interpreter.interpreter import Machine, Meanings
 from xetile.dialect import scattered as ops
 from xetile.dialect.attributes import TileParameters
 from xetile.dialect.ops import tile_of

@@ -1,4 +1,4 @@
-"""What the SuperVector operations mean, in NumPy (see :mod:`codegen.interpreter`): element by element.
+"""What the SuperVector operations mean, in NumPy (see :mod:`xegpu.interpreter.interpreter`): element by element.
 
 A vector has the batch axes in front, then as many dimensions as its type.
 """
@@ -13,9 +13,8 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from codegen import sums
-from codegen.interpreter import Machine, Meanings, TakesDelayed, now
-from xegpu.interpreter import memory
+from xegpu.interpreter import dpas, memory
+from xegpu.interpreter.interpreter import Machine, Meanings, TakesDelayed, now
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
@@ -207,7 +206,7 @@ def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[An
         lhs, rhs, left, right, types = rhs, lhs, right, left, [types[1], types[0], types[2]]
     a = lhs if left[0] == result[0] else np.swapaxes(lhs, -1, -2)
     b = rhs if right[1] == result[1] else np.swapaxes(rhs, -1, -2)
-    return sums.accumulate(acc[0] if acc else None, a, b, (types[0], types[1], types[2]))
+    return dpas.accumulate(acc[0] if acc else None, a, b, (types[0], types[1], types[2]))
 
 
 MEANINGS: Meanings = {

@@ -11,12 +11,13 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, MemRefType
 from xdsl.ir import Block, Region
 
-from codegen import launcher, sycl, usm
-from codegen.cplusplus import declarations, translate
-from codegen.prelude import prelude_for
-from codegen.source import Source
-from codegen.spirv import entry_points
-from codegen.sycl_compiler import compile_sycl
+from codegen import sycl
+from codegen.opencl.kernel import Source
+from codegen.opencl.prelude import prelude_for
+from codegen.runtime import launcher, usm
+from codegen.sycl.opencl_to_cxx import declarations, translate
+from codegen.toolchain.spirv import entry_points
+from codegen.toolchain.sycl import compile_sycl
 from xegpu.ir import dtypes
 from xegpu.support.errors import TargetError
 

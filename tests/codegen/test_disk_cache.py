@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from conftest import require_device, require_ocloc, require_sycl_compiler
 
-from codegen import disk_cache, offline, programs, sycl_compiler
-from codegen.binaries import binary_of, can_keep, program_of
-from codegen.launcher import launch
-from codegen.programs import build_kernel
-from codegen.usm import copy_in, copy_out
+from codegen.runtime import program_cache
+from codegen.runtime.launcher import launch
+from codegen.runtime.program_cache import binary_of, build_kernel, can_keep, program_of
+from codegen.runtime.usm import copy_in, copy_out
+from codegen.toolchain import disk_cache, ocloc, sycl
 from xegpu.support.errors import ToolError
 from xetile.commands import main
 
@@ -106,16 +106,16 @@ def test_a_built_program_comes_back(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert can_keep(cpu_queue)
     for value in (3, 5):
         assert added(cpu_queue, build_kernel(cpu_queue, ADD, f"-DVALUE={value}", "add"))[0] == value
-    build = programs.build_program
-    monkeypatch.setattr(programs, "build_program", never)
+    build = program_cache.build_program
+    monkeypatch.setattr(program_cache, "build_program", never)
     for value in (5, 3):
         kernel = build_kernel(cpu_queue, ADD, f"-DVALUE={value}", "add")
         assert added(cpu_queue, kernel) == [value, value + 1, value + 2, value + 3]
-    monkeypatch.setattr(programs, "build_program", build)
+    monkeypatch.setattr(program_cache, "build_program", build)
     for file in folder.iterdir():  # reads well, and is no program
         disk_cache.keep(*file.name.split("-"), b"\x7fELF nonsense")
     assert added(cpu_queue, build_kernel(cpu_queue, ADD, "-DVALUE=3", "add"))[0] == 3
-    monkeypatch.setattr(programs, "build_program", never)
+    monkeypatch.setattr(program_cache, "build_program", never)
     assert added(cpu_queue, build_kernel(cpu_queue, ADD, "-DVALUE=3", "add"))[0] == 3
 
 
@@ -134,20 +134,20 @@ def test_a_program_of_a_queue_with_a_context_of_its_own(cpu_queue: Any) -> None:
 def test_what_the_compilers_of_machine_code_and_spirv_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_ocloc()
     require_sycl_compiler()
-    offline._compiled.cache_clear()
-    offline.disassemble.cache_clear()
+    ocloc._compiled.cache_clear()
+    ocloc.disassemble.cache_clear()
     source = ADD.replace("VALUE", "get_num_groups(0)")
-    first = offline.compile_device(source, "bmg", "-cl-std=CL3.0")
-    text = str(offline.disassemble(first))
-    offline._compiled.cache_clear()
-    offline.disassemble.cache_clear()
-    monkeypatch.setattr(offline, "_compile", never)
-    monkeypatch.setattr(offline, "_disassembled", never)
-    assert offline.compile_device(source, "bmg", "-cl-std=CL3.0") == first
-    assert str(offline.disassemble(first)) == text
-    monkeypatch.setattr(sycl_compiler, "_compiled", lambda *_: b"\x03\x02\x23\x07" + bytes(16))
+    first = ocloc.compile_device(source, "bmg", "-cl-std=CL3.0")
+    text = str(ocloc.disassemble(first))
+    ocloc._compiled.cache_clear()
+    ocloc.disassemble.cache_clear()
+    monkeypatch.setattr(ocloc, "_compile", never)
+    monkeypatch.setattr(ocloc, "_disassembled", never)
+    assert ocloc.compile_device(source, "bmg", "-cl-std=CL3.0") == first
+    assert str(ocloc.disassemble(first)) == text
+    monkeypatch.setattr(sycl, "_compiled", lambda *_: b"\x03\x02\x23\x07" + bytes(16))
     with pytest.raises(ToolError, match="0 kernels instead of one"):
-        sycl_compiler.compile_sycl("int a;")
+        sycl.compile_sycl("int a;")
     assert {entry.kind for entry in disk_cache.entries()} == {"ocloc", "disassembly", "spirv"}
 
 

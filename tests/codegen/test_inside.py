@@ -10,8 +10,8 @@ from conftest import require_device, require_ocloc
 from products import gemm, integers, wide
 
 import xetile as xt
-from codegen.fragments import Array, Coordinate, Descriptor
-from codegen.inside import Inside
+from codegen.opencl.bounds import Inside
+from codegen.opencl.values import Array, Coordinate, Descriptor
 from xegpu.ir import dtypes
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap

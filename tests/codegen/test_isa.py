@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.isa import InstructionMix, read_instructions, read_mix
-from codegen.offline import compile_device, disassemble, find_ocloc
+from codegen.perf.isa import InstructionMix, read_instructions, read_mix
+from codegen.toolchain.ocloc import compile_device, disassemble, find_ocloc
 from xegpu.support.errors import ToolError
 
 ASM = """L0:

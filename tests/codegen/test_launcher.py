@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen import devices, launcher, usm
-from codegen.offline import compile_spirv, find_ocloc
+from codegen.runtime import devices, launcher, usm
+from codegen.toolchain.ocloc import compile_spirv, find_ocloc
 from xegpu.support.errors import DeviceError, ToolError
 
 COPY = """
@@ -107,7 +107,7 @@ def test_a_fresh_process_needs_no_variable(queue: Any, first: str) -> None:
 import sys, codegen.launcher
 assert "dpctl" in sys.modules or not {first!r}
 assert {first!r} or "dpctl" not in sys.modules
-print(codegen.devices.find_queue("opencl:cpu").sycl_device.is_cpu)"""
+print(codegen.runtime.devices.find_queue("opencl:cpu").sycl_device.is_cpu)"""
     environment = {name: value for name, value in os.environ.items() if name != "OCL_ICD_FILENAMES"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == "True", done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.offline import OCLOC_DEVICES, compile_device, compile_spirv, disassemble, find_ocloc, read_ze_info
+from codegen.toolchain.ocloc import OCLOC_DEVICES, compile_device, compile_spirv, disassemble, find_ocloc, read_ze_info
 from xegpu.support.errors import TargetError, ToolError
 
 SOURCE = """

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from codegen.prelude import emulated_builtins, prelude_for
+from codegen.opencl.prelude import emulated_builtins, prelude_for
 from xegpu.support.errors import TargetError
 from xetile.on_device import added_options
 

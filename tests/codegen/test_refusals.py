@@ -10,8 +10,8 @@ import pytest
 from conftest import require_device, require_ocloc, require_sycl_compiler
 
 import xetile as xt
-from codegen import offline
-from codegen.refusals import refusal
+from codegen.toolchain import ocloc
+from codegen.toolchain.compile_error import refusal
 
 SPEC = xt.Spec((None, None), xt.f32)
 
@@ -62,13 +62,13 @@ def test_the_cpu_device(tmp_path: Path) -> None:
 def test_ocloc() -> None:
     require_ocloc()
     with pytest.raises(xt.ToolError) as caught:
-        offline.compile_device(broken("pvc"), "pvc")
+        ocloc.compile_device(broken("pvc"), "pvc")
     check(caught.value)
 
 
 def test_the_sycl_compiler() -> None:
     require_sycl_compiler()
-    from codegen.sycl_compiler import compile_sycl
+    from codegen.toolchain.sycl import compile_sycl
 
     text = doubled.lower(SPEC, SPEC, target="pvc").sycl
     with pytest.raises(xt.ToolError) as caught:

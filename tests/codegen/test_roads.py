@@ -17,9 +17,10 @@ from conftest import require_device, require_ocloc, require_sycl_compiler
 from products import Place, gemm
 
 import xetile as xt
-from codegen import launcher, log, programs, roads
-from codegen.offline import compile_device, disassemble
-from codegen.spirv import entry_points, imports, is_spirv
+from codegen.runtime import launcher, program_cache, program_source
+from codegen.toolchain import logger as log
+from codegen.toolchain.ocloc import compile_device, disassemble
+from codegen.toolchain.spirv import entry_points, imports, is_spirv
 from xetile import executors, on_device
 
 LEVEL_ZERO = SimpleNamespace(backend=SimpleNamespace(name="level_zero"))
@@ -34,8 +35,8 @@ def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def have(monkeypatch: pytest.MonkeyPatch, sycl: bool, ocloc: bool) -> None:
-    monkeypatch.setattr(roads, "has_sycl_compiler", lambda: sycl)
-    monkeypatch.setattr(roads, "has_ocloc", lambda: ocloc)
+    monkeypatch.setattr(program_source, "has_sycl_compiler", lambda: sycl)
+    monkeypatch.setattr(program_source, "has_ocloc", lambda: ocloc)
 
 
 @pytest.mark.parametrize(("queue", "sycl", "ocloc", "named", "road"), [
@@ -47,20 +48,20 @@ def test_the_road_of_a_queue(queue: Any, sycl: bool, ocloc: bool, named: str, ro
                              monkeypatch: pytest.MonkeyPatch) -> None:
     have(monkeypatch, sycl, ocloc)
     monkeypatch.setenv("XETILE_SPIRV", named)
-    assert roads.road_for(queue) == road
-    assert roads.can_make_spirv() == (sycl or ocloc)
+    assert program_source.road_for(queue) == road
+    assert program_source.can_make_spirv() == (sycl or ocloc)
 
 
 def test_without_a_compiler_the_error_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
     have(monkeypatch, False, False)
     with pytest.raises(xt.ToolError, match=r"(?s)no compiler that makes it.*xetile\[device\].*XETILE_OCLOC"):
-        roads.road_for(LEVEL_ZERO)
+        program_source.road_for(LEVEL_ZERO)
 
 
 def test_a_wrong_choice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XETILE_SPIRV", "clang")
     with pytest.raises(xt.ToolError, match=r"(?s)XETILE_SPIRV is 'clang'.*\"sycl\" or \"ocloc\""):
-        roads.road_for(OPENCL)
+        program_source.road_for(OPENCL)
     with pytest.raises(xt.ToolError, match="'clang'"):
         gemm.lower(*SPECS).spirv("clang")
 
@@ -71,7 +72,7 @@ def test_a_failure_names_the_other_road(road: str, other: str, monkeypatch: pyte
     def fails(*_: Any) -> bytes:
         raise xt.ToolError("XT5132", "it failed", "mend it")
 
-    monkeypatch.setattr(roads, "compile_sycl" if road == "sycl" else "compile_spirv", fails)
+    monkeypatch.setattr(program_source, "compile_sycl" if road == "sycl" else "compile_spirv", fails)
     with caplog.at_level(logging.INFO, "xetile"), pytest.raises(xt.ToolError, match="it failed") as caught:
         gemm.lower(*SPECS).spirv(road)
     assert caught.value.hint.startswith(f"mend it; or XETILE_SPIRV={other} takes")
@@ -110,8 +111,8 @@ def test_a_level_zero_queue_gets_spirv_that_the_gpu_runs(target: str, monkeypatc
     queue = SimpleNamespace(backend=LEVEL_ZERO.backend, sycl_device=SimpleNamespace(name="a GPU", is_cpu=False))
     monkeypatch.setattr(on_device, "find_queue", lambda where: where)
     monkeypatch.setattr(on_device, "device_target", lambda _: target)
-    monkeypatch.setattr(programs, "build_program", lambda _, source, options: got.append((source, options)))
-    monkeypatch.setattr(programs, "find_kernel", lambda _, name: name)
+    monkeypatch.setattr(program_cache, "build_program", lambda _, source, options: got.append((source, options)))
+    monkeypatch.setattr(program_cache, "find_kernel", lambda _, name: name)
     executor = on_device.DeviceExecutor(queue, None)
     low = gemm.lower(*SPECS, target=target, **LARGE)
     with caplog.at_level(logging.INFO, "xetile"):
@@ -170,7 +171,7 @@ def test_a_road_serves_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     a = np.eye(16, dtype=np.float32)
     names = []
     own = xt.kernel(gemm.function)
-    monkeypatch.setattr(programs, "find_kernel",
+    monkeypatch.setattr(program_cache, "find_kernel",
                         lambda program, name: names.append(name) or launcher.find_kernel(program, name))
     monkeypatch.setattr(executors, "_devices", {})
     for road in ("", "sycl", ""):

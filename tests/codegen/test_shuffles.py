@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from codegen.exchanges import index_table
+from codegen.opencl.vector.lane_exchange import index_table
 
 RNG = np.random.default_rng(2)
 TABLES = [[3] * 16, list(range(16)),

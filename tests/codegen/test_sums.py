@@ -10,7 +10,7 @@ import pytest
 from products import integers, product
 
 import xetile as xt
-from codegen import sums
+from xegpu.interpreter import dpas
 from xegpu.ir import dtypes
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +24,7 @@ def test_a_product_over_any_batch_axes(down: tuple[int, ...], across: tuple[int,
     batch_a, batch_b = ([count if axis in axes else 1 for axis, count in enumerate(counts)] for axes in (down, across))
     a = [integers(rng, xt.f32, *batch_a, 5, k) for k in (3, 8)]
     b = [integers(rng, xt.f32, *batch_b, k, 7) for k in (3, 8)]
-    found = sums.matmul(a, b, np.dtype(np.float32))
+    found = dpas.matmul(a, b, np.dtype(np.float32))
     np.testing.assert_array_equal(found, sum(np.matmul(x, y) for x, y in zip(a, b, strict=True)))
 
 
@@ -35,7 +35,7 @@ def test_integers_stay_exact_at_their_largest(names: str, depth: int) -> None:
     a, b = (np.full((2, depth, depth) if square else (2, 3, depth), np.iinfo(dtype.numpy).min or 255, dtype.numpy)
             for dtype, square in zip(types, (False, True), strict=False))
     b[:, ::2, 1] -= 1
-    found = sums.product([a[..., :32], a[..., 32:]], [b[:, :32], b[:, 32:]], *types)
+    found = dpas.product([a[..., :32], a[..., 32:]], [b[:, :32], b[:, 32:]], *types)
     np.testing.assert_array_equal(found, a.astype(np.int64) @ b.astype(np.int64))
 
 

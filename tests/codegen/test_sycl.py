@@ -32,11 +32,11 @@ from test_opencl import arithmetic, conversions, half_product, rounded_product
 from test_opencl import integers as integer_operators
 
 import xetile as xt
-from codegen import sycl_compiler, sycl_jit
-from codegen.isa import read_mix
-from codegen.offline import compile_device, disassemble
-from codegen.spirv import entry_points, imports, is_spirv
-from codegen.sycl_compiler import compile_sycl
+from codegen.perf.isa import read_mix
+from codegen.toolchain import sycl, sycl_jit
+from codegen.toolchain.ocloc import compile_device, disassemble
+from codegen.toolchain.spirv import entry_points, imports, is_spirv
+from codegen.toolchain.sycl import compile_sycl
 from xegpu.ir import dtypes
 from xetile.lowered import Lowered
 
@@ -310,10 +310,10 @@ def test_a_changed_interface_is_noticed(answer: dict[str, Any], says: str, monke
         try:
             return sycl_jit.compiled(SimpleNamespace(compileSYCL=Answer(result)), b"", [])
         except sycl_jit.Changed as error:
-            raise sycl_compiler._changed(str(error)) from None
+            raise sycl._changed(str(error)) from None
 
     require_sycl_compiler()
-    monkeypatch.setattr(sycl_compiler, "_compiled", compiled)
+    monkeypatch.setattr(sycl, "_compiled", compiled)
     with pytest.raises(xt.ToolError, match=f"(?s)private interface.*has changed.*{says}.*2026.1"):
         compile_sycl(f"// {says}")
 
@@ -351,7 +351,7 @@ def test_a_library_without_the_function_is_another_one() -> None:
 
 def test_without_the_library_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.metadata.files", lambda _: [])
-    monkeypatch.setattr(sycl_compiler.sys, "prefix", str(tmp_path))
-    assert not sycl_compiler.has_sycl_compiler()
+    monkeypatch.setattr(sycl.sys, "prefix", str(tmp_path))
+    assert not sycl.has_sycl_compiler()
     with pytest.raises(xt.ToolError, match=r'(?s)not installed.*pip install "xetile\[device\]"'):
-        sycl_compiler.find_sycl_compiler()
+        sycl.find_sycl_compiler()

@@ -11,12 +11,12 @@ from xdsl.dialects import test as xdsl_test
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
-from codegen.interpreter import Window
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.layout_ops import ConvertLayoutOp, PackOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.interpreter import block_io
+from xegpu.interpreter.interpreter import Window
 from xegpu.ir import dtypes
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap

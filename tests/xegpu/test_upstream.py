@@ -12,8 +12,8 @@ import pytest
 from conftest import require_mlir_opt, require_ocloc
 
 import xetile as xt
-from codegen import offline
-from codegen.isa import read_mix
+from codegen.perf.isa import read_mix
+from codegen.toolchain import ocloc
 from xegpu.interop.llvm import context
 from xegpu.interop.llvm.types import Layout
 from xetile.distribution import WgMap
@@ -179,8 +179,8 @@ def test_lowering_of_the_workgroup_form(name: str, chip: str) -> None:
 
 def _check_machine_code(lowered: Lowered, spirv: bytes, chip: str) -> None:
     require_ocloc()
-    binary = offline.compile_device(spirv, chip, LARGE_REGISTERS, spirv=True)
-    facts = offline.disassemble(binary).kernels[lowered.name]
+    binary = ocloc.compile_device(spirv, chip, LARGE_REGISTERS, spirv=True)
+    facts = ocloc.disassemble(binary).kernels[lowered.name]
     loop = read_mix(facts.asm).loop
     assert loop is not None
     assert (facts.spill_size, facts.private_size, facts.simd_size) == (0, 0, 16)

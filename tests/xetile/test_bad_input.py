@@ -713,7 +713,7 @@ def test_missing_device(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dpctl", None)
     monkeypatch.setattr("xetile.executors._devices", {})
-    monkeypatch.setattr("codegen.devices._queue_of_filter", functools.cache(_uncached_queue))
+    monkeypatch.setattr("codegen.runtime.devices._queue_of_filter", functools.cache(_uncached_queue))
     fails(RuntimeError, lambda: copied.on("opencl:cpu")[2](a, c, 0), 'copied.on("opencl:cpu")', "dpctl does not import",
           r"pip install .*xetile\[device\]")
     assert (c == SENTINEL).all()
@@ -722,7 +722,7 @@ def test_missing_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _uncached_queue(where: str) -> Any:
-    from codegen import devices
+    from codegen.runtime import devices
 
     return devices.import_dpctl().SyclQueue(where)
 

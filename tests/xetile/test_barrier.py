@@ -10,7 +10,7 @@ from conftest import require_ocloc
 from products import PLACES, Place, integers, tiles
 
 import xetile as xt
-from codegen.synchronisation import handed_over
+from codegen.opencl.sync import handed_over
 
 
 @xt.kernel

@@ -8,7 +8,8 @@ import pytest
 from conftest import require_ocloc
 
 import xetile as xt
-from codegen import offline, register_budget
+from codegen.opencl import kernel
+from codegen.toolchain import ocloc
 from xetile.budget import accumulator_registers
 
 F32 = ("bf16", "bf16", "f32")
@@ -42,7 +43,7 @@ def test_what_is_refused(target: str, constants: dict[str, int], message: str, h
     def built(*_):
         raise AssertionError("a compiler was called")
 
-    monkeypatch.setattr(offline, "compile_device", built)
+    monkeypatch.setattr(ocloc, "compile_device", built)
     with pytest.raises(ValueError, match=re.escape(message)) as raised:
         lowered(target, **constants).binary()
     assert "for _ in xt.range(0, A.shape[1], BK):" in str(raised.value)
@@ -66,7 +67,7 @@ def test_small_tiles_take_the_small_mode_and_fit() -> None:
     require_ocloc()
     for target in ("pvc", "bmg"):
         small, large = lowered(target, BM=16, BN=32, BK=32), lowered(target, BM=32, BN=32, BK=32)
-        assert (small.emitted.options, large.emitted.options) == ("", register_budget.LARGE)
+        assert (small.emitted.options, large.emitted.options) == ("", kernel.LARGE)
         for low in (small, large):
             report = low.report()
             assert (report.spill_size, report.private_size) == (0, 0)

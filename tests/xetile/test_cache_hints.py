@@ -11,7 +11,7 @@ from conftest import require_ocloc
 from products import PLACES, Place, integers
 
 import xetile as xt
-from codegen.offline import compile_device, disassemble
+from codegen.toolchain.ocloc import compile_device, disassemble
 from xegpu.target.cache_policy import XE, XE2
 from xegpu.target.targets import TARGETS
 

@@ -12,7 +12,7 @@ from conftest import require_ocloc
 from products import DEVICE, NUMPY, Array, Place, viewed, wide
 
 import xetile as xt
-from codegen.rounding import fused
+from xegpu.interpreter.arith import fused
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.target.targets import find_target

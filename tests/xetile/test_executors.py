@@ -28,7 +28,7 @@ from products import (
 )
 
 import xetile as xt
-from codegen import launcher, programs
+from codegen.runtime import launcher, program_cache
 from xegpu.target.targets import Target
 from xetile import executors, launches
 from xetile import on_device as devices
@@ -189,7 +189,7 @@ def test_a_repeated_launch_traces_lowers_and_builds_nothing(monkeypatch: pytest.
     monkeypatch.setattr(sys.modules["xetile.kernel"], "trace", never)
     monkeypatch.setattr("xetile.pipeline.stages", never)
     monkeypatch.setattr("codegen.opencl.emit", never)
-    monkeypatch.setattr(programs, "build_program", never)
+    monkeypatch.setattr(program_cache, "build_program", never)
     monkeypatch.setattr(devices, "opencl_for_cpu", never)
     gemm[2, 2](a, b, c)
     other_size = dpnp.zeros((30, 30), dtype="f4", sycl_queue=a.sycl_queue)
@@ -240,7 +240,7 @@ def test_the_roads_through_spirv_give_the_same(name: str, target: str, road: str
         return build(queue, source, options)
 
     monkeypatch.setenv("XETILE_SPIRV", road)
-    monkeypatch.setattr(programs, "build_program", watched)
+    monkeypatch.setattr(program_cache, "build_program", watched)
     monkeypatch.setattr(executors, "_devices", {})
     types = BY_NAME[name]
     a, b = operands(np.random.default_rng(10), types, 37, 64, 64)

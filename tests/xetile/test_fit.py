@@ -11,7 +11,7 @@ from conftest import require_ocloc
 from products import Place
 
 import xetile as xt
-from codegen.register_budget import LARGE
+from codegen.opencl.kernel import LARGE
 from xetile.lowered import Lowered
 
 pytestmark = pytest.mark.unoptimised

@@ -56,7 +56,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count("xetile.kernel", "trace")
     count("xetile.pipeline", "stages")
-    count("codegen.programs", "build_program")
+    count("codegen.runtime.program_cache", "build_program")
     return counter
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import require_dpnp
 
 import xetile as xt
-from codegen import launcher
+from codegen.runtime import launcher
 from xetile import launches, placed
 
 

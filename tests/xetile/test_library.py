@@ -11,7 +11,7 @@ import pytest
 from conftest import require_dpnp, require_ocloc
 
 import xetile as xt
-from codegen.usm import row_major, usm_interface
+from codegen.runtime.usm import row_major, usm_interface
 from xetile.library import int4
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.grouped import FIELDS, Access, grouped_product, table_of

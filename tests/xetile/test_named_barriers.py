@@ -12,7 +12,7 @@ from conftest import require_mlir_opt, require_ocloc
 from products import PLACES, Place, integers
 
 import xetile as xt
-from codegen.offline import compile_device, disassemble
+from codegen.toolchain.ocloc import compile_device, disassemble
 
 MATRIX = xt.Spec((None, None), "f32")
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import require_ocloc
 
 import xetile as xt
-from codegen.model import Pass, predict, product_traffic
+from codegen.perf.performance_model import Pass, predict, product_traffic
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
 from xegpu.target.machine_model import MACHINES, find_machine
 from xetile.commands import main

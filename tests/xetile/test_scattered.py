@@ -11,7 +11,7 @@ from conftest import require_ocloc, require_sycl_compiler
 from products import NUMPY, PLACES, Array, Place, integers
 
 import xetile as xt
-from codegen.offline import compile_device, disassemble
+from codegen.toolchain.ocloc import compile_device, disassemble
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised

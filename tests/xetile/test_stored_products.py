@@ -11,8 +11,8 @@ import pytest
 from conftest import require_device, require_dpnp
 
 import xetile as xt
-from codegen.product_text import FENCE
-from codegen.whole_products import WHOLE
+from codegen.opencl.cpu_gemm import WHOLE
+from codegen.opencl.cpu_gemm.macrokernel import FENCE
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)
 ROWS, COLUMNS = 32, 80

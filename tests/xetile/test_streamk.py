@@ -11,7 +11,7 @@ from conftest import require_dpnp, require_ocloc
 from products import DEVICE, LANES, NUMPY, Array, Place
 
 import xetile as xt
-from codegen.isa import _loops, read_instructions
+from codegen.perf.isa import _loops, read_instructions
 from xetile.library.kernels import product
 from xetile.library.streamk import first_step, owner, streamed_product, sum_of_shares
 from xetile.library.tiling import CORES, choose, plans

@@ -13,10 +13,10 @@ import pytest
 from conftest import require_device
 
 import xetile as xt
-from codegen import roads
-from codegen.emitter import CALL
-from codegen.processor import has_feature
-from codegen.whole_products import DOT_BF16, WHOLE, Shape
+from codegen.opencl.cpu_gemm import DOT_BF16, WHOLE, Shape
+from codegen.opencl.emitter import CALL
+from codegen.runtime import program_source
+from codegen.toolchain.cpu_features import has_feature
 from xegpu.ir.dtypes import bf16, f16, f32, i8
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)
@@ -88,7 +88,7 @@ def test_few_rows(kind: Any, rows: int) -> None:
 def test_a_processor_without_bf16(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """The numbers are widened, and the log says so."""
     require_device()
-    monkeypatch.setattr(roads, "has_feature", lambda name: False)
+    monkeypatch.setattr(program_source, "has_feature", lambda name: False)
     gemm.forget()
     with caplog.at_level(logging.INFO, "xetile"):
         for shape in SHAPES:
@@ -113,8 +113,8 @@ def test_the_instruction_is_taken_where_there_is_one() -> None:
     pair = xt.Spec((None, None), "bf16")
     text = gemm.lower(pair, pair, xt.Spec((None, None), "f32"), target="cpu").opencl
     assert WHOLE in text
-    assert text in roads.opencl_for_cpu(text)
-    assert (DOT_BF16 in roads.opencl_for_cpu(text)) == has_feature("avx512_bf16")
+    assert text in program_source.opencl_for_cpu(text)
+    assert (DOT_BF16 in program_source.opencl_for_cpu(text)) == has_feature("avx512_bf16")
 
 
 def test_only_edges_are_stored_by_calls() -> None:

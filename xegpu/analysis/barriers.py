@@ -15,9 +15,10 @@ from xdsl.dialects import func, scf
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from xegpu.analysis.uniformity import enclosing, per_subgroup, place
+from xegpu.analysis.uniformity import enclosing, per_subgroup
 from xegpu.dialect.sync import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierOp
 from xegpu.support.errors import Note, ShapeError, TargetError, TraceError, XeError
+from xegpu.support.location import author_location
 from xegpu.support.notes import elsewhere
 from xegpu.target.targets import Target
 
@@ -56,18 +57,20 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
             raise ShapeError("XT1470",
                              f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
                              f"give at most {subgroups}" if subgroups > 1 else "say how many subgroups a work-group "
-                             f"has, as in @xt.kernel(subgroups=({count}, 1))", place(init))
+                             f"has, as in @xt.kernel(subgroups=({count}, 1))", author_location(init))
         if count != first:
             raise ShapeError("XT1471", f"{_titled(init)} has {count} participants here and {first} above",
-                             f"give {first} in both places, or another id", place(init),
+                             f"give {first} in both places, or another id", author_location(init),
                              _above(other, init, f"{first} participants"))
         if init.said_producers != other.said_producers:
             here, there = (_producing(each) for each in (init, other))
             raise ShapeError("XT1472", f"{_titled(init)} has {here} here and {there} above",
-                             "give one number in both places, or another id", place(init), _above(other, init, there))
+                             "give one number in both places, or another id", author_location(init), _above(other,
+                                                                                                            init,
+                                                                                                            there))
         if most is not None and init.id is not None and init.id >= most:
             raise ShapeError("XT1473", f"barrier {init.id} is none of the {most} that are allocated",
-                             f"write xegpu.alloc_nbarrier {init.id + 1}", place(init))
+                             f"write xegpu.alloc_nbarrier {init.id + 1}", author_location(init))
     if inits:
         walked(function, kind)
         _check_all_come_by(function, subgroups)
@@ -83,14 +86,15 @@ def _check_producers(function: func.FuncOp) -> None:
         if together is not None:
             raise ShapeError("XT1474",
                              "all subgroups of the work-group come by this barrier, which has producers and consumers",
-                             "put what producers and consumers do under conditions on subgroup_id", place(together),
+                             "put what producers and consumers do under conditions on subgroup_id",
+                             author_location(together),
                              _made(init, together))
         if len({type(use.operation) for init_ in _inits(function) if _key(init_) == _key(init)
                 for use in init_.result.uses}) != 2:
             used = {type(step) for step in steps}
             missing = "no producer arrives" if NbarrierArriveOp not in used else "no consumer waits"
             raise ShapeError("XT1475", "this barrier has producers and consumers, and only one side uses it: "
-                             f"{missing}", "let the producers arrive, and the consumers wait", place(init))
+                             f"{missing}", "let the producers arrive, and the consumers wait", author_location(init))
 
 
 def handed(function: func.FuncOp) -> dict[SSAValue, tuple[int, int]]:
@@ -143,7 +147,7 @@ def _check_all_come_by(function: func.FuncOp, subgroups: int) -> None:
                              f"{init.participants} participants", f"give {subgroups} participants, an id that differs "
                              "between groups, such as xt.subgroup_id() // 2, or put it under a condition on "
                              "subgroup_id",
-                             place(step), _made(init, step))
+                             author_location(step), _made(init, step))
 
 
 @dataclass
@@ -189,7 +193,8 @@ class _Walk:
                 self._fail(operation, "XT1478",
                            "a subgroup arrives here a second time, and has not waited since the first",
                            "call .wait() on the barrier between two arrivals",
-                           elsewhere(place(operation), [("the first arrival is here", place(now[key]))]))
+                           elsewhere(author_location(operation), [("the first arrival is here",
+                           author_location(now[key]))]))
             self.crowded |= {key, *now} if now else set()
             now[key] = operation
         elif now.pop(key, None) is None:
@@ -212,11 +217,12 @@ class _Walk:
                            "and not waited",
                            "put arrival and wait into the same body, or give the number of producers, where some "
                            "subgroups only arrive and others only wait",
-                           elsewhere(place(one[key]), [(f"the {around} is here", place(operation))]))
+                           elsewhere(author_location(one[key]), [(f"the {around} is here",
+                           author_location(operation))]))
         return ends[0]
 
     def _fail(self, operation: NbarrierOp, code: str, message: str, hint: str, others: list[Note]) -> None:
-        raise self.kind(code, message, hint, place(operation), others)
+        raise self.kind(code, message, hint, author_location(operation), others)
 
 
 def _titled(init: InitNbarrierOp) -> str:
@@ -229,13 +235,13 @@ def _producing(init: InitNbarrierOp) -> str:
 
 
 def _above(other: InitNbarrierOp, here: InitNbarrierOp, what: str) -> list[Note]:
-    return elsewhere(place(here), [(f"{_titled(other)} is made with {what} here", place(other))])
+    return elsewhere(author_location(here), [(f"{_titled(other)} is made with {what} here", author_location(other))])
 
 
 def _made(init: InitNbarrierOp, step: Operation) -> list[Note]:
     """Where the barrier of a step was made."""
     made = f"{_titled(init)}, of {init.participants} participants, is made here"
-    return elsewhere(place(step), [(made, place(init))])
+    return elsewhere(author_location(step), [(made, author_location(init))])
 
 
 def walked(function: func.FuncOp, kind: type[XeError]) -> _Walk:
@@ -293,12 +299,13 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     advice = "let all subgroups come by, for example with the barrier behind the condition; pvc and bmg have named ones"
     if strays := apart(function):
         raise TargetError("XT1481", f"{target.name} has no named barriers, and not all subgroups of a work-group come "
-                          "by this one", advice, place(strays[0]), _made(init_of(strays[0]), strays[0]))
+                          "by this one", advice, author_location(strays[0]), _made(init_of(strays[0]), strays[0]))
     walk = walked(function, TraceError)
     crowded = next((init for init in inits if _key(init) in walk.crowded), None)
     if crowded is not None:
         raise TargetError("XT1482", f"{target.name} has one barrier, and between an arrival at this one and its wait "
                           "there is another",
-                          "wait before the next barrier; pvc and bmg have named ones", place(crowded),
-                          elsewhere(place(crowded), [(f"{_titled(init)} is another", place(init)) for init in inits
+                          "wait before the next barrier; pvc and bmg have named ones", author_location(crowded),
+                          elsewhere(author_location(crowded), [(f"{_titled(init)} is another", author_location(init))
+                          for init in inits
                                                      if init is not crowded and _key(init) in walk.crowded]))

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.ir.matchers import BARRIER
 from xegpu.support.errors import Invalid, Note, TraceError, XeError, said
-from xegpu.support.location import Location, SourceLocation
+from xegpu.support.location import author_location
 from xegpu.support.notes import elsewhere
 
 _PER_SUBGROUP = ("gpu.subgroup_id", "gpu.thread_id", "gpu.lane_id")
@@ -37,7 +37,7 @@ def check(function: func.FuncOp, dealt: bool, kind: type[XeError] = TraceError) 
                 check_branches(operation)
             except VerifyException as error:
                 code, message, hint = said(error)
-                raise kind(code, f"scf.if: {message}", hint, place(operation)) from None
+                raise kind(code, f"scf.if: {message}", hint, author_location(operation)) from None
     _check_subgroups(function, dealt, kind)
 
 
@@ -94,25 +94,27 @@ def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) ->
             raise kind("XT1487",
                        f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
                        "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
-                       "kernel without a wg_map", place(operation), _position(function, operation))
+                       "kernel without a wg_map", author_location(operation), _position(function, operation))
         around = _around_a_barrier(operation, differing)
         if around is not None:
             raise kind("XT1486",
                        f"this barrier stands in {_named(around)} that depends on subgroup_id, and a barrier that not "
                        "all subgroups of a work-group meet is never passed",
                        "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",
-                       place(operation), _keeping(function, around, operation))
+                       author_location(operation), _keeping(function, around, operation))
 
 
 def _position(function: func.FuncOp, at: Operation) -> list[Note]:
     """Where the kernel asks which subgroup it is."""
-    return elsewhere(place(at), [("subgroup_id comes from here", place(operation)) for operation in function.walk()
+    return elsewhere(author_location(at), [("subgroup_id comes from here",
+                                            author_location(operation)) for operation in function.walk()
                                  if operation.name in _PER_SUBGROUP][:1])
 
 
 def _keeping(function: func.FuncOp, around: Operation, barrier: Operation) -> list[Note]:
     """What keeps subgroups from a barrier, and where the kernel asks which one it is."""
-    own = elsewhere(place(barrier), [(f"{_named(around)} that not all subgroups run alike", place(around))])
+    own = elsewhere(author_location(barrier), [(f"{_named(around)} that not all subgroups run alike",
+                                          author_location(around))])
     return own + _position(function, around if own else barrier)
 
 
@@ -141,14 +143,3 @@ def _differs(operation: Operation, differing: set[SSAValue]) -> bool:
 
 def _named(operation: Operation) -> str:
     return "a loop" if isinstance(operation, scf.ForOp) else "a condition"
-
-
-def place(operation: Operation) -> Location | None:
-    """The author's line of an operation."""
-    location = operation.location
-    return location.data if isinstance(location, SourceLocation) else None
-
-
-def placed(error: XeError, operation: Operation) -> XeError:
-    """``error``, pointing at the author's line of ``operation``."""
-    return error.at(place(operation))

@@ -7,16 +7,19 @@ the vectors stand the rows and the columns of their elements, so that each part 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from string import Formatter
 
+from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, opt_prop_def, prop_def, var_operand_def
 
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.op_definition import operation_definition
-from xegpu.support.errors import Invalid
+from xegpu.support.errors import CheckError, Invalid
+from xegpu.support.location import Location, author_location
 
 _SPEC = re.compile(r"[-+ 0]?\d*(\.\d+)?[dxefg]?")
 _LETTERS = {"i": "d", "x": "d", "u": "u", "f": "g"}
@@ -145,3 +148,51 @@ def _dtype(value: SSAValue) -> DType:
 
 
 OPERATIONS = (PrintOp, AssertOp)
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """An assertion of a kernel: what the author said, where, and whether it is about the elements of a vector."""
+
+    message: str
+    location: Location | None
+    of_elements: bool
+
+    def failed(self, group: Sequence[int], subgroup: int, row: int, column: int) -> CheckError:
+        """The error for an instance, and an element."""
+        element = f", element [{row}, {column}]" if self.of_elements else ""
+        where = ", ".join(map(str, group))
+        return CheckError("XT1710",
+                          f"assertion failed: {self.message}: work-group ({where}), subgroup {subgroup}{element}",
+                          "look at the values there: xt.device_print, or .on(\"numpy:program\") and breakpoint()",
+                          self.location)
+
+
+def assertion_of(operation: AssertOp) -> Assertion:
+    """What an operation says."""
+    return Assertion(operation.message.data, author_location(operation), operation.is_of_elements)
+
+
+def assertions(function: func.FuncOp) -> tuple[Assertion, ...]:
+    """The assertions of a kernel, in the order of their numbers."""
+    found: dict[Assertion, None] = {assertion_of(op): None for op in function.walk() if isinstance(op, AssertOp)}
+    return tuple(found)
+
+
+def prints(function: func.FuncOp) -> bool:
+    """Whether a kernel prints."""
+    return any(isinstance(operation, PrintOp) for operation in function.walk())
+
+
+def check(found: Sequence[Assertion], flags: Sequence[int]) -> None:
+    """Raise if a kernel has noted an assertion that does not hold.
+
+    Args:
+        found: the kernel's assertions.
+        flags: what its buffer holds.
+
+    Raises:
+        CheckError: an assertion does not hold.
+    """
+    if flags[0]:
+        raise found[flags[0] - 1].failed(flags[1:4], *flags[4:7])

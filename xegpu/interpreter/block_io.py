@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import Operation
 
-from xegpu.analysis.uniformity import place
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DEPTH as SCALED_DEPTH
 from xegpu.dialect.dpas import ROWS as SCALED_ROWS
@@ -27,6 +26,7 @@ from xegpu.ir.memref import ALIGNED, is_address, is_shared
 from xegpu.layout import iota, lane_map
 from xegpu.mlir.vector import shape_of
 from xegpu.support.errors import ShapeError
+from xegpu.support.location import author_location
 
 Array = np.ndarray[Any, Any]
 
@@ -94,7 +94,7 @@ def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tupl
     try:
         return _described(machine, operation, operands)
     except ShapeError as error:
-        raise error.at(place(operation)) from None
+        raise error.at(author_location(operation)) from None
 
 
 def _described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:

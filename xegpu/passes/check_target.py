@@ -13,12 +13,11 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation
 
 from xegpu.analysis import barriers, slm
-from xegpu.analysis.uniformity import place, placed
 from xegpu.dialect.hints import HintedOp, words
 from xegpu.ir.dtypes import DType
 from xegpu.passes.distribute.operand_roles import descriptor_webs
-from xegpu.support.errors import TargetError
-from xegpu.support.location import SourceLocation
+from xegpu.support.errors import TargetError, located
+from xegpu.support.location import SourceLocation, author_location
 from xegpu.target.cache_policy import Pair
 from xegpu.target.targets import TARGETS, Target
 
@@ -64,7 +63,7 @@ def check_element_types(function: func.FuncOp, target: Target) -> None:
              if type_ in lacks]
     if found:  # sizes of arrays are read at the head of a kernel, which is no line of the author's
         operation, dtype = next((x for x in found if isinstance(x[0].location, SourceLocation)), found[0])
-        raise placed(_error(dtype, target), operation)
+        raise located(_error(dtype, target), operation)
 
 
 def _element_types(operation: Operation) -> Iterator[Attribute]:
@@ -96,7 +95,8 @@ def check_cache_hints(function: func.FuncOp, target: Target) -> None:
                 near = target.caches.nearest(operation.MESSAGE, l1, l3)
                 raise TargetError("XT4106",
                                   f"{target.name} has no {operation.MESSAGE} with L1 {l1 or 'left open'} and L3 "
-                                  f"{l3 or 'left open'}", f"use {' or '.join(map(_text, near))}", place(operation))
+                                  f"{l3 or 'left open'}", f"use {' or '.join(map(_text, near))}",
+                                  author_location(operation))
 
 
 def _text(pair: Pair) -> str:

@@ -13,11 +13,12 @@ from xdsl.dialects import func, scf
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.analysis.uniformity import check_branches, place
+from xegpu.analysis.uniformity import check_branches
 from xegpu.dialect.block_io import StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.support.errors import ShapeError, said
+from xegpu.support.location import author_location
 from xegpu.support.notes import parties
 
 _JUDGED_BY_TYPES = frozenset({DpasOp, MadOp, StoreNdOp, UpdateNdOffsetOp, ExtractStridedSliceOp})
@@ -52,7 +53,7 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
         except VerifyException as error:
             code, message, hint = said(error)
             notes = parties(operation, error)
-            raise ShapeError(code, f"{operation.name}: {message}", hint, place(operation), notes) from error
+            raise ShapeError(code, f"{operation.name}: {message}", hint, author_location(operation), notes) from error
 
 
 def _is_like_another(operation: Operation, seen: set[Any]) -> bool:

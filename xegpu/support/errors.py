@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from xegpu.support.location import Location
+from xegpu.support.location import Location, author_location
 
 UNDECLARED = "XT2001"
 """The code of what xDSL finds by itself: an operation that is not as its declaration says."""
@@ -200,3 +201,8 @@ def said(error: Exception, otherwise: str = UNDECLARED) -> tuple[str, str, str]:
     """
     message, _, hint = str(getattr(error, "msg", error)).strip().partition("\n")
     return getattr(error, "code", otherwise), message, hint
+
+
+def located(error: XeError, operation: Operation) -> XeError:
+    """``error`` with the author's location of ``operation``."""
+    return error.at(author_location(operation))

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
-from xdsl.ir import Data
+from xdsl.ir import Data, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -144,3 +144,9 @@ class SourceLocation(Data[Location]):
         with printer.in_angle_brackets():
             printer.print_string_literal(positions[0].file if positions else "")
             printer.print_string(f" : {self.data.line}")
+
+
+def author_location(operation: Operation) -> Location | None:
+    """Author's location of an operation; None where it has none."""
+    location = operation.location
+    return location.data if isinstance(location, SourceLocation) else None

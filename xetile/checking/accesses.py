@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from codegen.interpreter import BATCH, Machine, Window
 from xegpu.interpreter import memory
 from xegpu.interpreter.gather_scatter import Elements, active_elements
+from xegpu.interpreter.interpreter import BATCH, Machine, Window
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.location import Location

@@ -13,11 +13,11 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
-from codegen import apart
-from codegen.interpreter import Machine, Meaning, Meanings, TakesDelayed
-from codegen.meanings import BINARY, UNARY
 from xegpu.analysis.barriers import in_step
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
+from xegpu.interpreter import subgroup_scheduler
+from xegpu.interpreter.arith import BINARY, UNARY
+from xegpu.interpreter.interpreter import Machine, Meaning, Meanings, TakesDelayed
 from xegpu.ir.use_def import arrays_of, written_at
 from xegpu.mlir.arith import CONVERSIONS
 from xegpu.support.errors import CheckError, DeviceError, Note
@@ -79,7 +79,7 @@ class CheckedExecutor(NumPyExecutor):
             meanings |= watching_numbers(Numbers(), meanings)
         if "integers" in self._names:
             meanings |= watching_integers(Integers(), meanings, {type(operation) for operation in function.walk()})
-        apart.run(function, values, grid, subgroups, meanings, None)
+        subgroup_scheduler.run(function, values, grid, subgroups, meanings, None)
 
 
 def _recorded(lowered: Lowered) -> func.FuncOp:

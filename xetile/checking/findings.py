@@ -10,13 +10,12 @@ import numpy as np
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
-from codegen.interpreter import BATCH, Machine, Window
-from xegpu.analysis.uniformity import place
 from xegpu.interpreter import memory
+from xegpu.interpreter.interpreter import BATCH, Machine, Window
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import ArgumentError, CheckError
-from xegpu.support.location import Location
+from xegpu.support.location import Location, author_location
 from xegpu.support.notes import elsewhere
 from xetile.dialect.ops import tile_of
 
@@ -76,7 +75,8 @@ def failed(machine: Machine, operation: Operation, code: str, message: str, hint
     said = [f"{name} = {number(value, at)}" for name, value in
             (loops(machine, operation) if around is None else around)]
     where = f" (in the loop, {', '.join(said)})" if said else ""
-    return CheckError(code, message + where, hint, place(operation), elsewhere(place(operation), others))
+    return CheckError(code, message + where, hint, author_location(operation), elsewhere(author_location(operation),
+                                                                                         others))
 
 
 def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:

@@ -19,15 +19,14 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from codegen.interpreter import BATCH, Machine, Meaning, TakesDelayed, Window, now
-from codegen.meanings import BINARY, UNARY, element_type
-from xegpu.analysis.uniformity import place
+from xegpu.interpreter.arith import BINARY, UNARY, element_type
 from xegpu.interpreter.gather_scatter import active_elements
+from xegpu.interpreter.interpreter import BATCH, Machine, Meaning, TakesDelayed, Window, now
 from xegpu.ir.dtypes import DType
 from xegpu.ir.use_def import makings
 from xegpu.mlir.arith import CONVERSIONS, CmpFOp, CmpIOp, FPToSIOp, FPToUIOp, SelectOp, TruncIOp
 from xegpu.support.errors import CheckError
-from xegpu.support.location import Location
+from xegpu.support.location import Location, author_location
 from xetile.checking.findings import Loops, array_name, by_instance, element_of, failed, instance, loops, ran, reached
 from xetile.dialect.ops import tile_of
 from xetile.dialect.scattered import InitScatteredTileOp, UpdateScatteredTileOp
@@ -144,7 +143,7 @@ class Integers:
             instances = by_instance(machine, bad)
             if instances.any():
                 raise _finding(machine, birth, bad, _use(operation, value, window, bad, instances),
-                               [("it is used here", place(operation))])
+                               [("it is used here", author_location(operation))])
 
 
 def _is_tile(operation: Operation) -> bool:
@@ -258,10 +257,10 @@ def _text(birth: _Birth, at: tuple[int, ...], bad: Array) -> str:
     own = _at(birth.lost, at)
     if own.shape[BATCH:] == bad.shape[BATCH:] and (both := own & _at(bad, at)).any():
         own = both
-    place = [*at, *(int(i) for i in np.unravel_index(int(np.argmax(own)), own.shape)[BATCH:])]
+    element = [*at, *(int(i) for i in np.unravel_index(int(np.argmax(own)), own.shape)[BATCH:])]
     if isinstance(birth.operation, TileReduceOp):
         return "makes a sum"
-    numbers = [_element(operand, place) for operand in birth.operands]
+    numbers = [_element(operand, element) for operand in birth.operands]
     if type(birth.operation) in _WRAPPING:
         symbol, function = _WRAPPING[type(birth.operation)]
         left, right = map(int, numbers)
@@ -277,11 +276,11 @@ def _at(mask: Array, at: tuple[int, ...]) -> Array:
     return mask[tuple(slice(min(i, n - 1), min(i, n - 1) + 1) for i, n in zip(at, mask.shape, strict=False))]
 
 
-def _element(operand: Any, place: Sequence[int]) -> Any:
+def _element(operand: Any, element: Sequence[int]) -> Any:
     array = np.asarray(operand)
     if not array.ndim:
         return array.item()
-    return array[tuple(min(int(i), n - 1) for i, n in zip(place, array.shape, strict=False))].reshape(-1)[0].item()
+    return array[tuple(min(int(i), n - 1) for i, n in zip(element, array.shape, strict=False))].reshape(-1)[0].item()
 
 
 def _use(operation: Any, value: SSAValue, window: Window | None, bad: Array, instances: Array) -> str:

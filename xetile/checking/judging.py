@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from codegen.interpreter import BATCH, Machine
-from xegpu.analysis.uniformity import place
+from xegpu.interpreter.interpreter import BATCH, Machine
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import CheckError
-from xegpu.support.location import Location
+from xegpu.support.location import Location, author_location
 from xetile.checking.findings import failed, instance, number, ran
 from xetile.checking.shadows import AGAINST, READ, UPDATE, WRITE, Codes, Shadows, Span
 from xetile.dialect.ops import LoadTileOp, StoreTileOp
@@ -44,7 +43,7 @@ class Access:
         look: the numbers of the elements, of those of the span.
         put: new ones for them, or for a choice of them.
         active: which elements count.
-        place: from where an element stands in ``codes``: where its instance does on the batch axes.
+        instance: from where an element stands in ``codes``: where its instance does on the batch axes.
         name: the element's name, from the same.
         parties: what else takes part in it, for an error.
     """
@@ -58,7 +57,7 @@ class Access:
     look: Callable[[Array], Array]
     put: Callable[..., None]
     active: Any
-    place: Callable[[tuple[int, ...]], tuple[int, ...]]
+    instance: Callable[[tuple[int, ...]], tuple[int, ...]]
     name: Callable[[tuple[int, ...]], str]
     parties: Callable[[tuple[int, ...]], list[tuple[str, Location | None]]]
 
@@ -180,7 +179,7 @@ class Judge:
 
     def _race(self, machine: Machine, operation: Operation, access: Access, at: tuple[int, ...], other: int,
               past: str) -> CheckError:
-        mine = self._another(machine, access, access.place(at), other)
+        mine = self._another(machine, access, access.instance(at), other)
         who, same_group = self._other(machine, other, mine)
         atomically = " atomically"
         does = f"{_VERBS[access.kind]} {access.name(at)}{atomically if access.kind == UPDATE else ''}"
@@ -191,34 +190,34 @@ class Judge:
                       _hint(access.kind, past, same_group=same_group), mine,
                       others=[*_others(operation, past), *access.parties(mine)])
 
-    def _another(self, machine: Machine, access: Access, place: tuple[int, ...], other: int) -> tuple[int, ...]:
+    def _another(self, machine: Machine, access: Access, position: tuple[int, ...], other: int) -> tuple[int, ...]:
         """Where several instances have one number together, one of them that is not the one that was there before."""
         if not access.several or access.codes.ndim < BATCH:
-            return place
+            return position
         choices = [(0, 1) if size == 1 < count else (i,)
-                   for i, size, count in zip(place, access.codes.shape, machine.instances, strict=False)]
+                   for i, size, count in zip(position, access.codes.shape, machine.instances, strict=False)]
         group, subgroup = self.form.fields(other)
         for start in product(*choices):
             mine = self._group(machine, start)
             if mine != self._indices(group) or number(machine.subgroup, start) != subgroup:
-                return (*start, *place[BATCH:])
-        return place
+                return (*start, *position[BATCH:])
+        return position
 
-    def _group(self, machine: Machine, place: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(number(machine.along(axis, *machine.groups[axis]), place) for axis in range(3))
+    def _group(self, machine: Machine, position: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(number(machine.along(axis, *machine.groups[axis]), position) for axis in range(3))
 
     def _indices(self, group: int | None) -> tuple[int, ...]:
-        """A work-group's place in the grid; none for several."""
+        """A work-group's position in the grid; none for several."""
         return () if group is None else (group % self.grid[0], group // self.grid[0] % self.grid[1],
                                          group // (self.grid[0] * self.grid[1]))
 
-    def _other(self, machine: Machine, other: int, place: tuple[int, ...]) -> tuple[str, bool]:
+    def _other(self, machine: Machine, other: int, position: tuple[int, ...]) -> tuple[str, bool]:
         """Who was there before, and whether it is of the same work-group."""
         group, subgroup = self.form.fields(other)
         if group is None:
             return "other work-groups have", False
         there = self._indices(group)
-        if there != self._group(machine, place):
+        if there != self._group(machine, position):
             return f"work-group ({', '.join(map(str, there))}) has", False
         return "another subgroup has" if subgroup is None or self.dealt else f"subgroup {subgroup} has", True
 
@@ -232,7 +231,7 @@ def _others(operation: Any, kind: str) -> list[tuple[str, Location | None]]:
                         and arrays & arrays_of(other.tile)]
     surely = len(found) == 1 and KINDS.get(type(operation)) != kind  # else it may be this very operation
     verb = "was" if surely else "may have been"
-    return [(f"it {verb} {_PARTICIPLES[kind]} here", place(other)) for other in found[:3]]
+    return [(f"it {verb} {_PARTICIPLES[kind]} here", author_location(other)) for other in found[:3]]
 
 
 def _hint(kind: str, past: str, *, same_group: bool) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from codegen.interpreter import BATCH, Delayed, Machine, Window, now
-from xegpu.analysis.uniformity import place as place_of
 from xegpu.interpreter.gather_scatter import active_elements
+from xegpu.interpreter.interpreter import BATCH, Delayed, Machine, Window, now
 from xegpu.support.errors import CheckError
+from xegpu.support.location import author_location as place_of
 from xetile.checking.findings import array_name, by_instance, element_of, failed, instance, loops, ran, reached
 from xetile.dialect.ops import tile_of
 from xetile.dialect.scattered import AtomicRMWTileOp

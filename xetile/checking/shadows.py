@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.usm import bounds
+from codegen.runtime.usm import bounds
 from xetile.checking.regions import Region
 
 Array = np.ndarray[Any, Any]

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import Any
 
-from codegen import disk_cache
+from codegen.toolchain import disk_cache
 from xetile.commands.output import show
 from xetile.tables import Row, Table
 

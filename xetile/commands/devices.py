@@ -8,8 +8,9 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-from codegen import devices, offline, sycl_compiler
-from codegen.processor import has_feature
+from codegen.runtime import devices
+from codegen.toolchain import ocloc, sycl
+from codegen.toolchain.cpu_features import has_feature
 from xegpu.support.errors import XeError
 from xegpu.target.targets import TARGETS, Target
 from xetile.commands.output import show
@@ -72,9 +73,9 @@ def _works(device: Any, target: Target | None) -> str:
 
 
 def _tools() -> Table:
-    rows = [_tool("ocloc", "machine code, report()", offline.find_ocloc,
+    rows = [_tool("ocloc", "machine code, report()", ocloc.find_ocloc,
                   "the package intel-ocloc of Debian or Ubuntu, or XETILE_OCLOC"),
-            _tool("SYCL compiler", "SPIR-V for Level Zero, .sycl", sycl_compiler.find_sycl_compiler,
+            _tool("SYCL compiler", "SPIR-V for Level Zero, .sycl", sycl.find_sycl_compiler,
                   'pip install "xetile[device]"')]
     for name, use, install in _PACKAGES:
         there = importlib.util.find_spec(name) is not None

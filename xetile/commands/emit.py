@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from codegen.devices import chosen_road
+from codegen.runtime.devices import chosen_road
 from xetile.commands.operands import add_operands, add_target, constants_of, described
 from xetile.commands.output import write_bytes, write_text
 from xetile.commands.sources import kernel_of

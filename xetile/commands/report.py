@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from codegen.model import Prediction
+from codegen.perf.performance_model import Prediction
 from xegpu.support.errors import ArgumentError, XeError
 from xegpu.target.machine_model import MACHINES
 from xegpu.target.targets import TARGETS

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.launcher import keep, send
+from codegen.runtime.launcher import keep, send
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError, ShapeError

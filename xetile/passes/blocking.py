@@ -22,13 +22,12 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.analysis.uniformity import placed
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import Parts, Rebuilder, follow, rewrite
-from xegpu.support.errors import XeError
+from xegpu.support.errors import XeError, located
 from xegpu.target.targets import BlockShape, MatrixForm, Target
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
@@ -180,7 +179,7 @@ class _Blocker(Rebuilder):
         try:
             return self.target.form(*types)
         except XeError as error:
-            raise placed(error, operation) from None
+            raise located(error, operation) from None
 
     def tile_blocks(self, tile: SSAValue) -> tuple[Pair, int]:
         """Rows and columns of a tile's blocks, and how many of them lie side by side in one message."""
@@ -382,7 +381,7 @@ def _load_mma(build: _Blocker, operation: LoadMmaOp) -> None:
     try:
         form = build.target.form(a.dtype, b.dtype, accumulator)
     except XeError as error:
-        raise placed(error, operation) from None
+        raise located(error, operation) from None
     _check_depth(build, operation, form, a.shape[1], b.shape[1])
     acc = build.reblock(build.one(operation.acc), build.compute_block((a.shape[0], b.shape[1])))
     build.set(operation.result, build.emit(LoadMmaOp(build.one(operation.a), build.one(operation.b), acc)))

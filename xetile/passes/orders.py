@@ -21,13 +21,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.memory_access import way_of
-from xegpu.analysis.uniformity import placed
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.hints import hinted
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
-from xegpu.support.errors import ShapeError
+from xegpu.support.errors import ShapeError, located
 from xetile.dialect import ops
 from xetile.dialect.attributes import TileType
 from xetile.dialect.scattered import AtomicRMWTileOp
@@ -69,7 +68,7 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
         way = way_of(operation, ways)
         if not way.endswith("columns"):
             stored = "is not known to be stored column by column" if way == "strided" else "is stored row by row"
-            raise placed(ShapeError("XT2131",
+            raise located(ShapeError("XT2131",
                 f"the tile has order [0, 1], and its array {stored}",
                 "drop the order, or pass the transposed view of an array stored the other way round; an address takes "
                 "base_strides=(1, pitch)"), operation)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from xegpu.analysis.uniformity import placed
 from xegpu.dialect.dpas import DEPTH, ROWS, DpasScaledOp
-from xegpu.support.errors import ShapeError, TargetError
+from xegpu.support.errors import ShapeError, TargetError, located
 from xegpu.target.targets import TARGETS, Target
 from xetile.dialect import ops
 from xetile.dialect.scaled_products import TileMmaScaledOp
@@ -25,7 +24,7 @@ def to_subgroups(build: Any, operation: TileMmaScaledOp) -> None:
         build.copy(operation)
         return
     if any(len(part.values) != 1 for part in parts):
-        raise placed(ShapeError("XT1263", "a subgroup has several blocks of an operand of tile_mma_scaled",
+        raise located(ShapeError("XT1263", "a subgroup has several blocks of an operand of tile_mma_scaled",
                                 "make sg_layout x sg_data the whole tile for each of the five"), operation)
     made = build.emit(TileMmaScaledOp(*(part.values[0] for part in parts)))
     assert operation.wg_map is not None
@@ -40,7 +39,7 @@ def check_target(operation: TileMmaScaledOp, target: Target) -> None:
     """
     if not target.block_scales:
         having = ", ".join(other.name for other in TARGETS.values() if other.block_scales)
-        raise placed(TargetError("XT4108", f"the matrix engine of {target.name} takes no scales",
+        raise located(TargetError("XT4108", f"the matrix engine of {target.name} takes no scales",
                                  f"widen A and B with .to(xt.f16) and multiply products of {DEPTH} of K by their "
                                  f"scales; {having} takes scales"), operation)
 
@@ -53,7 +52,7 @@ def to_blocks(build: Any, operation: TileMmaScaledOp) -> None:
     (m, _), n = ops.shape_of(operation.a), ops.shape_of(operation.b)[1]
     lanes = build.target.subgroup
     if m % ROWS or n % lanes:
-        raise placed(ShapeError("XT4109", f"{m}x{n} is no block-scaled product of a subgroup",
+        raise located(ShapeError("XT4109", f"{m}x{n} is no block-scaled product of a subgroup",
                                 f"make its rows a multiple of {ROWS} and its columns one of {lanes}"), operation)
     blocks = (ROWS, DEPTH), (DEPTH, lanes), (ROWS, lanes), (ROWS, 1), (1, lanes)
     whole = [build.one(operand) for operand in operation.operands]

@@ -23,14 +23,13 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.analysis.uniformity import placed
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.rewriter import Rebuilder, Rule, rewrite
-from xegpu.support.errors import Note, ShapeError, TargetError
+from xegpu.support.errors import Note, ShapeError, TargetError, located
 from xegpu.support.location import SourceLocation
 from xegpu.target.targets import Target
 from xetile.dialect import ops, vector_ops
@@ -75,7 +74,7 @@ class DistributeSubgroups:
             if first is None:
                 first = map_, operation
             if map_.subgroups != first[0].subgroups:
-                raise placed(ShapeError("XT1070",
+                raise located(ShapeError("XT1070",
                     f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
                     f"all maps of a kernel share out one work-group: make the product of every sg_layout "
                     f"{first[0].subgroups}", notes=_other_map(first[1])), operation)
@@ -85,7 +84,7 @@ class DistributeSubgroups:
         rows, columns = subgroups_of(function)
         most = self.target.subgroups[0]
         if rows * columns > most:
-            raise placed(TargetError("XT2502",
+            raise located(TargetError("XT2502",
                 f"a work-group of {rows} x {columns} = {rows * columns} subgroups is more than the {most} that "
                 f"{self.target.name} has", f"make the product of sg_layout at most {most}"), cause)
 
@@ -204,7 +203,7 @@ def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
     try:
         map_.check(shape)
     except ShapeError as error:
-        raise placed(error, operation) from None
+        raise located(error, operation) from None
     form = Dealt(map_, (shape[0], shape[1]))
     part = VectorType(operation.vector.type.element_type, map_.sg_data)
     value = build.emit(BroadcastOp(build.one(operation.source), part))

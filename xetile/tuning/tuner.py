@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from codegen import disk_cache
-from codegen.build_worker import build_all
-from codegen.usm import UsmArray, scratch_copy
+from codegen.runtime.build_worker import build_all
+from codegen.runtime.usm import UsmArray, scratch_copy
+from codegen.toolchain import disk_cache
 from xegpu.support.errors import ArgumentError, XeError
 from xegpu.target.targets import Target, find_target
 from xetile.arguments import Argument, AtTheCall

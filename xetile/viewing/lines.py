@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.printer import Printer
 
-from codegen.isa import hot_lines
+from codegen.perf.isa import hot_lines
 from xegpu.support.location import Location, SourceLocation
 from xetile.viewing.shown import Shown
 

@@ -1,0 +1,86 @@
+"""XeGPU to OpenCL C: one small rule an operation.
+
+The text uses the official Intel extension builtins only, and it is the same for every device: what a device lacks, a
+prelude supplies (:mod:`codegen.opencl.prelude`). Fragments are named vector variables in straight-line code, since
+arrays of accumulators may end up in memory. Each kind of operation has its rules in a file of its own.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, MemRefType
+from xdsl.ir import Operation
+
+from codegen.opencl import (
+    arith,
+    block_io,
+    compare,
+    control_flow,
+    debug,
+    dpas,
+    gather_scatter,
+    kernel,
+    sync,
+    vector,
+)
+from codegen.opencl.block_io import padding, scalar, slm
+from codegen.opencl.cpu_gemm import simt
+from codegen.opencl.emitter import CALL, FETCH, FILL, Emitter, Rule
+from codegen.opencl.kernel import Source, build_options
+from codegen.opencl.vector import convert_layout, reduction, shuffle_rows
+from xegpu.analysis import barriers
+from xegpu.dialect.debug import prints
+from xegpu.target.targets import Target
+
+
+def emit(function: func.FuncOp, target: Target) -> Source:
+    """A fully lowered kernel as OpenCL C.
+
+    Args:
+        function: the last stage of the pipeline.
+        target: the device that build options are chosen for.
+
+    Raises:
+        TargetError: the work-group has more subgroups than the target allows in the register mode that it needs.
+    """
+    subgroup = function.attributes["xegpu.subgroup_size"].value.data  # type: ignore[attr-defined]
+    counts = function.attributes.get("xegpu.subgroups")
+    sizes = [size.value.data for size in counts] if isinstance(counts, ArrayAttr) else [1]
+    subgroups = sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
+    emitter = Emitter(RULES, target, subgroup)
+    emitter.split_barriers = barriers.of_all(function, subgroups, target)
+    emitter.handed_barriers = barriers.handed(function)
+    name = emitter.name(function.sym_name.data)
+    reported = debug.parameter(emitter, function)
+    declared = [*kernel.of_function(emitter, function), *reported]
+    for operation in function.body.block.ops:
+        if not isinstance(operation, func.ReturnOp):
+            emitter.emit(operation)
+    head = f"__attribute__((intel_reqd_sub_group_size({subgroup})))\n" \
+           f"__attribute__((reqd_work_group_size({subgroups * subgroup}, 1, 1)))\n" \
+           f"kernel void {name}({', '.join(declared)})\n{{\n"
+    body = "\n".join(emitter.lines) + "\n}\n"
+    functions = "".join(f"{text}\n" for text in emitter.functions.values())
+    before = _pragmas(functions + head + body) + [sync.MACROS] * emitter.needs_named_barriers
+    text = "".join([*before, functions, head, body])
+    ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
+                  for a in function.body.block.args)
+    return Source(name, text, build_options(function, target, subgroup, subgroups), subgroups, subgroup, ranks,
+                  bool(barriers.apart(function)), emitter.assertions, prints(function))
+
+
+def _pragmas(text: str) -> list[str]:
+    lines = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if "half" in text else []
+    defined = [name for word, name in ((CALL, CALL), (FILL, FILL), (FETCH, f"{FETCH}(pointer)")) if word in text]
+    lines += [f"#ifndef {name.partition('(')[0]}\n#define {name}\n#endif\n" for name in defined]
+    return [*lines, "\n"] if defined else lines
+
+
+RULES: dict[type[Operation], Rule] = {
+    operation: rule
+    for family in (arith, compare, vector, reduction, convert_layout, shuffle_rows, dpas, simt, block_io, padding,
+                   scalar, slm,
+                   gather_scatter, sync, debug, control_flow, kernel)
+    for operation, rule in family.RULES.items()
+}
+"""Emission rules by operation, from the module of each family."""

@@ -1,0 +1,318 @@
+"""Element-wise operations of arith and math, as OpenCL C.
+
+Integers, f16, f32 and f64 compute in their own type. bf16 is stored as 16-bit words and computes in float, rounded to
+nearest even after every operation, as the NumPy reference does. tf32 computes as float32. An index is an int. Truth
+values have a form of their own (:mod:`codegen.opencl.predicate`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, gpu, math
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation
+
+from codegen.opencl import predicate
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.values import Fragment, vector_type
+from xegpu.ir.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
+from xegpu.ir.matchers import number
+from xegpu.mlir.arith import CONVERSIONS
+from xegpu.support.errors import BUG, XeError
+
+_SYMBOLS: dict[type[Operation], str] = {
+    arith.AddfOp: "+", arith.SubfOp: "-", arith.MulfOp: "*", arith.DivfOp: "/",
+    arith.AddiOp: "+", arith.SubiOp: "-", arith.MuliOp: "*", arith.DivSIOp: "/", arith.DivUIOp: "/",
+    arith.RemSIOp: "%", arith.RemUIOp: "%",
+    arith.AndIOp: "&", arith.OrIOp: "|", arith.XOrIOp: "^",
+    arith.ShLIOp: "<<", arith.ShRSIOp: ">>", arith.ShRUIOp: ">>",
+}
+_FUNCTIONS: dict[type[Operation], str] = {
+    arith.MaxSIOp: "max", arith.MinSIOp: "min", arith.MaxUIOp: "max", arith.MinUIOp: "min",
+    arith.MaxnumfOp: "fmax", arith.MinnumfOp: "fmin",
+}
+_IN_FLOAT: dict[type[Operation], str] = {
+    math.PowFOp: "pow", math.Atan2Op: "atan2", math.CopySignOp: "copysign", math.FmaOp: "fma",
+}
+"""Functions that f16 computes in float, as :func:`unary` does."""
+_UNARY: dict[type[Operation], str] = {
+    math.ExpOp: "exp", math.Exp2Op: "exp2", math.LogOp: "log", math.SqrtOp: "sqrt", math.RsqrtOp: "rsqrt",
+    math.TanhOp: "tanh", math.ErfOp: "erf", math.SinOp: "sin", math.CosOp: "cos", math.FloorOp: "floor",
+    math.CeilOp: "ceil", math.AbsFOp: "fabs", math.AbsIOp: "abs", math.ExpM1Op: "expm1", math.Log2Op: "log2",
+    math.Log10Op: "log10", math.Log1pOp: "log1p", math.CbrtOp: "cbrt", math.SinhOp: "sinh", math.CoshOp: "cosh",
+    math.TanOp: "tan", math.AsinOp: "asin", math.AcosOp: "acos", math.AtanOp: "atan", math.TruncOp: "trunc",
+    math.RoundEvenOp: "rint",
+}
+_EXTREMES: dict[type[Operation], str] = {arith.MaximumfOp: ">", arith.MinimumfOp: "<"}
+
+
+def literal(number: float, dtype: DType) -> str:
+    """A constant as OpenCL C writes it."""
+    if dtype is bf16:
+        return f"(ushort){int(np.asarray(number, bf16.numpy).view(np.uint16)):#06x}"
+    if not dtype.is_float:
+        return _integer(int(number), dtype)
+    value = float(np.float32(number)) if dtype.bits <= 32 else float(number)
+    if not np.isfinite(value):
+        text = "NAN" if np.isnan(value) else ("INFINITY" if value > 0 else "-INFINITY")
+        return text if dtype.bits == 32 else f"({dtype.opencl}){text}"
+    suffix = "" if dtype is f64 else "f"
+    return f"(half){value!r}f" if dtype is f16 else f"{value!r}{suffix}"
+
+
+def _integer(number: int, dtype: DType) -> str:
+    if dtype is i1:
+        return str(int(number != 0))  # MLIR's true is -1
+    # C has no negative literals, and takes the magnitude of the smallest number for a wider type.
+    return f"({number + 1}L - 1)" if number == -(1 << 63) else str(number)
+
+
+def stored(expression: str, dtype: DType) -> str:
+    """A scalar as it lies in a fragment; only truth values are kept in another form."""
+    if dtype is i1:
+        return f"(short)-({expression})"
+    return f"({dtype.opencl})({expression})" if dtype.kind == "i" and dtype.bits < 32 else expression
+
+
+def computed(expression: str, dtype: DType, width: int) -> str:
+    """A register as the type that its elements compute in."""
+    if dtype is not bf16:
+        return expression
+    number = "" if width == 1 else str(width)
+    return f"intel_convert_as_bfloat16{number}_float{number}({expression})"
+
+
+def rounded(expression: str, dtype: DType, width: int) -> str:
+    """A computed value as it is stored."""
+    if dtype is bf16:
+        number = "" if width == 1 else str(width)
+        return f"intel_convert_bfloat16{number}_as_ushort{number}({expression})"
+    if width == 1 and dtype.bits < 32 and not dtype.is_float:
+        return f"({dtype.opencl})({expression})"  # C computes narrow scalars as int
+    return expression
+
+
+def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, list[list[str]]]:
+    """Element type, width, and for each variable the operands' expressions; a scalar counts as one variable."""
+    type_ = operation.operands[0].type
+    values = [emitter.values[operand] for operand in operation.operands]
+    if not isinstance(type_, VectorType):
+        return of_mlir(type_), 1, [[f"({value})" for value in values]]
+    fragments: list[Fragment] = values
+    if any(fragment.per_lane != 1 for fragment in fragments):
+        raise XeError("XT9401", f"{operation.name} on packed words is not supported", BUG)
+    groups = [list(names) for names in zip(*(fragment.names for fragment in fragments), strict=True)]
+    return fragments[0].dtype, fragments[0].width, groups
+
+
+def finish(emitter: Emitter, operation: Operation, expressions: list[str]) -> None:
+    """Declare the result of an operation: an expression for each variable, or the one of a scalar."""
+    result = operation.results[0]
+    if isinstance(result.type, VectorType):
+        emitter.assign(result, emitter.fresh(result), expressions)
+    else:
+        emitter.define(result, of_mlir(result.type).opencl, expressions[0])
+
+
+def binary(emitter: Emitter, operation: Operation) -> None:
+    """A binary operation on fragments or scalars."""
+    dtype, width, groups = operand_groups(emitter, operation)
+    expressions = []
+    for group in groups:
+        left, right = (computed(value, dtype, width) for value in group)
+        expressions.append(rounded(_binary(type(operation), left, right, dtype, width), dtype, width))
+    finish(emitter, operation, expressions)
+
+
+def _binary(kind: type[Operation], left: str, right: str, dtype: DType, width: int) -> str:
+    if kind in _FUNCTIONS:
+        return f"{_FUNCTIONS[kind]}({left}, {right})"
+    if kind in _EXTREMES:
+        return _extreme(_EXTREMES[kind], left, right, dtype, width)
+    if kind is arith.FloorDivSIOp:
+        zero = f"({dtype.opencl})0"  # C++'s rules for vectors refuse an int beside narrower elements
+        rest = f"(({left} % {right}) != {zero}) & (({left} < {zero}) != ({right} < {zero}))"
+        return f"{left} / {right} {'-' if width == 1 else '+'} ({rest})"  # a true vector lane is -1
+    return f"{left} {_SYMBOLS[kind]} {right}"
+
+
+def _extreme(order: str, left: str, right: str, dtype: DType, width: int) -> str:
+    """The larger or the smaller, NaN if either is: fmax and fmin would drop the NaN."""
+    if width == 1:
+        return f"(({left} {order} {right} || isnan({left})) ? {left} : {right})"
+    return f"select({right}, {left}, ({left} {order} {right}) | isnan({left}))"
+
+
+def unary(emitter: Emitter, operation: Operation) -> None:
+    """A function of one operand; f16 computes in float, whose functions are more accurate than half's."""
+    dtype, width, groups = operand_groups(emitter, operation)
+    name = _UNARY[type(operation)]
+    expressions = []
+    for (value,) in groups:
+        if type(operation) is math.AbsIOp:
+            expressions.append(f"as_{vector_type(dtype.opencl, width)}(abs({value}))")  # OpenCL's abs is unsigned
+        else:
+            expressions.append(_called(name, [value], dtype, width))
+    finish(emitter, operation, expressions)
+
+
+def in_float(emitter: Emitter, operation: Operation) -> None:
+    """A function of several operands, computed as :func:`unary` computes those of one."""
+    dtype, width, groups = operand_groups(emitter, operation)
+    name = _IN_FLOAT[type(operation)]
+    finish(emitter, operation, [_called(name, group, dtype, width) for group in groups])
+
+
+def _called(name: str, values: list[str], dtype: DType, width: int) -> str:
+    if dtype is not f16:
+        return rounded(f"{name}({', '.join(computed(value, dtype, width) for value in values)})", dtype, width)
+    floats = vector_type("float", width)
+    return f"convert_{vector_type('half', width)}({name}({', '.join(f'convert_{floats}({v})' for v in values)}))"
+
+
+def convert(emitter: Emitter, operation: Operation) -> None:
+    """A conversion between element types."""
+    source, width, groups = operand_groups(emitter, operation)
+    result = operation.results[0].type
+    target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
+    if source is i1 and isinstance(result, VectorType):
+        finish(emitter, operation, [rounded(predicate.numbers(group[0], f32 if target is bf16 else target, width),
+                                            target,
+                                            width) for group in groups])
+        return
+    if source.kind == "s":
+        finish(emitter, operation, [f"{_float8(emitter, source, width)}({group[0]})" for group in groups])
+        return
+    finish(emitter, operation, [converted(group[0], source, target, width) for group in groups])
+
+
+def _float8(emitter: Emitter, dtype: DType, width: int) -> str:
+    """The name of a function that widens 8-bit floats to f16, exactly.
+
+    E5M2 is the upper half of f16. E4M3, whose bias is 7 where that of f16 is 15, has no infinity, and one NaN a sign;
+    its smallest numbers pass through f16's subnormal ones.
+    """
+    half, word = vector_type("half", width), vector_type("ushort", width)
+    name = f"{dtype}_to_{half}"
+    if dtype is e5m2:
+        lines = [f"  return as_{half}(({word})(convert_{word}(v) << ({word})(8)));"]
+    else:  # 480, which no number is, overflows in the first factor, and infinity times zero is NaN
+        signed, wide = vector_type("char", width), vector_type("short", width)
+        lines = [f"  const {word} bits = as_{word}(convert_{wide}(as_{signed}(v))) << ({word})(7);",
+                 f"  const {half} small = as_{half}(({word})(bits & ({word})(0xbfff)));",
+                 f"  const {half} large = small * ({half})(35840.0f);",
+                 f"  return large * ({half})(0.0f) + small * ({half})(256.0f);"]
+    emitter.function(f"static {half} {name}({vector_type('uchar', width)} v)\n{{\n" + "\n".join(lines) + "\n}\n")
+    return name
+
+
+def converted(expression: str, source: DType, target: DType, width: int) -> str:
+    """A register of one element type as another."""
+    value = computed(expression, source, width)
+    if target in (bf16, tf32) and source not in (bf16, tf32, f32):
+        value = f"convert_{vector_type('float', width)}({value})"
+    if target is tf32:
+        return _round_tf32(value, width)
+    if target is bf16:
+        return rounded(value, bf16, width)
+    kind = {f32: "float", f16: "half"}.get(target, target.opencl)
+    if {source, target} <= {bf16, tf32, f32}:
+        return value
+    name = vector_type(kind, width)
+    if source.is_float and target is u32:
+        zero = literal(0.0, f32 if source is bf16 else source)
+        value = f"fmax({value}, {zero})"  # the CPU's own conversion takes NaN for the largest number
+    saturate = "_sat_rtz" if source.is_float and not target.is_float else ""
+    return f"convert_{name}{saturate}({value})"
+
+
+def _round_tf32(value: str, width: int) -> str:
+    """float32 rounded to nearest even to ten bits of mantissa, infinities and NaN as they are."""
+    bits, floats = vector_type("uint", width), vector_type("float", width)
+    read = f"as_{bits}({value})"
+    rounded_bits = f"(({read} + 0xfffu + (({read} >> 13) & 1u)) & 0xffffe000u)"
+    finite = f"({read} & 0x7f800000u) != 0x7f800000u"
+    if width == 1:
+        return f"(({finite}) ? as_{floats}({rounded_bits}) : {value})"
+    return f"select({value}, as_{floats}({rounded_bits}), {finite})"
+
+
+def _bitcast(emitter: Emitter, operation: Any) -> None:
+    source, width, groups = operand_groups(emitter, operation)
+    result = operation.result.type
+    target = of_mlir(result.element_type if isinstance(result, VectorType) else result)
+    if i1 in (source, target):
+        raise XeError("XT9401", "i1 has no bits to reinterpret", BUG)
+    finish(emitter, operation, [f"as_{vector_type(target.opencl, width)}({group[0]})" for group in groups])
+
+
+# Constants, index arithmetic and a work-group's place in the grid, in OpenCL C.
+
+
+GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
+"""Grid axis to OpenCL dimension: the last axis of a grid runs fastest."""
+
+
+def _constant(emitter: Emitter, operation: arith.ConstantOp) -> None:
+    dtype = of_mlir(operation.result.type)
+    number = operation.value.value.data  # type: ignore[union-attr]
+    emitter.values[operation.result] = literal(number, dtype)
+
+
+def _index(symbol: str) -> Rule:
+    def rule(emitter: Emitter, operation: Any) -> None:
+        if isinstance(operation.results[0].type, VectorType):
+            binary(emitter, operation)
+            return
+        left, right = (atom(emitter.values[operand]) for operand in operation.operands)
+        dtype = of_mlir(operation.results[0].type)
+        emitter.define(operation.results[0], dtype.opencl, f"{left} {symbol} {right}")
+
+    return rule
+
+
+def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
+    if isinstance(operation.result.type, VectorType) or of_mlir(operation.result.type).opencl != "int":
+        binary(emitter, operation)
+        return
+    size = number(operation.rhs) or 0
+    left, right = (atom(emitter.values[operand]) for operand in operation.operands)
+    if size > 0 and size & (size - 1) == 0:
+        emitter.define(operation.result, "int", f"{left} >> {size.bit_length() - 1}")
+        return
+    emitter.function("static int floor_divide(int a, int b)\n{\n  const int q = a / b;\n"
+                     "  return q - ((a % b != 0) & ((a < 0) != (b < 0)));\n}\n")
+    emitter.define(operation.result, "int", f"floor_divide({left}, {right})")
+
+
+def _position(function: str) -> Rule:
+    def rule(emitter: Emitter, operation: Any) -> None:
+        dimension = GRID_DIMENSION[operation.dimension.data.value]
+        emitter.define(operation.result, "int", f"{function}({dimension})")
+
+    return rule
+
+
+def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
+    number = "get_sub_group_id()"
+    if emitter.target.loads_operands:  # what follows from it is then known to be the same for all lanes
+        number = f"sub_group_broadcast((int){number}, 0)"
+    emitter.define(operation.result, "int", number)
+
+
+RULES: dict[type[Operation], Rule] = {
+    **dict.fromkeys((*_SYMBOLS, *_FUNCTIONS, *_EXTREMES, arith.FloorDivSIOp), binary),
+    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), convert),
+    **dict.fromkeys(_UNARY, unary), **dict.fromkeys(_IN_FLOAT, in_float),
+    arith.BitcastOp: _bitcast,
+    arith.ConstantOp: _constant,
+    arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
+    arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),
+    arith.ShLIOp: _index("<<"), arith.ShRSIOp: _index(">>"),
+    arith.FloorDivSIOp: _floor_divide,
+    gpu.BlockIdOp: _position("get_group_id"),
+    gpu.GridDimOp: _position("get_num_groups"),
+    gpu.SubgroupIdOp: _subgroup,
+}

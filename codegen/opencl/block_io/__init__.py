@@ -1,0 +1,158 @@
+"""Blocks of memory in OpenCL C: descriptors, and the builtins of 2D block messages.
+
+What such messages do not reach goes elsewhere: shared local memory, and blocks whose rows a device cannot take at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xdsl.ir import Operation, SSAValue
+
+from codegen.opencl import predicate
+from codegen.opencl.block_io import cache_controls, element_access, payload, slm
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.values import Array, Coordinate, Descriptor
+from codegen.opencl.vector import shuffle_rows
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.types import TensorDesc
+from xegpu.ir.memref import is_address
+
+# Arrays of more than two dimensions in OpenCL C: which matrix of a batch a descriptor stands on.
+#
+# The base pointer is displaced to the matrix, in 64-bit arithmetic. Where an index is outside the array, the descriptor
+# stands on the first matrix, far below its last row: all that it reads is padding, and what it writes is dropped.
+
+
+_BELOW = 1 << 28
+"""A row that no matrix has (hardware.md: at most 2**24), and which may be moved far without leaving 32 bits."""
+
+
+def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: Array, row: Coordinate) -> tuple[Array, Coordinate]:
+    """The matrix that a descriptor's leading offsets choose, and the row where the descriptor stands on it."""
+    lead = [emitter.values[offset] for offset in operation.offsets[:-2]]
+    if not lead:
+        return array, row
+    stem = operation.result.name_hint or array.name
+    inside, first, name = (emitter.name(f"{stem}_{part}") for part in ("inside", "first", "matrix"))
+    each = [(atom(index), atom(size), atom(stride))
+            for index, size, stride in zip(lead, array.sizes[:-2], array.strides[:-2], strict=True)]
+    within = " && ".join(f"(uint){index} < (uint){size}" for index, size, _ in each)
+    displaced = " + ".join(f"{index} * (long){stride}" for index, _, stride in each)
+    if not desc_of(operation.result).block.boundary_check:
+        emitter.line(f"{array.space} {array.dtype.opencl} *{name} = {array.name} + {displaced};")
+        return replace(array, name=name), row
+    emitter.line(f"const bool {inside} = {within};")
+    emitter.line(f"{array.space} {array.dtype.opencl} *{name} = {array.name} + ({inside} ? {displaced} : 0);")
+    emitter.line(f"const int {first} = {inside} ? {row} : {_BELOW};")
+    return replace(array, name=name), Coordinate(first)
+
+
+def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
+    array: Array = emitter.values[operation.source]
+    if is_address(operation.source.type):
+        dtype = desc_of(operation.result).dtype
+        array = Array(f"((global {dtype.opencl} *)(ulong){atom(emitter.values[operation.source])})", dtype, (), ())
+    if operation.shape:
+        sizes, strides = (tuple(emitter.values[value] for value in group)
+                          for group in (operation.shape, operation.strides))
+        array = replace(array, sizes=sizes, strides=strides)
+    height, width, pitch, step = (atom(value) for value in (*array.sizes[-2:], *array.strides[-2:]))
+    row, column = (emitter.coordinate(offset) for offset in operation.offsets[-2:])
+    array, row = matrix(emitter, operation, array, row)
+    step = "1" if desc_of(operation.result).block.access == "rows" else step
+    emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
+
+
+def _update(emitter: Emitter, operation: UpdateNdOffsetOp) -> None:
+    row, column = (emitter.coordinate(offset) for offset in operation.offsets)
+    emitter.values[operation.result] = emitter.values[operation.desc].moved(row, column)
+
+
+def block_builtin(kind: str, desc: TensorDesc) -> str:
+    """The name of a 2D block builtin."""
+    shuffle_rows, columns = desc.shape
+    return f"intel_sub_group_2d_block_{kind}_{desc.dtype.bits}b_{shuffle_rows}r{columns}x{desc.block.array_length}c"
+
+
+def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> str:
+    """What all block builtins take first; columns count in units of ``together`` elements."""
+    desc: Descriptor = emitter.values[operand]
+    size = desc_of(operand).dtype.bytes
+    scale = f" * {size}" if size > 1 else ""
+    x, y = payload.place_of(emitter, desc)
+    column = str(x) if together == 1 else f"({x}) / {together}"
+    return (f"{desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
+            f"(int2)({column}, {y})")
+
+
+def _load(emitter: Emitter, operation: LoadNdOp) -> None:
+    desc = desc_of(operation.desc)
+    if desc.block.memory_scope == "slm":
+        slm.load(emitter, operation)
+        return
+    if desc.block.access != "block":
+        element_access.load(emitter, operation)
+        return
+    apart = shuffle_rows.are_apart(operation)
+    fragment = shuffle_rows.words_of(emitter, operation) if apart else \
+        predicate.in_memory(emitter.fresh(operation.result))
+    array = emitter.name(operation.result.name_hint)
+    count = len(fragment.names)
+    emitter.line(f"{fragment.c_type} {array}[{count}];")
+    if operation.transposes:  # of 32-bit words: a lane gets a row of them
+        name = f"intel_sub_group_2d_block_read_transpose_32b_{desc.shape[0]}r8x1c"
+        arguments, pointer = _block_arguments(emitter, operation.desc, 32 // desc.dtype.bits), "uint"
+    else:
+        kind = "read_transform" if operation.packed is not None else "read"
+        name, pointer = block_builtin(kind, desc), _pointer_type(kind, desc)
+        arguments = _block_arguments(emitter, operation.desc)
+    cache = cache_controls.number(emitter, operation)
+    cache_controls.block_call(emitter, name, arguments, f"(private {pointer} *){array}", cache)
+    if apart:
+        shuffle_rows.take_apart(emitter, operation.result, f"{array}[0]")
+        return
+    emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
+    predicate.from_memory(emitter, operation.result)
+
+
+def _pointer_type(kind: str, desc: TensorDesc) -> str:
+    if kind == "read_transform" or desc.dtype.bits == 32:
+        return "uint"
+    return "uchar" if desc.dtype.bits == 8 and desc.shape[1] == 16 else "ushort"
+
+
+def _store(emitter: Emitter, operation: StoreNdOp) -> None:
+    desc = desc_of(operation.desc)
+    if desc.block.memory_scope == "slm":
+        slm.store(emitter, operation)
+        return
+    if desc.block.access != "block":
+        element_access.store(emitter, operation)
+        return
+    fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
+    array = emitter.name("stored")
+    values = ", ".join(fragment.names)
+    emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")
+    pointer = _pointer_type("write", desc)
+    arguments = _block_arguments(emitter, operation.desc)
+    cache = cache_controls.number(emitter, operation)
+    cache_controls.block_call(emitter, block_builtin("write", desc), arguments, f"(private {pointer} *){array}", cache)
+
+
+def _prefetch(emitter: Emitter, operation: PrefetchNdOp) -> None:
+    desc = desc_of(operation.desc)
+    cache = cache_controls.number(emitter, operation) or payload.CACHED
+    if payload.prefetch(emitter, emitter.values[operation.desc], desc, cache):
+        return
+    cache_controls.block_call(emitter, block_builtin("prefetch", desc), _block_arguments(emitter, operation.desc), "",
+                           0 if cache == payload.CACHED else cache)
+
+
+RULES: dict[type[Operation], Rule] = {
+    CreateNdTdescOp: _create,
+    UpdateNdOffsetOp: _update,
+    LoadNdOp: _load,
+    StoreNdOp: _store,
+    PrefetchNdOp: _prefetch,
+}

@@ -1,0 +1,368 @@
+"""Blocks by rows and by single elements, for memory that 2D block IO cannot reach.
+
+Each needs a small function of the kernel's text, written once for each shape that occurs. A block that lies wholly
+inside an array whose rows start on 4-byte boundaries is read a row at a time, by subgroup block reads; any other block
+is read element by element. Elements outside the array are never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from codegen.opencl import predicate
+from codegen.opencl.emitter import CALL, FILL, Emitter
+from codegen.opencl.values import Coordinate, Descriptor, Fragment, vector_type
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.types import TensorDesc
+from xegpu.layout import lane_map
+from xegpu.layout.cooperative_matrix import component_place
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import TargetError
+
+_PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
+_BLOCK_READ = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_read_us",
+               32: "intel_sub_group_block_read"}
+"""Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
+
+_KEPT = {8: ("1234", "56", "7"), 4: ("12", "3"), 2: ("1",), 1: ()}
+"""Width of a vector to its components without the first, in vectors that exist."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Adjacent units of a block that one variable holds.
+
+    Attributes:
+        desc: the descriptor.
+        at: row and column of the first element in the block.
+        shape: rows and columns.
+        subgroup: lanes of the subgroup.
+    """
+
+    desc: TensorDesc
+    at: tuple[int, int]
+    shape: tuple[int, int]
+    subgroup: int
+
+    @property
+    def lanes(self) -> LaneMap:
+        """How elements are spread over the lanes."""
+        assert self.desc.sg_map is not None
+        return self.desc.sg_map
+
+    @property
+    def strided(self) -> bool:
+        """Whether elements of a row are apart."""
+        return self.desc.block.access == "strided"
+
+    @property
+    def promised(self) -> bool:
+        """Whether the author promises that all of it lies inside the array (``boundary_check = false``)."""
+        return not self.desc.block.boundary_check
+
+    def function(self, kind: str) -> str:
+        """The name of the function that loads or stores it."""
+        lanes, access = self.lanes, self.desc.block.access + ("_promised" if self.promised else "")
+        return (f"{kind}_{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{access}"
+                f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}")
+
+    def is_inside(self) -> str:
+        """Whether all of it lies inside the array."""
+        rows, columns = self.shape
+        return f"y >= 0 && x >= 0 && y + {rows} <= height && x + {columns} <= width"
+
+    def touches(self) -> str:
+        """Whether any of it does; an array without elements has nothing inside."""
+        rows, columns = self.shape
+        return f"y + {rows} > 0 && x + {columns} > 0 && y < height && x < width"
+
+    def places(self, word: int | None = None) -> list[tuple[str, str]]:
+        """Row and column of each element of a lane's word ``i``, or of the given one, as expressions."""
+        lanes = self.lanes
+        words, side, (height, width) = self.shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.wi_data
+        if word is None:
+            steps, across = words // side, lanes.lanes // side
+            down = _times("i" if steps == 1 else f"i / {steps}", across * height)
+            right = "0" if steps == 1 else f"i % {steps} * {side * width}"
+        else:
+            right_words, down_words = component_place(word, words, side, lanes.lanes)
+            down, right = str(down_words * height), str(right_words * width)
+        return [(_sum(_sum("row", down), str(e // self.lanes.wi_data[1])),
+                 _sum(_sum("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]
+
+    def unchecked(self, row: str, column: str) -> str:
+        """An expression for the element at ``row``, ``column``."""
+        across = f"({column}) * (long)step" if self.strided else column
+        return f"base[({row}) * (long)pitch + {across}]"
+
+
+@dataclass(frozen=True)
+class _Block(_Piece):
+    """All that a descriptor covers; its array blocks lie side by side."""
+
+    @cached_property
+    def words(self) -> list[list[tuple[int, int]]]:
+        """For each word of a fragment the (row, column) of its elements on the first lane."""
+        rows, columns = self.desc.shape
+        row, column = lane_map.positions((rows, columns), self.lanes)
+        return [[(int(row[0, unit, e]), int(column[0, unit, e]) + block * columns) for e in range(self.lanes.per_lane)]
+                for block in range(self.desc.block.array_length) for unit in range(row.shape[1])]
+
+    @property
+    def row_bits(self) -> int:
+        """Bits that a lane holds of one row of a unit; 0 where no block read spreads a row in this way."""
+        bits = self.lanes.wi_data[1] * self.desc.dtype.bits
+        spread = self.lanes.wi_layout == (1, self.subgroup)
+        return bits if spread and bits in _BLOCK_READ and not self.strided else 0
+
+    def function(self, kind: str) -> str:
+        """The name of the function that loads or stores it, different from that of a piece."""
+        return super().function(f"{kind}_block")
+
+    def pieces(self, width: int) -> list[_Piece]:
+        """What the variables of ``width`` words each cover."""
+        across = min(self.desc.shape[1] // self.lanes.unit[1], width)
+        if width % across:
+            raise TargetError("XT9400", f"blocks of {self.desc.shape[1]} columns cannot be read element by element",
+                              f"make the columns of inner_blocks a power of two times {self.lanes.unit[1]}")
+        shape = (width // across * self.lanes.unit[0], across * self.lanes.unit[1])
+        return [_Piece(self.desc, self.words[start][0], shape, self.subgroup)
+                for start in range(0, len(self.words), width)]
+
+
+def _position(lanes: LaneMap, subgroup: int) -> list[str]:
+    """Lines that declare row and column of a lane's first element; a map repeats over lanes that it does not have."""
+    rows, columns = lanes.wi_layout
+    row = "0" if rows == 1 else f"lane / {columns}" if columns > 1 else "lane"
+    column = "0" if columns == 1 else f"lane % {columns}" if rows > 1 else "lane"
+    row, column = _times(row, lanes.wi_data[0]), _times(column, lanes.wi_data[1])
+    return [f"const int lane = get_sub_group_local_id(){f' % {lanes.lanes}' if lanes.lanes < subgroup else ''};",
+            f"const int row = {_sum('y', row)}, column = {_sum('x', column)};"]
+
+
+def _block_of(emitter: Emitter, desc: TensorDesc) -> _Block:
+    return _Block(desc, (0, 0), (desc.shape[0], desc.shape[1] * desc.block.array_length), emitter.subgroup)
+
+
+def _sum(first: str, second: str) -> str:
+    return first if second == "0" else second if first == "0" else f"{first} + {second}"
+
+
+def _times(expression: str, factor: int) -> str:
+    if expression == "0" or factor == 1:
+        return expression
+    return f"({expression}) * {factor}"
+
+
+def load(emitter: Emitter, operation: LoadNdOp) -> None:
+    """``load_nd`` by block reads or by single elements."""
+    block = _block_of(emitter, desc_of(operation.desc))
+    fragment = predicate.in_memory(emitter.fresh(operation.result))
+    emitter.values[operation.result] = fragment
+    pieces = block.pieces(fragment.width)
+    if not block.row_bits:
+        calls = [f"{_element_function(emitter, piece, fragment)}({_arguments(emitter, operation.desc, *piece.at)})"
+                 for piece in pieces]
+        emitter.assign(operation.result, fragment, calls)
+        predicate.from_memory(emitter, operation.result)
+        return
+    emitter.function(_rows_function(block, fragment))
+    kind, place = "read", emitter.values[operation.desc]
+    if emitter.inside is None or not emitter.inside.admits(place, block.shape, block.desc.dtype.bytes):
+        emitter.function(_asking_function(emitter, block, fragment))
+        kind = "load"
+    emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
+    results = ", ".join(f"&{name}" for name in fragment.names)
+    emitter.line(f"{block.function(kind)}({_arguments(emitter, operation.desc)}, {results});")
+    predicate.from_memory(emitter, operation.result)
+
+
+def _arguments(emitter: Emitter, operand: Any, rows: int = 0, columns: int = 0) -> str:
+    desc: Descriptor = emitter.values[operand]
+    y, x = desc.row.plus(Coordinate("", rows)), desc.column.plus(Coordinate("", columns))
+    return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {y}, {x}"
+
+
+def _head(block: _Block, fragment: Fragment, kind: str) -> list[str]:
+    """How a function that reads a block into variables begins."""
+    dtype = block.desc.dtype.opencl
+    results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
+    return [f"{FILL} static void {block.function(kind)}(global const {dtype} *base, {_PARAMETERS}{results})", "{",
+            f"  global const {dtype} *first = base + y * (long)pitch + x;"]
+
+
+def _rows_function(block: _Block, fragment: Fragment) -> str:
+    """Reads a block by its rows; it lies inside its array, with every row on a 4-byte boundary."""
+    return "\n".join([*_head(block, fragment, "read"), *_rows_read(block, fragment), "}", ""])
+
+
+def _asking_function(emitter: Emitter, block: _Block, fragment: Fragment) -> str:
+    """Loads a block by its rows where it may, else by single elements."""
+    size = block.desc.dtype.bytes
+    aligned = f" && (((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0" if size < 4 else ""
+    results = ", ".join(f"out{i}" for i in range(len(fragment.names)))
+    lines = [*_head(block, fragment, "load"), f"  if ({block.is_inside()}{aligned}) {{",
+             f"    {block.function('read')}(base, height, width, pitch, step, y, x, {results});", "    return;", "  }"]
+    for i, piece in enumerate(block.pieces(fragment.width)):
+        at = f"{_sum('y', str(piece.at[0]))}, {_sum('x', str(piece.at[1]))}"
+        name = _element_function(emitter, piece, fragment)
+        lines.append(f"  *out{i} = {name}(base, height, width, pitch, step, {at});")
+    return "\n".join([*lines, "}", ""])
+
+
+def _element_function(emitter: Emitter, piece: _Piece, fragment: Fragment) -> str:
+    """The name of a function that loads one variable by single elements.
+
+    It loops over the words, which move through the variable: an index that is no constant would send it to private
+    memory.
+    """
+    name, dtype, c_type = piece.function("load"), piece.desc.dtype.opencl, fragment.c_type
+    lines = [f"{CALL} static {c_type} {name}(global const {dtype} *base, {_PARAMETERS})", "{",
+             *(f"  {line}" for line in _position(piece.lanes, piece.subgroup)), f"  {c_type} words = 0;",
+             *_elements_read(emitter, piece, fragment), "  return words;", "}", ""]
+    emitter.function("\n".join(lines))
+    return name
+
+
+def _elements_read(emitter: Emitter, piece: _Piece, fragment: Fragment) -> Iterator[str]:
+    """Lines that read a variable's elements, those inside the array."""
+    if piece.promised:
+        yield from _loop("  ", piece, fragment, piece.unchecked)
+        return
+    yield f"  if ({piece.is_inside()}) {{"
+    yield from _loop("    ", piece, fragment, piece.unchecked)
+    yield f"  }} else if ({piece.touches()}) {{"
+    yield from _loop("    ", piece, fragment, _checked(emitter, piece))
+    yield "  }"
+
+
+def _loop(indent: str, piece: _Piece, fragment: Fragment, element: Callable[[str, str], str]) -> Iterator[str]:
+    """Lines that read all words of a variable; ``element`` gives the expression for a row and a column."""
+    width = fragment.width
+    pieces = [element(row, column) for row, column in piece.places(0 if width == 1 else None)]
+    word = _packed(pieces, piece.desc.dtype.opencl, fragment.word)
+    if width == 1:
+        yield f"{indent}words = {word};"
+        return
+    kept = "".join(f"words.s{part}, " for part in _KEPT[width])
+    yield f"{indent}__attribute__((opencl_unroll_hint(1)))"
+    yield f"{indent}for (int i = 0; i < {width}; ++i)"
+    yield f"{indent}  words = ({fragment.c_type})({kept}{word});"
+
+
+def _checked(emitter: Emitter, piece: _Piece) -> Callable[[str, str], str]:
+    """Calls that read one element, 0 if it is outside: an element of the array is read always, and dropped then."""
+    type_ = piece.desc.dtype.opencl
+    name = f"checked_{type_}"
+    emitter.function(
+        f"static {type_} {name}(global const {type_} *base, {_PARAMETERS})\n{{\n"
+        f"  const bool inside = (uint)y < (uint)height && (uint)x < (uint)width;\n"
+        f"  const {type_} value = base[inside ? y * (long)pitch + x * (long)step : 0];\n"
+        f"  return inside ? value : 0;\n}}\n")
+    return lambda row, column: f"{name}(base, height, width, pitch, step, {row}, {column})"
+
+
+def _assigned(words: list[list[str]], bits: int, fragment: Fragment) -> Iterator[str]:
+    """Every variable from the pieces of its words, ``bits`` each; whole vectors change type without moves."""
+    for number in range(len(fragment.names)):
+        group = words[number * fragment.width:(number + 1) * fragment.width]
+        pieces = [piece for word in group for piece in word]
+        step = min(len(pieces), 16)
+        word_count = step // len(group[0])
+        parts = [_packed(pieces[i:i + step], _UNSIGNED[bits], vector_type(fragment.word, word_count))
+                 for i in range(0, len(pieces), step)]
+        value = parts[0] if len(parts) == 1 else f"({fragment.c_type})({', '.join(parts)})"
+        yield f"  *out{number} = {value};"
+
+
+def _packed(pieces: list[str], type_: str, word: str) -> str:
+    """Pieces of a C type side by side as one value of another, the first in the lowest bits."""
+    vector = vector_type(type_, len(pieces))
+    joined = pieces[0] if len(pieces) == 1 else f"({vector})({', '.join(pieces)})"
+    return joined if vector == word else f"as_{word}({joined})"
+
+
+def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
+    """A message a row, or as few as its width allows; then each word from its rows."""
+    bits, unit = block.row_bits, block.lanes.unit[1]
+    (rows, columns), read = block.shape, _BLOCK_READ[block.row_bits]
+    parts = _parts(columns // unit)
+    for row in range(rows):
+        for start, width in parts:
+            at = " + ".join(["first"] + ([] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"])
+                            + ([str(start * unit)] if start else []))
+            number = "" if width == 1 else str(width)
+            yield (f"  const {_UNSIGNED[bits]}{number} row{row}_{start} = "
+                   f"{read}{number}((global const {_UNSIGNED[bits]} *)({at}));")
+    component = {start + i: (start, f".s{i:x}" if width > 1 else "") for start, width in parts for i in range(width)}
+    words = []
+    for word in block.words:
+        (row, column), step = word[0], block.lanes.wi_data[1]
+        start, part = component[column // unit]
+        words.append([f"row{row + i // step}_{start}{part}" for i in range(0, block.lanes.per_lane, step)])
+    yield from _assigned(words, bits, fragment)
+
+
+def _parts(count: int) -> list[tuple[int, int]]:
+    """First and number of the vectors of 8, 4, 2 and 1 that ``count`` words are read in."""
+    parts, start = [], 0
+    while start < count:
+        width = next(width for width in (8, 4, 2, 1) if start + width <= count)
+        parts.append((start, width))
+        start += width
+    return parts
+
+
+def store(emitter: Emitter, operation: StoreNdOp) -> None:
+    """``store_nd`` element by element."""
+    block = _block_of(emitter, desc_of(operation.desc))
+    fragment = predicate.to_memory(emitter, emitter.fragment(operation.value))
+    if fragment.per_lane != 1:
+        raise TargetError("XT9400",
+                          "a block cannot be stored through a descriptor that others are loaded through in words",
+                          "make a descriptor of its own for what is stored")
+    for piece, name in zip(block.pieces(fragment.width), fragment.names, strict=True):
+        for text in _store_functions(piece, fragment):
+            emitter.function(text)
+        emitter.line(f"{piece.function('store')}({_arguments(emitter, operation.desc, *piece.at)}, {name});")
+
+
+def _store_functions(piece: _Piece, fragment: Fragment) -> Iterator[str]:
+    """What stores one variable by single elements: a check that stands where it is used, and what the edges need.
+
+    Where it is used, a compiler sees that the place is the same for all lanes; in a call, each has one of its own, and
+    processors scatter what they could store as a vector.
+    """
+    width = fragment.width
+    values = [f"words.s{i:x}" for i in range(width)] if width > 1 else ["words"]
+    name, parameters = piece.function("store"), f"global {fragment.word} *base, {_PARAMETERS}, {fragment.c_type} words"
+    place = [f"  {line}" for line in _position(piece.lanes, piece.subgroup)]
+    whole = [f"  {piece.unchecked(*piece.places(i)[0])} = {value};" for i, value in enumerate(values)]
+    if not piece.promised:
+        edge = f"{name}_edge"
+        yield "\n".join([f"{CALL} static void {edge}({parameters})", "{", *place,
+                         *_stored_at_edges(piece, fragment, values[0]), "}", ""])
+        whole = [f"  if ({piece.is_inside()}) {{", *(f"  {line}" for line in whole),
+                 f"  }} else {edge}(base, height, width, pitch, step, y, x, words);"]
+    yield "\n".join([f"static void {name}({parameters})", "{", *place, *whole, "}", ""])
+
+
+def _stored_at_edges(piece: _Piece, fragment: Fragment, value: str) -> Iterator[str]:
+    """Lines that store the elements inside the array; a word at a time moves to the variable's front."""
+    width = fragment.width
+    row, column = piece.places(0 if width == 1 else None)[0]
+    checked = (f"  if ((uint)({row}) < (uint)height && (uint)({column}) < (uint)width) "
+               f"{piece.unchecked(row, column)} = {value};")
+    if width == 1:
+        yield checked
+        return
+    moved = "".join(f"words.s{part}, " for part in _KEPT[width])
+    yield "  __attribute__((opencl_unroll_hint(1)))"
+    yield f"  for (int i = 0; i < {width}; ++i) {{"
+    yield f"  {checked}"
+    yield f"    words = ({fragment.c_type})({moved}0);"
+    yield "  }"

@@ -1,0 +1,56 @@
+"""Padding other than zero, in OpenCL C: what lies outside the array is replaced after a load."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from codegen.opencl import arith
+from codegen.opencl.emitter import CALL, Emitter, Rule
+from codegen.opencl.values import Coordinate, Descriptor, Fragment
+from xegpu.dialect.block_io import desc_of
+from xegpu.dialect.layout_ops import PadOp
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
+
+Word = tuple[int, int]
+
+
+def _pad(emitter: Emitter, operation: PadOp) -> None:
+    assert operation.sg_map is not None
+    lanes, shape = operation.sg_map.data, desc_of(operation.desc).shape
+    source, result = emitter.fragment(operation.value), emitter.fresh(operation.result)
+    desc: Descriptor = emitter.values[operation.desc]
+    row, column = lane_map.positions((shape[0], shape[1]), lanes)
+    padding = arith.stored(arith.literal(operation.number, source.dtype), source.dtype)
+    expressions = []
+    for position, name in enumerate(source.names):
+        units = range(position * source.width, (position + 1) * source.width)
+        words = [(int(row[0, unit, 0]), int(column[0, unit, 0])) for unit in units]
+        top, left = words[0]
+        relative = [(r - top, c - left) for r, c in words]
+        function = _function(emitter, source, lanes, relative, padding)
+        y, x = desc.row.plus(Coordinate("", top)), desc.column.plus(Coordinate("", left))
+        expressions.append(f"{function}({name}, {desc.height}, {desc.width}, {y}, {x})")
+    emitter.assign(operation.result, result, expressions)
+
+
+def _function(emitter: Emitter, fragment: Fragment, lanes: LaneMap, words: list[Word], padding: str) -> str:
+    """The name of a function that pads one variable, whose words lie at ``words`` from the first one."""
+    rows, columns = (max(axis) + unit for axis, unit in zip(zip(*words, strict=True), lanes.unit, strict=True))
+    label = "".join(character if character.isalnum() else "_" for character in padding)
+    name = f"pad_{fragment.dtype}_{rows}x{columns}_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_by_{label}"
+    across = lanes.wi_layout[1]
+    parts = fragment.renamed(("value",) * (fragment.units // fragment.width)).words()[:fragment.width]
+    chosen = [f"  {part} = (uint)(row + {r}) < (uint)height && (uint)(column + {c}) < (uint)width ? {part} : {padding};"
+              for part, (r, c) in zip(parts, words, strict=True)]
+    repeats = f" % {lanes.lanes}" if lanes.lanes < emitter.subgroup else ""
+    lines = [f"{CALL} static {fragment.c_type} {name}({fragment.c_type} value, int height, int width, int y, int x)",
+             "{", f"  const int lane = get_sub_group_local_id(){repeats};",
+             f"  const int row = y + lane / {across}, column = x + lane % {across};",
+             f"  if (y >= 0 && x >= 0 && y + {rows} <= height && x + {columns} <= width) return value;",
+             *chosen, "  return value;", "}", ""]
+    emitter.function("\n".join(lines))
+    return name
+
+
+RULES: dict[type[Operation], Rule] = {PadOp: _pad}

@@ -1,0 +1,20 @@
+"""Scalar loads in OpenCL C. What all lanes load from one place takes one message."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.values import Array
+from xegpu.dialect.block_io import LoadScalarOp
+from xegpu.ir.dtypes import of_mlir
+
+
+def _rule(emitter: Emitter, operation: LoadScalarOp) -> None:
+    array: Array = emitter.values[operation.array]
+    apart = " + ".join(f"{atom(emitter.values[index])} * (long){atom(stride)}"
+                       for index, stride in zip(operation.indices, array.strides, strict=True))
+    emitter.define(operation.result, of_mlir(operation.result.type).opencl, f"{array.name}[{apart}]")
+
+
+RULES: dict[type[Operation], Rule] = {LoadScalarOp: _rule}

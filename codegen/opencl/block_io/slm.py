@@ -1,0 +1,398 @@
+"""Arrays in shared local memory, in OpenCL C.
+
+An array is kept in panels (:mod:`xegpu.layout.slm_panels`). A block of which all lanes together, or each lane by
+itself, have contiguous words is moved by the fewest messages, 256 or 512 bytes each; any other, and one that hangs
+over the edge of its array, is moved element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.memref import AllocOp
+from xdsl.ir import Operation, SSAValue
+
+from codegen.opencl.block_io import slm_visa
+from codegen.opencl.emitter import CALL, Emitter, Rule
+from codegen.opencl.values import Array, Descriptor, Fragment, vector_type
+from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.memory_access import geometry
+from xegpu.analysis.slm import panels_of
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import static_form
+from xegpu.ir.use_def import array_of, makings
+from xegpu.layout import lane_map
+from xegpu.layout.slm_panels import Panels, Run, runs
+
+_LINE = 64
+_UNSIGNED = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+_BLOCK = {1: "_uc", 2: "_us", 4: ""}
+
+
+def _allocate(emitter: Emitter, operation: AllocOp) -> None:
+    type_ = operation.memref.type
+    dtype, static = of_mlir(type_.element_type), static_form(type_)  # type: ignore[attr-defined]
+    assert static is not None
+    name, count = emitter.name(operation.memref.name_hint or "slm"), int(np.prod(static[0]))
+    emitter.line(f"local {dtype.opencl} {name}[{count}] __attribute__((aligned({_LINE})));")
+    sizes, strides = (tuple(map(str, numbers)) for numbers in static)
+    emitter.values[operation.memref] = Array(name, dtype, sizes, strides, "local")
+
+
+@dataclass(frozen=True)
+class _Access:
+    """What a load or store of shared local memory knows of its descriptor.
+
+    Attributes:
+        operand: the descriptor.
+        fragment: the variables that are loaded or stored.
+        subgroup: lanes of the subgroup, over which a map of fewer lanes repeats.
+    """
+
+    operand: SSAValue
+    fragment: Fragment
+    subgroup: int
+
+    @cached_property
+    def desc(self) -> Any:
+        """The descriptor's parameters."""
+        return desc_of(self.operand)
+
+    @cached_property
+    def maker(self) -> CreateNdTdescOp:
+        """What made the descriptor; of several, all alike, one."""
+        owner = next(iter(makings(self.operand))).owner
+        assert isinstance(owner, CreateNdTdescOp)
+        return owner
+
+    @cached_property
+    def panels(self) -> Panels:
+        """How the matrix lies in memory."""
+        owner = array_of(self.maker.source).owner
+        assert isinstance(owner, AllocOp)
+        return panels_of(owner)
+
+    @cached_property
+    def form(self) -> str:
+        """Whether the descriptor's dimensions are those of the array: own, exchanged or other."""
+        return geometry(self.maker)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return int(self.desc.dtype.bytes)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of all that is covered; array blocks lie side by side."""
+        return self.desc.shape[0], self.desc.shape[1] * self.desc.block.array_length
+
+    @property
+    def label(self) -> str:
+        """What tells the function for it from others."""
+        lanes, panels = self.desc.sg_map, self.panels
+        return (f"{self.desc.dtype}_{self.shape[0]}x{self.shape[1]}_{self.desc.block.array_length}_of_{panels.height}x"
+                f"{panels.width}_panels_{panels.rows}x{panels.columns}_{self.form}"
+                f"_lanes_{lanes.wi_layout[0]}x{lanes.wi_layout[1]}_each_{lanes.wi_data[0]}x{lanes.wi_data[1]}"
+                f"_by_{self.aligned}{'' if self.desc.block.boundary_check else '_inside'}")
+
+    def where(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Row and column of each element of the fragment, ``[lanes, elements]``, on the descriptor's block."""
+        rows, columns = self.desc.shape
+        row, column = lane_map.positions((rows, columns), self.desc.sg_map)
+        blocks = range(self.desc.block.array_length)
+        flat = [array.reshape(array.shape[0], -1) for array in (row, column)]
+        return np.hstack([flat[0] for _ in blocks]), np.hstack([flat[1] + block * columns for block in blocks])
+
+    @cached_property
+    def multiples(self) -> tuple[int, int]:
+        """What row and column of the array, where the descriptor stands, are surely multiples of; 0 is of anything."""
+        row, column = multiple_of(self.operand, axis=-2), multiple_of(self.operand, axis=-1)
+        return (row, column) if self.form == "own" else (column, row)
+
+    @cached_property
+    def aligned(self) -> int:
+        """Bytes that the descriptor's first element surely lies at a multiple of; 0 if panels may cut it anywhere."""
+        if self.form == "other" or any(multiple % unit for multiple, unit in zip(self.multiples, self.panels.unit,
+                                                                               strict=True)):
+            return 0
+        weights = [multiple * weight * self.size for multiple, weight in zip(self.multiples, self.panels.weights,
+                                                                             strict=True)]
+        return gcd(_LINE, *weights, self.panels.height * self.panels.width * self.size)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """The messages that move it; none where it has to be moved element by element."""
+        if not self.aligned or self.repeats:
+            return []
+        row, column = self.where() if self.form == "own" else self.where()[::-1]
+        found = runs(self.panels.position(row, column), self.size, self.aligned)
+        return found if all(run.together for run in found) or self.lane_weights else []
+
+    @property
+    def repeats(self) -> bool:
+        """Whether several lanes hold the same elements."""
+        return bool(self.desc.sg_map.lanes < self.subgroup)
+
+    @cached_property
+    def lane_weights(self) -> tuple[int, int] | None:
+        """How far the elements of a lane begin from the first lane's, as weights of its row and column in the map."""
+        row, column = self.where() if self.form == "own" else self.where()[::-1]
+        begins = self.panels.position(row, column)[:, 0]
+        begins, across = begins - begins[0], self.desc.sg_map.wi_layout[1]
+        down = int(begins[across]) if len(begins) > across else 0
+        right = int(begins[1]) if across > 1 else 0
+        lane = np.arange(len(begins))
+        return (down, right) if np.array_equal(lane // across * down + lane % across * right, begins) else None
+
+    def start(self) -> str:
+        """An expression for where the first element of the block is."""
+        y, x = ("y", "x") if self.form == "own" else ("x", "y")
+        return " + ".join(_times(name, weight) for name, weight in zip((y, x), self.panels.weights, strict=True))
+
+    def position(self, row: str, column: str) -> str:
+        """An expression for where any element of the matrix is."""
+        if self.form == "other":
+            return f"({row}) * pitch + ({column}) * step"
+        down, across = (row, column) if self.form == "own" else (column, row)
+        return f"slm_position({down}, {across}, {self.panels.height}, {self.panels.rows}, {self.panels.columns})"
+
+    def call(self, emitter: Emitter) -> str:
+        """The arguments that describe it: the matrix, and where the block stands."""
+        desc: Descriptor = emitter.values[self.operand]
+        return f"{desc.array.name}, {desc.height}, {desc.width}, {desc.pitch}, {desc.step}, {desc.row}, {desc.column}"
+
+    def is_inside(self) -> str:
+        """Whether all of it lies inside the matrix; empty where it surely does."""
+        if not self.desc.block.boundary_check:
+            return ""
+        return f"y >= 0 && x >= 0 && y + {self.shape[0]} <= height && x + {self.shape[1]} <= width"
+
+
+_PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
+_POSITION = """static int slm_position(int row, int column, int height, int rows, int columns)
+{
+  return column / columns * (height * columns) + row / rows * (rows * columns) + column % columns * rows + row % rows;
+}
+"""
+
+
+def _times(name: str, weight: int) -> str:
+    return name if weight == 1 else f"{name} * {weight}"
+
+
+def load(emitter: Emitter, operation: LoadNdOp) -> None:
+    """``load_nd`` from shared local memory."""
+    fragment = emitter.fresh(operation.result)
+    access = _Access(operation.desc, fragment, emitter.subgroup)
+    emitter.values[operation.result] = fragment
+    name = f"load_slm_{access.label}"
+    results = "".join(f", private {fragment.c_type} *out{i}" for i in range(len(fragment.names)))
+    head = f"static void {name}(local const {access.desc.dtype.opencl} *base, {_PARAMETERS}{results})"
+    values = enumerate(_variables(access)) if access.runs else ()
+    fast = [*_read(emitter, access), *(f"*out{i} = {value};" for i, value in values)]
+    _function(emitter, access, head, fast, "load")
+    emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
+    emitter.line(f"{name}({access.call(emitter)}, {', '.join(f'&{variable}' for variable in fragment.names)});")
+
+
+def store(emitter: Emitter, operation: StoreNdOp) -> None:
+    """``store_nd`` to shared local memory."""
+    fragment = emitter.fragment(operation.value)
+    renamed = fragment.renamed(tuple(f"in{i}" for i in range(len(fragment.names))))
+    access = _Access(operation.desc, renamed, emitter.subgroup)
+    name = f"store_slm_{access.label}"
+    values = "".join(f", {fragment.c_type} {variable}" for variable in access.fragment.names)
+    head = f"static void {name}(local {access.desc.dtype.opencl} *base, {_PARAMETERS}{values})"
+    _function(emitter, access, head, list(_written(emitter, access)), "store")
+    emitter.line(f"{name}({access.call(emitter)}, {', '.join(fragment.names)});")
+
+
+def _function(emitter: Emitter, access: _Access, head: str, fast: list[str], kind: str) -> None:
+    """Write the function: by few messages where it may, else element by element."""
+    inside, lines = access.is_inside(), [head, "{"]
+    if access.runs and inside:
+        lines += [f"  if ({inside}) {{", *(f"    {line}" for line in fast), "    return;", "  }"]
+    elif access.runs:
+        lines += [f"  {line}" for line in fast]
+    if inside or not access.runs:
+        variables = range(len(access.fragment.names))
+        lines += [f"  {line}" for variable in variables for line in _single(emitter, access, variable, kind)]
+    emitter.function("\n".join([*lines, "}", ""]))
+
+
+def _pointer(access: _Access, run: Run, constant: str, words: int = 1) -> str:
+    """Where a run begins, as a pointer to so many of its words; of a lane by itself, the lane's own beginning."""
+    word = vector_type(_UNSIGNED[access.size * run.elements], words)
+    places = [place for place in (access.start(), str(run.start)) if place != "0"]
+    if not run.together:
+        places.append(_of_lane(access))
+    at = " + ".join(["base", *places])
+    return f"(local {constant}{word} *)({at})"
+
+
+def _of_lane(access: _Access) -> str:
+    """How far from the first lane's elements those of a lane begin."""
+    weights, across, lane = access.lane_weights, access.desc.sg_map.wi_layout[1], "(int)get_sub_group_local_id()"
+    assert weights is not None
+    down = "" if weights[0] == 0 else f"{lane} * {weights[0]}" if across == 1 else f"{lane} / {across} * {weights[0]}"
+    right = "" if weights[1] == 0 else f"{lane} % {across} * {weights[1]}"
+    return " + ".join(part for part in (down, right) if part) or "0"
+
+
+def _read(emitter: Emitter, access: _Access) -> Iterator[str]:
+    wide = slm_visa.of(access.runs, access.size, access.desc.sg_map.lanes) if emitter.target.block_io else {}
+    for i, run in enumerate(access.runs):
+        if i in wide:
+            yield from slm_visa.lines(emitter, f"base + {access.start()}", run.start * access.size, i, wide[i])
+            continue
+        if wide.get(i - 1) == 2:
+            continue
+        word, width = _UNSIGNED[access.size * run.elements], len(run.words)
+        pointer = _pointer(access, run, "const ")
+        value = f"{_side_by_side(emitter, access, word, width, 'read')}({pointer})" if run.together else \
+            f"*{pointer}" if width == 1 else f"vload{width}(0, {pointer})"
+        yield f"const {vector_type(word, width)} run{i} = {value};"
+
+
+def _written(emitter: Emitter, access: _Access) -> Iterator[str]:
+    for i, run in enumerate(access.runs):
+        word, width = _UNSIGNED[access.size * run.elements], len(run.words)
+        yield f"const {vector_type(word, width)} run{i} = {_gathered(access, run, word)};"
+        pointer = _pointer(access, run, "")
+        if run.together:
+            yield f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
+        elif width == 1 or _is_aligned(access, run):  # SYCL's compiler makes vstore8 two stores
+            yield f"*{_pointer(access, run, '', width)} = run{i};"
+        else:
+            yield f"vstore{width}(run{i}, 0, {pointer});"
+
+
+def _is_aligned(access: _Access, run: Run) -> bool:
+    """Whether each lane's words of a run begin at a multiple of their bytes."""
+    weights = access.lane_weights
+    assert weights is not None
+    places = (access.aligned, *(size * access.size for size in (run.start, *weights)))
+    return not any(place % (len(run.words) * run.elements * access.size) for place in places)
+
+
+def _gathered(access: _Access, run: Run, word: str) -> str:
+    """The words of a run, from the variables of a fragment."""
+    fragment, numbers = access.fragment, [number for group in run.words for number in group]
+    count = fragment.width * fragment.per_lane
+    if len(numbers) == count and numbers == list(range(numbers[0], numbers[0] + count)) and numbers[0] % count == 0:
+        return f"as_{vector_type(word, len(run.words))}({fragment.names[numbers[0] // count]})"
+    return _vector(word, [_joined([_element(access, number) for number in group], access.size) for group in run.words])
+
+
+def _side_by_side(emitter: Emitter, access: _Access, word: str, width: int, kind: str) -> str:
+    """The name of a function that moves ``width`` words a lane, those of all lanes side by side."""
+    size = next(bytes_ for bytes_, name in _UNSIGNED.items() if name == word)
+    number, lanes, c_type = "" if width == 1 else str(width), access.desc.sg_map.lanes, vector_type(word, width)
+    name, builtin = f"slm_{kind}_{c_type}", f"intel_sub_group_block_{kind}{_BLOCK[size]}{number}"
+    parts = [("" if width == 1 else f".s{i:x}", i * lanes) for i in range(width)]
+    if kind == "read":
+        head, call = f"static {c_type} {name}(local const {word} *from)", f"return {builtin}(from);"
+        plain = ["from += get_sub_group_local_id();",
+                 f"return {_vector(word, [f'from[{at}]' for _, at in parts])};"]
+    else:
+        head, call = f"static void {name}(local {word} *to, {c_type} value)", f"{builtin}(to, value);"
+        plain = ["to += get_sub_group_local_id();", *(f"to[{at}] = value{part};" for part, at in parts)]
+    body = ["#ifdef cl_intel_subgroup_local_block_io", f"  {call}", "#else", *(f"  {line}" for line in plain), "#endif"]
+    emitter.function("\n".join([head, "{", *body, "}", ""]))
+    return name
+
+
+def _vector(scalar: str, values: Sequence[str]) -> str:
+    return values[0] if len(values) == 1 else f"({vector_type(scalar, len(values))})({', '.join(values)})"
+
+
+def _joined(elements: Sequence[str], size: int) -> str:
+    """Elements as one word, the first in its lowest bits."""
+    if len(elements) == 1:
+        return elements[0]
+    return f"as_{_UNSIGNED[size * len(elements)]}({_vector(_UNSIGNED[size], elements)})"
+
+
+def _element(access: _Access, number: int) -> str:
+    """The ``number``th element of a fragment, as an unsigned integer of its size."""
+    fragment, unsigned = access.fragment, _UNSIGNED[access.size]
+    word = fragment.words()[number // fragment.per_lane]
+    if fragment.per_lane == 1:
+        return word if fragment.word == unsigned else f"as_{unsigned}({word})"
+    return f"as_{vector_type(unsigned, fragment.per_lane)}({word}).s{number % fragment.per_lane:x}"
+
+
+def _variables(access: _Access) -> Iterator[str]:
+    """An expression for each variable of a fragment that was read in runs."""
+    fragment, held = access.fragment, {}
+    for i, run in enumerate(access.runs):
+        for position, group in enumerate(run.words):
+            word = f"run{i}" if len(run.words) == 1 else f"run{i}.s{position:x}"
+            for part, number in enumerate(group):
+                held[number] = word if run.elements == 1 else \
+                    f"as_{vector_type(_UNSIGNED[access.size], run.elements)}({word}).s{part:x}"
+    whole_words = {group: f"run{i}" if len(run.words) == 1 else f"run{i}.s{position:x}"
+                   for i, run in enumerate(access.runs) for position, group in enumerate(run.words)}
+    count = fragment.width * fragment.per_lane
+    for first in range(0, fragment.units * fragment.per_lane, count):
+        numbers = tuple(range(first, first + count))
+        whole = next((i for i, run in enumerate(access.runs) if sum(run.words, ()) == numbers), None)
+        if whole is not None:
+            yield f"as_{fragment.c_type}(run{whole})"
+            continue
+        groups = [numbers[i:i + fragment.per_lane] for i in range(0, count, fragment.per_lane)]
+        words = [whole_words.get(group) or _joined([held[number] for number in group], access.size)
+                 for group in groups]
+        yield f"as_{fragment.c_type}({_vector(_UNSIGNED[access.size * fragment.per_lane], words)})"
+
+
+def _single(emitter: Emitter, access: _Access, variable: int, kind: str) -> Iterator[str]:
+    """Lines that move one variable element by element; what lies outside the matrix is 0, or stays as it is."""
+    emitter.function(_POSITION)
+    fragment, (row, column) = access.fragment, access.where()
+    lanes, count = access.desc.sg_map, fragment.width * fragment.per_lane
+    across = lanes.wi_layout[1]
+    lane = "(int)get_sub_group_local_id()" + (f" % {lanes.lanes}" if access.repeats else "")
+    y = f"y + {lane} / {across} * {lanes.wi_data[0]}" if lanes.wi_layout[0] > 1 else "y"
+    x = f"x + {lane} % {across} * {lanes.wi_data[1]}" if across > 1 else "x"
+    yield "{"
+    yield f"  const int row = {y}, column = {x};"
+    elements = []
+    for number in range(variable * count, (variable + 1) * count):
+        r, c = f"row + {row[0, number]}", f"column + {column[0, number]}"
+        name = _checked(emitter, access, kind)
+        described = f"base, height, width, pitch, step, {r}, {c}"
+        if kind == "store":
+            yield f"  {name}({described}, {_element(access, number)});"
+        elements.append(f"{name}({described})")
+    if kind == "load":
+        words = [_joined(elements[i:i + fragment.per_lane], access.size) for i in range(0, count, fragment.per_lane)]
+        value = _vector(_UNSIGNED[access.size * fragment.per_lane], words)
+        yield f"  *out{variable} = as_{fragment.c_type}({value});"
+    yield "}"
+
+
+def _checked(emitter: Emitter, access: _Access, kind: str) -> str:
+    """The name of a function that moves one element if it is inside the matrix."""
+    element, unsigned, panels = access.desc.dtype.opencl, _UNSIGNED[access.size], access.panels
+    name = f"{kind}_slm_{element}_of_{panels.height}x{panels.width}_panels_{panels.rows}x{panels.columns}_{access.form}"
+    inside = "(uint)y < (uint)height && (uint)x < (uint)width"
+    at = access.position("y", "x")
+    if kind == "load":
+        text = (f"{CALL} static {unsigned} {name}(local const {element} *base, {_PARAMETERS})\n{{\n"
+                f"  return {inside} ? ((local const {unsigned} *)base)[{at}] : ({unsigned})0;\n}}\n")
+    else:
+        text = (f"{CALL} static void {name}(local {element} *base, {_PARAMETERS}, {unsigned} value)\n{{\n"
+                f"  if ({inside}) ((local {unsigned} *)base)[{at}] = value;\n}}\n")
+    emitter.function(text)
+    return name
+
+
+RULES: dict[type[Operation], Rule] = {AllocOp: _allocate}

@@ -1,0 +1,70 @@
+"""Shared local memory read 512 bytes at a time, in the compiler's virtual assembly (vISA).
+
+The block reads of OpenCL C move 256 bytes of words of 16 bits, which is half of what a message can, and Intel's
+compiler computes an address for each of them. Here the distances stand in the instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from codegen.opencl.emitter import Emitter
+from xegpu.layout.slm_panels import Run
+
+_BYTES = 512
+_WORDS = {1: "uint8", 2: "ushort16"}
+"""What a message fills, by the number of runs that it has."""
+
+
+def _macro(words: str) -> str:
+    """The macro that reads into a variable of a type, so many bytes behind an address."""
+    name = f"XETILE_SLM_READ_{words}"
+    return (f'#ifndef {name}\n#define {name}(words, from, distance) __asm__ volatile( \\\n'
+            '  "lsc_load.slm (M1_NM, 1) %0:d64x64t flat[%1+" #distance "]:a32" \\\n'
+            '  : "=rw"(words) : "rw.u"((uint)(ulong)(from)) : "memory")\n#endif\n')
+
+
+def of(runs: Sequence[Run], size: int, lanes: int) -> dict[int, int]:
+    """The messages that read runs: for the number of each one's first run how many runs it has.
+
+    Args:
+        runs: what is read, in order.
+        size: bytes of an element.
+        lanes: of the subgroup.
+    """
+    found: dict[int, int] = {}
+    for i, run in enumerate(runs):
+        length = len(run.words) * run.elements * size * lanes
+        if not run.together or found.get(i - 1) == 2:
+            continue
+        if length == _BYTES:
+            found[i] = 1
+        elif 2 * length == _BYTES and runs[i + 1:] and _follows(run, runs[i + 1], length // size):
+            found[i] = 2
+    return found
+
+
+def _follows(run: Run, other: Run, elements: int) -> bool:
+    """Whether a run is as long as the one before it, of so many elements, and begins where that ends."""
+    return other.together and len(other.words) == len(run.words) and other.elements == run.elements \
+        and other.start - run.start == elements
+
+
+def lines(emitter: Emitter, address: str, distance: int, first: int, count: int) -> Iterator[str]:
+    """What reads one message, and gives the names of its runs to the parts of it.
+
+    Args:
+        emitter: gets the macro.
+        address: where the block starts.
+        distance: bytes from there to what is read.
+        first: the number of the first run.
+        count: how many there are, one or two.
+    """
+    words = _WORDS[count]
+    emitter.function(_macro(words))
+    yield f"{words} wide{first};"
+    yield f"XETILE_SLM_READ_{words}(wide{first}, {address}, {distance:#x});"
+    if count == 1:
+        yield f"const {words} run{first} = wide{first};"
+    else:
+        yield f"const ushort8 run{first} = wide{first}.lo, run{first + 1} = wide{first}.hi;"

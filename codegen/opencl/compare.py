@@ -1,0 +1,62 @@
+"""Comparisons and selections in OpenCL C; :mod:`codegen.opencl.predicate` says what a truth value is in OpenCL C."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation
+
+from codegen.opencl import predicate as truth
+from codegen.opencl.arith import computed, finish, operand_groups
+from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.values import Fragment, vector_type
+from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp
+
+_FLOATS = {"oeq": "{0} == {1}", "ogt": "{0} > {1}", "oge": "{0} >= {1}", "olt": "{0} < {1}", "ole": "{0} <= {1}",
+           "one": "({0} < {1}) | ({0} > {1})", "ord": "({0} == {0}) & ({1} == {1})", "une": "{0} != {1}",
+           "uno": "({0} != {0}) | ({1} != {1})", "false": "({0} < {1}) & ({0} > {1})"}
+_OPPOSITES = {"ueq": "one", "ugt": "ole", "uge": "olt", "ult": "oge", "ule": "ogt", "true": "false"}
+"""Unordered predicates, each with the ordered one that is true exactly where it is not."""
+_INTEGERS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _compare(emitter: Emitter, operation: CmpIOp | CmpFOp) -> None:
+    dtype, width, groups = operand_groups(emitter, operation)
+    vector, name = isinstance(operation.result.type, VectorType), operation.name_of_predicate
+    opposite = isinstance(operation, CmpFOp) and name in _OPPOSITES
+    expressions = []
+    for group in groups:
+        left, right = (computed(value, dtype, width) for value in group)
+        if isinstance(operation, CmpIOp):
+            holds = _integers(name, left, right, dtype.register if vector else dtype.opencl, width)
+        else:
+            holds = _FLOATS[_OPPOSITES.get(name, name)].format(left, right)
+        expressions.append(truth.held(holds, width, opposite=opposite) if vector else f"{'!' * opposite}({holds})")
+    finish(emitter, operation, expressions)
+
+
+def _integers(predicate: str, left: str, right: str, c_type: str, width: int) -> str:
+    """A comparison of integers, read with the sign that the predicate says."""
+    signed = c_type.removeprefix("u")
+    kind = {"u": f"u{signed}", "s": signed}[predicate[0]] if len(predicate) == 3 else c_type
+    if kind != c_type:
+        left, right = (f"as_{vector_type(kind, width)}({side})" for side in (left, right))
+    return f"{left} {_INTEGERS[predicate[-2:]]} {right}"
+
+
+def _select(emitter: Emitter, operation: SelectOp) -> None:
+    condition = emitter.values[operation.condition]
+    if not isinstance(operation.result.type, VectorType):
+        left, right = (emitter.values[value] for value in (operation.lhs, operation.rhs))
+        finish(emitter, operation, [f"({condition}) ? {left} : {right}"])
+        return
+    left, right = emitter.fragment(operation.lhs), emitter.fragment(operation.rhs)
+    conditions = condition.names if isinstance(condition, Fragment) else (condition,) * len(left.names)
+    each = isinstance(condition, Fragment) and left.width > 1
+    finish(emitter, operation, [
+        f"select({b}, {a}, {truth.as_wide_as(c, left.dtype, left.width)})" if each else f"({c}) ? {a} : {b}"
+        for c, a, b in zip(conditions, left.names, right.names, strict=True)])
+
+
+RULES: dict[type[Operation], Rule] = {CmpIOp: _compare, CmpFOp: _compare, SelectOp: _select}
+
+

@@ -1,0 +1,226 @@
+"""The text of a function that makes the products of a whole tile, in vectors of 16 numbers.
+
+    for (int k0 = 0; k0 < depth; k0 += count) {
+      panel[k * 4 + 0] = vload16(0, &B[(k0 + k) * pitch]); ...                 the rows of B, one after the other
+      for (int row = 0; row < rows; ) {                                        a few rows of A at a time
+        float16 c0_0 = k0 || adds ? vload16(0, kept + row * 64) : 0; ...
+        for (int k = 0; k < steps; ++k) { b0 = panel[k * 4]; ...; x = a0[k]; c0_0 = fma(x, b0, c0_0); ... }
+        if (last) vstore16(c0_0, 0, &C[row * pitch]) ... else vstore16(c0_0, 0, kept + row * 64) ...
+
+It packs some rows of B, and fetches the next ones while it goes through them for a few rows of A at a time
+(:mod:`codegen.opencl.cpu_gemm.microkernel`). Of B's rows, ``below`` are left from the first one on: where none follow,
+those that are here are fetched again, which costs nothing; what lies beyond an array costs as much as what is needed.
+Between panels the sums are kept in memory that the first cache holds; after the last one they go to C, ``past`` the
+caches where C is much larger than these: else each line of C would be read before it is written. Whoever is told that
+the kernel is done must see them, too, so the last subgroup of a work-group (``past`` is 2) waits for all of these
+stores: were each to wait, none would go on while the next tile is computed.
+
+At the right edge, vectors that lie outside are left out, and the last few columns are summed up by themselves
+(:mod:`codegen.opencl.cpu_gemm.edge_columns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from codegen.opencl.cpu_gemm.edge_columns import MOST, SingleColumns
+from codegen.opencl.cpu_gemm.microkernel import ACCUMULATORS, LANES, LINE, WIDEST, Numbers, RowsOfSums, even, heights
+from codegen.opencl.cpu_gemm.skinny import vector, widened
+from xegpu.ir.dtypes import DType
+
+FENCE = "xetile_store_fence"
+"""What comes after stores past the caches."""
+_MOST_WITH_FEW_ROWS = 16
+_PANEL_BYTES = 20 * 1024
+"""Of packed rows of B; the fastest cache holds 32 KB, and some rows of A beside them."""
+_VECTOR_BYTES = 64
+_DEEPEST = 256
+"""Rows of a panel: of a narrow one, more would only drive A out of the fastest cache."""
+
+
+def parts_of(rows: int, vectors: int) -> list[tuple[range, list[range]]]:
+    """Vectors of columns, with the rows of A that go through them at a time, so that their sums stay in registers.
+
+    Few rows of A go through more columns at a time: then B comes from memory, and what lies side by side comes sooner.
+    """
+    widest = max(WIDEST, _MOST_WITH_FEW_ROWS // rows)
+    return [(range(first, first + width),
+             [range(row, row + count) for row, count in even(rows, ACCUMULATORS // width)])
+            for first, width in even(vectors, widest)]
+
+
+def _widths(most: int) -> list[int]:
+    """How many vectors of columns go side by side: all of them, or at an edge one; each takes time to compile."""
+    return [most, 1] if most > 1 else [1]
+
+
+def _enough(vectors: str, widths: list[int]) -> str:
+    """An expression for the least of these widths that takes so many vectors."""
+    return "".join(f"{vectors} > {less} ? {width} : " for width, less in pairwise(widths)) + f"min({vectors}, 1)"
+
+
+def _count(width: int) -> int:
+    """Rows of a panel of so many vectors."""
+    return min(_PANEL_BYTES // (_VECTOR_BYTES * width) // 16 * 16, _DEEPEST)
+
+
+@dataclass(frozen=True)
+class ProductText:
+    """The text of one function: by products of numbers in float, or of pairs of bf16.
+
+    Attributes:
+        rows, columns: of the tile of sums, which are f32.
+        dtype: element type of both operands.
+        pairs: whether the processor multiplies pairs of bf16.
+    """
+
+    rows: int
+    columns: int
+    dtype: DType
+    pairs: bool = False
+
+    @property
+    def numbers(self) -> Numbers:
+        """What is multiplied, and how."""
+        return Numbers(self.dtype, self.pairs, _count(1) * (2 if self.pairs else 1))
+
+    def body(self) -> Iterator[str]:
+        """The lines between the function's braces."""
+        yield "  const bool is_last = past > 1;"
+        yield f"  past = past && (((ulong)C | (ulong)pitch_c * 4) & {LINE - 1}) == 0;"
+        yield f"  {self.numbers.word} panel[{_PANEL_BYTES // _VECTOR_BYTES}];"
+        if self.numbers.widens:
+            yield f"  float wide[{self.rows * self.numbers.deepest}];"
+        groups = even(self.columns // LANES, WIDEST)
+        for width, alike in groupby(groups, lambda group: group[1]):
+            starts = [first * LANES for first, _ in alike]
+            end = f"min(columns, {starts[-1] + width * LANES})"
+            yield f"  for (int first = {starts[0]}; first < {end}; first += {width * LANES}) {{"
+            yield from (f"    {line}" for line in _SideBySide(self, width).lines())
+            yield "  }"
+        yield f"  if (is_last) {FENCE}();"
+
+
+@dataclass(frozen=True)
+class _SideBySide:
+    """The text for columns whose sums stay in registers together, from ``first`` on.
+
+    Attributes:
+        text: the function's.
+        most: how many vectors they are, if all lie inside.
+    """
+
+    text: ProductText
+    most: int
+
+    @property
+    def pitch(self) -> int:
+        """Numbers from one row of kept sums to the next."""
+        return self.most * LANES
+
+    @property
+    def single(self) -> SingleColumns:
+        """The text for the last few columns."""
+        return SingleColumns(self.text.numbers, self.text.rows, self.pitch)
+
+    def lines(self) -> Iterator[str]:
+        """All of it."""
+        choices, deep = _widths(self.most), self.text.numbers.deep
+        yield from self._edge(choices)
+        yield f"float kept[{self.text.rows * self.pitch}];"
+        yield self.single.declared()
+        yield "if (adds) for (int row = 0; row < rows; ++row)"
+        yield f"  for (int i = 0; i < across; ++i) kept[row * {self.pitch} + i] = C[row * pitch_c + first + i];"
+        counts = "".join(f"side_by_side == {width} ? {_count(width) * deep} : " for width in choices[:-1])
+        yield f"const int count = {counts}{_count(1) * deep};"
+        yield "for (int k0 = 0; k0 < depth; k0 += count) {"
+        yield from (f"  {line}" for line in self._panel(choices))
+        yield "}"
+        yield "if (!is_whole) for (int row = 0; row < rows; ++row)"
+        yield f"  for (int i = 0; i < inside; ++i) C[row * pitch_c + first + i] = kept[row * {self.pitch} + i];"
+
+    def _edge(self, choices: list[int]) -> Iterator[str]:
+        """Lines that say how many columns there are: ``inside`` those of vectors, and ``single`` those behind them."""
+        yield f"const int across = min(columns - first, {self.pitch}), behind = across % {LANES};"
+        yield f"const int fewer = across / {LANES}, vectors = fewer + (behind > 0);"
+        yield f"const int less = {_enough('fewer', choices)}, more = {_enough('vectors', choices)};"
+        yield f"const int single = behind <= {MOST} && less < more ? behind : 0, side_by_side = single ? less : more;"
+        yield "const int inside = across - single;"
+        yield f"const bool is_whole = inside == side_by_side * {LANES};"
+
+    def _panel(self, choices: list[int]) -> Iterator[str]:
+        """Lines for some rows of B."""
+        numbers = self.text.numbers
+        yield "const int steps = min(depth - k0, count);"
+        yield f"const int ends = steps / {numbers.deep}, odd = steps % {numbers.deep};"
+        yield "const bool last = k0 + steps == depth;"
+        yield "const long ahead = k0 + steps < below ? steps * pitch_b : 0;"
+        if numbers.widens:
+            yield from self._widened()
+        for width in choices:
+            yield f"if (side_by_side == {width}) {{"
+            yield from (f"  {line}" for line in (*self._packed(width), *self._summed(width)))
+            yield "}"
+        yield "if (single) {"
+        yield from (f"  {line}" for line in self.single.lines())
+        yield "}"
+
+    def _widened(self) -> Iterator[str]:
+        """Lines that copy the rows of A as floats."""
+        dtype = self.text.dtype
+        yield "for (int row = 0; row < rows; ++row) {"
+        yield f"  global const {dtype.opencl} *from = A + row * pitch_a + k0;"
+        yield f"  private float *to = wide + row * {self.text.numbers.deepest};"
+        yield "  int k = 0;"
+        yield f"  for (; k + {LANES} <= steps; k += {LANES})"
+        yield f"    vstore16({vector(dtype, 'vload16(0, from + k)')}, 0, to + k);"
+        yield f"  for (; k < steps; ++k) to[k] = {widened(dtype, 'from[k]')};"
+        yield "}"
+
+    def _packed(self, width: int) -> Iterator[str]:
+        """Lines that copy rows of B that end, by single numbers where they do; what lies beyond is zero."""
+        numbers, scalar = self.text.numbers, self.text.numbers.word.removesuffix("16")
+        yield f"if (!is_whole) for (int k = 0; k < steps; k += {numbers.deep}) {{"
+        yield f"  {numbers.row_of_b('k', 'row')}"
+        if numbers.pairs:
+            yield "  global const ushort *next = k + 1 < steps ? row + pitch_b : row;"
+        yield f"  private {numbers.word} *to = panel + k / {numbers.deep} * {width};"
+        for v in range(width):
+            yield f"  if (inside >= {(v + 1) * LANES}) to[{v}] = {self._loaded(v)};"
+            yield "  else {"
+            yield f"    to[{v}] = 0;"
+            yield f"    for (int i = {v * LANES}; i < inside; ++i) ((private {scalar} *)to)[i] = {self._number()};"
+            yield "  }"
+        yield "}"
+
+    def _loaded(self, position: int) -> str:
+        """A vector of B, as a panel holds it."""
+        if not self.text.pairs:
+            return self.text.numbers.packed(position, "row", "")
+        return f"{self.text.numbers.packed(position, 'row', '')} | " \
+               f"(k + 1 < steps ? convert_uint16(vload16({position}, next)) << 16 : 0)"
+
+    def _number(self) -> str:
+        """The same for a single number."""
+        if self.text.pairs:
+            return "(uint)row[i] | (k + 1 < steps ? (uint)next[i] << 16 : 0)"
+        return widened(self.text.dtype, "row[i]")
+
+    def _summed(self, width: int) -> Iterator[str]:
+        """Lines that go over the rows of A, as many at a time as there are registers for, or one less."""
+        sizes = heights(self.text.rows, width)
+        first, high, low = (
+            RowsOfSums(self.text.numbers, height, width, self.pitch, len(sizes), packs)
+            for height, packs in ((sizes[0], True), (sizes[0], False), (sizes[-1], False)))
+        yield "for (int row = 0, part = 0; row < rows; ++part) {"
+        yield "  if (is_whole && row == 0) {"
+        yield from (f"    {line}" for line in first.lines())
+        if sizes[0] != sizes[-1]:
+            yield f"  }} else if (row < {sizes[0] * sizes.count(sizes[0])}) {{"
+            yield from (f"    {line}" for line in high.lines())
+        yield "  } else {"
+        yield from (f"    {line}" for line in low.lines())
+        yield "  }"
+        yield "}"

@@ -1,0 +1,237 @@
+"""The part of a product's function that takes a few rows of A through a panel of B, with all sums in registers.
+
+    global const float *a0 = A + min(row + 0, rows - 1) * pitch_a + k0; ...
+    float16 c0_0 = 0, ...;
+    if (k0 || adds) { c0_0 = vload16(0, from); ... }
+    for (; k + 1 <= ends; k += 1) {
+      XETILE_FETCH(next0 + k * pitch_b);
+      const float16 b0_0 = panel[k * 4], ...;
+      { const float16 x = (float16)(a0[k]); c0_0 = fma(x, b0_0, c0_0); ... } ...
+    }
+    if (!last) vstore16(c0_0, 0, from) ... else vstore16(c0_0, 0, to) ...
+
+Four vectors go side by side for six rows, which is what registers take; their loads are few beside 24 multiply-adds.
+Fewer vectors get no more than eight rows: lines of A that are a power of two apart share eight places of the first
+cache, and each is needed for 16 steps. Then several steps stand side by side, since pointers of rows come from memory,
+and the next lines of A are fetched, too: they are most of what such a product reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from codegen.opencl.cpu_gemm.skinny import vector
+from codegen.opencl.emitter import FETCH
+from xegpu.ir.dtypes import DType, f32
+
+DOT = "XETILE_DOT_BF16"
+"""``DOT(sums, a, b)``: 16 sums of products of pairs of bf16. Defined where the processor has such an instruction."""
+LANES = 16
+LINE = 64
+"""Bytes of a line of the cache."""
+WIDEST = 4
+"""Vectors of columns whose sums are made together."""
+ACCUMULATORS = 24
+_MOST_OF_NARROW = 8
+_TOGETHER = 4
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What is multiplied, and how.
+
+    Attributes:
+        dtype: element type of both operands.
+        pairs: whether the processor multiplies pairs of bf16.
+        deepest: the most rows of B that are packed at a time.
+    """
+
+    dtype: DType
+    pairs: bool
+    deepest: int
+
+    @property
+    def deep(self) -> int:
+        """Rows of B that one row of a panel holds."""
+        return 2 if self.pairs else 1
+
+    @property
+    def word(self) -> str:
+        """The type of a vector of a panel."""
+        return "uint16" if self.pairs else "float16"
+
+    @property
+    def widens(self) -> bool:
+        """Whether the rows of A are copied as floats."""
+        return not self.pairs and self.dtype is not f32
+
+    @property
+    def in_a_line(self) -> int:
+        """Numbers in a line of the cache."""
+        return LINE // self.dtype.bytes
+
+    def row_of_b(self, k: str, name: str) -> str:
+        """A declaration of a row of B, from the first column on."""
+        return f"global const {self.dtype.opencl} *{name} = B + (k0 + {k}) * pitch_b + first;"
+
+    def packed(self, vector_: int, row: str, following: str) -> str:
+        """A vector of a row of B, as a panel holds it: as floats, or in pairs with the row that follows."""
+        load = f"vload16({vector_}, {row})"
+        if not self.pairs:
+            return vector(self.dtype, load)
+        upper = f" | convert_uint16(vload16({vector_}, {following})) << 16" if following else ""
+        return f"convert_uint16({load}){upper}"
+
+    def row_of_a(self, row: str, name: str) -> str:
+        """A declaration of a row of A from the panel's first step on; outside, of the last one again."""
+        at = f"min({row}, rows - 1)"
+        return f"private const float *{name} = wide + {at} * {self.deepest};" if self.widens else \
+            f"global const {self.dtype.opencl} *{name} = A + {at} * pitch_a + k0;"
+
+
+def heights(rows: int, width: int) -> list[int]:
+    """How many rows of A go at a time through so many vectors of B, larger numbers first."""
+    most = ACCUMULATORS // width if width >= WIDEST else min(ACCUMULATORS // width, _MOST_OF_NARROW)
+    return [size for _, size in even(rows, most)]
+
+
+def even(total: int, most: int) -> list[tuple[int, int]]:
+    """First and size of the parts of ``total`` of at most ``most``, as even as it goes, larger ones first."""
+    count = -(-total // most)
+    sizes = [total // count + (part < total % count) for part in range(count)]
+    return [(sum(sizes[:part]), size) for part, size in enumerate(sizes)]
+
+
+@dataclass(frozen=True)
+class RowsOfSums:
+    """The text for a few rows of A.
+
+    Attributes:
+        numbers: what is multiplied.
+        height, width: rows, and vectors of columns.
+        pitch: numbers from one row of kept sums to the next.
+        parts: how many times some rows go through a panel.
+        packs: whether these are the first rows, for which B is read where it is, and packed for the others.
+    """
+
+    numbers: Numbers
+    height: int
+    width: int
+    pitch: int
+    parts: int
+    packs: bool = False
+
+    @property
+    def names(self) -> list[list[str]]:
+        """The variables of the sums, row by row."""
+        return [[f"c{i}_{v}" for v in range(self.width)] for i in range(self.height)]
+
+    def lines(self) -> Iterator[str]:
+        """All of it; those rows outside are the last one's again, whose sums go nowhere."""
+        yield f"private float *from = kept + row * {self.pitch};"
+        yield from (self.numbers.row_of_a(f"row + {i}", f"a{i}") for i in range(self.height))
+        yield "float16 " + ", ".join(f"{name} = 0" for row in self.names for name in row) + ";"
+        yield "if (k0 || adds) {"
+        for i, row in enumerate(self.names):
+            yield "  " + " ".join(f"{name} = vload16({v}, from + {i * self.pitch});" for v, name in enumerate(row))
+        yield "}"
+        yield from self._where_to_fetch()
+        yield "int k = 0;"
+        for together in sorted({max(_TOGETHER // self.width, 1), 1}, reverse=True):
+            yield from self._loop(together)
+        if self.numbers.pairs:
+            yield from ["if (odd) {", *self._multiplied(1, odd=True), "}"]
+        yield from self._stored()
+        yield f"row += {self.height};"
+
+    def _loop(self, together: int) -> Iterator[str]:
+        """The loop along K, so many steps at a time."""
+        yield f"for (; k + {together} <= ends; k += {together}) {{"
+        yield from self._fetched(together)
+        yield from self._multiplied(together)
+        yield "}"
+
+    @property
+    def _lines_of_b(self) -> int:
+        """Lines of the cache that hold these columns, in the rows of B that make up one of a panel."""
+        return self.numbers.deep * -(-self.width * LANES // self.numbers.in_a_line)
+
+    def _where_to_fetch(self) -> Iterator[str]:
+        """Lines that say where what the next panel needs begins: each part fetches some of it."""
+        numbers, lines = self.numbers, self._lines_of_b
+        for line in range(-(-lines // self.parts)):
+            which = f"(part + {line * self.parts}) % {lines}"
+            yield (f"global const {numbers.dtype.opencl} *next{line} = B + (k0 + {which} % {numbers.deep}) * pitch_b + "
+                   f"ahead + first + {which} / {numbers.deep} * {numbers.in_a_line};")
+        if self.width < WIDEST:
+            yield "const int furthest = min(steps, depth - k0 - steps) - 1;"
+
+    def _fetched(self, together: int) -> Iterator[str]:
+        """Lines that fetch what the next panel needs of B, and of these rows of A: some lines of a row at a time."""
+        numbers, most = self.numbers, _MOST_OF_NARROW
+        for step in range(together):
+            yield from (f"  {FETCH}(next{line} + (k + {step}) * {numbers.deep} * pitch_b);"
+                        for line in range(-(-self._lines_of_b // self.parts)))
+        if self.width >= WIDEST:
+            return
+        yield (f"  global const {numbers.dtype.opencl} *then = "
+               f"A + min(row + k / {together} % {most}, rows - 1) * pitch_a + k0 + steps;")
+        each = max(most * together * numbers.deep // numbers.in_a_line, 1)
+        yield from (f"  {FETCH}(then + min((k / {together * most} * {each} + {line}) * {numbers.in_a_line}, furthest));"
+                    for line in range(each))
+
+    def _multiplied(self, together: int, *, odd: bool = False) -> Iterator[str]:
+        """Lines of some steps along K; an odd one has a number of A instead of a pair."""
+        for step in range(together):
+            yield from self._row_of_b(step, odd=odd)
+        for i, row in enumerate(self.names):
+            for step in range(together):
+                number = self._number(f"a{i}", step, odd=odd)
+                adds = " ".join(f"{name} = {self._added(name, f'b{step}_{v}')};" for v, name in enumerate(row))
+                yield f"  {{ const {self.numbers.word} x = ({self.numbers.word})({number}); {adds} }}"
+
+    def _row_of_b(self, step: int, *, odd: bool) -> Iterator[str]:
+        """Lines that name the vectors of one row of a panel."""
+        numbers, names = self.numbers, [f"b{step}_{v}" for v in range(self.width)]
+        places = [f"panel[(k + {step}) * {self.width} + {v}]" for v in range(self.width)]
+        if not self.packs:
+            yield f"  const {numbers.word} {', '.join(f'{b} = {at}' for b, at in zip(names, places, strict=True))};"
+            return
+        row, following = f"row{step}", "" if odd else f"row{step} + pitch_b"
+        yield f"  {numbers.row_of_b(f'(k + {step}) * {numbers.deep}', row)}"
+        loads = (f"{b} = {numbers.packed(v, row, following)}" for v, b in enumerate(names))
+        yield f"  const {numbers.word} {', '.join(loads)};"
+        yield "  " + " ".join(f"{at} = {b};" for b, at in zip(names, places, strict=True))
+
+    def _number(self, pointer: str, step: int, *, odd: bool) -> str:
+        """What a row of A has at a step."""
+        if not self.numbers.pairs:
+            return f"{pointer}[k + {step}]"
+        return f"{pointer}[steps - 1]" if odd else f"*(global const xetile_pair *)({pointer} + 2 * (k + {step}))"
+
+    def _added(self, name: str, b: str) -> str:
+        return f"{DOT}({name}, x, {b})" if self.numbers.pairs else f"fma(x, {b}, {name})"
+
+    def _stored(self) -> Iterator[str]:
+        """Lines that put the sums where they are kept, or into C."""
+        yield "if (!last || !is_whole) {"
+        for i, row in enumerate(self.names):
+            yield "  " + " ".join(f"vstore16({name}, {v}, from + {i * self.pitch});" for v, name in enumerate(row))
+        yield "} else {"
+        yield "  global float *to = C + row * pitch_c + first;"
+        if self.width * LANES == self.pitch:  # no large C is made of narrower ones
+            yield "  if (past) {"
+            yield from self._rows_stored("__builtin_nontemporal_store({0}, (global float16 *)to + {1});")
+            yield "  } else {"
+            yield from self._rows_stored("vstore16({0}, {1}, to);")
+            yield "  }"
+        else:
+            yield from self._rows_stored("vstore16({0}, {1}, to);")
+        yield "}"
+
+    def _rows_stored(self, store: str) -> Iterator[str]:
+        """Lines that store the rows that lie inside."""
+        for i, row in enumerate(self.names):
+            stores = " ".join(store.format(name, v) for v, name in enumerate(row))
+            yield f"    if (row + {i} < rows) {{ {stores} }} to += pitch_c;"

@@ -1,0 +1,208 @@
+"""The text of one OpenCL C function while it grows: names, values, lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from os.path import basename
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, VectorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from codegen.opencl.bounds import Inside
+from codegen.opencl.values import Coordinate, Fragment, empty, vector_type, width_of
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import number
+from xegpu.support.errors import BUG, XeError
+from xegpu.support.location import Location, SourceLocation
+from xegpu.target.targets import Target
+
+Rule = Callable[["Emitter", Any], None]
+
+CALL = "XETILE_CALL"
+"""What stands before a function's type; a prelude may define it to keep calls as calls."""
+FILL = "XETILE_FILL"
+"""The same for functions that give their results through pointers, which fewer compilers can keep."""
+FETCH = "XETILE_FETCH"
+"""What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
+_RESERVED = frozenset([
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
+    "float", "for", "goto", "half", "if", "inline", "int", "long", "register", "return", "short", "signed",
+    "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "kernel",
+    "global", "local", "constant", "private", "uchar", "ushort", "uint", "ulong", "bool", "read_only", "write_only",
+    "read_write", "generic", "pipe", "event_t", "main", "floor_divide", "lane", "row", "column", "base", "out",
+])
+
+
+@dataclass
+class Loop:
+    """A loop whose body is being written.
+
+    Attributes:
+        outside: names that were there before it.
+        depth: how far its first line is indented.
+        ahead: lines that go before it.
+        payloads: addresses that stand before it: name, what they are for, and where they were set to.
+    """
+
+    outside: frozenset[str]
+    depth: int
+    ahead: list[str] = field(default_factory=list)
+    payloads: list[tuple[str, Any, tuple[int, int]]] = field(default_factory=list)
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def is_outside(self, expression: str) -> bool:
+        """Whether an expression has the same value all through the loop."""
+        return all(word in self.outside for word in re.findall(r"[A-Za-z_]\w*", expression))
+
+    def before(self, emitter: Emitter, c_type: str, stem: str, expression: str, use: str = "") -> str:
+        """A variable that is declared before the loop: one for each expression and what it is used for."""
+        key = f"{expression} for {use}"
+        if key in self._known:
+            return self._known[key]
+        name = emitter.name(stem)
+        space = "" if c_type.endswith("*") else " "
+        self.ahead.append("  " * self.depth + f"{c_type}{space}{name} = {expression};")
+        self._known[key] = name
+        self.outside |= {name}
+        return name
+
+
+class Emitter:
+    """The text of one function as it grows; rules read values and append lines."""
+
+    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int) -> None:
+        self.rules, self.target, self.subgroup = rules, target, subgroup
+        self.values: dict[SSAValue, Any] = {}
+        self.places: dict[SSAValue, Coordinate] = {}
+        self.split: dict[SSAValue, tuple[str, ...]] = {}
+        self.lines: list[str] = []
+        self.functions: dict[str, str] = {}
+        self.split_barriers: set[SSAValue] = set()
+        self.needs_named_barriers = False
+        self.handed_barriers: Mapping[SSAValue, tuple[int, int]] = {}
+        self.assertions: tuple[Any, ...] = ()
+        self.depth = 1
+        self.loops: list[Loop] = []
+        self.inside: Inside | None = None
+        self.block: Block | None = None
+        self._place = self._printed = ""
+        self._names: set[str] = set(_RESERVED)
+        self._tried: dict[str, int] = {}  # numbers below these are taken
+        self._ahead: set[Operation] = set()
+
+    def line(self, text: str) -> None:
+        """Append a line, and before it the author's line if it is another than that of the line above."""
+        if self._place != self._printed:
+            self.lines.append("  " * self.depth + f"// {self._place}")
+            self._printed = self._place
+        self.lines.append("  " * self.depth + text)
+
+    def name(self, hint: str | None) -> str:
+        """A new variable name, like ``hint``."""
+        stem = re.sub(r"\W", "_", hint or "v").strip("_") or "v"
+        joint = "_" if stem[-1].isdigit() else ""
+        number = self._tried.get(stem, 0)
+        while (candidate := f"{stem}{joint}{number}" if number else stem) in self._names:
+            number += 1
+        self._tried[stem] = number
+        self._names.add(candidate)
+        return candidate
+
+    def define(self, value: SSAValue, c_type: str, expression: str) -> str:
+        """Declare a variable for a scalar."""
+        name = self.name(value.name_hint)
+        self.line(f"const {c_type} {name} = {expression};")
+        self.values[value] = name
+        return name
+
+    def assign(self, value: SSAValue, fragment: Fragment, expressions: Sequence[str]) -> None:
+        """Declare the variables of a fragment."""
+        for name, expression in zip(fragment.names, expressions, strict=True):
+            self.line(f"{fragment.c_type} {name} = {expression};")
+        self.values[value] = fragment
+
+    def fresh(self, value: SSAValue) -> Fragment:
+        """A fragment of new names for a vector value."""
+        type_ = value.type
+        assert isinstance(type_, VectorType)
+        *array, units, per_lane = shape if len(shape := type_.get_shape()) > 1 else (*shape, 1)
+        blocks = array[0] if array else 1
+        return empty(of_mlir(type_.element_type), units * blocks, per_lane, self.name(value.name_hint), blocks)
+
+    def fragment(self, value: SSAValue) -> Fragment:
+        """The fragment that a vector value is."""
+        fragment = self.values[value]
+        assert isinstance(fragment, Fragment)
+        return fragment
+
+    def words(self, value: SSAValue) -> tuple[str, ...]:
+        """An expression for each word of a vector value: its own variables, if each word has one."""
+        return self.split[value] if value in self.split else tuple(self.fragment(value).words())
+
+    def set_words(self, value: SSAValue, fragment: Fragment) -> None:
+        """Say that a vector value is in variables of one word each; other rules see vectors put together of them."""
+        width, words = width_of(fragment.units), fragment.names
+        groups = [words[i:i + width] for i in range(0, len(words), width)]
+        self.split[value] = words
+        self.values[value] = fragment if width == 1 else fragment.renamed(
+            tuple(f"(({vector_type(fragment.word, width)})({', '.join(group)}))" for group in groups))
+
+    def coordinate(self, value: SSAValue) -> Coordinate:
+        """An index value as a coordinate; constants that were added to it count as its constant part."""
+        owner = value.owner
+        if isinstance(owner, arith.AddiOp) and any(number(side) is not None for side in owner.operands):
+            return self.coordinate(owner.lhs).plus(self.coordinate(owner.rhs))
+        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+            return Coordinate("", owner.value.value.data)
+        return self.places.get(value) or Coordinate(self.values[value])
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that there are."""
+        return frozenset(self._names)
+
+    def enter(self, outside: frozenset[str]) -> Loop:
+        """Begin a loop; ``outside`` are the names from before it."""
+        self.loops.append(Loop(outside, self.depth))
+        return self.loops[-1]
+
+    def function(self, text: str) -> None:
+        """A function that the kernel calls; it is written once."""
+        self.functions[text.partition("(")[0]] = text
+
+    def emit_ahead(self, operation: Operation) -> None:
+        """Emit one operation where it does not stand yet; there it is left out."""
+        self.emit(operation)
+        self._ahead.add(operation)
+
+    def emit(self, operation: Operation) -> None:
+        """Emit one operation by its rule."""
+        if operation in self._ahead:
+            return
+        rule = self.rules.get(type(operation))
+        if rule is None:
+            raise XeError("XT9401", f"{operation.name} cannot be emitted as OpenCL C", BUG)
+        self.block = operation.parent
+        location = operation.location.data if isinstance(operation.location, SourceLocation) else None
+        self._place = _place(location) or self._place
+        try:
+            rule(self, operation)
+        except XeError as error:
+            raise error.at(location) from None  # type: ignore
+
+
+@lru_cache(maxsize=4096)
+def _place(location: Location | None) -> str:
+    """The author's file and line. The folder is left out, since the text is a key of caches."""
+    positions = [] if location is None else Location(location.chain[:1], location.fixed).positions
+    return f"{basename(positions[0].file)}:{positions[0].line}" if positions else ""
+
+
+def atom(expression: str) -> str:
+    """An expression that may stand beside any operator: a name as it is, anything else in parentheses."""
+    return expression if re.fullmatch(r"[\w.]+", expression) else f"({expression})"

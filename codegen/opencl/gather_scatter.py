@@ -1,0 +1,262 @@
+"""Single elements in OpenCL C, each at an address of its own: gathers, scatters, prefetches and atomic updates.
+
+A gather is one predicated load message a register, with no branch around it: the SPIR-V extension
+``SPV_INTEL_predicated_io`` has such loads and stores, which Intel's compiler takes under their SPIR-V names. Where a
+device lacks them the prelude supplies them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from xdsl.ir import Operation
+
+from codegen.opencl import arith
+from codegen.opencl.block_io import cache_controls
+from codegen.opencl.emitter import CALL, Emitter, Rule, atom
+from codegen.opencl.values import Array, Descriptor, Scattered
+from codegen.opencl.vector.lane_exchange import bits_in, bits_out
+from xegpu.dialect import gather_scatter as ops
+from xegpu.dialect.block_io import desc_of
+from xegpu.ir.atomic_kind import KINDS
+from xegpu.ir.dtypes import DType, bf16
+
+# Atomic updates of single elements in OpenCL C, one small function for each kind and element type.
+#
+# Integers of 32 and 64 bits, and floats where the device says so by a feature macro, have instructions of their own.
+# All else compares and swaps: the element itself, or the 32-bit word that holds a narrower one.
+
+
+_FETCH = {"addi": "add", "andi": "and", "ori": "or", "xori": "xor", "maxs": "max", "maxu": "max", "mins": "min",
+          "minu": "min"}
+_FLOAT_FETCH = {"addf": ("add", "add"), "maxnumf": ("max", "min_max"), "minnumf": ("min", "min_max")}
+_ATOMIC = {"float": "atomic_float", "double": "atomic_double", "half": "atomic_half"}
+_COMBINED = {"addf": "a + b", "addi": "a + b", "mulf": "a * b", "muli": "a * b", "assign": "b", "andi": "a & b",
+             "ori": "a | b", "xori": "a ^ b", "maxs": "max(a, b)", "maxu": "max(a, b)", "mins": "min(a, b)",
+             "minu": "min(a, b)", "maxnumf": "fmax(a, b)", "minnumf": "fmin(a, b)",
+             "maximumf": "(a > b || isnan(a)) ? a : b", "minimumf": "(a < b || isnan(a)) ? a : b"}
+_LONG = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n" \
+        "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+_LOCAL = (("global ", "local "), ("_global_atomic_", "_local_atomic_"),
+          ("memory_scope_device", "memory_scope_work_group"))
+"""What differs in shared local memory: the pointers, the device's macros, and who sees an update."""
+_ORDER = "memory_order_relaxed, memory_scope_device"
+
+
+def update_function(emitter: Emitter, kind: str, dtype: DType, space: str = "global") -> str:
+    """The name of the function that updates one element and gives its old value; it is written once.
+
+    Args:
+        emitter: takes the function.
+        kind: how the element and a value are combined.
+        dtype: of both.
+        space: the element's address space, ``"global"`` or ``"local"``.
+    """
+    name = f"atomic_{kind}_{dtype}" + ("" if space == "global" else f"_{space}")
+    pragma = _LONG if dtype.bits == 64 else ""
+    head = f"{CALL} static {dtype.opencl} {name}(global {dtype.opencl} *at, {dtype.opencl} value)\n"
+    text = f"{head}{{\n{_body(kind, dtype)}}}\n"
+    for old, new in _LOCAL if space == "local" else ():
+        text = text.replace(old, new)
+    emitter.functions[name] = pragma + text
+    return name
+
+
+def _body(kind: str, dtype: DType) -> str:
+    if dtype.bits < 32:
+        native, swapped = _float_fetch(kind, dtype), _swapped_part(kind, dtype)
+    elif kind == "assign" or (kind in _FETCH and not dtype.is_float):
+        return _fetch(kind, dtype)
+    else:
+        native, swapped = _float_fetch(kind, dtype), _swapped(kind, dtype)
+    return swapped if not native else f"{native[0]}{native[1]}#else\n{swapped}#endif\n"
+
+
+def _fetch(kind: str, dtype: DType) -> str:
+    """An instruction for integers; the exchange takes a float's bits."""
+    signed = dtype.kind == "i" and not KINDS[kind].unsigned
+    type_ = ("" if signed else "u") + ("long" if dtype.bits == 64 else "int")
+    name = "exchange" if kind == "assign" else f"fetch_{_FETCH[kind]}"
+    return (f"  return as_{dtype.opencl}(atomic_{name}_explicit((volatile global atomic_{type_} *)at, "
+            f"as_{type_}(value), {_ORDER}));\n")
+
+
+def _float_fetch(kind: str, dtype: DType) -> tuple[str, str] | None:
+    """The condition under which a device has an instruction for floats, and its use."""
+    if kind not in _FLOAT_FETCH or dtype.opencl not in _ATOMIC:
+        return None
+    name, feature = _FLOAT_FETCH[kind]
+    return (f"#ifdef __opencl_c_ext_fp{dtype.bits}_global_atomic_{feature}\n",
+            f"  return atomic_fetch_{name}_explicit((volatile global {_ATOMIC[dtype.opencl]} *)at, value, {_ORDER});\n")
+
+
+def _combined(kind: str, dtype: DType, old: str) -> str:
+    """Lines that declare ``a`` and ``b``, what is combined, and ``next``, the element's new value."""
+    computed = "float" if dtype is bf16 else dtype.opencl
+    if KINDS[kind].unsigned and dtype.kind == "i":
+        computed = f"u{dtype.opencl}"
+    operands = [arith.computed(text, dtype, 1) if dtype is bf16 else f"as_{computed}({text})"
+                for text in (f"as_{dtype.opencl}({old})", "value")]
+    result = f"({computed})({_COMBINED[kind]})"
+    stored = arith.rounded(result, dtype, 1) if dtype is bf16 else f"as_{dtype.opencl}({result})"
+    return (f"    const {computed} a = {operands[0]}, b = {operands[1]};\n"
+            f"    const {dtype.opencl} next = {stored};\n")
+
+
+def _swapped(kind: str, dtype: DType) -> str:
+    """Compare and swap a whole element until nobody came between."""
+    word, prefix = ("ulong", "atom") if dtype.bits == 64 else ("uint", "atomic")
+    return (f"  volatile global {word} *word = (volatile global {word} *)at;\n"
+            f"  {word} seen, found = *word;\n"
+            f"  do {{\n    seen = found;\n{_combined(kind, dtype, 'seen')}"
+            f"    found = {prefix}_cmpxchg(word, seen, as_{word}(next));\n"
+            f"  }} while (found != seen);\n"
+            f"  return as_{dtype.opencl}(found);\n")
+
+
+def _swapped_part(kind: str, dtype: DType) -> str:
+    """Compare and swap the 32-bit word that an element is a part of; its neighbours stay as they are."""
+    part = "uchar" if dtype.bits == 8 else "ushort"
+    return (f"  volatile global uint *word = (volatile global uint *)((ulong)at & ~3ul);\n"
+            f"  const uint shift = ((uint)(ulong)at & 3u) * 8u, field = {hex((1 << dtype.bits) - 1)}u << shift;\n"
+            f"  uint seen, found = *word;\n"
+            f"  do {{\n    seen = found;\n{_combined(kind, dtype, f'({part})(seen >> shift)')}"
+            f"    found = atomic_cmpxchg(word, seen, (seen & ~field) | ((uint)as_{part}(next) << shift));\n"
+            f"  }} while (found != seen);\n"
+            f"  return as_{dtype.opencl}(({part})(found >> shift));\n")
+
+
+LOAD, STORE = "__spirv_PredicatedLoadINTEL", "__spirv_PredicatedStoreINTEL"
+
+
+def _word(emitter: Emitter, operand: Any) -> str:
+    """The only word of a lane's fragment."""
+    (word,) = emitter.fragment(operand).words()
+    return word
+
+
+def _create(emitter: Emitter, operation: ops.CreateTdescOp) -> None:
+    source, element = emitter.values[operation.source], desc_of(operation.result).dtype.opencl
+    base = source.name if isinstance(source, Array) else f"((global {element} *)({source}))"
+    space = source.space if isinstance(source, Array) else "global"
+    emitter.values[operation.result] = Scattered(base, atom(_word(emitter, operation.offsets)), element, space=space)
+
+
+def _update(emitter: Emitter, operation: ops.UpdateOffsetOp) -> None:
+    desc: Scattered = emitter.values[operation.desc]
+    name = emitter.name(operation.result.name_hint)
+    emitter.line(f"const {desc.offset_type} {name} = {desc.offset} + {atom(_word(emitter, operation.offsets))};")
+    emitter.values[operation.result] = replace(desc, offset=name)
+
+
+def _active(emitter: Emitter, mask: Any) -> str:
+    """A mask as a truth value; everything but zero is true."""
+    return f"{atom(_word(emitter, mask))} != 0"
+
+
+def _declared(emitter: Emitter, dtype: DType) -> None:
+    """Declare the predicated load and store of an element type."""
+    type_ = dtype.opencl
+    emitter.functions[f"{LOAD} {type_}"] = (f"{type_} __attribute__((overloadable)) {LOAD}(global const {type_} *, "
+                                            f"bool, {type_});")
+    emitter.functions[f"{STORE} {type_}"] = (f"void __attribute__((overloadable)) {STORE}(global {type_} *, {type_}, "
+                                             "bool);")
+
+
+def _places(desc: Scattered, chunk: int) -> list[str]:
+    """A pointer to each element of a lane."""
+    return [f"{desc.base} + {desc.offset}" + (f" + {i}" if i else "") for i in range(chunk)]
+
+
+def _load(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
+    desc, where = desc_of(operation.desc), emitter.values[operation.desc]
+    fragment, cache = emitter.fresh(operation.result), cache_controls.number(emitter, operation)
+    active, padding = _active(emitter, operation.mask), arith.literal(operation.number, desc.dtype)
+    otherwise = arith.stored(padding, desc.dtype)
+    places = _places(where, ops.scatter_of(desc).chunk_size)
+    type_, size = desc.dtype.opencl, desc.dtype.bytes
+    if where.space == "local":  # the predicated messages are of global memory
+        words = [f"({active} ? *({place}) : ({type_}){otherwise})" for place in places]
+    elif cache:  # what is masked off must touch no memory
+        words = [f"({active} ? {cache_controls.load(emitter, type_, size, place, cache)} : ({type_}){otherwise})"
+                 for place in places]
+    else:
+        _declared(emitter, desc.dtype)
+        words = [f"{LOAD}({place}, {active}, {otherwise})" for place in places]
+    width = fragment.width
+    groups = [", ".join(words[i:i + width]) for i in range(0, len(words), width)]
+    emitter.assign(operation.result, fragment,
+                   groups if width == 1 else [f"({fragment.c_type})({group})" for group in groups])
+
+
+def _store(emitter: Emitter, operation: ops.StoreScatterOp) -> None:
+    desc, where = desc_of(operation.desc), emitter.values[operation.desc]
+    active, cache = _active(emitter, operation.mask), cache_controls.number(emitter, operation)
+    places = _places(where, ops.scatter_of(desc).chunk_size)
+    for place, word in zip(places, emitter.fragment(operation.value).words(), strict=True):
+        if where.space == "local":
+            emitter.line(f"if ({active}) *({place}) = {word};")
+            continue
+        if cache:
+            emitter.line(f"if ({active}) {cache_controls.store(emitter, desc.dtype.bytes, place, word, cache)};")
+            continue
+        _declared(emitter, desc.dtype)
+        emitter.line(f"{STORE}({place}, {word}, {active});")
+
+
+def _prefetch(emitter: Emitter, operation: ops.PrefetchOp) -> None:
+    """OpenCL's own prefetch, which is a load without a destination on Intel's GPUs; shared local memory needs none."""
+    desc, cache = desc_of(operation.desc), cache_controls.number(emitter, operation)
+    if emitter.values[operation.desc].space == "local":
+        return
+    for place in _places(emitter.values[operation.desc], ops.scatter_of(desc).chunk_size):
+        call = cache_controls.prefetch(emitter, desc.dtype.bytes, place, cache) if cache else f"prefetch({place}, 1)"
+        emitter.line(f"{call};")
+
+
+def _atomic(emitter: Emitter, operation: ops.AtomicRMWOp) -> None:
+    dtype = desc_of(operation.desc).dtype
+    where: Scattered = emitter.values[operation.desc]
+    function = update_function(emitter, operation.kind.data, dtype, where.space)
+    (place,) = _places(where, 1)
+    call = f"{function}({place}, {_word(emitter, operation.value)})"
+    active, lanes = _active(emitter, operation.mask), desc_of(operation.desc).shape[0]
+    result = emitter.fresh(operation.result)
+    if lanes == emitter.subgroup:
+        emitter.assign(operation.result, result, [f"{active} ? {call} : ({dtype.opencl})0"])
+        return
+    # Lanes beyond the elements hold copies: they take no part, and get the old values from those that do.
+    lane, old = "get_sub_group_local_id()", emitter.name("old")
+    emitter.line(f"const {dtype.opencl} {old} = {lane} < {lanes}u && {active} ? {call} : ({dtype.opencl})0;")
+    moved = f"intel_sub_group_shuffle({bits_in(old, dtype)}, {lane} % {lanes}u)"
+    emitter.assign(operation.result, result, [bits_out(moved, dtype)])
+
+
+def _elements(emitter: Emitter, operation: ops.BlockElementsOp) -> None:
+    """The place of a lane's element in 64 bits, and whether it lies inside the array."""
+    desc: Descriptor = emitter.values[operation.desc]
+    (row, column), (rows, columns) = operation.part()
+    lane = "(int)get_sub_group_local_id()"
+    if rows * columns < emitter.subgroup:
+        lane = f"({lane} % {rows * columns})"
+    down = "" if rows == 1 else f" + {lane} / {columns}"
+    across = "" if columns == 1 else f" + {lane}" if rows == 1 else f" + {lane} % {columns}"
+    y, x = emitter.name("y"), emitter.name("x")
+    emitter.line(f"const int {y} = {desc.row} + {row}{down}, {x} = {desc.column} + {column}{across};")
+    offset = emitter.name("offset")
+    emitter.line(f"const long {offset} = {y} * (long){desc.pitch} + {x} * (long){desc.step};")
+    emitter.values[operation.result] = Scattered(desc.array.name, offset, desc.array.dtype.opencl, "long")
+    emitter.assign(operation.inside, emitter.fresh(operation.inside),
+                   [f"-((uint){y} < (uint){desc.height} && (uint){x} < (uint){desc.width})"])
+
+
+RULES: dict[type[Operation], Rule] = {
+    ops.CreateTdescOp: _create,
+    ops.UpdateOffsetOp: _update,
+    ops.LoadGatherOp: _load,
+    ops.StoreScatterOp: _store,
+    ops.PrefetchOp: _prefetch,
+    ops.AtomicRMWOp: _atomic,
+    ops.BlockElementsOp: _elements,
+}

@@ -1,0 +1,171 @@
+"""Parameters of a kernel in OpenCL C, and the arrays and numbers that other operations make of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func, memref, scf
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
+from xdsl.ir import Operation
+
+from codegen.opencl.emitter import Emitter, Rule, atom
+from codegen.opencl.values import Array
+from xegpu.analysis.gemm_loops import is_plain
+from xegpu.analysis.register_pressure import live_bytes, loop_bytes
+from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
+from xegpu.dialect.debug import Assertion
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import static_form
+from xegpu.support.errors import TargetError
+from xegpu.target import grf_mode
+from xegpu.target.targets import Target
+
+Names = tuple[str, ...]
+
+
+def of_function(emitter: Emitter, function: func.FuncOp) -> list[str]:
+    """The declarations of a kernel's parameters: a number by itself, an array as pointer, sizes and strides."""
+    parameters = []
+    for argument in function.body.block.args:
+        type_, name = argument.type, emitter.name(argument.name_hint or "arg")
+        if not isinstance(type_, MemRefType):
+            emitter.values[argument] = name
+            parameters.append(f"{of_mlir(type_).opencl} {name}")
+            continue
+        rank, dtype = len(type_.get_shape()), of_mlir(type_.element_type)
+        sizes = tuple(emitter.name(f"{name}_size{axis}") for axis in range(rank))
+        strides = tuple(emitter.name(f"{name}_stride{axis}") for axis in range(rank))
+        emitter.values[argument] = Array(name, dtype, *_known(type_, sizes, strides))
+        parameters += [f"global {dtype.opencl} *{name}", *(f"int {size}" for size in (*sizes, *strides))]
+    return parameters
+
+
+def _known(type_: MemRefType, sizes: Names, strides: Names) -> tuple[Names, Names]:
+    """Sizes and strides of an argument: the numbers that its type says, else its parameters."""
+    static = static_form(type_)
+    return (sizes, strides) if static is None else (tuple(map(str, static[0])), tuple(map(str, static[1])))
+
+
+def _metadata(emitter: Emitter, operation: memref.ExtractStridedMetaDataOp) -> None:
+    array: Array = emitter.values[operation.source]
+    emitter.values[operation.base_buffer], emitter.values[operation.offset] = array, "0"
+    for value, name in zip((*operation.sizes, *operation.strides), (*array.sizes, *array.strides), strict=True):
+        emitter.values[value] = name
+
+
+def _cast(emitter: Emitter, operation: UnrealizedConversionCastOp) -> None:
+    (source,), (result,) = operation.operands, operation.results
+    value = emitter.values[source]
+    if isinstance(value, Array):
+        dtype = of_mlir(result.type.element_type)  # type: ignore[attr-defined]
+        value = Array(f"(({value.space} {dtype.opencl} *){value.name})", dtype, value.sizes, value.strides,
+                      value.space)
+    elif not isinstance(result.type, VectorType):  # a constant of an unsigned type, written as a signed number
+        value = f"(({of_mlir(result.type).opencl}){atom(value)})"
+    emitter.values[result] = value
+
+
+def _recast(emitter: Emitter, operation: memref.CastOp) -> None:
+    emitter.values[operation.dest] = emitter.values[operation.source]
+
+
+RULES: dict[type[Operation], Rule] = {
+    memref.ExtractStridedMetaDataOp: _metadata,
+    UnrealizedConversionCastOp: _cast,
+    memref.CastOp: _recast,
+}
+
+
+# The register mode that a kernel is built for: from what its author says, else from what its lanes keep alive.
+
+
+_WITH_ADDRESSES = 0.7
+LARGE = "-cl-intel-256-GRF-per-thread"
+
+
+def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroups: int) -> str:
+    """The build options that give a kernel its registers, empty for the smaller number of them.
+
+    Args:
+        function: the last stage of the pipeline.
+        target: the device.
+        subgroup: lanes of a subgroup.
+        subgroups: subgroups of a work-group.
+
+    Raises:
+        TargetError: more subgroups than the target allows where each has the larger number of registers.
+    """
+    small, large = target.registers
+    if not large:
+        return ""
+    said = grf_mode.said(function)
+    registers, room = fragment_bytes(function) * subgroup / target.register_bytes, _part(function) * small
+    if said == small or (said is None and registers <= room):
+        return ""
+    if subgroups > target.subgroups[1]:
+        raise TargetError("XT4050",
+            f"{subgroups} subgroups a work-group, {'for which' if said else 'each of which needs'} "
+            f"{f'{said} registers a thread are asked' if said else f'about {registers:.0f} registers for its values'}"
+            f"{'' if said else f', and {room:.0f} of {small} are for these'}: with more than "
+            f"{small} registers a thread, {target.name} has at most {target.subgroups[1]} subgroups",
+            f"lower sg_layout (or subgroups=) to {target.subgroups[1]} subgroups, or " +
+            (f"ask for registers={small}" if said else "make the subgroup's tile or its step along K smaller"))
+    return LARGE
+
+
+def _part(function: func.FuncOp) -> float:
+    """The part of the registers that fragments may take; addresses of other messages than blocks take more of them."""
+    ways = {desc_of(operation.desc).block.access for operation in function.walk()
+            if isinstance(operation, (LoadNdOp, StoreNdOp))}
+    return grf_mode.FOR_FRAGMENTS if ways <= {"block"} else _WITH_ADDRESSES
+
+
+def fragment_bytes(function: func.FuncOp) -> int:
+    """About the bytes of fragments that a lane keeps alive at once.
+
+    Of a loop all that it carries and loads counts, except where it does nothing but load and multiply: there the
+    compiler keeps loads where they are when registers run out.
+    """
+    loops = (operation for operation in function.walk() if isinstance(operation, scf.ForOp))
+    return max([live_bytes(function), *(loop_bytes(loop) for loop in loops if not is_plain(loop))])
+
+
+# A kernel as OpenCL C, with what its build and its launch need.
+
+
+@dataclass(frozen=True)
+class Source:
+    """OpenCL C with what its launch needs.
+
+    Attributes:
+        name: the kernel's name in the text.
+        text: the whole program.
+        options: build options on the device that it was made for.
+        subgroups: subgroups of a work-group.
+        lanes: work-items of a subgroup.
+        arguments: for each argument of the kernel its dimensions, None for a number: an array passes its pointer,
+            then its sizes, then its strides, as 32-bit integers.
+        apart: whether subgroups wait for each other in places where not all of a work-group come by.
+        assertions: the kernel's own, which it reports in a buffer that it gets behind its arguments.
+        prints: whether the kernel prints.
+    """
+
+    name: str
+    text: str
+    options: str
+    subgroups: int
+    lanes: int
+    arguments: tuple[int | None, ...]
+    apart: bool = False
+    assertions: tuple[Assertion, ...] = ()
+    prints: bool = False
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a launch waits for the kernel, for what it says of itself."""
+        return self.prints or bool(self.assertions)
+
+    @property
+    def local_size(self) -> int:
+        """Work-items of a work-group."""
+        return self.subgroups * self.lanes

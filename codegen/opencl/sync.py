@@ -1,0 +1,165 @@
+"""Barriers, fences and compile hints in OpenCL C.
+
+A barrier waits for memory only where a kernel may hand something over in it: for shared local memory if it has any, for
+global memory if it reads an array argument that it also writes. Intel's compiler makes of each flag a fence message
+(``fence.slm.none.group``, ``fence.ugm.none.group``), and of none nothing but the barrier itself.
+
+A named barrier of all subgroups is OpenCL's split work-group barrier. One of some of them is an instruction of its
+own, which no function of OpenCL C gives: it is written in the compiler's virtual assembly, behind macros, since the CPU
+device has another meaning for them (:mod:`codegen.runtime.program_source`).
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.gpu import BarrierOp
+from xdsl.ir import Operation, SSAValue
+
+from codegen.opencl.emitter import Emitter, Rule
+from xegpu.dialect.hints import CompileHintOp
+from xegpu.dialect.sync import AllocNbarrierOp, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.dialect.types import TensorDescType
+from xegpu.ir.use_def import arrays_of
+
+_FLAGS = {"shared": "CLK_LOCAL_MEM_FENCE", "global": "CLK_GLOBAL_MEM_FENCE"}
+_SCOPES = {"workgroup": "memory_scope_work_group", "gpu": "memory_scope_device"}
+
+
+def _barrier(emitter: Emitter, operation: BarrierOp) -> None:
+    emitter.line(f"barrier({_flags(operation) or '0'});")
+
+
+def _fence(emitter: Emitter, operation: FenceOp) -> None:
+    flag, scope = _FLAGS[operation.memory_kind.data], _SCOPES[operation.scope.data]
+    emitter.line(f"atomic_work_item_fence({flag}, memory_order_acq_rel, {scope});")
+
+
+def _allocate(emitter: Emitter, operation: AllocNbarrierOp) -> None:
+    """Intel's compiler counts the barriers that a kernel uses."""
+
+
+def _init(emitter: Emitter, operation: InitNbarrierOp) -> None:
+    if operation.result in emitter.split_barriers:
+        emitter.values[operation.result] = None
+        return
+    emitter.needs_named_barriers = True
+    id_, count = operation.id, operation.participants
+    # The barrier of the whole work-group has the id 0.
+    if operation.result in emitter.handed_barriers:
+        emitter.values[operation.result] = _sides(emitter, operation)
+        return
+    if id_ is not None:
+        emitter.values[operation.result] = (f"{SIGNAL}({id_ + 1}, {count})", f"{WAIT}({id_ + 1})")
+        return
+    at = f"(ushort)({emitter.values[operation.nbarrier_id]} + 1)"
+    emitter.values[operation.result] = (f"{SIGNAL}_AT({at}, {count})", f"{WAIT}_AT({at})")
+
+
+def _sides(emitter: Emitter, operation: InitNbarrierOp) -> tuple[str, str]:
+    """What a producer signals, and what a consumer signals and waits for: the hardware tells those who wait only."""
+    producers, consumers = emitter.handed_barriers[operation.result]
+    at, suffix = (operation.id + 1, "") if operation.id is not None else (
+        f"(ushort)({emitter.values[operation.nbarrier_id]} + 1)", "_AT")
+    signals = [f"{SIGNAL}_SIDE{suffix}({at}, {side}, {producers}, {consumers})" for side in (1, 2)]
+    return signals[0], f"{signals[1]}; {WAIT}{suffix}({at})"
+
+
+def _arrive(emitter: Emitter, operation: NbarrierArriveOp) -> None:
+    """A fence and a signal; all fences are of one order, since LLVM makes one of those that stand in two branches."""
+    flags, named = _flags(operation), emitter.values[operation.nbarrier]
+    if named is None:
+        emitter.line(f"intel_work_group_barrier_arrive({flags or '0'});")
+        return
+    if flags:
+        emitter.line(f"atomic_work_item_fence({flags}, memory_order_acq_rel, memory_scope_work_group);")
+    emitter.line(f"{named[0]};")
+
+
+def _wait(emitter: Emitter, operation: NbarrierWaitOp) -> None:
+    flags, named = _flags(operation), emitter.values[operation.nbarrier]
+    if named is None:
+        emitter.line(f"intel_work_group_barrier_wait({flags or '0'});")
+        return
+    emitter.line(f"{named[1]};")
+    if flags:
+        emitter.line(f"atomic_work_item_fence({flags}, memory_order_acq_rel, memory_scope_work_group);")
+
+
+def _flags(operation: Operation) -> str:
+    return " | ".join(_FLAGS[kind] for kind in handed_over(_function(operation)))
+
+
+SIGNAL, WAIT = "NBARRIER_SIGNAL", "NBARRIER_WAIT"
+_AT = "%0(0,0)<0;1,0>"
+_SIDES = '" #side ":uw " #p ":uw " #c ":uw'
+MACROS = f"""#ifndef {SIGNAL}
+#define {SIGNAL}(id, count) __asm__ volatile("nbarrier.signal " #id ":uw " #count ":uw" : : : "memory")
+#define {WAIT}(id) __asm__ volatile("nbarrier.wait " #id ":uw" : : : "memory")
+#define {SIGNAL}_SIDE(id, side, p, c) __asm__ volatile("nbarrier.signal " #id ":uw {_SIDES}" : : : "memory")
+#define {SIGNAL}_SIDE_AT(id, side, p, c) __asm__ volatile("nbarrier.signal {_AT} {_SIDES}" : : "rw.u"(id) : "memory")
+#define {SIGNAL}_AT(id, count) __asm__ volatile("nbarrier.signal {_AT} " #count ":uw" : : "rw.u"(id) : "memory")
+#define {WAIT}_AT(id) __asm__ volatile("nbarrier.wait {_AT}" : : "rw.u"(id) : "memory")
+#endif
+
+"""
+"""Named barriers on Intel's GPUs, in their compiler's virtual assembly (vISA). An id that is known when the kernel is
+compiled stands in the instruction; for one that is not the compiler reserves all 32 barriers. Of a barrier with sides,
+1 is a producer and 2 a consumer; one that all signal without a side wakes all, who must all wait."""
+
+
+def handed_over(function: func.FuncOp) -> list[str]:
+    """The kinds of memory in which a kernel may hand something from one subgroup to another.
+
+    An address that is no array may be that of any array.
+    """
+    shared = any(isinstance(operation, memref.AllocOp) for operation in function.walk())
+    written, read = (_reached(function, *kinds) for kinds in (("store", "atomic"), ("load", "atomic")))
+    unknown = any(not isinstance(base.type, MemRefType) for base in written | read)
+    handed = bool(written and read) if unknown else not written.isdisjoint(read)
+    return ["shared"] * shared + ["global"] * handed
+
+
+def _reached(function: func.FuncOp, *kinds: str) -> set[SSAValue]:
+    """What operations of these kinds reach in global memory."""
+    prefixes = tuple(f"xegpu.{kind}" for kind in kinds)
+    bases = [arrays_of(operand) for operation in function.walk() if operation.name.startswith(prefixes)
+             for operand in operation.operands if isinstance(operand.type, TensorDescType)]
+    return {base for some in bases for base in some if not isinstance(base.owner, memref.AllocOp)}
+
+
+def _function(operation: Operation) -> func.FuncOp:
+    above = operation.parent_op()
+    while above is not None and not isinstance(above, func.FuncOp):
+        above = above.parent_op()
+    assert above is not None
+    return above
+
+
+# Hints to Intel's compiler.
+#
+# ``schedule_barrier`` is the vISA instruction ``fence_sw``: it costs nothing at run time, and neither the finaliser nor
+# LLVM moves instructions across it. A device without vISA has no use for it.
+
+
+_BARRIER = "XETILE_SCHEDULE_BARRIER"
+_DEFINITION = f"""#ifndef {_BARRIER}
+#define {_BARRIER} __asm__ volatile("fence_sw" ::: "memory")
+#endif
+"""
+
+
+def _hint(emitter: Emitter, operation: CompileHintOp) -> None:
+    emitter.function(_DEFINITION)
+    emitter.line(f"{_BARRIER};")
+
+
+RULES: dict[type[Operation], Rule] = {
+    BarrierOp: _barrier,
+    FenceOp: _fence,
+    AllocNbarrierOp: _allocate,
+    InitNbarrierOp: _init,
+    NbarrierArriveOp: _arrive,
+    NbarrierWaitOp: _wait,
+    CompileHintOp: _hint,
+}

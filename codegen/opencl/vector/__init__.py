@@ -1,0 +1,125 @@
+"""Fragments taken apart, put together, and read as other elements, in OpenCL C: a lane's own registers throughout."""
+
+from __future__ import annotations
+
+from xdsl.dialects import ub
+from xdsl.dialects import vector as xvector
+from xdsl.ir import Operation
+
+from codegen.opencl import arith
+from codegen.opencl.arith import converted
+from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.values import Coordinate, vector_type, width_of
+from xegpu.dialect.layout_ops import BitcastOp, PackOp
+from xegpu.dialect.reduction import IotaOp
+from xegpu.ir.dtypes import i32
+from xegpu.layout import lane_map
+from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, values_of
+from xegpu.support.errors import BUG, TargetError
+
+
+def _extract(emitter: Emitter, operation: xvector.ExtractOp) -> None:
+    fragment = emitter.fragment(operation.vector)
+    (position,) = operation.static_position.get_values()
+    units = fragment.units // operation.vector.type.get_shape()[0]  # type: ignore[attr-defined]
+    emitter.values[operation.result] = fragment.slice(position * units, units)
+
+
+def _slice(emitter: Emitter, operation: ExtractStridedSliceOp) -> None:
+    fragment = emitter.fragment(operation.source)
+    emitter.values[operation.result] = fragment.slice(values_of(operation.offsets)[0], values_of(operation.sizes)[0])
+
+
+def _insert(emitter: Emitter, operation: InsertStridedSliceOp) -> None:
+    source, dest = emitter.fragment(operation.source), emitter.fragment(operation.dest)
+    start = values_of(operation.offsets)[0]
+    words = dest.words()
+    words[start:start + source.units] = source.words()
+    uses = list(operation.result.uses)
+    if uses and all(isinstance(use.operation, InsertStridedSliceOp) and use.index == 1 for use in uses):
+        emitter.values[operation.result] = dest.renamed(tuple(words))  # put together where the last part comes
+        return
+    width = width_of(dest.units)
+    result = emitter.fresh(operation.result)
+    groups = [words[i:i + width] for i in range(0, dest.units, width)]
+    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+
+
+def _poison(emitter: Emitter, operation: ub.PoisonOp) -> None:
+    fragment = emitter.fresh(operation.result)
+    emitter.values[operation.result] = fragment.renamed((f"(({fragment.c_type})(0))",) * len(fragment.names))
+
+
+def _spread(emitter: Emitter, operation: xvector.BroadcastOp) -> None:
+    fragment = emitter.fresh(operation.vector)
+    expression = f"({fragment.c_type})({arith.stored(emitter.values[operation.source], fragment.dtype)})"
+    emitter.assign(operation.vector, fragment, [expression] * len(fragment.names))
+
+
+def _bitcast(emitter: Emitter, operation: BitcastOp) -> None:
+    source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
+    each = result.width * result.dtype.bits // source.dtype.bits
+    parts = [source.slice(start, each).names[0] for start in range(0, source.units, each)]
+    emitter.assign(operation.result, result, [f"as_{result.c_type}({part})" for part in parts])
+
+
+def _pack(emitter: Emitter, operation: PackOp) -> None:
+    """The elements of a column next to each other: a lane's own registers, read as wider words."""
+    source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
+    bits = source.dtype.bits * source.width
+    if bits < 32:
+        raise TargetError("XT9400", f"a fragment of {source.units} {source.dtype} does not pack into 32-bit words", BUG)
+    pieces = [f"as_{vector_type('uint', bits // 32)}({name})" for name in source.names]
+    each = len(pieces) // len(result.names)
+    groups = [pieces[i:i + each] for i in range(0, len(pieces), each)]
+    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+
+
+# Vectors of positions in OpenCL C: a lane's own position, and a constant for each word.
+
+
+def _iota(emitter: Emitter, operation: IotaOp) -> None:
+    assert operation.sg_map is not None
+    lanes, axis, fragment = operation.sg_map.data, operation.axis.value.data, emitter.fresh(operation.result)
+    counted = lane_map.positions(operation.block_shape(), lanes)[axis][0].reshape(-1)
+    start, lane = emitter.coordinate(operation.start), _lane(lanes, axis, emitter.subgroup)
+    whole = vector_type("int", fragment.width)
+    expressions = []
+    for first in range(0, fragment.units, fragment.width):
+        words = [int(word) for word in counted[first:first + fragment.width]]
+        base = start.plus(Coordinate(lane, words[0]))
+        steps = [word - words[0] for word in words]
+        value = f"({whole})({base})" if fragment.width > 1 else f"({base})"
+        if any(steps):
+            value = f"({value} + ({whole})({', '.join(map(str, steps))}))"
+        expressions.append(value if fragment.dtype.opencl == "int" else converted(value, i32, fragment.dtype,
+                                                                                  fragment.width))
+    emitter.assign(operation.result, fragment, expressions)
+
+
+def _lane(lanes: LaneMap, axis: int, subgroup: int) -> str:
+    """How far a lane's first element lies from that of lane 0; nothing where all lie alike."""
+    rows, columns = lanes.wi_layout
+    if (rows, columns)[axis] == 1:
+        return ""
+    lane = "(int)get_sub_group_local_id()"
+    if axis == 0:
+        position = lane if columns == 1 else f"{lane} / {columns}"
+        position = position if rows * columns == subgroup else f"{position} % {rows}"
+    else:
+        position = lane if columns == subgroup else f"{lane} % {columns}"
+    return position if lanes.wi_data[axis] == 1 else f"{position} * {lanes.wi_data[axis]}"
+
+
+RULES: dict[type[Operation], Rule] = {
+    xvector.ExtractOp: _extract,
+    ExtractStridedSliceOp: _slice,
+    InsertStridedSliceOp: _insert,
+    ShapeCastOp: lambda emitter, op: emitter.values.update({op.result: emitter.values[op.source]}),
+    ub.PoisonOp: _poison,
+    xvector.BroadcastOp: _spread,
+    BitcastOp: _bitcast,
+    PackOp: _pack,
+    IotaOp: _iota,
+}

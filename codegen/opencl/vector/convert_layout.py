@@ -1,0 +1,100 @@
+"""Fragments under another lane map, in OpenCL C: elements move between lanes by subgroup shuffles."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.predicate import register_bits
+from codegen.opencl.values import Fragment
+from codegen.opencl.vector.lane_exchange import called, index_table, packed_exchange
+from xegpu.dialect.layout_ops import ConvertLayoutOp
+from xegpu.ir.dtypes import DType
+from xegpu.layout import lane_map
+from xegpu.layout.linear_layout import LaneBits, bits_of
+
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
+
+
+def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
+    """A fragment under another lane map, by shuffles.
+
+    For each element of the result, the lane and the word that hold it; words that only some lanes need are shuffled by
+    all, and chosen afterwards.
+    """
+    assert operation.source_map is not None
+    assert operation.target_map is not None
+    source, target, shape = operation.source_map.data, operation.target_map.data, operation.block_shape()
+    fragment = emitter.fragment(operation.source)
+    old, new = bits_of(shape, source, emitter.subgroup), bits_of(shape, target, emitter.subgroup)
+    if old is not None and new is not None:
+        _exchanged(emitter, operation, fragment, old, new)
+        return
+    result = emitter.fresh(operation.result)
+    row, column = lane_map.positions(shape, target)
+    bits = _UNSIGNED[register_bits(fragment.dtype)]
+    wide = "ulong" if bits == "ulong" else "uint"
+    elements = _elements(fragment, wide, bits)
+    lane = emitter.name("lane_id")
+    emitter.line(f"const uint {lane} = get_sub_group_local_id();")
+    made = []
+    for unit in range(row.shape[1]):
+        parts = []
+        for e in range(target.per_lane):
+            r, c = row[:, unit, e], column[:, unit, e]
+            holder, index = lane_map.holder(shape, source, r, c)
+            parts.append(_fetched(elements, [int(h) for h in holder], [int(i) for i in index], lane, wide))
+        made.append(_joined(parts, fragment.dtype, result))
+    width = result.width
+    groups = [made[i:i + width] for i in range(0, len(made), width)]
+    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+
+
+def _exchanged(emitter: Emitter, operation: ConvertLayoutOp, fragment: Fragment, old: LaneBits,
+               new: LaneBits) -> None:
+    """Between maps of single elements: bits of lanes and of units change places, in a function for each such pair."""
+    assert operation.source_map is not None
+    assert operation.target_map is not None
+    result, dtype = emitter.fresh(operation.result), fragment.dtype
+    parameters = fragment.renamed(tuple(f"v{i}" for i in range(len(fragment.names))))
+    words, made = packed_exchange(parameters.words(), dtype, old, new)
+    (rows, columns), maps = operation.block_shape(), (operation.source_map.data, operation.target_map.data)
+    way = "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in maps)
+    called(emitter, f"convert_{dtype}_{rows}x{columns}_from_{way}",
+           [(fragment.c_type, variable) for variable in fragment.names], words, result, made)
+    emitter.values[operation.result] = result
+
+
+def _elements(fragment: Fragment, wide: str, bits: str) -> list[str]:
+    """The bits of each element of a fragment in a word that moves; of packed words each element by itself."""
+    if fragment.per_lane == 1:
+        return [f"({wide})as_{bits}({word})" for word in fragment.words()]
+    size = fragment.dtype.bits
+    return [f"(uint)({word}) >> {size * e} & {(1 << size) - 1:#x}u"
+            for word in fragment.words() for e in range(fragment.per_lane)]
+
+
+def _fetched(elements: list[str], holder: list[int], index: list[int], lane: str, wide: str) -> str:
+    """The bits of one element for every lane: from lane ``holder``, element ``index``.
+
+    All lanes take part in every shuffle: ``select`` evaluates what it is given, while the branches of ``?:`` may be
+    taken by some lanes each.
+    """
+    from_lane = index_table(holder, lane)
+    fetched = {i: f"intel_sub_group_shuffle({elements[i]}, {from_lane})" for i in sorted(set(index))}
+    first, *others = fetched.items()
+    expression = first[1]
+    for i, value in others:
+        lanes_of_i = sum(1 << position for position, at in enumerate(index) if at == i)
+        expression = f"select({expression}, {value}, ({wide})(({lanes_of_i:#x}u >> {lane}) & 1u))"
+    return expression
+
+
+def _joined(parts: list[str], dtype: DType, result: Fragment) -> str:
+    bits = _UNSIGNED[register_bits(dtype)]
+    if len(parts) == 1:
+        return f"as_{dtype.register}(({bits})({parts[0]}))"
+    return f"({result.word})(" + " | ".join(f"({part}) << {i * dtype.bits}" for i, part in enumerate(parts)) + ")"
+
+
+RULES: dict[type[Operation], Rule] = {ConvertLayoutOp: convert_layout}

@@ -1,0 +1,252 @@
+"""Words of a fragment moved between the lanes of a subgroup, as lines of OpenCL C in a function of their own.
+
+Every step works on all words at once, on the bits of their positions (:mod:`xegpu.layout.linear_layout`): an exchange
+makes a bit of the unit one of the lane, a fold combines lanes that differ in one bit. One step costs two or three
+selects and one shuffle for two words, in registers alone: by a constant distance, a shuffle is a few moves with
+regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from codegen.opencl.emitter import Emitter
+from codegen.opencl.values import Fragment
+from xegpu.ir.dtypes import DType, bf16
+from xegpu.layout.linear_layout import Bit, LaneBits
+
+Combine = Callable[[str, str], str]
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
+
+
+def bits_held(dtype: DType) -> int:
+    """Bits of an element in a register."""
+    return 32 if dtype.kind == "x" else 8 * dtype.bytes
+
+
+def shuffled_type(dtype: DType) -> str:
+    """The C type in which elements move: their bits in a word of 32 or 64."""
+    return "ulong" if bits_held(dtype) == 64 else "uint"
+
+
+def bits_in(expression: str, dtype: DType) -> str:
+    """An element as the word that moves."""
+    unsigned = _UNSIGNED[bits_held(dtype)]
+    given = expression if dtype.opencl == unsigned else f"as_{unsigned}({expression})"
+    return given if bits_held(dtype) >= 32 else f"(uint)({given})"
+
+
+def bits_out(expression: str, dtype: DType) -> str:
+    """The element that a word holds."""
+    unsigned = _UNSIGNED[bits_held(dtype)]
+    given = expression if bits_held(dtype) >= 32 else f"({unsigned})({expression})"
+    return given if dtype.opencl == unsigned or dtype is bf16 else f"as_{dtype.opencl}({given})"
+
+
+def index_table(values: Sequence[int], lane: str) -> str:
+    """``values[lane]`` as arithmetic: four bits a lane, looked up in one or two words."""
+    step = values[1] - values[0] if len(values) > 1 else 0
+    if step >= 0 and all(value == values[0] + step * i for i, value in enumerate(values)):
+        return f"({lane} * {step}u + {values[0]}u)" if step else f"{values[0]}u"
+    packed = sum(value << (4 * i) for i, value in enumerate(values))
+    return f"((uint)({packed:#x}ul >> ({lane} * 4)) & 15u)"
+
+
+class Words:
+    """The words that a lane holds while they move, and the lines that moved them.
+
+    Args:
+        c_type: of every word: float, double, int, uint, long or ulong.
+        names: an expression for each word, in the order of units.
+        bits: where their elements lie.
+    """
+
+    def __init__(self, c_type: str, names: Sequence[str], bits: LaneBits) -> None:
+        self.c_type, self.names = c_type, list(names)
+        self.lane: list[Bit | None] = list(bits.lane)
+        self.unit: list[Bit] = list(bits.unit)
+        self.lines: list[str] = []
+        self._count = 0
+
+    def name(self, expression: str) -> str:
+        """A new word."""
+        name = f"w{self._count}"
+        self._count += 1
+        self.lines.append(f"const {self.c_type} {name} = {expression};")
+        return name
+
+    def named(self) -> None:
+        """Every word in a variable."""
+        self.names = [self.name(expression) for expression in self.names]
+
+    def _pairs(self, position: int) -> list[tuple[int, int]]:
+        step = 1 << position
+        return [(i, i | step) for i in range(len(self.names)) if not i & step]
+
+    def _shuffled(self, word: str, bit: int) -> str:
+        return f"intel_sub_group_shuffle_xor({word}, {1 << bit}u)"
+
+    def _upper(self, bit: int, yes: str, no: str) -> str:
+        return f"(lane & {1 << bit}u) ? {yes} : {no}"
+
+    def combine(self, position: int, combine: Combine) -> None:
+        """Words that differ in a bit of the unit, combined."""
+        self.names = [self.name(combine(self.names[a], self.names[b])) for a, b in self._pairs(position)]
+        del self.unit[position]
+
+    def fold(self, bit: int, combine: Combine) -> None:
+        """Lanes that differ in a bit, combined: both hold the result."""
+        self.names = [self.name(combine(word, self._shuffled(word, bit))) for word in self.names]
+        self.lane[bit] = None
+
+    def merge(self, bit: int, position: int, combine: Combine) -> None:
+        """Lanes that differ in a bit, combined, while that bit becomes one of the unit: half of the words are left."""
+        merged = []
+        for a, b in self._pairs(position):
+            kept = self.name(self._upper(bit, self.names[b], self.names[a]))
+            sent = self.name(self._upper(bit, self.names[a], self.names[b]))
+            merged.append(self.name(combine(kept, self._shuffled(sent, bit))))
+        self.names = merged
+        self.lane[bit] = self.unit.pop(position)
+
+    def exchange(self, bit: int, position: int) -> None:
+        """A bit of the lane and one of the unit change places."""
+        names = list(self.names)
+        for a, b in self._pairs(position):
+            first, second = self.names[a], self.names[b]
+            moved = self.name(self._shuffled(self.name(self._upper(bit, first, second)), bit))
+            names[a], names[b] = self.name(self._upper(bit, moved, first)), self.name(self._upper(bit, second, moved))
+        old = self.lane[bit]
+        assert old is not None
+        self.names, self.lane[bit], self.unit[position] = names, self.unit[position], old
+
+    def choose(self, bit: int, position: int) -> None:
+        """A bit of the unit becomes one of the lane, over which the words repeated: each lane keeps its own."""
+        self.names = [self.name(self._upper(bit, self.names[b], self.names[a])) for a, b in self._pairs(position)]
+        self.lane[bit] = self.unit.pop(position)
+
+    def repeat(self, bit: int) -> None:
+        """A bit of the lane becomes one of the unit: every lane holds the words of both."""
+        old = self.lane[bit]
+        assert old is not None
+        moved = [self.name(self._shuffled(word, bit)) for word in self.names]
+        low = [self.name(self._upper(bit, other, word)) for word, other in zip(self.names, moved, strict=True)]
+        high = [self.name(self._upper(bit, word, other)) for word, other in zip(self.names, moved, strict=True)]
+        self.names, self.lane[bit] = low + high, None
+        self.unit.append(old)
+
+    def arrange(self, target: LaneBits) -> None:
+        """The words under another map."""
+        while self._step(target):
+            pass
+        self._permute_lanes(target)
+        self._order_units(target)
+
+    def _step(self, target: LaneBits) -> bool:
+        for bit, wanted in enumerate(target.lane):
+            if wanted is not None and wanted in self.unit:
+                move = self.choose if self.lane[bit] is None else self.exchange
+                move(bit, self.unit.index(wanted))
+                return True
+        for bit, held in enumerate(self.lane):
+            if held is not None and held in target.unit:
+                self.repeat(bit)
+                return True
+        return False
+
+    def _permute_lanes(self, target: LaneBits) -> None:
+        """Lanes whose bits are the right ones in another order: one shuffle a word."""
+        if all(wanted in (None, held) for wanted, held in zip(target.lane, self.lane, strict=True)):
+            self.lane = [held if wanted is not None else None
+                         for wanted, held in zip(target.lane, self.lane, strict=True)]
+            return
+        sources = [sum(1 << self.lane.index(wanted) for bit, wanted in enumerate(target.lane)
+                       if wanted is not None and lane >> bit & 1) for lane in range(1 << len(self.lane))]
+        table = index_table(sources, "lane")
+        self.names = [self.name(f"intel_sub_group_shuffle({word}, {table})") for word in self.names]
+        self.lane = list(target.lane)
+
+    def _order_units(self, target: LaneBits) -> None:
+        places = [self.unit.index(bit) for bit in target.unit]
+        self.names = [self.names[sum(1 << place for position, place in enumerate(places) if unit >> position & 1)]
+                      for unit in range(target.units)]
+        self.unit = list(target.unit)
+
+
+def packed_exchange(words: Sequence[str], dtype: DType, old: LaneBits, new: LaneBits) -> tuple[Words, list[str]]:
+    """Elements under another map: the words in which they moved, and an expression for each element of the result.
+
+    Elements of less than 32 bits move two or four to a word, where that many bits of the unit stay what they are.
+    """
+    together = max(32 // bits_held(dtype), 1)
+    stay = [bit for bit in old.unit if bit in new.unit][:together.bit_length() - 1]
+    before, after = (LaneBits(bits.lane, tuple(bit for bit in bits.unit if bit not in stay)) for bits in (old, new))
+    groups = _groups(list(words), old.unit, before.unit, stay)
+    moving = Words(shuffled_type(dtype), [_packed(group, dtype) for group in groups], before)
+    moving.named()
+    moving.arrange(after)
+    parts = [_unpacked(name, len(groups[0]), dtype) for name in moving.names]
+    made = []
+    for unit in range(new.units):
+        values = {bit: unit >> position & 1 for position, bit in enumerate(new.unit)}
+        made.append(parts[_number(after.unit, values)][_number(stay, values)])
+    return moving, made
+
+
+def _number(bits: Sequence[Bit], values: dict[Bit, int]) -> int:
+    return sum(values[bit] << position for position, bit in enumerate(bits))
+
+
+def _groups(words: list[str], unit: Sequence[Bit], kept: Sequence[Bit], packed: Sequence[Bit]) -> list[list[str]]:
+    """Words that differ in the packed bits of the unit alone, for each number of the kept bits."""
+    groups = [[""] * (1 << len(packed)) for _ in range(1 << len(kept))]
+    for number, word in enumerate(words):
+        values = {bit: number >> position & 1 for position, bit in enumerate(unit)}
+        groups[_number(kept, values)][_number(packed, values)] = word
+    return groups
+
+
+def _packed(group: list[str], dtype: DType) -> str:
+    if len(group) == 1:
+        return bits_in(group[0], dtype)
+    vector = f"{_UNSIGNED[bits_held(dtype)]}{len(group)}"
+    word = f"({vector})({', '.join(bits_in(word, dtype).removeprefix('(uint)') for word in group)})"
+    return f"as_uint({word})" if len(group) * bits_held(dtype) == 32 else f"(uint)as_ushort({word})"
+
+
+def _unpacked(word: str, count: int, dtype: DType) -> list[str]:
+    if count == 1:
+        return [bits_out(word, dtype)]
+    narrow = f"(ushort)({word})" if count * bits_held(dtype) == 16 else word
+    whole = f"as_{_UNSIGNED[bits_held(dtype)]}{count}({narrow})"
+    given = [f"{whole}.s{i}" for i in range(count)]
+    plain = dtype is bf16 or dtype.opencl == _UNSIGNED[bits_held(dtype)]
+    return [part if plain else f"as_{dtype.opencl}({part})" for part in given]
+
+
+def called(emitter: Emitter, name: str, given: Sequence[tuple[str, str]], words: Words, result: Fragment,
+           made: Sequence[str]) -> None:
+    """Write a function that moves words, and call it.
+
+    Args:
+        emitter: where to.
+        name: of the function; one of that name is written once.
+        given: for each parameter its type and the argument; in the lines of ``words`` it is called ``v0``, ``v1`` ...
+        words: the lines.
+        result: variables to declare for the result, of which a single one is returned and several are pointed to.
+        made: an expression for each word of the result.
+    """
+    single, width = len(result.names) == 1, result.width
+    outputs = [] if single else [f"private {result.c_type} *out{i}" for i in range(len(result.names))]
+    parameters = ", ".join([*(f"{c_type} v{i}" for i, (c_type, _) in enumerate(given)), *outputs])
+    groups = [", ".join(made[i:i + width]) for i in range(0, len(made), width)]
+    values = [group if width == 1 else f"({result.c_type})({group})" for group in groups]
+    written = [f"return {values[0]};"] if single else [f"*out{i} = {value};" for i, value in enumerate(values)]
+    body = "".join(f"  {line}\n" for line in ("const uint lane = get_sub_group_local_id();", *words.lines, *written))
+    emitter.function(f"static {result.c_type if single else 'void'} {name}({parameters})\n{{\n{body}}}\n")
+    arguments = ", ".join([argument for _, argument in given] + ([] if single else [f"&{n}" for n in result.names]))
+    if single:
+        emitter.line(f"{result.c_type} {result.names[0]} = {name}({arguments});")
+        return
+    emitter.line(f"{result.c_type} {', '.join(result.names)};")
+    emitter.line(f"{name}({arguments});")

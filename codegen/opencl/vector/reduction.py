@@ -1,0 +1,188 @@
+"""Reductions and broadcasts of blocks, in OpenCL C: in registers, between the lanes by shuffles.
+
+Rows of a matrix are reduced by merges that fold rows and lanes together: of two words, half of the lanes keep one and
+send the other. So 8 rows of 16 lanes take 4 + 2 + 1 merges and one fold, and lane ``l`` then holds the result of row
+``l % 8``. A column goes back to its rows by broadcasts from constant lanes, which are regions of registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
+from codegen.opencl.arith import computed
+from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.vector.lane_exchange import Combine, Words, bits_in, bits_out, called, index_table
+from xegpu.dialect.reduction import BroadcastOp, ReduceOp
+from xegpu.ir.dtypes import DType, bf16, f16
+from xegpu.layout import lane_map
+from xegpu.layout.linear_layout import LaneBits, bits_of
+from xegpu.support.errors import TargetError
+
+_SYMBOLS = {"add": "+", "mul": "*", "and": "&", "or": "|", "xor": "^"}
+_FUNCTIONS = {"minnumf": "fmin", "maxnumf": "fmax", "minsi": "min", "minui": "min", "maxsi": "max", "maxui": "max"}
+
+
+def _compute_type(kind: str, dtype: DType) -> str:
+    """The C type in which a reduction goes on: float for all narrower floats, a whole word for narrower integers."""
+    if dtype.is_float:
+        return "double" if dtype.bits == 64 else "float"
+    unsigned = kind.endswith("ui") or dtype.kind == "u"
+    return f"{'u' if unsigned else ''}{'long' if dtype.bits == 64 else 'int'}"
+
+
+def _widened(variable: str, fragment: Fragment, c_type: str) -> str:
+    """A variable of a fragment in the type of the computation."""
+    dtype, width = fragment.dtype, fragment.width
+    if dtype is bf16:
+        return computed(variable, dtype, width)
+    if dtype.opencl == c_type:
+        return variable
+    target, unsigned = vector_type(c_type, width), f"u{dtype.opencl}"
+    if not dtype.is_float and c_type.startswith("u") and dtype.kind == "i":
+        variable = f"as_{vector_type(unsigned, width)}({variable})"
+        if unsigned == c_type:
+            return variable
+    return f"convert_{target}({variable})"
+
+
+def _rounded(word: str, dtype: DType, c_type: str) -> str:
+    """A result as it is stored."""
+    if dtype is bf16:
+        return f"intel_convert_bfloat16_as_ushort({word})"
+    if dtype is f16:
+        return f"convert_half({word})"
+    return word if dtype.opencl == c_type else f"({dtype.opencl})({word})"
+
+
+def _combine(kind: str, c_type: str, width: int = 1) -> Combine:
+    """The text of two values combined."""
+    if kind in _SYMBOLS:
+        return lambda a, b: f"{a} {_SYMBOLS[kind]} {b}"
+    if kind in _FUNCTIONS:
+        return lambda a, b: f"{_FUNCTIONS[kind]}({a}, {b})"
+    return lambda a, b: f"{_extreme_name(kind, c_type, width)}({a}, {b})"
+
+
+def _extreme_name(kind: str, c_type: str, width: int) -> str:
+    return f"reduce_{kind}_{vector_type(c_type, width)}"
+
+
+def _extreme(kind: str, c_type: str, width: int) -> str:
+    """A function for the larger or smaller of two, NaN if either is: those of OpenCL drop it."""
+    type_, order = vector_type(c_type, width), ">" if kind == "maximumf" else "<"
+    name = _extreme_name(kind, c_type, width)
+    chosen = f"a {order} b || isnan(a) ? a : b" if width == 1 else f"select(b, a, (a {order} b) | isnan(a))"
+    return f"static {type_} {name}({type_} a, {type_} b)\n{{\n  return {chosen};\n}}\n"
+
+
+def _together(lines: list[str], fragment: Fragment, blocks: int, variable: int, kind: str, c_type: str) -> str:
+    """The same variable of all blocks, combined: neighbours first, so that half of the operations are independent."""
+    count, type_, combine = 0, vector_type(c_type, fragment.width), _combine(kind, c_type, fragment.width)
+    each = len(fragment.names)
+    values = [_widened(f"v{block * each + variable}", fragment, c_type) for block in range(blocks)]
+    while len(values) > 1 or not count:
+        pairs = [values[i:i + 2] for i in range(0, len(values), 2)]
+        values = []
+        for pair in pairs:
+            lines.append(f"const {type_} t{variable}_{count} = {combine(*pair) if len(pair) == 2 else pair[0]};")
+            values.append(f"t{variable}_{count}")
+            count += 1
+    return values[0]
+
+
+def _reduce(emitter: Emitter, operation: ReduceOp) -> None:
+    fragments = [emitter.fragment(source) for source in operation.sources]
+    result = emitter.fresh(operation.result)
+    assert operation.maps is not None
+    shape = operation.larger(operation.sources[0])
+    source, target = (bits_of(block, lanes, emitter.subgroup) for block, lanes in
+                      zip((shape, operation.smaller(operation.sources[0])), operation.maps, strict=True))
+    if source is None or target is None:
+        raise TargetError("XT9400", f"blocks of {shape[0]}x{shape[1]} are not reduced in registers",
+                          "make rows and columns of the vector multiples of a power of two")
+    _call(emitter, operation, fragments, result, (source, target))
+    emitter.values[operation.result] = result
+
+
+def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], result: Fragment,
+          bits: tuple[LaneBits, LaneBits]) -> None:
+    """The call of a function that reduces such blocks."""
+    first, kind, axes = fragments[0], operation.kind.data, operation.dimensions
+    c_type = _compute_type(kind, first.dtype)
+    (rows, columns), (source, target) = operation.larger(operation.sources[0]), bits
+    label = "".join(map(str, axes))
+    name = f"reduce_{kind}_{first.dtype}_{len(fragments)}x{rows}x{columns}_along_{label}_{_label(operation)}"
+    if kind.endswith("imumf"):
+        for width in {1, first.width}:
+            emitter.function(_extreme(kind, c_type, width))
+    lines: list[str] = []
+    together = [_together(lines, first, len(fragments), v, kind, c_type) for v in range(len(first.names))]
+    words = Words(c_type, first.renamed(tuple(together)).words(), source)
+    words.lines += lines
+    words.named()
+    reduce_words(words, axes, target, _combine(kind, c_type))
+    called(emitter, name, [(first.c_type, variable) for fragment in fragments for variable in fragment.names], words,
+           result, [_rounded(word, first.dtype, c_type) for word in words.names])
+
+
+def _label(operation: ReduceOp | BroadcastOp) -> str:
+    assert operation.maps is not None
+    return "_to_".join(f"{lanes.wi_layout[0]}x{lanes.wi_layout[1]}" for lanes in operation.maps)
+
+
+def reduce_words(words: Words, axes: Sequence[int], target: LaneBits, combine: Combine) -> None:
+    """Words reduced along axes, under the map of the result.
+
+    Bits of the unit go first, then those of the lane whose place the result wants for a bit of the unit: both at once.
+    """
+    for position in reversed([i for i, (axis, _) in enumerate(words.unit) if axis in axes]):
+        words.combine(position, combine)
+    reduced = [bit for bit, held in enumerate(words.lane) if held is not None and held[0] in axes]
+    for bit in reduced:
+        wanted = target.lane[bit]
+        if wanted is not None and wanted in words.unit:
+            words.merge(bit, words.unit.index(wanted), combine)
+    for bit in reduced:
+        held = words.lane[bit]
+        if held is not None and held[0] in axes:
+            words.fold(bit, combine)
+    words.arrange(target)
+
+
+def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:
+    fragment, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
+    assert operation.maps is not None
+    source, target = operation.maps
+    shape, small = operation.larger(operation.result), operation.smaller(operation.result)
+    rows, columns = (axis % size for axis, size in zip(lane_map.positions(shape, target, emitter.subgroup), small,
+                                                       strict=True))
+    words, across = fragment.words(), small[1] // source.unit[1]
+    made = []
+    for unit in range(rows.shape[1]):
+        r, c = rows[:, unit, 0], columns[:, unit, 0]
+        holder = (r % source.unit[0]) * source.wi_layout[1] + c % source.unit[1]
+        index = r // source.unit[0] * across + c // source.unit[1]
+        made.append(_fetched(words, [int(h) for h in holder], [int(i) for i in index], source.lanes, fragment.dtype))
+    width = result.width
+    groups = [made[i:i + width] for i in range(0, len(made), width)]
+    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
+
+
+def _fetched(words: Sequence[str], holder: list[int], index: list[int], repeats: int, dtype: DType) -> str:
+    """One word of the result for every lane: its own, that of one lane, or shuffled."""
+    if len(set(index)) > 1:
+        raise TargetError("XT9400",
+                          "a row of a broadcast lies in several words", "make the columns a multiple of the lanes")
+    word = words[index[0]]
+    if all(held == lane % repeats for lane, held in enumerate(holder)):
+        return word
+    if len(set(holder)) == 1:
+        return bits_out(f"sub_group_broadcast({bits_in(word, dtype)}, {holder[0]}u)", dtype)
+    table = index_table(holder, "(uint)get_sub_group_local_id()")
+    return bits_out(f"intel_sub_group_shuffle({bits_in(word, dtype)}, {table})", dtype)
+
+
+RULES: dict[type[Operation], Rule] = {ReduceOp: _reduce, BroadcastOp: _broadcast}

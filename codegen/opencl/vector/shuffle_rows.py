@@ -1,0 +1,81 @@
+"""``vector.shuffle``: rows of two blocks in another order, within each lane.
+
+The even and the odd rows of what a transposing load gave are the low and the high halves of its words. Of two
+registers of words, one move of 32 lanes makes one register with two such rows, and Intel's compiler, which thinks in
+vectors of 16 lanes, takes two and a copy: so that move is written in virtual assembly (vISA). It needs registers of
+64 bytes.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.vector import ShuffleOp
+from xdsl.ir import Operation, SSAValue
+
+from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.values import Fragment, vector_type, width_of
+from xegpu.dialect.block_io import LoadNdOp, desc_of
+from xegpu.passes.interleave_rows import EVEN, ODD
+
+APART = "XETILE_ROWS_APART"
+
+
+def _moves() -> str:
+    """The moves of eight registers of words to four of low and four of high halves."""
+    lines = [f"mov (M1_NM, 32) %{half}({register},0)<1> PAIRS({2 * register},{half})<2;1,0>"
+             for half in (0, 1) for register in range(4)]
+    return " \\\n  ".join(f'"{line}\\n"' for line in (
+        "{", ".decl PAIRS v_type=G type=uw num_elts=256 align=GRF alias=<%2, 0>", *lines, "}"))
+
+
+MACRO = f"""#ifndef {APART}
+#define {APART}(even, odd, words) __asm__({_moves()} \\
+  : "=rw"(even), "=rw"(odd) : "rw"(words))
+#endif
+"""
+
+
+def are_apart(load: LoadNdOp) -> bool:
+    """Whether a load is a message that transposes words, and its even and odd rows are all that is used of it."""
+    block = desc_of(load.desc).block
+    uses = [use.operation for use in load.result.uses]
+    if load.transposes != 16 or block.access != "block" or block.memory_scope == "slm" or not uses:
+        return False
+    return all(isinstance(user, ShuffleOp) and user.v1 is user.v2 is load.result
+                              and user.mask.get_values() in (EVEN, ODD) for user in uses)
+
+
+def words_of(emitter: Emitter, load: LoadNdOp) -> Fragment:
+    """What such a load fills: words of two rows."""
+    fragment = emitter.fresh(load.result)
+    return Fragment(fragment.dtype, fragment.units // 2, 2, fragment.names[:1])
+
+
+def take_apart(emitter: Emitter, result: SSAValue, words: str) -> None:
+    """Declare the even and the odd rows of eight words a lane."""
+    fragment = emitter.fresh(result)
+    emitter.function(MACRO)
+    bits = vector_type("ushort", fragment.width)
+    for name in fragment.names:
+        emitter.line(f"{bits} {name};")
+    emitter.line(f"{APART}({', '.join(fragment.names)}, {words});")
+    if bits != fragment.c_type:
+        fragment = fragment.renamed(tuple(f"as_{fragment.c_type}({name})" for name in fragment.names))
+    emitter.values[result] = fragment
+
+
+def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
+    mask = operation.mask.get_values()
+    source = operation.v1.owner
+    if isinstance(source, LoadNdOp) and are_apart(source):
+        fragment = emitter.fragment(operation.v1)
+        emitter.values[operation.result] = fragment.slice(0 if mask == EVEN else len(EVEN), len(EVEN))
+        return
+    words = [word for value in (operation.v1, operation.v2) for word in emitter.fragment(value).words()]
+    result = emitter.fresh(operation.result)
+    chosen, width = [words[row] for row in mask], width_of(len(mask))
+    groups = [chosen[i:i + width] for i in range(0, len(chosen), width)]
+    emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" if width > 1 else group[0]
+                                              for group in groups])
+
+
+RULES: dict[type[Operation], Rule] = {ShuffleOp: _shuffle}

@@ -1,0 +1,1 @@
+"""Machine code statistics and the performance model."""

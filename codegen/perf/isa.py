@@ -1,0 +1,191 @@
+"""Reads the assembly of a kernel: how many instructions of which kind, in all and in the hot loop."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+CATEGORIES = (
+    "dpas",
+    "load_block2d",
+    "store_block2d",
+    "prefetch",
+    "load",
+    "store",
+    "atomic",
+    "slm",
+    "scratch",
+    "sync",
+    "scalar",
+    "vector",
+    "branch",
+    "other",
+)
+"""``scalar`` and ``vector`` are arithmetic and moves, by execution size; ``load`` and ``store`` are all that is not
+2D block IO, SLM or ``scratch``, which is private and spilled memory; ``sync`` is barriers, fences and waits."""
+
+_LABEL = re.compile(r"(\w+):\s*$")
+_INSTRUCTION = re.compile(r"\s*(?:\([^)|]*\)\s*)?([a-z][\w.]*)(?=\s|$)")
+_EXECUTION_SIZE = re.compile(r"\((\d+)\|M\d+\)\s+(\S+)")
+# The compiler's own dpas against a fault of dg2 and arl: it adds nothing, and the next one overwrites what it writes.
+_IDLE_DPAS = re.compile(r"\)\s+(r\d+):\w+\s+null:\w+\s+\1:\w+\s+\1\.0:\w+")
+_BRANCHES = frozenset("jmpi goto join if else endif while break cont brd brc call calla ret halt".split())  # noqa: SIM905
+# A message is known by how the disassembler describes it, looked at from the top.
+_MESSAGES = (
+    (r"end of thread", "other"),
+    (r"fence|barrier", "sync"),
+    (r"\.ss\[|scratch", "scratch"),
+    (r"\bslm\b", "slm"),
+    (r"atomic", "atomic"),
+    (r"store_block2d", "store_block2d"),
+    (r"load_block2d", "load_block2d"),
+    (r"\b(load|.*\bread)", "load"),
+    (r"\b(store|.*\bwrite)", "store"),
+)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of assembly: its opcode (``dpas.8x8``), category, and the labels that it may jump to."""
+
+    opcode: str
+    category: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class InstructionMix:
+    """How many instructions, by category and by opcode."""
+
+    categories: Counter[str]
+    opcodes: Counter[str]
+
+    @classmethod
+    def of(cls, instructions: Iterable[Instruction]) -> InstructionMix:
+        """Counts instructions."""
+        listed = list(instructions)
+        return cls(Counter(i.category for i in listed), Counter(i.opcode for i in listed))
+
+    @property
+    def total(self) -> int:
+        """All instructions."""
+        return self.opcodes.total()
+
+    @property
+    def density(self) -> float:
+        """The part of the instructions that are dpas, 0 to 1."""
+        return self.categories["dpas"] / self.total if self.total else 0.0
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{self.categories[name]} {name}" for name in CATEGORIES if self.categories[name])
+        return f"{self.total} instructions ({counts}), density {self.density:.3f}"
+
+
+@dataclass(frozen=True)
+class KernelMix:
+    """The instruction mix of a kernel, and of its hot loop if it has a loop."""
+
+    whole: InstructionMix
+    loop: InstructionMix | None
+
+
+def read_mix(asm: str) -> KernelMix:
+    """Counts the instructions of one kernel's assembly, as :func:`codegen.toolchain.ocloc.disassemble` gives it."""
+    instructions, positions = read_instructions(asm)
+    hot = _hot_loop(instructions, _loops(instructions, positions))
+    loop = None if hot is None else InstructionMix.of(instructions[slice(*hot)])
+    return KernelMix(InstructionMix.of(instructions), loop)
+
+
+def hot_lines(asm: str) -> range:
+    """The numbers of the lines of the hot loop, counted from 0; empty where there is no loop."""
+    instructions, positions = read_instructions(asm)
+    hot = _hot_loop(instructions, _loops(instructions, positions))
+    if hot is None:
+        return range(0)
+    numbers = [number for number, line in enumerate(asm.splitlines())
+               if not _LABEL.match(line) and _INSTRUCTION.match(line)]
+    return range(numbers[hot[0]], numbers[hot[1] - 1] + 1)
+
+
+def read_instructions(asm: str) -> tuple[list[Instruction], dict[str, int]]:
+    """The instructions in order, and for each label how many come before it."""
+    instructions: list[Instruction] = []
+    positions: dict[str, int] = {}
+    for line in asm.splitlines():
+        if label := _LABEL.match(line):
+            positions[label[1]] = len(instructions)
+        elif match := _INSTRUCTION.match(line):
+            instructions.append(_instruction(match[1], line))
+    return instructions, positions
+
+
+def _instruction(opcode: str, line: str) -> Instruction:
+    code, _, comment = line.partition("//")
+    name = opcode.split(".")[0]
+    if name in _BRANCHES:
+        return Instruction(opcode, "branch", tuple(re.findall(r"\bL\w+", code)))
+    shape = _EXECUTION_SIZE.search(code)
+    size, target = (shape[1], shape[2]) if shape else ("1", "")
+    if name == "dpas" and _IDLE_DPAS.search(code):
+        return Instruction(opcode, "other")
+    return Instruction(opcode, _category(name, size, target, opcode, comment))
+
+
+def _category(name: str, size: str, target: str, opcode: str, comment: str) -> str:
+    if name in ("dpas", "dpasw", "bdpas"):
+        return "dpas"
+    if name.startswith("send"):
+        return _message(opcode, target, comment)
+    if name in ("sync", "wait"):
+        return "sync"
+    if name in ("nop", "illegal"):
+        return "other"
+    return "scalar" if size == "1" else "vector"
+
+
+def _message(opcode: str, target: str, comment: str) -> str:
+    text = f"{comment} {opcode}"
+    kind = next((kind for pattern, kind in _MESSAGES if re.search(pattern, text)), "other")
+    # A prefetch is a load whose destination is the null register.
+    return "prefetch" if target == "null" and kind in ("load", "load_block2d") else kind
+
+
+def _loops(instructions: Sequence[Instruction], positions: dict[str, int]) -> list[tuple[int, int]]:
+    """The ranges, end exclusive, from a label to the last jump back to it."""
+    ends: dict[int, int] = {}
+    for index, instruction in enumerate(instructions):
+        for start in (positions.get(label, index + 1) for label in instruction.labels):
+            if start <= index:
+                ends[start] = index + 1
+    return sorted(ends.items())
+
+
+def _hot_loop(instructions: Sequence[Instruction], loops: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The innermost loop with most products: dpas, or where there are none vector multiply-adds.
+
+    If all products are in loops around others, the shortest of those with the most; without any, the longest innermost
+    loop.
+    """
+    innermost = [loop for loop in loops if not any(_is_inside(other, loop) for other in loops)]
+    for is_product in (_is_dpas, _is_vector_mad):
+        products = {loop: sum(map(is_product, instructions[slice(*loop)])) for loop in loops}
+        if any(products[loop] for loop in innermost):
+            return max(innermost, key=lambda loop: products[loop])
+        if any(products.values()):
+            return max(loops, key=lambda loop: (products[loop], loop[0] - loop[1]))
+    return max(innermost, key=lambda loop: loop[1] - loop[0], default=None)
+
+
+def _is_dpas(instruction: Instruction) -> bool:
+    return instruction.category == "dpas"
+
+
+def _is_vector_mad(instruction: Instruction) -> bool:
+    return instruction.category == "vector" and instruction.opcode.startswith("mad")
+
+
+def _is_inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+    return inner != outer and outer[0] <= inner[0] and inner[1] <= outer[1]

@@ -1,0 +1,1 @@
+"""Devices, USM memory, program building and launching, over dpctl."""

@@ -1,0 +1,213 @@
+"""Finding devices through dpctl, which is imported when a device is first needed and not before."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from functools import cache
+from typing import Any, TypeAlias
+
+from xegpu.support.errors import DeviceError
+
+Queue: TypeAlias = Any
+"""A ``dpctl.SyclQueue``; dpctl has no type annotations."""
+
+VARIABLE = "XETILE_SPIRV"
+"""Names the road to SPIR-V (:mod:`codegen.runtime.program_source`)."""
+_DRIVER = "libintelocl.so"
+INSTALL = 'pip install "xetile[device]"'
+_NOTHING_FOUND = f"dpctl sees no device at all: {INSTALL}, and import xetile before anything that lists devices"
+
+# PCI device ids, both ends included. An id says more than a name: several products share a name.
+_IDS = (
+    (0x0B69, 0x0B6E, "pvc"),
+    (0x0BD0, 0x0BDB, "pvc"),
+    (0x4F80, 0x4F88, "dg2"),
+    (0x5690, 0x56C2, "dg2"),
+    (0x6420, 0x6420, "lnl"),
+    (0x64A0, 0x64B0, "lnl"),
+    (0x674C, 0x674C, "cri"),
+    (0x7D51, 0x7D51, "arl"),
+    (0x7DD1, 0x7DD1, "arl"),
+    (0xB080, 0xB0B0, "ptl"),
+    (0xE202, 0xE223, "bmg"),
+    (0xFD80, 0xFD81, "ptl"),
+)
+# Meteor Lake and the S and U lines of Arrow Lake are called "Arc Graphics" too, but have no DPAS.
+_WITHOUT_DPAS = frozenset({0x7D40, 0x7D41, 0x7D45, 0x7D55, 0x7D60, 0x7D67, 0x7DD5})
+_NAMES = (
+    (r"Data Center GPU Max", "pvc"),
+    (r"Arc.* B3\d0\b", "ptl"),  # before B580: Panther Lake's graphics carry a B number as well
+    (r"Arc.* B\d{2,3}\b", "bmg"),
+    (r"Arc.* 1[34]0V\b", "lnl"),
+    (r"Arc.* 1[34]0T\b", "arl"),
+    (r"Arc.* A\d{2,3}M?\b|Data Center GPU Flex", "dg2"),
+    (r"Crescent Island", "cri"),
+)
+
+
+@cache
+def register_cpu_driver() -> None:
+    """Tells the OpenCL loader about the CPU driver that pip installed, unless OCL_ICD_FILENAMES is set already.
+
+    The pip package registers itself nowhere. The loader reads this variable once, when devices are first listed,
+    and then goes through /etc/OpenCL/vendors as always, so GPUs that are registered there stay visible. Call it before
+    anything lists devices: afterwards it has no effect.
+    """
+    if os.environ.get("OCL_ICD_FILENAMES"):
+        return
+    if driver := _installed_driver():
+        os.environ["OCL_ICD_FILENAMES"] = os.path.realpath(driver)
+
+
+def _installed_driver() -> str | None:
+    """Where pip put the CPU driver: in the environment's ``lib``, else where the package says."""
+    usual = os.path.join(sys.prefix, "lib", _DRIVER)
+    if os.path.exists(usual):
+        return usual
+    import importlib.metadata  # a tenth of what importing xetile takes
+
+    try:
+        files = importlib.metadata.files("intel-opencl-rt") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    driver = next((file for file in files if file.name == _DRIVER), None)
+    return None if driver is None else str(driver.locate())
+
+
+def import_dpctl(module: str = "dpctl") -> Any:
+    """dpctl, or one of its submodules.
+
+    Raises:
+        DeviceError: it is not installed, or its libraries do not load.
+    """
+    register_cpu_driver()
+    try:
+        __import__(module)  # every launch comes here: this takes a fraction of what importlib's function does
+        return sys.modules[module]
+    except ImportError as error:
+        raise DeviceError("XT5000", f"no device: dpctl does not import ({error})", f"install it: {INSTALL}") from error
+
+
+def all_devices() -> list[tuple[str, Any]]:
+    """Every device that dpctl sees, with the filter string that names it.
+
+    Raises:
+        DeviceError: dpctl is missing.
+    """
+    return [(device.filter_string, device) for device in import_dpctl().get_devices()]
+
+
+def find_queue(where: str | Queue) -> Queue:
+    """The queue for ``where``: an in-order one, always the same, for a filter string; a queue is returned as it is.
+
+    Args:
+        where: a dpctl filter string (``"opencl:cpu"``, ``"level_zero:gpu"``, ``"gpu"``) or a ``dpctl.SyclQueue``.
+
+    Raises:
+        DeviceError: dpctl is missing, or there is no such device.
+    """
+    if isinstance(where, str):
+        return _queue_of_filter(where)
+    if isinstance(where, import_dpctl().SyclQueue):
+        return where
+    raise DeviceError("XT5001",
+                      f"{where!r} is no device", 'give a filter string such as "opencl:cpu", or a dpctl.SyclQueue')
+
+
+@cache
+def _queue_of_filter(where: str) -> Queue:
+    dpctl = import_dpctl()
+    try:
+        return dpctl.SyclQueue(where, property="in_order")
+    except (dpctl.SyclQueueCreationError, dpctl.SyclDeviceCreationError, ValueError, TypeError) as error:
+        found = [f"{device.filter_string} ({device.name.strip()})" for device in dpctl.get_devices()]
+        there = f"the devices here are {', '.join(found)}" if found else _NOTHING_FOUND
+        raise DeviceError("XT5002", f"there is no device {where!r}", there) from error
+
+
+@cache
+def best_device(spirv: bool = True) -> str | None:
+    """The filter string of the best device here: a GPU whose target is known, Level Zero before OpenCL, or the CPU.
+
+    ``None`` without dpctl and without any such device.
+
+    Args:
+        spirv: whether SPIR-V can be made, without which nothing runs on a Level Zero device.
+    """
+    try:
+        dpctl = import_dpctl()
+    except DeviceError:
+        return None
+    for backend in ("level_zero", "opencl") if spirv else ("opencl",):
+        for device in dpctl.get_devices(backend=backend, device_type="gpu"):
+            if _is_known(device):
+                return str(device.filter_string)
+    return "opencl:cpu" if dpctl.get_devices(backend="opencl", device_type="cpu") else None
+
+
+def device_target(queue: Queue) -> str:
+    """The name of the target table that fits the queue's device: ``pvc bmg lnl ptl cri dg2 arl`` or ``cpu``.
+
+    Raises:
+        DeviceError: a device that is in no table, or one without a matrix engine.
+    """
+    return _target_of_device(queue.sycl_device)
+
+
+def _target_of_device(device: Any) -> str:
+    if device.is_cpu:
+        return "cpu"
+    info = import_dpctl("dpctl.utils").intel_device_info(device)
+    return gpu_target(info.get("device_id"), device.name)
+
+
+def _is_known(device: Any) -> bool:
+    try:
+        return bool(_target_of_device(device))
+    except DeviceError:
+        return False
+
+
+def gpu_target(device_id: int | None, name: str) -> str:
+    """The target of a GPU with this PCI device id, or if that is unknown, with this name.
+
+    Raises:
+        DeviceError: neither is in the tables, or the device has no matrix engine.
+    """
+    hint = 'pass target= ("pvc", "bmg", "lnl", "ptl", "cri", "dg2" or "arl") to say which code it takes'
+    number = -1 if device_id is None else device_id
+    if number in _WITHOUT_DPAS:
+        raise DeviceError("XT5003",
+                          f"{name} (device id {number:#06x}) has no matrix engine (DPAS)", 'run on "opencl:cpu"')
+    by_id = (target for low, high, target in _IDS if low <= number <= high)
+    by_name = (target for pattern, target in _NAMES if re.search(pattern, name))
+    found = next(by_id, None) or next(by_name, None)
+    if found is None:
+        known = "" if device_id is None else f" (device id {number:#06x})"
+        raise DeviceError("XT5004", f"{name}{known} is in no target table", hint)
+    return found
+
+
+def needs_spirv(queue: Queue) -> bool:
+    """Whether the queue takes SPIR-V only: dpctl refuses OpenCL C source on a Level Zero queue."""
+    return bool(queue.backend.name == "level_zero")
+
+
+def chosen_road() -> str:
+    """What XETILE_SPIRV says, "" if it is not set."""
+    return os.environ.get(VARIABLE, "")
+
+
+_VARIABLES = vars(os.environ)["_data"]
+_NAME = os.environ.encodekey(VARIABLE)
+
+
+def asked_road() -> object:
+    """Something that differs whenever :func:`chosen_road` does.
+
+    Every launch asks. Of a variable that is not set ``os.environ.get`` tells by way of two exceptions, in twenty times
+    the time that the dictionary behind it takes.
+    """
+    return _VARIABLES.get(_NAME)

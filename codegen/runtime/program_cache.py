@@ -1,0 +1,185 @@
+"""Built programs of OpenCL devices, taken out of dpctl and put in again.
+
+dpctl makes programs of source text and of SPIR-V, and has no way in for what is built already. The SYCL runtime has
+one, ``make_kernel_bundle``, and dpctl a constructor for other extensions, ``SyclProgram_Make``. Both are looked up by
+name; where one is not there under the name that it had when this was written, nothing is taken out, and every process
+builds anew. A Level Zero driver keeps what it built itself (NEO_CACHE_PERSISTENT).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from collections.abc import Mapping
+from ctypes import byref, c_bool, c_char, c_int, c_int32, c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from codegen.runtime.build_log import opencl_library
+from codegen.runtime.devices import Queue, import_dpctl
+from codegen.runtime.launcher import build_program, find_kernel
+from codegen.toolchain import disk_cache
+from codegen.toolchain.cpu_features import description
+
+_LIBRARY = "libsycl.so.9"
+_MAKE = "_ZN4sycl3_V16detail18make_kernel_bundleEmRKNS0_7contextEbNS0_12bundle_stateENS0_7backendE"
+_NATIVE: Mapping[str, str] = {name: f"_ZNK4sycl3_V1{len(name)}{name}9getNativeEv"
+                              for name in ("context", "device", "kernel")}
+_SIGNATURE = b"struct PySyclProgramObject *(DPCTLSyclKernelBundleRef)"
+_EXECUTABLE, _OPENCL = 2, 1  # of sycl::bundle_state and sycl::backend
+_KERNEL_PROGRAM, _DEVICES, _BINARY_SIZES, _BINARIES = 0x1194, 0x1163, 0x1165, 0x1166
+_POINTER = ctypes.sizeof(c_void_p)
+_KERNEL_BUNDLE_BYTES = 16  # a kernel bundle is one shared pointer
+
+
+@dataclass(frozen=True)
+class _Interface:
+    """The functions that lead in and out."""
+
+    sycl: Any
+    opencl: Any
+    copy: Any
+    program: Any
+
+    def native(self, kind: str, reference: int) -> int:
+        """OpenCL's handle of a SYCL object."""
+        function = getattr(self.sycl, _NATIVE[kind])
+        function.restype, function.argtypes = c_void_p, [c_void_p]
+        return int(function(reference))
+
+
+@cache
+def _interface() -> _Interface | None:
+    """The functions, None if one of them is missing, or not called as on Linux on x86-64."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        return None
+    opencl = opencl_library()
+    capsules = getattr(import_dpctl("dpctl.program._program"), "__pyx_capi__", {})
+    try:
+        sycl = ctypes.CDLL(_LIBRARY)
+        wanted = [getattr(sycl, name) for name in (_MAKE, *_NATIVE.values())]
+        dpctl = ctypes.CDLL(str(Path(import_dpctl().__file__).parent / "libDPCTLSyclInterface.so"))
+        copy = dpctl.DPCTLKernelBundle_Copy
+        pointer = _capsule(capsules["SyclProgram_Make"])
+    except (OSError, AttributeError, KeyError, ValueError):
+        return None
+    if opencl is None or not all(wanted):
+        return None
+    make = wanted[0]
+    make.restype, make.argtypes = c_void_p, [c_void_p, c_uint64, c_void_p, c_bool, c_char, c_int]
+    copy.restype, copy.argtypes = c_void_p, [c_void_p]
+    opencl.clCreateProgramWithBinary.restype = c_void_p
+    return _Interface(sycl, opencl, copy, ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p)(pointer))
+
+
+def _capsule(capsule: Any) -> int:
+    """The address in a capsule of the signature that is known; ValueError for another."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return int(get(capsule, _SIGNATURE))
+
+
+def can_keep(queue: Queue) -> bool:
+    """Whether programs of this queue's device can be taken out and put in again."""
+    return queue.backend.name == "opencl" and _interface() is not None
+
+
+def versions() -> str:
+    """The releases of what programs are built and loaded by."""
+    import importlib.metadata
+
+    found = []
+    for package in ("dpctl", "intel-sycl-rt", "intel-opencl-rt"):
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"no {package}")
+    return ", ".join(found)
+
+
+def binary_of(queue: Queue, kernel: Any) -> bytes | None:
+    """The built program that a dpctl kernel belongs to, for the queue's device; None if the driver does not give it."""
+    interface = _interface()
+    if interface is None:
+        return None
+    library, program = interface.opencl, c_void_p()
+    handle = c_void_p(interface.native("kernel", kernel.addressof_ref()))
+    if library.clGetKernelInfo(handle, c_uint32(_KERNEL_PROGRAM), c_size_t(_POINTER), byref(program), None):
+        return None
+    device = interface.native("device", queue.sycl_device.addressof_ref())
+    devices = list(_listed(library, program, _DEVICES, c_void_p))  # a context may hold several
+    sizes = list(_listed(library, program, _BINARY_SIZES, c_size_t))
+    if device not in devices or len(sizes) != len(devices) or not sizes[devices.index(device)]:
+        return None
+    data = (c_ubyte * sizes[devices.index(device)])()
+    pointers = (c_void_p * len(devices))(*(ctypes.addressof(data) if d == device else None for d in devices))
+    if library.clGetProgramInfo(program, c_uint32(_BINARIES), c_size_t(ctypes.sizeof(pointers)), pointers, None):
+        return None
+    return bytes(data)
+
+
+def _listed(library: Any, program: c_void_p, what: int, kind: Any) -> Any:
+    """What OpenCL says about a program for each of its devices; nothing if it says nothing."""
+    size = c_size_t()
+    if library.clGetProgramInfo(program, c_uint32(what), c_size_t(0), None, byref(size)):
+        return ()
+    found = (kind * (size.value // ctypes.sizeof(kind)))()
+    return () if library.clGetProgramInfo(program, c_uint32(what), size, found, None) else found
+
+
+def program_of(queue: Queue, binary: bytes) -> Any | None:
+    """A dpctl program from what :func:`binary_of` gave; None if the driver does not take it."""
+    interface = _interface()
+    if interface is None:
+        return None
+    context, library = queue.sycl_context.addressof_ref(), interface.opencl
+    device = (c_void_p * 1)(interface.native("device", queue.sycl_device.addressof_ref()))
+    data = (c_ubyte * len(binary)).from_buffer_copy(binary)
+    status, error = c_int32(), c_int32()
+    program = library.clCreateProgramWithBinary(
+        c_void_p(interface.native("context", context)), c_uint32(1), device, (c_size_t * 1)(len(binary)),
+        (c_void_p * 1)(ctypes.addressof(data)), byref(status), byref(error))
+    if not program or status.value or error.value:
+        return None
+    if library.clBuildProgram(c_void_p(program), c_uint32(1), device, b"", None, None):
+        library.clReleaseProgram(c_void_p(program))
+        return None
+    bundle = (c_ubyte * _KERNEL_BUNDLE_BYTES)()  # the function gives it back through this, as C++ does on x86-64
+    getattr(interface.sycl, _MAKE)(ctypes.addressof(bundle), program, context, False, bytes([_EXECUTABLE]), _OPENCL)
+    return interface.program(interface.copy(ctypes.addressof(bundle)))
+
+
+# Kernels of a device, built or taken from the cache on disk.
+
+
+_KIND = "program"
+
+
+def build_kernel(queue: Queue, source: str | bytes, options: str, name: str) -> Any:
+    """A kernel of a program from OpenCL C or SPIR-V, from the cache if some process built the same for such a device.
+
+    Raises:
+        XeError: what :func:`codegen.runtime.launcher.build_program` and :func:`codegen.runtime.launcher.find_kernel`
+        raise.
+    """
+    if not disk_cache.is_on() or not can_keep(queue):
+        return find_kernel(build_program(queue, source, options), name)
+    key = _key(queue, source, options)
+    if (binary := disk_cache.find(_KIND, key)) is not None:
+        program = program_of(queue, binary)
+        if program is not None and program.has_sycl_kernel(name):
+            return program.get_sycl_kernel(name)
+        disk_cache.drop(_KIND, key)
+    kernel = find_kernel(build_program(queue, source, options), name)
+    if (binary := binary_of(queue, kernel)) is not None:
+        disk_cache.keep(_KIND, key, binary)
+    return kernel
+
+
+def _key(queue: Queue, source: str | bytes, options: str) -> str:
+    device = queue.sycl_device
+    return disk_cache.key_of(source, type(source).__name__, options, device.name, device.driver_version, device.vendor,
+                             versions(), description() if device.is_cpu else "")

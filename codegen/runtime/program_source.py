@@ -1,0 +1,179 @@
+"""Two roads to SPIR-V, for queues that take no OpenCL C: the SYCL runtime's compiler, and ocloc.
+
+The first is the default, since it comes with dpctl. The variable XETILE_SPIRV names one of them; then it serves every
+device, those that would take OpenCL C too. A road that fails is an error, which names the other: no kernel is compiled
+in another way than the author thinks. The logger ``xetile`` says which road served.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86, WHOLE
+from codegen.opencl.cpu_gemm.microkernel import DOT
+from codegen.opencl.emitter import FETCH
+from codegen.opencl.prelude import prelude_for
+from codegen.opencl.sync import SIGNAL, WAIT
+from codegen.runtime.devices import VARIABLE, Queue, chosen_road, needs_spirv
+from codegen.toolchain.cpu_features import has_feature
+from codegen.toolchain.logger import LOGGER
+from codegen.toolchain.ocloc import OCLOC_DEVICES, compile_spirv, has_ocloc
+from codegen.toolchain.sycl import compile_sycl, has_sycl_compiler
+from xegpu.support.errors import ToolError
+
+_NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
+_OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
+_CALL = ("XETILE_CALL", "__attribute__((noinline))")
+"""The CPU's compiler takes seven times as long where every load of an edge is inlined."""
+_FILL = ("XETILE_FILL", "__attribute__((noinline))")
+"""The same, for the OpenCL driver alone: where SYCL's compiler kept such a call, a lane read what another had written
+later in the text."""
+_ROLLED = "XETILE_ROLLED"
+"""Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
+_FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
+"""The processor's instruction, into the second cache: the first is full of what is in use. OpenCL's ``prefetch`` is a
+call for each lane there, and SPIR-V has no word for this."""
+_TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
+_NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
+              f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")
+"""Named barriers that all subgroups of a work-group come by: the whole barrier stands at the wait."""
+_FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 64) for name in ("add", "min_max")]
+"""What ocloc says of every GPU, and the SYCL runtime's compiler of none: floats have atomic instructions."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A kernel in the two languages that the roads start from.
+
+    Attributes:
+        name: its name in OpenCL C.
+        opencl: its OpenCL C.
+        sycl: gives its SYCL C++, behind a prelude in OpenCL C or, with None, for a GPU.
+        target: the device that it is made for.
+        options: its build options in OpenCL C.
+    """
+
+    name: str
+    opencl: str
+    sycl: Callable[[str | None], str]
+    target: str
+    options: str
+
+
+def road_for(queue: Queue) -> str:
+    """The road to SPIR-V that serves a queue, ``"sycl"`` or ``"ocloc"``; "" for one that gets OpenCL C.
+
+    Raises:
+        ToolError: XETILE_SPIRV names no road, or the queue takes SPIR-V only and there is no compiler that makes it.
+    """
+    if named := chosen_road():
+        return _known(named, f"{VARIABLE} is")
+    if not needs_spirv(queue):
+        return ""
+    found = next((road for road, is_here in _available().items() if is_here), None)
+    if found is None:
+        raise ToolError("XT5106", "a Level Zero queue takes SPIR-V, and there is no compiler that makes it",
+                        'pip install "xetile[device]" brings the SYCL compiler; or install Intel\'s ocloc and set '
+                        "XETILE_OCLOC to it")
+    return found
+
+
+def _known(road: str, said: str) -> str:
+    if road not in _NAMES:
+        raise ToolError("XT5107", f"{said} {road!r}, which is no road to SPIR-V", 'choose "sycl" or "ocloc"')
+    return road
+
+
+def can_make_spirv() -> bool:
+    """Whether any compiler that makes SPIR-V is here."""
+    return any(_available().values())
+
+
+def _available() -> Mapping[str, bool]:
+    return {"sycl": has_sycl_compiler(), "ocloc": has_ocloc()}
+
+
+def make_spirv(road: str, text: Text, emulated: bool) -> bytes:
+    """A kernel as SPIR-V; its name there is its only entry point.
+
+    Args:
+        road: what :func:`road_for` gave.
+        text: the kernel.
+        emulated: whether the device lacks Intel's builtins, so that they must be functions of the module.
+
+    Raises:
+        ToolError: there is no such road, or its compiler is missing or refused the kernel; the hint names the other.
+    """
+    started = time.perf_counter()
+    with naming_the_other(road, text.name):
+        data = _by_sycl(text, emulated) if _known(road, "this is") == "sycl" else _by_ocloc(text, emulated)
+    LOGGER.info("%s compiled %s for %s to %d bytes of SPIR-V in %.2f s", _NAMES[road], text.name, text.target,
+                len(data), time.perf_counter() - started)
+    return data
+
+
+@contextmanager
+def naming_the_other(road: str, kernel: str) -> Iterator[None]:
+    """What fails in here says which road the kernel took, and how to take the other.
+
+    Args:
+        road: what :func:`road_for` gave; nothing is added where it is "".
+        kernel: the kernel's name.
+    """
+    try:
+        yield
+    except ToolError as error:
+        if other := _OTHER.get(road):
+            LOGGER.info("%s failed by the road %s: %s", kernel, road, error.message)
+            hint = f"{VARIABLE}={other} takes {_NAMES[other]} instead of {_NAMES[road]}"
+            error.hint = f"{error.hint}; or {hint}" if error.hint else hint
+        raise
+
+
+def opencl_for_cpu(text: str) -> str:
+    """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
+    return _defined(_FETCH) + _defined(_FILL) + _whole(text) + _portable(text)
+
+
+def _whole(text: str) -> str:
+    """What functions of whole vectors need, where a text has any."""
+    if WHOLE not in text:
+        return ""
+    has_dot = has_feature("avx512_bf16")
+    if DOT in text:
+        LOGGER.info("products of bf16 take %s", "the processor's vdpbf16ps" if has_dot else
+                    "float32: this processor has no avx512_bf16")
+    return _defined((WHOLE, "")) + FENCE_X86 + (DOT_BF16 if DOT in text and has_dot else "")
+
+
+def _portable(text: str) -> str:
+    """The same for compilers that make SPIR-V."""
+    return f"{_defined(_CALL)}{_defined((_ROLLED, ''))}{_emulation(text)}{text}"
+
+
+def _defined(macro: tuple[str, str]) -> str:
+    return f"#define {' '.join(macro)}\n"
+
+
+def _emulation(text: str) -> str:
+    """What the CPU lacks of what a text uses, in OpenCL C."""
+    return prelude_for(text) + (_NBARRIERS if SIGNAL in text else "")
+
+
+def _by_sycl(text: Text, emulated: bool) -> bytes:
+    if not emulated:
+        return compile_sycl(text.sycl(None), *_FEATURES)
+    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{_ROLLED}")
+
+
+def _by_ocloc(text: Text, emulated: bool) -> bytes:
+    device = text.target if text.target in OCLOC_DEVICES else "pvc"  # any device's front end takes plain OpenCL C
+    if not emulated:
+        return compile_spirv(text.opencl, device, text.options)
+    whole = _portable(text.opencl)  # ocloc declares the builtins itself, so there they go under other names
+    names = sorted(set(re.findall(r"\bintel_(?:sub_group_2d_block|sub_group_\w+_matrix_mad|convert)_\w+", whole)))
+    return compile_spirv("".join(f"#define {name} emulated_{name}\n" for name in names) + whole, device, text.options)

@@ -1,0 +1,262 @@
+"""Arrays in USM: what they look like to a kernel, and NumPy arrays copied there and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from codegen.runtime.devices import Queue, import_dpctl
+from xegpu.support.errors import DeviceError
+
+LINE = 64
+"""Bytes. A copy's first element is aligned to this, as 2D block IO wants it; NumPy's own arrays rarely are."""
+
+
+@dataclass(frozen=True)
+class UsmArray:
+    """An array in USM as a kernel sees it.
+
+    Attributes:
+        pointer: the address of element (0, 0, ...).
+        shape: in elements.
+        strides: in elements; may be negative or zero.
+        typestr: NumPy's type string, ``"<f4"``.
+        queue: the queue it belongs to.
+        read_only: the owner forbids writing.
+        owner: keeps the memory alive.
+    """
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    typestr: str
+    queue: Queue
+    read_only: bool
+    owner: Any = field(repr=False, compare=False)
+
+    def argument(self) -> Any:
+        """A dpctl memory object that starts exactly at :attr:`pointer`: what a kernel takes for a ``global`` pointer.
+
+        It refers to existing memory and keeps its owner alive. dpctl takes no bare addresses as arguments.
+        """
+        return import_dpctl("dpctl.memory").as_usm_memory(_Span(self.pointer, 1, self.queue, self.owner))
+
+
+class _Span:
+    """Some bytes of USM at an exact address, in the form that dpctl accepts."""
+
+    __slots__ = ("__sycl_usm_array_interface__", "owner")
+
+    def __init__(self, pointer: int, size: int, queue: Queue, owner: Any) -> None:
+        self.owner = owner
+        self.__sycl_usm_array_interface__ = {
+            "data": (pointer, False),
+            "shape": (size,),
+            "strides": None,
+            "typestr": "|u1",
+            "version": 1,
+            "syclobj": queue,
+        }
+
+
+def usm_interface(array: Any) -> UsmArray:
+    """What ``__sycl_usm_array_interface__`` says about an array, without copying: dpnp arrays, dpctl memory objects.
+
+    Of dpnp's arrays their attributes say the same: their interface waits for all that the queue has to do.
+
+    Raises:
+        DeviceError: it is no USM array.
+    """
+    usm = array.get_array() if hasattr(type(array), "get_array") else array
+    if hasattr(type(usm), "usm_data"):
+        return UsmArray(usm._pointer, tuple(usm.shape), tuple(usm.strides), usm.dtype.str, usm.sycl_queue,
+                        not usm.flags.writable, array)
+    interface = getattr(array, "__sycl_usm_array_interface__", None)
+    if interface is None:
+        raise DeviceError("XT5020", f"a {type(array).__name__} is not in USM", "give a NumPy array, or one of dpnp's")
+    base, flag = interface["data"]
+    typestr, shape = interface["typestr"], tuple(interface["shape"])
+    pointer = base + interface.get("offset", 0) * np.dtype(typestr).itemsize
+    strides = interface.get("strides")
+    whole = row_major(shape) if strides is None else tuple(strides)
+    memory = import_dpctl("dpctl.memory")
+    queue = interface["syclobj"]
+    if not isinstance(queue, import_dpctl().SyclQueue):
+        queue = memory.as_usm_memory(array).sycl_queue
+    # dpctl's own memory objects set the flag that means "read-only" everywhere else, and can be written.
+    is_memory = isinstance(array, (memory.MemoryUSMDevice, memory.MemoryUSMShared, memory.MemoryUSMHost))
+    return UsmArray(pointer, shape, whole, typestr, queue, bool(flag) and not is_memory, array)
+
+
+def is_usm(value: Any) -> bool:
+    """Whether something has the interface of USM arrays; the interface itself is not looked at."""
+    name = "__sycl_usm_array_interface__"
+    return hasattr(type(value), name) or name in getattr(value, "__dict__", ())
+
+
+def signature(array: Any) -> tuple[Any, ...] | None:
+    """What code and checks depend on of one of dpnp's arrays: all that :func:`usm_interface` says but its address.
+
+    Of the address only the place on a 64-byte line counts. None for anything but dpnp's arrays, whose attributes are
+    read in a fraction of the time that the interface takes.
+    """
+    try:
+        usm = array.get_array()
+        return usm._pointer % LINE, usm.shape, usm.strides, usm.dtype, usm.flags.writable, usm.sycl_queue
+    except (AttributeError, TypeError):
+        return None
+
+
+def address_of(array: Any) -> Any:
+    """A memory object that starts where one of dpnp's arrays does. It keeps nothing alive: hold the array itself."""
+    usm = array.get_array()
+    part = part_of(usm)
+    return usm.usm_data if part is None else part
+
+
+def part_of(usm: Any) -> Any:
+    """A memory object that starts where an array does, and keeps nothing alive; None if the array's own does."""
+    return None if usm.usm_data._pointer == usm._pointer else _address(usm._pointer, usm.sycl_queue)
+
+
+@lru_cache(maxsize=4096)
+def _address(pointer: int, queue: Queue) -> Any:
+    return _memory_at(pointer, 1, queue, None)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of a contiguous array whose last dimension runs fastest."""
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def copy_in(arrays: Sequence[np.ndarray], queue: Queue) -> list[UsmArray]:
+    """NumPy arrays copied to the queue's device, each with its strides and with its first element on a 64-byte line.
+
+    Of a view, everything from its first byte to its last is copied, gaps included, so that a kernel sees the same
+    strides. Arrays that overlap on the host overlap on the device in the same way; of those, only the first is sure to
+    be aligned.
+
+    Raises:
+        DeviceError: strides are not a whole number of elements, or the device has no memory left.
+    """
+    found: dict[int, UsmArray] = {}
+    for low, high, members in _merged(arrays):
+        memory, start = _allocate(low, high, arrays[members[0]].ctypes.data - low, queue)
+        for index in members:
+            array = arrays[index]
+            pointer = start + array.ctypes.data - low
+            readonly = not array.flags.writeable
+            strides = _element_strides(array)
+            found[index] = UsmArray(pointer, array.shape, strides, array.dtype.str, queue, readonly, memory)
+    return [found[index] for index in range(len(arrays))]
+
+
+def scratch_copy(array: UsmArray) -> UsmArray:
+    """A copy in memory of its own, with the same strides and the same place on a 64-byte line."""
+    if 0 in array.shape:
+        return array
+    size = np.dtype(array.typestr).itemsize
+    reach = [stride * (count - 1) * size for stride, count in zip(array.strides, array.shape, strict=True)]
+    low = array.pointer + sum(r for r in reach if r < 0)
+    bytes_ = array.pointer + sum(r for r in reach if r > 0) + size - low
+    memory = import_dpctl("dpctl.memory").MemoryUSMDevice(bytes_ + 2 * LINE, alignment=LINE, queue=array.queue)
+    start = usm_interface(memory).pointer + low % LINE
+    array.queue.memcpy(_memory_at(start, bytes_, array.queue, memory),
+                       _memory_at(low, bytes_, array.queue, array.owner), bytes_)
+    return replace(array, pointer=start + array.pointer - low, owner=memory, read_only=False)
+
+
+def copy_out(source: UsmArray, target: np.ndarray) -> None:
+    """Copies a device array back into the host array that :func:`copy_in` made it from, once the queue is done.
+
+    Only the view's own elements are written; what lies between them on the host stays as it is.
+
+    Raises:
+        DeviceError: ``target`` has another shape or other strides, or cannot be written.
+    """
+    if source.shape != target.shape or source.strides != _element_strides(target):
+        raise DeviceError("XT5021",
+                          f"shape {source.shape}, strides {source.strides} do not fit {target.shape} on the host",
+                          "pass the array that was copied to the device")
+    if not target.flags.writeable:
+        raise DeviceError("XT5022",
+                          "a read-only NumPy array cannot receive results", "give a writable copy: array.copy()")
+    low, high = bounds(target)
+    if low == high:
+        return
+    gapless = target.flags.c_contiguous or target.flags.f_contiguous
+    landed = _host_bytes(low, high) if gapless else np.empty(high - low, np.uint8)
+    first = target.ctypes.data - low
+    source.queue.wait()
+    source.queue.memcpy(landed, _memory_at(source.pointer - first, high - low, source.queue, source.owner), high - low)
+    if not gapless:
+        target[...] = np.ndarray(target.shape, target.dtype, landed, first, target.strides)
+
+
+def _element_strides(array: np.ndarray) -> tuple[int, ...]:
+    if any(stride % array.itemsize for stride in array.strides):
+        reason = f"strides of {array.strides} bytes are not a whole number of {array.itemsize}-byte elements"
+        raise DeviceError("XT5023", reason, "give a copy: numpy.ascontiguousarray(array)")
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+def bounds(array: np.ndarray) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one after its last; equal if it is empty."""
+    low = high = array.ctypes.data
+    if array.size == 0:
+        return low, high
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        low += min(0, stride * (size - 1))
+        high += max(0, stride * (size - 1))
+    return low, high + array.itemsize
+
+
+def _merged(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[int]]]:
+    """Spans of host memory, (first byte, byte after the last, which arrays): arrays that overlap share one."""
+    order = sorted((*bounds(array), index) for index, array in enumerate(arrays))
+    spans: list[tuple[int, int, list[int]]] = []
+    for low, high, index in order:
+        if spans and low < spans[-1][1]:
+            first, last, members = spans[-1]
+            spans[-1] = (first, max(last, high), [*members, index])
+        else:
+            spans.append((low, high, [index]))
+    yield from spans
+
+
+def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int]:
+    """Device memory that holds the host's bytes from ``low`` to ``high``, and the address where they start.
+
+    The byte ``aligned`` bytes behind ``low`` comes to lie on a 64-byte line.
+    """
+    dpctl_memory = import_dpctl("dpctl.memory")
+    try:
+        memory = dpctl_memory.MemoryUSMDevice(high - low + 2 * LINE, alignment=LINE, queue=queue)
+    except (dpctl_memory.USMAllocationError, MemoryError, ValueError) as error:
+        raise DeviceError("XT5024", f"{queue.sycl_device.name.strip()} has no room for {high - low} bytes",
+                          "free arrays on the device, or split the problem") from error
+    base = usm_interface(memory).pointer
+    start = base + (-aligned - base) % LINE
+    if high > low:
+        queue.memcpy(_memory_at(start, high - low, queue, memory), _host_bytes(low, high), high - low)
+    return memory, start
+
+
+def _memory_at(pointer: int, size: int, queue: Queue, owner: Any) -> Any:
+    return import_dpctl("dpctl.memory").as_usm_memory(_Span(pointer, size, queue, owner))
+
+
+class _HostSpan:
+    """Some bytes of host memory, in the form that NumPy accepts."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.__array_interface__ = {"data": (low, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
+
+
+def _host_bytes(low: int, high: int) -> np.ndarray:
+    return np.asarray(_HostSpan(low, high))

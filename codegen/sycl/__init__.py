@@ -1,0 +1,203 @@
+"""The OpenCL C of a kernel as a SYCL C++ file: a free-function kernel with the same body, and a host function for it.
+
+The file stands alone and is ready for ``icpx -fsycl``. With ``XETILE_KERNEL_ONLY`` defined it needs no headers and has
+no host part: so it is compiled at run time (:mod:`codegen.toolchain.sycl`), in a tenth of a second instead of seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import MemRefType
+
+from codegen.opencl.kernel import LARGE, Source
+from codegen.sycl.opencl_to_cxx import declarations, header, prototype, translate
+from xegpu.ir.dtypes import DType, bf16, of_mlir
+from xegpu.ir.use_def import written_arguments
+from xegpu.support.errors import BUG, XeError
+
+_HOST = {"char": "std::int8_t", "uchar": "std::uint8_t", "short": "std::int16_t", "ushort": "std::uint16_t",
+         "int": "std::int32_t", "uint": "std::uint32_t", "long": "std::int64_t", "ulong": "std::uint64_t",
+         "half": "sycl::half"}
+_PLAIN = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int", "ulong": "unsigned long",
+          "half": "_Float16"}
+_ATOMICS = ((16, "min_max"), (32, "add"), (32, "min_max"))
+_DOUBLE_ATOMICS = ((64, "add"), (64, "min_max"))
+_KERNEL = re.compile(r"__attribute__\(\(intel_reqd_sub_group_size\(\d+\)\)\)\n"
+                     r"__attribute__\(\(reqd_work_group_size\(\d+, 1, 1\)\)\)\n"
+                     r"kernel void (\w+)\((.*)\)\n\{\n(.*)\}\n\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """A parameter of the kernel.
+
+    Attributes:
+        name: its name in the kernel's body.
+        given: its name among the kernel's parameters, another one for a pointer: the body's has an address space.
+        type: its C type, or that of what it points at.
+        pointer: whether it is a pointer.
+        host: the type on the host, ``const`` where the kernel only reads.
+    """
+
+    name: str
+    given: str
+    type: str
+    pointer: bool
+    host: str
+
+    @property
+    def plain(self) -> str:
+        """The type in C++ without OpenCL's names."""
+        return _PLAIN.get(self.type, self.type) + (" *" if self.pointer else " ")
+
+    @property
+    def passed(self) -> str:
+        """How the host passes it."""
+        if self.pointer:
+            return f"({self.plain}){self.name}"
+        return f"sycl::bit_cast<{self.plain.strip()}>({self.name})" if self.host.startswith("sycl::") else self.name
+
+
+def emit(source: Source, function: func.FuncOp, prelude: str | None = None) -> str:
+    """The kernel as a C++ file.
+
+    Args:
+        source: the kernel as OpenCL C.
+        function: the fully lowered kernel, which has the element types of its arguments.
+        prelude: OpenCL C to put before the kernel, for a device that lacks Intel's builtins; None for a GPU.
+
+    Raises:
+        XeError: the kernel's text is not what :mod:`codegen.opencl` writes.
+    """
+    match = _KERNEL.search(source.text)
+    if match is None:
+        raise XeError("XT9404", "the kernel's text has no kernel that SYCL's form could be made of", BUG)
+    name, parameters, body = match.groups()
+    before, extern = _prototypes(source.text[:match.start()], emulated=prelude is not None)
+    extern += declarations(source.text, source.lanes) + _features(source) if prelude is None else ""
+    taken = set(re.findall(r"\w+", source.text))
+    described = _described(parameters, source, function, taken)
+    return _FILE.format(
+        name=translate(name), shown=", ".join(f"{p.host} {'*' if p.pointer else ''}{p.name}" for p in described),
+        header=header(), extern=extern and f"\n{extern}", before=translate((prelude or "") + before),
+        properties=_properties(source), parameters=", ".join(f"{p.plain}{p.given}" for p in described),
+        pointers="".join(f"  XETILE_GLOBAL {p.type} *{p.name} = (XETILE_GLOBAL {p.type} *){p.given};\n"
+                         for p in described if p.pointer),
+        body=translate(body), size=source.local_size, arguments=", ".join(p.passed for p in described),
+        **{own: _free(own, taken) for own in ("queue", "grid", "bundle", "compiled", "handler", "groups")})
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name that does not occur in the kernel, like ``name``."""
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+def _features(source: Source) -> str:
+    """OpenCL's feature macros that a kernel asks for and that GPUs with subgroups of this size define."""
+    asked = set(re.findall(r"\b__opencl_c_ext_fp\w+", source.text))
+    has = {f"__opencl_c_ext_fp{bits}_{memory}_atomic_{kind}" for memory in ("global", "local")
+           for bits, kind in (*_ATOMICS, *(_DOUBLE_ATOMICS if source.lanes == 16 else ()))}
+    return "".join(f"#define {name} 1\n" for name in sorted(asked & has))
+
+
+def _prototypes(text: str, *, emulated: bool) -> tuple[str, str]:
+    """The text without its prototypes of functions that are defined elsewhere; those as C++."""
+    found = re.findall(r"(?m)^\w[^\n{}#;]*\);\n", text)
+    extern = "".join(prototype(line, emulated) for line in found)
+    return re.sub(r"(?m)^\w[^\n{}#;]*\);\n", "", text), extern
+
+
+def _described(parameters: str, source: Source, function: func.FuncOp, taken: set[str]) -> list[_Parameter]:
+    """The parameters, with the types that the arguments of the kernel have on the host."""
+    written, texts, described = written_arguments(function), iter(parameters.split(", ")), []
+    for position, (argument, rank) in enumerate(zip(function.body.block.args, source.arguments, strict=True)):
+        type_ = argument.type.element_type if isinstance(argument.type, MemRefType) else argument.type
+        const = "" if rank is None or position in written else "const "
+        described.append(_parameter(next(texts), const + _host_type(of_mlir(type_)), taken))
+        described += [_parameter(next(texts), "int", taken) for _ in range(2 * (rank or 0))]
+    return [*described, *(_parameter(text, "std::int32_t", taken) for text in texts)]
+
+
+def _parameter(text: str, host: str, taken: set[str]) -> _Parameter:
+    pointed, _, name = translate(text.removeprefix("global ")).rpartition(" ")
+    pointer, name = name.startswith("*"), name.removeprefix("*")
+    return _Parameter(name, _free(f"{name}_pointer", taken) if pointer else name, pointed, pointer, host)
+
+
+def _host_type(dtype: DType) -> str:
+    if dtype is bf16:
+        return "sycl::ext::oneapi::bfloat16"
+    return _HOST.get(dtype.opencl, dtype.opencl)
+
+
+def _properties(source: Source) -> str:
+    """What the compiler must know of the launch; SYCL's own names for it come with its headers."""
+    sizes = (("nd_range_kernel<3>", "nd-range-kernel", "3"), (f"sub_group_size<{source.lanes}>", "sub-group-size",
+             str(source.lanes)), (f"work_group_size<1, 1, {source.local_size}>", "work-group-size",
+             f'"1,1,{source.local_size}"'))
+    properties = [(f"sycl::ext::oneapi::experimental::{long}", short, value) for long, short, value in sizes]
+    if LARGE in source.options:
+        properties.append(("sycl::ext::intel::experimental::grf_size<256>", "grf-size", "256"))
+    return _either([f'[[__sycl_detail__::add_ir_attributes_function("sycl-{short}", {value})]]'
+                    for _, short, value in properties],
+                   [f"SYCL_EXT_ONEAPI_FUNCTION_PROPERTY(({long}))" for long, _, _ in properties])
+
+
+def _either(alone: Sequence[str], with_headers: Sequence[str]) -> str:
+    return "\n".join(["#ifdef XETILE_KERNEL_ONLY", *alone, "#else", *with_headers, "#endif"])
+
+
+_FILE = """\
+// Kernel {name}, made by xetile. Build it with: icpx -fsycl -fp-model=precise -c {name}.cpp
+//
+// namespace xetile::{name}:
+//   sycl::event launch(sycl::queue &{queue}, sycl::range<3> {grid}, {shown});
+// starts {grid}[0] x {grid}[1] x {grid}[2] work-groups; xt.group_id(0) runs over the first. Pointers are to USM, sizes
+// and strides count elements.
+#ifndef XETILE_KERNEL_ONLY
+#include <cstdint>
+#include <sycl/ext/intel/experimental/grf_size_properties.hpp>
+#include <sycl/sycl.hpp>
+#endif
+
+#ifdef __SYCL_DEVICE_ONLY__
+
+{header}{extern}
+#endif  // __SYCL_DEVICE_ONLY__
+
+namespace xetile::{name} {{
+
+#ifdef __SYCL_DEVICE_ONLY__
+using namespace xetile::opencl;
+
+{before}
+#endif
+
+{properties}
+void {name}({parameters})
+{{
+#ifdef __SYCL_DEVICE_ONLY__
+{pointers}{body}#endif
+}}
+
+#ifndef XETILE_KERNEL_ONLY
+sycl::event launch(sycl::queue &{queue}, sycl::range<3> {grid}, {shown})
+{{
+  auto {bundle} = sycl::ext::oneapi::experimental::get_kernel_bundle<xetile::{name}::{name},
+                                                                     sycl::bundle_state::executable>(
+      {queue}.get_context(), {{{queue}.get_device()}});
+  sycl::kernel {compiled} = {bundle}.ext_oneapi_get_kernel<xetile::{name}::{name}>();
+  const sycl::range<3> {groups}(1, 1, {size});
+  return {queue}.submit([&](sycl::handler &{handler}) {{
+    {handler}.set_args({arguments});
+    {handler}.parallel_for(sycl::nd_range<3>({grid} * {groups}, {groups}), {compiled});
+  }});
+}}
+#endif
+
+}}  // namespace xetile::{name}
+"""

@@ -1,0 +1,153 @@
+"""OpenCL C as C++ for clang's SYCL mode: our own text, word by word, behind a header with what C++ lacks.
+
+The header, ``opencl.hpp``, has OpenCL's vector types and functions under their own names, so that most of the text
+stays as it is. What remains is a matter of words: vector literals, address spaces, names that C++ reserves. The text
+that is translated is what :mod:`codegen.opencl` and the prelude write, not any OpenCL C.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.resources import files
+
+from xegpu.support.errors import BUG, TargetError
+
+_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?:[^/"]|/(?![/*]))+', re.DOTALL)
+_SCALAR = r"(?:u?(?:char|short|int|long)|half|float|double)"
+_VECTOR = rf"{_SCALAR}(?:2|3|4|8|16)"
+_RESERVED = frozenset([
+    "alignas", "alignof", "and", "and_eq", "asm", "bitand", "bitor", "catch", "char8_t", "char16_t", "char32_t",
+    "class", "co_await", "co_return", "co_yield", "compl", "concept", "consteval", "constexpr", "constinit",
+    "const_cast", "decltype", "delete", "dynamic_cast", "explicit", "export", "friend", "mutable", "namespace",
+    "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "protected", "public",
+    "reinterpret_cast", "requires", "static_assert", "static_cast", "template", "this", "thread_local", "throw",
+    "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq",
+])
+"""Words of C++ that are names in OpenCL C."""
+
+
+def _unrolled(match: re.Match[str]) -> str:
+    count = match[1]
+    return f'_Pragma("clang loop unroll({"disable" if count == "1" else "full"})")'
+
+
+_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"(?m)^[ \t]*#pragma OPENCL EXTENSION[^\n]*\n?", ""),
+    (r"__attribute__\(\(overloadable\)\) ?", ""),
+    (r"\(\(overloadable, ", "(("),
+    (r"__attribute__\(\(opencl_unroll_hint\((\d+)\)\)\)", _unrolled),
+    (rf"\(({_VECTOR})\)\(", r"make_\1("),
+    (r"\((\w+##\w+)\)\(", r"joined<\1>("),  # of a type that a macro makes
+    (rf"\blocal ({_SCALAR}\d*) (\w+)((?:\[[^\]]*\])+)(?: __attribute__\(\(aligned\(64\)\)\))?;",
+     r"auto &\2 = *(XETILE_LOCAL \1(*)\3)__sycl_allocateLocalMemory(sizeof(\1\3), 64);"),
+    (r"\(private (?=[\w ]+\*\))", "(XETILE_PRIVATE "),
+    (r"\bprivate ", ""),  # a parameter: any pointer goes there
+    (r"\b__spirv_PredicatedLoadINTEL\b", "predicated_load"),
+    (r"\b__spirv_PredicatedStoreINTEL\b", "predicated_store"),
+    (r"\bglobal\b", "XETILE_GLOBAL"),
+    (r"\blocal\b", "XETILE_LOCAL"),
+    (rf"\b({'|'.join(sorted(_RESERVED))})\b", r"\1_cplusplus"),
+)
+"""Patterns with what takes their place, in order."""
+
+
+def translate(text: str) -> str:
+    """OpenCL C as C++ that means the same behind :func:`header`; comments and strings stay as they are.
+
+    Args:
+        text: functions, macros or statements, as :mod:`codegen.opencl` and :mod:`codegen.opencl.prelude` write them.
+    """
+    return "".join(part if part.startswith(("//", "/*", '"')) else _translated(part) for part in _CODE.findall(text))
+
+
+def _translated(code: str) -> str:
+    for pattern, new in _WORDS:
+        code = re.sub(pattern, new, code)
+    return code
+
+
+def prototype(text: str, emulated: bool) -> str:
+    """A prototype of OpenCL C as C++; nothing where :func:`header` defines the function, or a prelude does.
+
+    Args:
+        text: the prototype.
+        emulated: whether a prelude stands before the text.
+    """
+    if "__spirv_Predicated" in text or "_matrix_mad_" in text:  # see declarations
+        return ""
+    if re.search(r"\b__(?:builtin_IB|internal_intel)_", text):  # known by its C name
+        named = text.replace("private ", "XETILE_PRIVATE ")  # a generic pointer would be another function
+        return "" if emulated else f'extern "C" XETILE_EXTERN {translate(named)}'
+    return f"XETILE_EXTERN {translate(text)}"
+
+
+@cache
+def header() -> str:
+    """The C++ that must stand before translated text."""
+    return files(__package__).joinpath("opencl.hpp").read_text(encoding="utf-8")
+
+
+def declarations(text: str, lanes: int) -> str:
+    """Declarations of Intel's builtins that OpenCL C ``text`` calls, and that no header declares.
+
+    They belong into no namespace: the device's compiler knows them by their C++ names.
+
+    Args:
+        text: OpenCL C.
+        lanes: work-items of a subgroup, which decide the operands of DPAS.
+    """
+    names = sorted(set(re.findall(r"\bintel_sub_group_(?:2d_block_\w+|\w*matrix_mad\w*)", text)))
+    return "".join(_block_io(name) if "_2d_block_" in name else _dpas(name, lanes) for name in names)
+
+
+_SURFACE = "XETILE_GLOBAL void *, int, int, int, int2"
+
+
+def _block_io(name: str) -> str:
+    match = re.fullmatch(r"intel_sub_group_2d_block_([a-z]+(?:_[a-z]+)?)_(\d+)b_\d+r(\d+)x\d+c", name)
+    if match is None:
+        raise TargetError("XT9405", f"the builtin {name} has no declaration in C++", BUG)
+    kind, bits, columns = match[1], int(match[2]), int(match[3])
+    if kind == "prefetch":
+        return f"XETILE_EXTERN void {name}({_SURFACE});\n"
+    word = "uint" if bits == 32 or kind not in ("read", "write") else \
+        "uchar" if bits == 8 and columns == 16 else "ushort"
+    return f"XETILE_EXTERN void {name}({_SURFACE}, XETILE_PRIVATE {word} *);\n"
+
+
+def _dpas(name: str, lanes: int) -> str:
+    """Every repeat count of one DPAS builtin, with every accumulator."""
+    if "_scaled_" in name:
+        return f"XETILE_EXTERN float8 {name}(short8, int8, float8, uchar, uchar);\n"
+    match = re.fullmatch(r"intel_sub_group_(\w+?)_(\w+?)_matrix_mad_k\d+", name)
+    if match is None:
+        raise TargetError("XT9405", f"the builtin {name} has no declaration in C++", BUG)
+    a_type, b_type = match.groups()
+    return "".join(_dpas_line(name, a_type, b_type, accumulator, lanes, rows)
+                   for accumulator in _accumulators(a_type, lanes) for rows in (1, 2, 4, 8))
+
+
+def _accumulators(a_type: str, lanes: int) -> Iterable[str]:
+    narrow = {"bf16": "short", "f16": "half"}.get(a_type)
+    if a_type[0] in "iu":
+        return ("int",)
+    return ("float", narrow) if narrow and lanes == 16 else ("float",)
+
+
+def _dpas_line(name: str, a_type: str, b_type: str, accumulator: str, lanes: int, rows: int) -> str:
+    unsigned = {type_: "u" if type_[0] == "u" else "" for type_ in (a_type, b_type)}
+    a, b, a_rows = f"{unsigned[a_type]}{'short' if lanes == 16 else 'int'}", f"{unsigned[b_type]}int8", rows
+    if a_type == "tf32":
+        a, b, a_rows = "float", "float8", max(rows // 2, 1)
+    c = _wide(accumulator, rows)
+    # C++ spells _Float16 otherwise than OpenCL spells half, and Intel's compiler looks for OpenCL's name.
+    width = "" if rows == 1 else f"Dv{rows}_"
+    label = f' __asm__("_Z{len(name)}{name}{width}sDv8_i{width}Dh")' if accumulator == "half" else ""
+    return f"XETILE_EXTERN {c} {name}({_wide(a, a_rows)}, {b}, {c}){label};\n"
+
+
+def _wide(scalar: str, width: int) -> str:
+    return scalar if width == 1 else f"{scalar}{width}"
+

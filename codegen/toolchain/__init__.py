@@ -1,0 +1,1 @@
+"""External compilers and what they need: ocloc, the SYCL compiler, SPIR-V, the disk cache."""

@@ -1,0 +1,239 @@
+"""Intel's offline compiler, ocloc: device binaries, SPIR-V, and what the disassembly says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from codegen.toolchain import disk_cache
+from codegen.toolchain.compile_error import refusal
+from xegpu.support.errors import TargetError, ToolError
+from xegpu.target.targets import TARGETS
+
+OCLOC_DEVICES: Mapping[str, str] = {target.name: target.ocloc for target in TARGETS.values() if target.ocloc}
+"""Our targets under the names that ocloc's ``-device`` takes."""
+
+_LENGTH = 8
+_SECONDS = 600  # a compiler that takes longer hangs
+_HINT = "install Debian's or Ubuntu's package intel-ocloc, or set XETILE_OCLOC to the program"
+_OTHER = "what it printed is in .log of this error; xetile was written for ocloc 26 with libiga64 beside it"
+
+
+@dataclass(frozen=True)
+class DeviceBinary:
+    """A device binary (zebin, ELF) and what the compiler printed while it made it."""
+
+    target: str
+    data: bytes = field(repr=False)
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """One kernel of a binary: its assembly, and what the compiler wrote about it.
+
+    Attributes:
+        spill_size, private_size: bytes a work-item's thread keeps in memory for lack of registers. Both matter:
+            arrays that do not fit go to private memory with a spill size of zero.
+        slm_size: bytes of shared local memory a work-group.
+        grf_count: registers a thread.
+        simd_size: work-items a subgroup.
+    """
+
+    name: str
+    asm: str = field(repr=False)
+    spill_size: int = 0
+    private_size: int = 0
+    slm_size: int = 0
+    grf_count: int = 0
+    simd_size: int = 0
+
+
+@dataclass(frozen=True)
+class Disassembly:
+    """The kernels of a binary by name, in the binary's order."""
+
+    target: str
+    kernels: Mapping[str, KernelFacts]
+
+    def __str__(self) -> str:
+        return "\n".join(f"// {name}\n{kernel.asm}" for name, kernel in self.kernels.items())
+
+
+def find_ocloc() -> str:
+    """The path of ocloc: XETILE_OCLOC, else from PATH.
+
+    Raises:
+        ToolError: it is in neither.
+    """
+    named = os.environ.get("XETILE_OCLOC")
+    if named and not shutil.which(named):
+        raise ToolError("XT5101", f"XETILE_OCLOC is {named!r}, which is no program", _HINT)
+    found = named or shutil.which("ocloc")
+    if not found:
+        raise ToolError("XT5102", "ocloc, Intel's offline compiler, is not installed", _HINT)
+    return found
+
+
+def has_ocloc() -> bool:
+    """Whether ocloc is here."""
+    try:
+        return bool(find_ocloc())
+    except ToolError:
+        return False
+
+
+def compile_device(source: str | bytes, target: str, options: str = "", spirv: bool = False) -> DeviceBinary:
+    """Compiles OpenCL C, or with ``spirv`` SPIR-V, for a target. The same input is compiled once a process.
+
+    Raises:
+        TargetError: a target that ocloc has no device for.
+        ToolError: ocloc is missing or failed; ``log`` is all that it printed.
+    """
+    return _compiled(find_ocloc(), source, target, options, "-spirv_input" if spirv else "", ".bin")
+
+
+def compile_spirv(source: str, target: str, options: str = "") -> bytes:
+    """Compiles OpenCL C to SPIR-V, with the extensions that the target has. The same input is compiled once a process.
+
+    Raises:
+        TargetError: a target that ocloc has no device for.
+        ToolError: ocloc is missing or failed; ``log`` is all that it printed.
+    """
+    return _compiled(find_ocloc(), source, target, options, "-spv_only", ".spv").data
+
+
+@cache
+def _compiled(ocloc: str, source: str | bytes, target: str, options: str, mode: str, suffix: str) -> DeviceBinary:
+    stored = disk_cache.kept("ocloc", lambda: (source, target, options, mode, *_identity(ocloc)),
+                             lambda: _stored(_compile(ocloc, source, target, options, mode, suffix)))
+    size = int.from_bytes(stored[:_LENGTH], "little") + _LENGTH
+    return DeviceBinary(target, stored[size:], stored[_LENGTH:size].decode())
+
+
+def _stored(binary: DeviceBinary) -> bytes:
+    """A binary as the cache keeps it: the length of what the compiler printed, that, and the binary."""
+    log = binary.log.encode()
+    return len(log).to_bytes(_LENGTH, "little") + log + binary.data
+
+
+@cache
+def _identity(ocloc: str) -> tuple[str, ...]:
+    """Which compiler it is: where it lies, when it was written, and the version that it says."""
+    status = os.stat(shutil.which(ocloc) or ocloc)
+    with tempfile.TemporaryDirectory(prefix="xetile-") as name:
+        try:
+            said = _run([ocloc, "query", "OCL_DRIVER_VERSION"], Path(name), "ocloc does not say its version")
+        except ToolError:  # an older one
+            said = ""
+        files = "".join(file.read_text(errors="replace") for file in sorted(Path(name).iterdir()))
+    return os.path.realpath(ocloc), str(status.st_mtime_ns), str(status.st_size), said, files
+
+
+def _compile(ocloc: str, source: str | bytes, target: str, options: str, mode: str, suffix: str) -> DeviceBinary:
+    device = _device_name(target)
+    with tempfile.TemporaryDirectory(prefix="xetile-") as name:
+        folder = Path(name)
+        file = folder / "kernel.cl"
+        file.write_bytes(source.encode() if isinstance(source, str) else source)
+        command = [ocloc, "compile", "-file", file.name, "-device", device, "-out_dir", "out"]
+        command += ["-options", _with_standard(options), *([mode] if mode else [])]
+        log = _run(command, folder, f"ocloc failed for {target}")
+        return DeviceBinary(target, _only_file(folder / "out", suffix, log), log)
+
+
+@cache
+def disassemble(binary: DeviceBinary) -> Disassembly:
+    """The assembly of every kernel in a binary and what the compiler wrote about it. Done once a process.
+
+    Raises:
+        ToolError: ocloc is missing or failed, or cannot decode this device.
+    """
+    ocloc = find_ocloc()
+    stored = disk_cache.kept("disassembly", lambda: (binary.data, binary.target, *_identity(ocloc)),
+                             lambda: json.dumps(_disassembled(ocloc, binary)).encode())
+    return Disassembly(binary.target, {name: KernelFacts(**facts) for name, facts in json.loads(stored).items()})
+
+
+def _disassembled(ocloc: str, binary: DeviceBinary) -> dict[str, dict[str, str | int]]:
+    """The fields of every kernel's :class:`KernelFacts`, by its name."""
+    with tempfile.TemporaryDirectory(prefix="xetile-") as name:
+        folder = Path(name)
+        (folder / "kernel.bin").write_bytes(binary.data)
+        device = _device_name(binary.target)
+        command = [ocloc, "disasm", "-file", "kernel.bin", "-device", device, "-dump", "dump"]
+        log = _run(command, folder, f"ocloc cannot disassemble for {binary.target}")
+        return _read_dump(folder / "dump", log)
+
+
+def _read_dump(dump: Path, log: str) -> dict[str, dict[str, str | int]]:
+    information = dump / ".ze_info"
+    if not information.exists():
+        raise ToolError("XT5103", "ocloc's disassembly holds no .ze_info", _OTHER, log=log)
+    kernels: dict[str, dict[str, str | int]] = {}
+    for name, facts in read_ze_info(information.read_text()).items():
+        text = dump / f".text.{name}.asm"
+        if not text.exists():
+            raise ToolError("XT5103",
+                            f"ocloc could not decode kernel {name}", _OTHER, log=log)
+        kernels[name] = {"name": name, "asm": text.read_text(), **facts}
+    return kernels
+
+
+def read_ze_info(text: str) -> dict[str, dict[str, int]]:
+    """The sizes that a binary's ``.ze_info`` gives for each kernel; zero ones are left out."""
+    kernels: dict[str, dict[str, int]] = {}
+    facts: dict[str, int] = {}
+    for line in text.split("kernels_misc_info:")[0].splitlines():
+        if match := re.match(r"  - name: +'?([^\s']+)", line):
+            facts = kernels.setdefault(match[1], {})
+        elif match := re.match(r"      (spill_size|private_size|slm_size|grf_count|simd_size): +(\d+)", line):
+            facts[match[1]] = int(match[2])
+    # The compiler adds an empty kernel of this name to binaries with global symbols.
+    kernels.pop("Intel_Symbol_Table_Void_Program", None)
+    return kernels
+
+
+def _device_name(target: str) -> str:
+    if target not in OCLOC_DEVICES:
+        raise TargetError("XT5104",
+                          f"ocloc compiles nothing for target {target!r}", f"use one of {', '.join(OCLOC_DEVICES)}")
+    return OCLOC_DEVICES[target]
+
+
+def _with_standard(options: str) -> str:
+    """ocloc's default is CL1.2, in which the Intel extensions that we use do not exist."""
+    return options if "-cl-std=" in options else f"-cl-std=CL3.0 {options}".rstrip()
+
+
+def _run(command: list[str], folder: Path, failure: str) -> str:
+    """What a program printed. A compiler's output is text with the odd byte that is not."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolError("XT5105", f"{failure}: {error}", _HINT) from error
+    log = (done.stdout + done.stderr).decode(errors="replace").replace("\0", "")
+    if done.returncode != 0:
+        raise refusal(failure, log, _source_in(folder))
+    return log
+
+
+def _source_in(folder: Path) -> str:
+    """The OpenCL C that a program was given."""
+    found = next(folder.glob("*.cl"), None)
+    return "" if found is None else found.read_text()
+
+
+def _only_file(folder: Path, suffix: str, log: str) -> bytes:
+    found = sorted(folder.glob(f"*{suffix}"))
+    if len(found) != 1:
+        raise ToolError("XT5103", f"ocloc said it succeeded, but left {len(found)} {suffix} files", _OTHER, log=log)
+    return found[0].read_bytes()

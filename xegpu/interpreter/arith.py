@@ -1,0 +1,270 @@
+"""What the operations of arith, vector, memref and gpu mean, in NumPy (see :mod:`xegpu.interpreter.interpreter`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import erf, isfinite
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, gpu, math, memref, ub
+from xdsl.dialects import vector as xvector
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
+from xdsl.ir import Attribute, Operation
+
+from xegpu.interpreter import debug, scalar, slm, sync
+from xegpu.interpreter.compare import MEANINGS as COMPARISONS
+from xegpu.interpreter.interpreter import Machine, Meaning, Meanings, narrow
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType, of_mlir, round_to
+from xegpu.mlir.arith import CONVERSIONS
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
+
+# ``a * b + c`` rounded once, which NumPy does not have.
+
+
+Array = np.ndarray[Any, Any]
+
+
+def fused(a: Array, b: Array, c: Array) -> Array:
+    """``a * b + c`` of float32 or float64 arrays, rounded once to their type."""
+    return _through_double(a, b, c) if a.dtype == np.float32 else np.asarray(_exactly(a, b, c), np.float64)
+
+
+def _through_double(a: Array, b: Array, c: Array) -> Array:
+    """In float64 the product is exact; the sum is rounded to odd there, after which rounding to float32 is right.
+
+    (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008.)
+    """
+    product, addend = a.astype(np.float64) * b, c.astype(np.float64)
+    total = np.asarray(product + addend)
+    virtual = total - product
+    error = (product - (total - virtual)) + (addend - virtual)
+    bits = np.ascontiguousarray(total).view(np.int64).reshape(total.shape)
+    away = np.where((error > 0) == (total > 0), 1, -1)  # to a larger or to a smaller magnitude
+    odd = np.where((bits & 1 == 0) & (error != 0) & np.isfinite(total), bits + away, bits)
+    return odd.view(np.float64).astype(np.float32)
+
+
+@np.vectorize
+def _exactly(a: float, b: float, c: float) -> float:
+    if not (isfinite(a) and isfinite(b) and isfinite(c)):
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return a * b + c  # for the sign of zero
+    try:
+        return float(exact)
+    except OverflowError:
+        return float("inf") if exact > 0 else float("-inf")
+
+
+def element_type(type_: Attribute) -> DType:
+    """The element type of a scalar or vector type."""
+    return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
+
+
+def _rounded(value: Any, dtype: DType) -> Any:
+    if dtype.kind == "x" or (isinstance(value, (int, float)) and not dtype.is_float):
+        return narrow(value)
+    if dtype is dtypes.tf32:  # arithmetic on tf32 is float32 arithmetic; only a conversion rounds
+        return np.asarray(value, np.float32)
+    return round_to(value, dtype)
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Meaning:
+    def meaning(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+        dtype = element_type(operation.results[0].type)
+        if dtype.kind in "iu" and dtype.numpy != np.bool_:
+            operands = [np.asarray(value, dtype.compute) for value in operands]
+        return _rounded(function(*operands), dtype)
+
+    return meaning
+
+
+def _unary(function: Callable[[Any], Any]) -> Meaning:
+    def meaning(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+        dtype = element_type(operation.results[0].type)
+        return _rounded(function(np.asarray(operands[0], dtype.compute)), dtype)
+
+    return meaning
+
+
+_erf = np.frompyfunc(erf, 1, 1)
+
+UNARY: dict[type[Operation], Callable[[Any], Any]] = {
+    math.ExpOp: np.exp, math.Exp2Op: np.exp2, math.LogOp: np.log, math.SqrtOp: np.sqrt,
+    math.RsqrtOp: lambda a: 1 / np.sqrt(a), math.TanhOp: np.tanh, math.SinOp: np.sin, math.CosOp: np.cos,
+    math.ErfOp: lambda a: np.asarray(_erf(a), np.float64), math.FloorOp: np.floor, math.CeilOp: np.ceil,
+    math.AbsFOp: np.abs, math.AbsIOp: np.abs, math.ExpM1Op: np.expm1, math.Log2Op: np.log2, math.Log10Op: np.log10,
+    math.Log1pOp: np.log1p, math.CbrtOp: np.cbrt, math.SinhOp: np.sinh, math.CoshOp: np.cosh, math.TanOp: np.tan,
+    math.AsinOp: np.arcsin, math.AcosOp: np.arccos, math.AtanOp: np.arctan, math.TruncOp: np.trunc,
+    math.RoundEvenOp: np.rint,
+}
+
+
+def _divide_toward_zero(a: Any, b: Any) -> Any:
+    quotient = abs(a) // abs(b)
+    return np.where((a < 0) != (b < 0), -quotient, quotient) if isinstance(quotient, np.ndarray) else \
+        (-quotient if (a < 0) != (b < 0) else quotient)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a - b * _divide_toward_zero(a, b)
+
+
+def _unsigned(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def on_unsigned(a: Any, b: Any) -> Any:
+        kind = np.dtype(f"u{np.asarray(a).dtype.itemsize}")
+        return function(np.asarray(a).view(kind), np.asarray(b).view(kind)).view(np.asarray(a).dtype)
+
+    return on_unsigned
+
+
+BINARY: dict[type[Operation], Callable[[Any, Any], Any]] = {
+    arith.AddfOp: lambda a, b: a + b, arith.SubfOp: lambda a, b: a - b, arith.MulfOp: lambda a, b: a * b,
+    arith.DivfOp: lambda a, b: a / b, arith.MaximumfOp: np.maximum, arith.MinimumfOp: np.minimum,
+    arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
+    arith.FloorDivSIOp: lambda a, b: a // b, arith.DivSIOp: _divide_toward_zero, arith.RemSIOp: _remainder,
+    arith.DivUIOp: _unsigned(lambda a, b: a // b), arith.RemUIOp: _unsigned(lambda a, b: a % b),
+    arith.MaxSIOp: np.maximum, arith.MinSIOp: np.minimum,
+    arith.MaxUIOp: _unsigned(np.maximum), arith.MinUIOp: _unsigned(np.minimum),
+    arith.AndIOp: lambda a, b: a & b, arith.OrIOp: lambda a, b: a | b, arith.XOrIOp: lambda a, b: a ^ b,
+    arith.ShLIOp: lambda a, b: a << b, arith.ShRSIOp: lambda a, b: a >> b,
+    arith.ShRUIOp: _unsigned(lambda a, b: a >> b),
+    arith.MaxnumfOp: np.fmax, arith.MinnumfOp: np.fmin, math.PowFOp: np.power, math.Atan2Op: np.arctan2,
+    math.CopySignOp: np.copysign,
+}
+
+
+def _convert(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+    source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
+    value = operands[0]
+    if "x" in (source.kind, target.kind):
+        return narrow(value)
+    if source.is_float and not target.is_float:
+        return _saturated(np.nan_to_num(np.trunc(np.asarray(value, np.float64))), target)
+    return round_to(np.asarray(value), target)
+
+
+def _saturated(whole: Any, target: DType) -> Any:
+    """Whole floats as integers; what lies outside becomes the limit, which is no float for 64 bits."""
+    limits = np.iinfo(target.compute)
+    inside = (whole >= limits.min) & (whole < float(limits.max) + 1)
+    numbers = np.where(inside, whole, 0).astype(target.compute)
+    return np.where(inside, numbers, np.where(whole < 0, limits.min, limits.max).astype(target.compute))
+
+
+def _fma(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+    dtype = element_type(operation.results[0].type)
+    return _rounded(fused(*(np.asarray(value, dtype.compute) for value in operands)), dtype)
+
+
+def _bitcast(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+    source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
+    if source.numpy == target.numpy:
+        return operands[0]
+    return np.asarray(operands[0]).astype(source.numpy).view(target.numpy).astype(target.compute)
+
+
+def _constant(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    dtype = element_type(operation.result.type)
+    if isinstance(operation.result.type, VectorType):
+        values = np.array(list(operation.value.get_values()), dtype.compute)
+        shape = operation.result.type.get_shape()
+        return np.broadcast_to(values, shape).reshape(*[1] * machine.batch, *shape)
+    number = operation.value.value.data
+    return int(number) if dtype.kind == "x" else round_to(np.asarray(number), dtype)
+
+
+def _poison(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    type_ = operation.result.type
+    return np.zeros((*[1] * machine.batch, *type_.get_shape()), element_type(type_).compute)
+
+
+def _spread(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    type_ = operation.vector.type
+    shape = type_.get_shape()
+    value = np.asarray(machine.as_vector(operands[0], len(shape)), element_type(type_).compute)
+    leading = value.shape[:machine.batch] if value.ndim > len(shape) else (1,) * machine.batch
+    return np.broadcast_to(value, (*leading, *shape))
+
+
+def _slice(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    return operands[0][_part(values_of(operation.offsets), values_of(operation.sizes))]
+
+
+def _shuffle(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    axis = -len(operation.v1.type.get_shape())
+    leading = np.broadcast_shapes(*(operand.shape[:axis] for operand in operands))
+    both = [np.broadcast_to(operand, (*leading, *operand.shape[axis:])) for operand in operands]
+    return np.take(np.concatenate(both, axis), operation.mask.get_values(), axis)
+
+
+def _part(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[Any, ...]:
+    return (..., *(slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True)))
+
+
+def _insert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    source, dest = operands
+    shape = source.shape[len(source.shape) - len(values_of(operation.offsets)):]
+    leading = np.broadcast_shapes(source.shape[:-len(shape)], dest.shape[:-len(shape)])
+    result = np.broadcast_to(dest, (*leading, *dest.shape[-len(shape):])).copy()
+    result[_part(values_of(operation.offsets), shape)] = source
+    return result
+
+
+def _extract(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    position = tuple(operation.static_position.get_values())
+    rank = len(operation.vector.type.get_shape())
+    return operands[0][(..., *position, *[slice(None)] * (rank - len(position)))]
+
+
+def _metadata(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    array = operands[0]
+    strides = [stride // array.itemsize for stride in array.strides]
+    return [array, 0, *array.shape, *strides]
+
+
+def _cast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    target = operation.results[0].type
+    if isinstance(target, MemRefType):
+        return operands[0].view(of_mlir(target.element_type).numpy)
+    dtype = element_type(target)
+    return np.asarray(operands[0]).astype(dtype.compute)
+
+
+def _recast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    return operands[0]
+
+
+def _axis(operation: Any) -> int:
+    return "xyz".index(operation.dimension.data.value)
+
+
+MEANINGS: Meanings = {
+    **COMPARISONS, **slm.MEANINGS, **sync.MEANINGS,
+    **debug.MEANINGS, **scalar.MEANINGS,
+    **{kind: _binary(function) for kind, function in BINARY.items()},
+    **{kind: _unary(function) for kind, function in UNARY.items()},
+    **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),
+    math.FmaOp: _fma,
+    arith.BitcastOp: _bitcast,
+    arith.ConstantOp: _constant,
+    ub.PoisonOp: _poison,
+    xvector.BroadcastOp: _spread,
+    xvector.ExtractOp: _extract,
+    ExtractStridedSliceOp: _slice,
+    InsertStridedSliceOp: _insert,
+    xvector.ShuffleOp: _shuffle,
+    ShapeCastOp: lambda machine, op, operands: operands[0].reshape(
+        *operands[0].shape[:-len(op.source.type.get_shape())], *op.result.type.get_shape()),
+    TransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
+    memref.ExtractStridedMetaDataOp: _metadata,
+    UnrealizedConversionCastOp: _cast,
+    memref.CastOp: _recast,
+    gpu.BlockIdOp: lambda machine, op, _: machine.along(_axis(op), *machine.groups[_axis(op)]),
+    gpu.GridDimOp: lambda machine, op, _: machine.grid[_axis(op)],
+    gpu.SubgroupIdOp: lambda machine, op, _: machine.subgroup,
+}

@@ -1,0 +1,56 @@
+"""NumPy semantics of comparisons and selections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute
+
+from xegpu.interpreter.interpreter import Machine, Meanings, narrow
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp
+
+_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}
+
+
+def _element_type(type_: Attribute) -> DType:
+    return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
+
+
+def _integers_compared(machine: Machine, operation: CmpIOp, operands: Sequence[Any]) -> Any:
+    dtype, predicate = _element_type(operation.lhs.type), operation.name_of_predicate
+    left, right = (np.asarray(value, dtype.compute) for value in operands)
+    if len(predicate) == 3 and dtype.compute != np.bool_:
+        left, right = (side.view(np.dtype(f"{'u' if predicate[0] == 'u' else 'i'}{side.itemsize}"))
+                       for side in (left, right))
+    return narrow(_ORDERS[predicate[-2:]](left, right))
+
+
+def _floats_compared(machine: Machine, operation: CmpFOp, operands: Sequence[Any]) -> Any:
+    left, right = (np.asarray(value, _element_type(operation.lhs.type).compute) for value in operands)
+    predicate = operation.name_of_predicate
+    unordered = np.isnan(left) | np.isnan(right)
+    if predicate in ("true", "false", "uno", "ord"):
+        shaped = {"true": unordered | True, "false": unordered & False, "uno": unordered, "ord": ~unordered}
+        return narrow(shaped[predicate])
+    ordered = _ORDERS[predicate[1:]](left, right)
+    return narrow(ordered | unordered if predicate[0] == "u" else ordered & ~unordered)
+
+
+def _selected(machine: Machine, operation: SelectOp, operands: Sequence[Any]) -> Any:
+    condition, left, right = operands
+    if not isinstance(condition, np.ndarray):
+        return left if condition else right
+    if isinstance(operation.result.type, VectorType) and not isinstance(operation.condition.type, VectorType):
+        condition = machine.as_vector(condition, len(operation.result.type.get_shape()))
+    chosen = np.where(condition, left, right)
+    dtype = _element_type(operation.result.type)
+    return narrow(chosen) if dtype.kind == "x" else chosen.astype(dtype.compute, copy=False)
+
+
+MEANINGS: Meanings = {CmpIOp: _integers_compared, CmpFOp: _floats_compared, SelectOp: _selected}

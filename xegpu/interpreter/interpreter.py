@@ -1,0 +1,339 @@
+"""Runs a kernel's operations in NumPy, for many program instances at once.
+
+The instances of a launch lie along five leading *batch axes*: three of the grid, two of the subgroups. A value that
+does not depend on an axis has size 1 there, and a number that is the same for all instances is a Python number. A
+distributed kernel has a sixth batch axis, the lanes. Instances run in lock step, so a barrier has nothing to do; where
+subgroups wait apart from each other, :mod:`xegpu.interpreter.subgroup_scheduler` has them run so.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.vector import ExtractOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from xegpu.interpreter.gather_scatter import Elements, identity
+from xegpu.interpreter.memory import Surfaces
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.memref import is_shared
+from xegpu.mlir.vector import ExtractStridedSliceOp
+from xegpu.support.errors import BUG, XeError
+
+Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
+Meanings = Mapping[type[Operation], Meaning]
+BATCH = 5
+_CHUNK_BYTES = 16 << 20
+"""Vectors of the instances that run together: in cache from one operation to the next."""
+_PRODUCT_BYTES = 128 << 20
+"""The same where matrices multiply, which is fastest in large products."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A tile or a block descriptor at run time: an array and where on it the window stands.
+
+    ``lead`` are the indices of the dimensions in front of the last two: they say on which matrix it stands. Where the
+    matrices of instances differ in size, :class:`xegpu.interpreter.memory.Surfaces` stand in the place of the array.
+    """
+
+    array: Any
+    row: Any
+    column: Any
+    lead: tuple[Any, ...] = ()
+
+    def moved(self, rows: Any, columns: Any) -> Window:
+        """The window moved by two offsets."""
+        return replace(self, row=self.row + rows, column=self.column + columns)
+
+    @property
+    def surface(self) -> tuple[Any, ...]:
+        """What tells its array from others: two views of one array are alike."""
+        return self.array.surface if isinstance(self.array, Surfaces) else identity(self.array)
+
+
+Standing = Window | Elements
+"""What stands on an array."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Windows on different arrays, of which each instance has one: the instances, and their window."""
+
+    options: tuple[tuple[np.ndarray[Any, Any], Standing], ...]
+
+
+class Delayed(ABC):
+    """A value that is computed when something looks at it."""
+
+    @abstractmethod
+    def value(self) -> Any:
+        """What it is; computed once."""
+
+
+def now(value: Any) -> Any:
+    """The value itself, computed if it was delayed."""
+    return value.value() if isinstance(value, Delayed) else value
+
+
+@dataclass(frozen=True)
+class TakesDelayed:
+    """The meaning of an operation whose operands need not be computed yet."""
+
+    meaning: Meaning
+
+    def __call__(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        return self.meaning(machine, operation, operands)
+
+
+def narrow(number: Any) -> Any:
+    """A run-time number without the axes along which it does not vary, so that lattices stay lattices.
+
+    One that is the same for all instances becomes a Python number; vectors stay as they are.
+    """
+    if not isinstance(number, np.ndarray) or number.ndim != BATCH:
+        return number
+    for axis, size in enumerate(number.shape):
+        first = number.take([0], axis)
+        if size > 1 and (number == first).all():
+            number = first
+    return number if number.size > 1 else number.reshape(-1)[0].item()
+
+
+@dataclass
+class Machine:
+    """What the meanings of operations may ask about the instances that are running.
+
+    Attributes:
+        meanings: operation to its NumPy meaning.
+        groups: for each grid axis, the first group and the number of groups that run now.
+        grid: groups of the whole launch.
+        subgroups: subgroups of a work-group along two axes.
+        lanes: lanes of a subgroup in a distributed kernel, else None.
+        origin: the first subgroup that runs, and
+        layout: all subgroups of a work-group, None where all of them run.
+        active: instances that take part in a loop whose bounds differ, or in a branch of which some take the other
+            one, None for all.
+    """
+
+    meanings: Meanings
+    groups: tuple[tuple[int, int], ...]
+    grid: tuple[int, int, int]
+    subgroups: tuple[int, int]
+    lanes: int | None = None
+    active: np.ndarray[Any, Any] | None = None
+    values: dict[SSAValue, Any] = field(default_factory=dict)
+    origin: tuple[int, int] = (0, 0)
+    layout: tuple[int, int] | None = None
+
+    @property
+    def batch(self) -> int:
+        """Batch axes of a vector."""
+        return BATCH + (self.lanes is not None)
+
+    @property
+    def instances(self) -> tuple[int, ...]:
+        """Instances that run now, along each batch axis but the lanes."""
+        return (*(count for _, count in self.groups), *self.subgroups)
+
+    @property
+    def work_group(self) -> tuple[Any, ...]:
+        """The indices of each instance's work-group in an array of shared local memory, which all groups have."""
+        return tuple(self.along(axis, 0, count) for axis, (_, count) in enumerate(self.groups))
+
+    def along(self, axis: int, first: int, count: int) -> Any:
+        """``first ... first + count - 1`` along a batch axis."""
+        if count == 1:
+            return first
+        shape = [1] * BATCH
+        shape[axis] = count
+        return np.arange(first, first + count, dtype=np.int64).reshape(shape)
+
+    @property
+    def subgroup(self) -> Any:
+        """The number of each instance's subgroup in its work-group."""
+        rows, columns = (self.along(axis, first, count)
+                         for axis, first, count in zip((3, 4), self.origin, self.subgroups, strict=True))
+        return rows * (self.layout or self.subgroups)[1] + columns
+
+    def as_vector(self, number: Any, rank: int) -> Any:
+        """A number with axes for the lanes and for the ``rank`` dimensions of a vector behind its batch axes."""
+        if not isinstance(number, np.ndarray) or number.ndim == 0:
+            return number
+        return number.reshape(*number.shape, *[1] * (self.batch - BATCH + rank))
+
+    def run(self, block: Block) -> list[Any]:
+        """Run a block's operations; the values of its terminator."""
+        values = self.values
+        for operation in block.ops:
+            if isinstance(operation, (scf.YieldOp, func.ReturnOp)):
+                return [values[operand] for operand in operation.operands]
+            operands = [values[operand] for operand in operation.operands]
+            results = self.evaluate(operation, operands)
+            if len(operation.results) == 1:
+                values[operation.results[0]] = results
+            elif operation.results:
+                values.update(zip(operation.results, results, strict=True))
+        return []
+
+    def evaluate(self, operation: Operation, operands: Sequence[Any]) -> Any:
+        """The results of one operation: one value, or a list where it has several."""
+        if isinstance(operation, scf.ForOp):
+            carried = self._loop(operation, operands)
+            return carried[0] if len(carried) == 1 else carried
+        if isinstance(operation, scf.IfOp):
+            chosen = self._branches(operation, operands[0])
+            return chosen[0] if len(chosen) == 1 else chosen
+        if any(isinstance(operand, Choice) for operand in operands):
+            return self._each_option(operation, operands)
+        meaning = self.meanings.get(type(operation))
+        if meaning is None:
+            raise XeError("XT9402", f"NumPy has no meaning for {operation.name}", BUG)
+        if not isinstance(meaning, TakesDelayed):
+            operands = [now(operand) for operand in operands]
+        return meaning(self, operation, operands)
+
+    def _loop(self, loop: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
+        start, stop, step, *carried = operands
+        block = loop.body.block
+        if any(isinstance(bound, np.ndarray) for bound in (start, stop, step)):
+            return self._uneven_loop(block, start, stop, step, carried)
+        for position in range(start, stop, step):
+            self.values.update(zip(block.args, [position, *carried], strict=True))
+            carried = self.run(block)
+        return carried
+
+    def _uneven_loop(self, block: Block, start: Any, stop: Any, step: Any, carried: list[Any]) -> list[Any]:
+        outer, position = self.active, start
+        while True:
+            running = np.asarray(position < stop) if outer is None else outer & (position < stop)
+            if not running.any():
+                break
+            self.active = running = running.reshape(running.shape or (1,) * BATCH)
+            self.values.update(zip(block.args, [position, *carried], strict=True))
+            carried = [self._select(running, new, old) for new, old in zip(self.run(block), carried, strict=True)]
+            position = position + step
+        self.active = outer
+        return carried
+
+    def _branches(self, operation: scf.IfOp, condition: Any) -> list[Any]:
+        """Each branch for the instances that take it; one that none of them takes is not run."""
+        outer, holds = self.active, np.asarray(condition, bool)
+        holds = holds.reshape(holds.shape or (1,) * BATCH)
+        masks = [side if outer is None else outer & side for side in (holds, ~holds)]
+        taken = [bool(mask.any()) for mask in masks]
+        results: list[Any] = []
+        for region, mask, some in zip(operation.regions, masks, taken, strict=True):
+            if some and region.blocks:
+                self.active = mask if all(taken) else outer
+                new = self.run(region.block)
+                results = [self._select(mask, *pair) for pair in zip(new, results, strict=True)] if results else new
+        self.active = outer
+        return results
+
+    def _each_option(self, operation: Operation, operands: Sequence[Any]) -> Any:
+        """An operation on a window that stands on different arrays, for the instances of each array."""
+        (choice,) = (operand for operand in operands if isinstance(operand, Choice))
+        outer, result = self.active, None
+        for instances, window in choice.options:
+            self.active = instances if outer is None else outer & instances
+            made = self.evaluate(operation, [window if operand is choice else operand for operand in operands])
+            if result is not None and isinstance(made, list):
+                result = [self._select(instances, *pair) for pair in zip(made, result, strict=True)]
+            else:
+                result = made if result is None else self._select(instances, made, result)
+        self.active = outer
+        return result
+
+    def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
+        if isinstance(new, (Window, Elements, Choice)):
+            return self._window(running, new, old)
+        new, old = now(new), now(old)
+        axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
+        return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
+
+    def _window(self, running: np.ndarray[Any, Any], new: Standing | Choice,
+                old: Standing | Choice) -> Standing | Choice:
+        found: dict[Any, tuple[np.ndarray[Any, Any], Standing]] = {}
+        for side, value in ((running, new), (~running, old)):
+            for instances, window in value.options if isinstance(value, Choice) else ((np.True_, value),):
+                mask = side & instances
+                if (other := found.get(window.surface)) is not None:
+                    window = self._moved(mask, window, other[1])
+                    mask = mask | other[0]
+                found[window.surface] = mask, window
+        options = tuple((mask, window) for mask, window in found.values() if mask.any())
+        return options[0][1] if len(options) == 1 else Choice(options)
+
+    def _moved(self, running: np.ndarray[Any, Any], new: Standing, old: Any) -> Standing:
+        if isinstance(new, Elements):
+            return new.at(self._select(running, new.offsets, old.offsets))
+        row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
+        lead = tuple(self._select(running, *pair) for pair in zip(new.lead, old.lead, strict=True))
+        return Window(new.array, row, column, lead)
+
+
+def run(
+    function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, int], subgroups: tuple[int, int],
+    meanings: Meanings, lanes: int | None = None,
+) -> None:
+    """Run a kernel on NumPy arrays; outputs are written in place.
+
+    Args:
+        function: the kernel, at any stage.
+        arguments: one value for each of its arguments: NumPy arrays (as the element type of the memref) and numbers.
+        grid: groups along three axes.
+        subgroups: subgroups of a work-group along two axes.
+        meanings: operation to its NumPy meaning.
+        lanes: lanes of a subgroup if the kernel is distributed.
+    """
+    block = function.body.block
+    instance_bytes = _bytes_of(block) * subgroups[0] * subgroups[1] * (lanes or 1)
+    multiplies = any(isinstance(meanings.get(type(operation)), TakesDelayed) for operation in block.walk())
+    chunk_bytes = _PRODUCT_BYTES if multiplies else _CHUNK_BYTES
+    with np.errstate(all="ignore"):
+        for groups in _chunks(grid, max(chunk_bytes // max(instance_bytes, 1), 1)):
+            machine = Machine(meanings, groups, grid, subgroups, lanes)
+            machine.values.update(zip(block.args, arguments, strict=True))
+            machine.run(block)
+
+
+def _bytes_of(block: Block) -> int:
+    """The bytes of vectors that one instance makes: a value is kept until its operation runs again."""
+    total = 0
+    for operation in block.walk():
+        blocks = (block for region in operation.regions for block in region.blocks)
+        values = (*operation.results, *(argument for block in blocks for argument in block.args))
+        if not isinstance(operation, (ExtractOp, ExtractStridedSliceOp)):  # parts are views
+            total += sum(_size(value.type) for value in values)
+    return total
+
+
+def _size(type_: Attribute) -> int:
+    if not isinstance(type_, VectorType) and not is_shared(type_):
+        return 0
+    assert isinstance(type_, (VectorType, MemRefType))
+    if isinstance(type_.element_type, VectorType):  # another sight of an array that counts itself
+        return 0
+    return math.prod(type_.get_shape()) * of_mlir(type_.element_type).compute.itemsize
+
+
+def _chunks(grid: tuple[int, int, int], most: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The grid in boxes of at most ``most`` groups, as near to cubes as it goes."""
+    if not math.prod(grid):
+        return
+    sizes = list(grid)
+    while math.prod(sizes) > most:
+        axis = sizes.index(max(sizes))
+        sizes[axis] = -(-sizes[axis] // 2)
+    starts = [range(0, count, size) for count, size in zip(grid, sizes, strict=True)]
+    for origin in product(*starts):
+        yield tuple((first, min(size, count - first)) for first, size, count in zip(origin, sizes, grid, strict=True))

@@ -1,0 +1,29 @@
+"""NumPy semantics of shared local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.memref import AllocOp
+
+from xegpu.interpreter.interpreter import Machine, Meanings
+from xegpu.ir.dtypes import of_mlir
+
+_BEFORE = 0xA5
+"""Every byte of integers that nothing has written yet; floats are NaN."""
+
+
+def _allocated(machine: Machine, operation: AllocOp, operands: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """An array for each work-group, filled with what shows that it was read before it was written."""
+    dtype = of_mlir(operation.memref.type.element_type)  # type: ignore[attr-defined]
+    shape = (*(count for _, count in machine.groups), *operation.memref.type.get_shape())  # type: ignore[attr-defined]
+    if dtype.is_float:
+        return np.full(shape, np.nan, dtype.numpy)
+    array = np.empty(shape, dtype.numpy)
+    array.view(np.uint8)[...] = _BEFORE
+    return array
+
+
+MEANINGS: Meanings = {AllocOp: _allocated}

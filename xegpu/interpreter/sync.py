@@ -1,0 +1,21 @@
+"""NumPy semantics of barriers, fences and compile hints.
+
+All instances run in lock step, where there is nothing to wait for; where subgroups wait for one another at named
+barriers, :mod:`xegpu.interpreter.subgroup_scheduler` runs them one by one.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.gpu import BarrierOp
+
+from xegpu.dialect.hints import CompileHintOp
+from xegpu.dialect.sync import OPERATIONS, InitNbarrierOp
+from xegpu.interpreter.interpreter import Meanings
+
+MEANINGS: Meanings = {
+    **dict.fromkeys((BarrierOp, *OPERATIONS, CompileHintOp), lambda machine, operation, operands: None),
+    InitNbarrierOp: lambda machine, operation, operands: operands[0],
+}
+
+
+
