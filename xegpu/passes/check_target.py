@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation
 
 from xegpu.analysis import barriers, slm
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import HintedOp, words
 from xegpu.ir.dtypes import DType
-from xegpu.passes.distribute.operand_roles import descriptor_webs
 from xegpu.support.errors import TargetError, located
 from xegpu.support.location import SourceLocation, author_location
 from xegpu.target.cache_policy import Pair
@@ -46,7 +46,7 @@ class CheckTarget:
             check_cache_hints(function, self.target)
             if slm.allocations(function):
                 slm.check_bytes(function, self.target)
-                slm.check_webs(function, descriptor_webs(function))
+                slm.check_webs(function, view_webs(function))
         return module
 
 

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.integer_range import Ranges
 from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.gather_scatter import PrefetchOp
 from xegpu.dialect.hints import keeps_nothing
@@ -29,7 +30,6 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, static_form
 from xegpu.ir.use_def import makings
-from xegpu.passes.distribute.operand_roles import descriptor_webs
 from xegpu.rewrite.rewriter import Rebuilder, Rule, follow, rewrite
 from xegpu.target.targets import Target
 
@@ -57,7 +57,7 @@ class Legalize:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        webs = descriptor_webs(function)
+        webs = view_webs(function)
         arguments = function.body.block.args
         ways = dict(zip(arguments, self.access, strict=True))
         ranges = Ranges.of_function(function)

@@ -20,13 +20,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import SSAValue
 
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.layout_ops import PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
-from xegpu.passes.distribute.operand_roles import descriptor_webs, sides
+from xegpu.passes.distribute.operand_roles import sides
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
 
 _PACKED = "packed"
@@ -41,7 +42,7 @@ class PackVnni:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        webs = descriptor_webs(function)
+        webs = view_webs(function)
 
         def load(build: Rebuilder, operation: LoadNdOp) -> None:
             desc = desc_of(operation.desc)

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.memref import AllocOp
 
 from xegpu.analysis import slm
-from xegpu.passes.distribute.operand_roles import descriptor_webs
+from xegpu.analysis.webs import view_webs
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
 
 
@@ -30,7 +30,7 @@ class SlmPanels:
 def _function(function: func.FuncOp) -> func.FuncOp:
     if not slm.allocations(function):
         return function
-    panels = slm.choose_panels(function, descriptor_webs(function))
+    panels = slm.choose_panels(function, view_webs(function))
     if not panels:
         return function
 

@@ -14,14 +14,13 @@ nothing but this, start where A's tile does, and leave no tile behind; its sums 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import bf16, f16, f32, i32, of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import static_form
@@ -49,17 +48,12 @@ class DeepenK:
         return rewrite(module, lambda function: _Deepener(function).function(function))
 
 
-def _links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
-
-
 class _Deepener(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__({scf.ForOp: _loop, ops.InitTileOp: _init, ops.UpdateTileOffsetOp: _update})
-        webs = Webs(function, _links)
+        webs = view_webs(function)
         self.factors = {loop: factor for loop in function.walk() if isinstance(loop, scf.ForOp)
                         if (factor := _factor(loop, webs)) > 1}
         self.shapes: dict[SSAValue, tuple[int, int]] = {}

@@ -13,16 +13,15 @@ waits for nothing; a tile that is stored to, or read in another way, keeps its l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.traits import Pure
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import view_webs
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import arrays_of
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
@@ -41,17 +40,12 @@ class FuseLoadMma:
         return rewrite(module, lambda function: _Fuser(function).function(function))
 
 
-def _links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
-
-
 class _Fuser(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__({ops.LoadTileOp: _load, ops.TileMmaOp: _mma})
-        self.tiles = Webs(function, _links)
+        self.tiles = view_webs(function)
         products = [op for op in function.walk() if isinstance(op, ops.TileMmaOp) and _reads_both(op)]
         while True:  # a tile that one product cannot read by itself is loaded for all others, too
             loads = {load for product in products for load in (product.a.owner, product.b.owner)

@@ -13,15 +13,14 @@ array that is stored column by column, such as a transposed view, takes that ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from xegpu.analysis.memory_access import way_of
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import hinted
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
@@ -74,11 +73,6 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
                 "base_strides=(1, pitch)"), operation)
 
 
-def _links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
-
-
 class _Orders(Rebuilder):
     """One function's rewrite."""
 
@@ -86,7 +80,7 @@ class _Orders(Rebuilder):
         super().__init__({ops.InitTileOp: _init, ops.UpdateTileOffsetOp: _update, ops.LoadTileOp: _load,
                           ops.TileTransposeOp: _transpose})
         self.ways = dict(zip(function.body.block.args, access, strict=True))
-        self.webs = Webs(function, _links)
+        self.webs = view_webs(function)
 
     def turns(self, tile: SSAValue) -> bool:
         """Whether everything that is loaded through a tile's web is transposed, and nothing is stored."""

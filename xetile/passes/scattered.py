@@ -113,7 +113,7 @@ def _block_init(build: Any, operation: InitScatteredTileOp) -> None:
     if tile.encoding.inner_blocks is not None:
         build.copy(operation)
         return
-    blocks: Pair = build.compute_block(tile.shape)
+    blocks: Pair = build.sizes.compute_block(tile.shape)
     indices = build.reblock(build.one(operation.indices), blocks)
     result = TileType(tile).with_(inner_blocks=blocks)
     build.set(operation.result, build.emit(InitScatteredTileOp(build.one(operation.source), indices, result)))
@@ -141,7 +141,7 @@ def _block_atomic(build: Any, operation: AtomicRMWTileOp) -> None:
     mask = None if operation.mask is None else _blocked(build, operation.mask, tile)
     made = build.emit(AtomicRMWTileOp(operation.kind.data, _blocked(build, operation.value, tile), tile, mask))
     flat = shape_of(operation.result)
-    build.set(operation.result, made if len(flat) == 4 else build.reblock(made, build.compute_block(flat)))
+    build.set(operation.result, made if len(flat) == 4 else build.reblock(made, build.sizes.compute_block(flat)))
 
 
 BLOCKING_RULES: dict[type[Operation], Rule] = {

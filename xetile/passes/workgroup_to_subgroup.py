@@ -14,7 +14,6 @@ that spares the exchange between subgroups (XeTile.md, Appendix 2.3).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -23,7 +22,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
@@ -59,7 +58,7 @@ class DistributeSubgroups:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         first = self._first_map(function)
         layout = None if first is None else first[0].sg_layout
-        new = Dealer(RULES, self.target, Webs(function, _tile_links), slm_bytes(function), layout).function(function)
+        new = Dealer(RULES, self.target, view_webs(function), slm_bytes(function), layout).function(function)
         if first is not None:
             new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
         self._check_count(new, function if first is None else first[1])
@@ -102,11 +101,6 @@ def slm_bytes(function: func.FuncOp) -> int:
             type_ = operation.memref.type
             total += prod(type_.get_shape()) * of_mlir(type_.element_type).bytes  # type: ignore[attr-defined]
     return total
-
-
-def _tile_links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
 
 
 def subgroups_of(function: func.FuncOp) -> Pair:

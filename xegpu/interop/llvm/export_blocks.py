@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import Webs, view_webs
 from xegpu.dialect import gather_scatter, reduction, sync
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
@@ -53,7 +53,7 @@ from xegpu.ir.memref import is_shared
 from xegpu.layout.lane_map import LaneMap, operand_b, plain
 from xegpu.mlir.arith import IndexCastOp, SelectOp
 from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, values_of, vector
-from xegpu.passes.distribute.operand_roles import descriptor_webs, sides
+from xegpu.passes.distribute.operand_roles import sides
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import ShapeError
 from xegpu.target.targets import Target
@@ -175,7 +175,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
         TargetError: LLVM's dialect lacks the target or something that the kernel needs.
     """
     check_chip(target)
-    webs = descriptor_webs(function)
+    webs = view_webs(function)
     rules: dict[type[Operation], Rule] = {**RULES, CreateNdTdescOp: _create(webs, target)}
     build = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
     counts = function.attributes.get("xegpu.subgroups")

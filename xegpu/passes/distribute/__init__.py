@@ -21,8 +21,8 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 
 from xegpu.analysis.simt import SUBGROUP_SIZE
+from xegpu.analysis.webs import view_webs
 from xegpu.passes.distribute import block_io, dpas, gather_scatter, reduction, vector
-from xegpu.passes.distribute.operand_roles import descriptor_webs
 from xegpu.passes.distribute.rewriter import Distributor
 from xegpu.rewrite.rewriter import Rule, rewrite
 from xegpu.target.targets import Target
@@ -50,6 +50,6 @@ class DistributeLanes:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         if SUBGROUP_SIZE in function.attributes:
             return function  # distributed already
-        new = Distributor(RULES, self.target, descriptor_webs(function)).function(function)
+        new = Distributor(RULES, self.target, view_webs(function)).function(function)
         new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup, i64)
         return new
