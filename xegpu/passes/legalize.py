@@ -78,7 +78,7 @@ class Legalize:
             build.retyped(operation, _type(operation).with_(access=way))
 
         rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, UpdateNdOffsetOp: follow,
-                                              PrefetchNdOp: self._prefetch, PrefetchOp: _prefetch_elements}
+                                              PrefetchNdOp: self._prefetch_nd, PrefetchOp: _prefetch}
         new = Rebuilder(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
         new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
         new.attributes["xegpu.target"] = StringAttr(self.target.name)
@@ -108,7 +108,7 @@ class Legalize:
             return False
         return self.target.has_block(kind, bits, rows, columns, parameters.block.array_length)
 
-    def _prefetch(self, build: Rebuilder, operation: PrefetchNdOp) -> None:
+    def _prefetch_nd(self, build: Rebuilder, operation: PrefetchNdOp) -> None:
         desc = build.one(operation.desc)
         if keeps_nothing(operation):
             return
@@ -116,7 +116,7 @@ class Legalize:
             build.emit(PrefetchNdOp(desc, operation.properties))
 
 
-def _prefetch_elements(build: Rebuilder, operation: PrefetchOp) -> None:
+def _prefetch(build: Rebuilder, operation: PrefetchOp) -> None:
     if not keeps_nothing(operation):
         build.copy(operation)
 

@@ -187,7 +187,7 @@ class _Plain(Rebuilder):
             self.set(before, after, form)
 
 
-def _create(build: _Plain, operation: CreateNdTdescOp) -> None:
+def _create_nd_tdesc(build: _Plain, operation: CreateNdTdescOp) -> None:
     desc, array = desc_of(operation.result), array_at(operation.source)
     source = build.one(operation.source if array is None else array)
     if len(desc.shape) == 2:
@@ -221,14 +221,14 @@ def _endless(build: _Plain, source: SSAValue) -> tuple[list[SSAValue], list[SSAV
     return [build.constant(1), build.constant(length)], [build.constant(length), step]
 
 
-def _create_scattered(build: _Plain, operation: CreateTdescOp) -> None:
+def _create_tdesc(build: _Plain, operation: CreateTdescOp) -> None:
     array = array_at(operation.source)
     source = build.one(operation.source if array is None else array)
     made = CreateTdescOp(source, build.line(build.get(operation.offsets)), operation.result.type)  # type: ignore
     build.set(operation.result, build.emit(made))
 
 
-def _pointer(build: _Plain, operation: ExtractAlignedPointerAsIndexOp) -> None:
+def _extract_aligned_pointer_as_index(build: _Plain, operation: ExtractAlignedPointerAsIndexOp) -> None:
     """The address of an array: descriptors on it stand on the array itself, and nothing else has a use for it."""
     waiting = [operation.aligned_pointer]
     while waiting:
@@ -242,7 +242,7 @@ def _pointer(build: _Plain, operation: ExtractAlignedPointerAsIndexOp) -> None:
     build.set(operation.aligned_pointer, build.constant(0))
 
 
-def _update(build: _Plain, operation: UpdateNdOffsetOp) -> None:
+def _update_nd_offset(build: _Plain, operation: UpdateNdOffsetOp) -> None:
     offsets = [build.one(offset) for offset in operation.offsets]
     if len(offsets) == 1:
         offsets = [build.constant(0), *offsets]
@@ -251,7 +251,7 @@ def _update(build: _Plain, operation: UpdateNdOffsetOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _load(build: _Plain, operation: LoadNdOp) -> None:
+def _load_nd(build: _Plain, operation: LoadNdOp) -> None:
     if len(desc_of(operation.desc).shape) == 2:
         build.copy(operation)
         return
@@ -260,7 +260,7 @@ def _load(build: _Plain, operation: LoadNdOp) -> None:
     build.retyped(operation, VectorType(desc_of(desc).element_type, shape), ROW)
 
 
-def _store(build: _Plain, operation: StoreNdOp) -> None:
+def _store_nd(build: _Plain, operation: StoreNdOp) -> None:
     desc = build.one(operation.desc)
     value = build.line(build.get(operation.value))
     if len(desc_of(operation.desc).shape) == 1:
@@ -270,7 +270,7 @@ def _store(build: _Plain, operation: StoreNdOp) -> None:
     build.emit(made)
 
 
-def _cast(build: _Plain, operation: ShapeCastOp) -> None:
+def _shape_cast(build: _Plain, operation: ShapeCastOp) -> None:
     """A cast between a line and a row of two dimensions is nothing."""
     source, shape = build.get(operation.source), shape_of(operation.result)
     if not build.of_lanes and source.form is None and (1, *shape) == shape_of(source.values[0]):
@@ -293,7 +293,7 @@ def _dpas(build: _Plain, operation: DpasOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _spread(build: _Plain, operation: BroadcastOp) -> None:
+def _broadcast(build: _Plain, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
     if len(shape) > 2:
         build.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this makes a {operation.vector.type}",
@@ -338,7 +338,8 @@ def _allocate(build: _Plain, operation: AllocOp) -> None:
 
 
 _RULES: dict[type[Operation], Rule] = {
-    CreateNdTdescOp: _create, UpdateNdOffsetOp: _update, LoadNdOp: _load, StoreNdOp: _store, ShapeCastOp: _cast,
-    DpasOp: _dpas, BroadcastOp: _spread, arith.ConstantOp: _constant, AllocOp: _allocate,
-    CreateTdescOp: _create_scattered, ExtractAlignedPointerAsIndexOp: _pointer,
+    CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: _update_nd_offset, LoadNdOp: _load_nd, StoreNdOp: _store_nd,
+    ShapeCastOp: _shape_cast,
+    DpasOp: _dpas, BroadcastOp: _broadcast, arith.ConstantOp: _constant, AllocOp: _allocate,
+    CreateTdescOp: _create_tdesc, ExtractAlignedPointerAsIndexOp: _extract_aligned_pointer_as_index,
 }

@@ -60,8 +60,9 @@ class PackVnni:
             made = hinted(LoadNdOp(build.one(operation.desc), packed=True), operation)
             build.set(operation.result, build.emit(made), _PACKED)
 
-        return Rebuilder({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _slice, DpasOp: _dpas,
-                          DpasScaledOp: _scaled}) \
+        return Rebuilder({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice,
+                          DpasOp: _dpas,
+                          DpasScaledOp: _dpas_scaled}) \
             .function(function)
 
 
@@ -76,7 +77,7 @@ def _extract(build: Rebuilder, operation: ExtractOp) -> None:
     build.set(operation.result, build.emit(ExtractOp(source.values[0], position, part)), _PACKED)  # type: ignore
 
 
-def _slice(build: Rebuilder, operation: ExtractStridedSliceOp) -> None:
+def _extract_strided_slice(build: Rebuilder, operation: ExtractStridedSliceOp) -> None:
     source = build.get(operation.source)
     if source.form != _PACKED:
         build.copy(operation)
@@ -87,7 +88,7 @@ def _slice(build: Rebuilder, operation: ExtractStridedSliceOp) -> None:
     build.set(operation.result, build.emit(slice_), _PACKED)
 
 
-def _scaled(build: Rebuilder, operation: DpasScaledOp) -> None:
+def _dpas_scaled(build: Rebuilder, operation: DpasScaledOp) -> None:
     a, b, *rest = (build.get(operand) for operand in operation.operands)
     value: SSAValue = b.values[0]
     if operation.lanes is None and b.form != _PACKED and len(shape_of(value)) == 2:

@@ -42,7 +42,7 @@ def _paired(axes: tuple[int, ...]) -> list[int]:
     return sorted([*axes, *(axis + 2 for axis in axes)])
 
 
-def _reduce(build: Any, operation: TileReduceOp) -> None:
+def _tile_reduce(build: Any, operation: TileReduceOp) -> None:
     if len(ops.shape_of(operation.source)) == 4:
         build.copy(operation)
         return
@@ -52,7 +52,7 @@ def _reduce(build: Any, operation: TileReduceOp) -> None:
     build.set(operation.result, build.reblock(made, small))
 
 
-def _broadcast(build: Any, operation: TileBroadcastOp) -> None:
+def _tile_broadcast(build: Any, operation: TileBroadcastOp) -> None:
     result = ops.shape_of(operation.result)
     if len(result) == 4:
         build.copy(operation)
@@ -64,7 +64,7 @@ def _broadcast(build: Any, operation: TileBroadcastOp) -> None:
     build.set(operation.result, build.reblock(made, build.sizes.compute_block(_flat(operation.result))))
 
 
-def _bitcast(build: Any, operation: TileBitcastOp) -> None:
+def _tile_bitcast(build: Any, operation: TileBitcastOp) -> None:
     if len(ops.shape_of(operation.source)) == 4:
         build.copy(operation)
         return
@@ -73,14 +73,15 @@ def _bitcast(build: Any, operation: TileBitcastOp) -> None:
     build.set(operation.result, build.reblock(made, build.sizes.compute_block(_flat(operation.result))))
 
 
-def _transpose(build: Any, operation: ops.TileTransposeOp) -> None:
+def _tile_transpose(build: Any, operation: ops.TileTransposeOp) -> None:
     flat = build.emit(ops.TileUnpackOp(build.one(operation.source)))
     turned = build.emit(ops.TileTransposeOp(flat))
     build.set(operation.result, build.emit(ops.TilePackOp(turned, build.sizes.compute_block(_flat(operation.result)))))
 
 
-RULES: dict[type[Any], Rule] = {TileReduceOp: _reduce, TileBroadcastOp: _broadcast, ops.TileTransposeOp: _transpose,
-                                TileBitcastOp: _bitcast}
+RULES: dict[type[Any], Rule] = {TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast,
+                                ops.TileTransposeOp: _tile_transpose,
+                                TileBitcastOp: _tile_bitcast}
 """Rules of :mod:`xetile.passes.blocking`, whose rebuilder knows the block sizes."""
 
 OPERATIONS = tuple(RULES)

@@ -60,11 +60,11 @@ class _Blocker(Rebuilder):
     """
 
     def __init__(self, target: Target, function: func.FuncOp) -> None:
-        super().__init__({ops.InitTileOp: _init, ops.LoadTileOp: _load, ops.StoreTileOp: _store,
-                          ops.UpdateTileOffsetOp: follow, ops.TileMmaOp: _mma, ops.PrefetchTileOp: _prefetch,
+        super().__init__({ops.InitTileOp: _init_tile, ops.LoadTileOp: _load_tile, ops.StoreTileOp: _store_tile,
+                          ops.UpdateTileOffsetOp: follow, ops.TileMmaOp: _tile_mma, ops.PrefetchTileOp: _prefetch_tile,
                           TileMmaScaledOp: scaled_products.to_blocks,
                           LoadMmaOp: _load_mma,
-                          BroadcastOp: _spread, **block_vectors.RULES, **scattered.BLOCKING_RULES})
+                          BroadcastOp: _broadcast, **block_vectors.RULES, **scattered.BLOCKING_RULES})
         self.target, self.sizes = target, BlockSizes(function, target)
 
     def copy(self, operation: Operation) -> None:
@@ -105,7 +105,7 @@ def _is_flat(type_: Attribute) -> bool:
     return isinstance(type_, VectorType) and len(type_.get_shape()) == 2
 
 
-def _init(build: _Blocker, operation: ops.InitTileOp) -> None:
+def _init_tile(build: _Blocker, operation: ops.InitTileOp) -> None:
     tile = ops.tile_of(operation.result)
     if tile.encoding.inner_blocks is not None:
         build.copy(operation)
@@ -133,7 +133,7 @@ def _promised(build: _Blocker, made: ops.InitTileOp, old: ops.InitTileOp) -> SSA
     return build.emit(made)
 
 
-def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:
+def _load_tile(build: _Blocker, operation: ops.LoadTileOp) -> None:
     value = build.emit(hinted(ops.LoadTileOp(build.one(operation.tile), operation.padding), operation))
     flat = ops.shape_of(operation.result)
     if len(flat) == 2 and not build.sizes.side(operation.result) and build.sizes.words(operation.tile) is None:
@@ -141,14 +141,14 @@ def _load(build: _Blocker, operation: ops.LoadTileOp) -> None:
     build.set(operation.result, value)
 
 
-def _store(build: _Blocker, operation: ops.StoreTileOp) -> None:
+def _store_tile(build: _Blocker, operation: ops.StoreTileOp) -> None:
     tile = build.one(operation.tile)
     blocks = ops.tile_of(tile).encoding.inner_blocks
     assert blocks is not None
     build.emit(hinted(ops.StoreTileOp(build.reblock(build.one(operation.value), blocks), tile), operation))
 
 
-def _prefetch(build: _Blocker, operation: ops.PrefetchTileOp) -> None:
+def _prefetch_tile(build: _Blocker, operation: ops.PrefetchTileOp) -> None:
     """A prefetch stays only where a message covers the tile: on other targets and shapes it would do nothing."""
     tile = build.one(operation.tile)
     parameters = ops.tile_of(tile)
@@ -157,12 +157,12 @@ def _prefetch(build: _Blocker, operation: ops.PrefetchTileOp) -> None:
         build.emit(hinted(ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
 
 
-def _spread(build: _Blocker, operation: BroadcastOp) -> None:
+def _broadcast(build: _Blocker, operation: BroadcastOp) -> None:
     blocked = build.blocked(operation.vector) if _is_flat(operation.vector.type) else operation.vector.type
     build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), blocked)))  # type: ignore[arg-type]
 
 
-def _mma(build: _Blocker, operation: ops.TileMmaOp) -> None:
+def _tile_mma(build: _Blocker, operation: ops.TileMmaOp) -> None:
     if len(ops.shape_of(operation.result)) == 4:
         build.copy(operation)
         return

@@ -65,7 +65,7 @@ class _Carrier(Rebuilder):
     """
 
     def __init__(self) -> None:
-        super().__init__({ops.InitTileOp: _init})
+        super().__init__({ops.InitTileOp: _init_tile})
         self.tiles: dict[ops.InitTileOp, SSAValue] = {}
 
     def loop(self, loop: scf.ForOp) -> None:
@@ -121,7 +121,7 @@ class _Carrier(Rebuilder):
         return self.emit(ops.UpdateTileOffsetOp(tile, by))
 
 
-def _init(build: _Carrier, operation: ops.InitTileOp) -> None:
+def _init_tile(build: _Carrier, operation: ops.InitTileOp) -> None:
     if operation in build.tiles:
         build.set(operation.result, build.tiles[operation])
     else:

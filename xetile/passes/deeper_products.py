@@ -52,7 +52,7 @@ class _Deepener(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
-        super().__init__({scf.ForOp: _loop, ops.InitTileOp: _init, ops.UpdateTileOffsetOp: _update})
+        super().__init__({scf.ForOp: _loop, ops.InitTileOp: _init_tile, ops.UpdateTileOffsetOp: _update_tile_offset})
         webs = view_webs(function)
         self.factors = {loop: factor for loop in function.walk() if isinstance(loop, scf.ForOp)
                         if (factor := _factor(loop, webs)) > 1}
@@ -150,13 +150,13 @@ def _loop(build: _Deepener, loop: scf.ForOp) -> None:
     build.loop(loop)
 
 
-def _init(build: _Deepener, operation: ops.InitTileOp) -> None:
+def _init_tile(build: _Deepener, operation: ops.InitTileOp) -> None:
     tile = TileType(ops.tile_of(operation.result))
     shape = build.shapes.get(operation.result)
     build.retyped(operation, tile if shape is None else tile.with_(shape=shape))
 
 
-def _update(build: _Deepener, operation: ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: _Deepener, operation: ops.UpdateTileOffsetOp) -> None:
     loop = operation.parent_op()
     offsets = [build.scaled(offset, loop) if loop in build.factors else build.one(offset)  # type: ignore[arg-type]
                for offset in operation.offsets]

@@ -72,9 +72,9 @@ class _Flattener(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self) -> None:
-        super().__init__({ops.InitTileOp: _init, ops.UpdateTileOffsetOp: follow, ops.LoadTileOp: _load,
+        super().__init__({ops.InitTileOp: _init_tile, ops.UpdateTileOffsetOp: follow, ops.LoadTileOp: _load_tile,
                           ops.TilePackOp: _same, ops.TileUnpackOp: _same,
-                          TileReduceOp: _reduce, TileBroadcastOp: _broadcast})
+                          TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast})
 
     def copy(self, operation: Operation) -> None:
         """A copy whose vectors have two dimensions."""
@@ -87,7 +87,7 @@ class _Flattener(Rebuilder):
             self.set(before, after)
 
 
-def _init(build: _Flattener, operation: ops.InitTileOp) -> None:
+def _init_tile(build: _Flattener, operation: ops.InitTileOp) -> None:
     tile = ops.tile_of(operation.result)
     blocks = tile.encoding.inner_blocks
     if blocks is None:
@@ -99,7 +99,7 @@ def _init(build: _Flattener, operation: ops.InitTileOp) -> None:
     made.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in blocks])
 
 
-def _load(build: _Flattener, operation: ops.LoadTileOp) -> None:
+def _load_tile(build: _Flattener, operation: ops.LoadTileOp) -> None:
     made = hinted(ops.LoadTileOp(build.one(operation.tile), operation.padding), operation)
     build.set(operation.result, build.emit(made))
 
@@ -109,13 +109,13 @@ def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:
     return sorted({axis % 2 for axis in axes_of(operation)})
 
 
-def _reduce(build: _Flattener, operation: TileReduceOp) -> None:
+def _tile_reduce(build: _Flattener, operation: TileReduceOp) -> None:
     map_ = operation.wg_map.data if operation.wg_map else None
     flat = TileReduceOp(operation.kind.data, build.one(operation.source), _flat_axes(operation), map_)
     build.set(operation.result, build.emit(flat))
 
 
-def _broadcast(build: _Flattener, operation: TileBroadcastOp) -> None:
+def _tile_broadcast(build: _Flattener, operation: TileBroadcastOp) -> None:
     map_ = operation.wg_map.data if operation.wg_map else None
     shape = ops.flat_shape(ops.shape_of(operation.result))
     build.set(operation.result, build.emit(TileBroadcastOp(build.one(operation.source), shape, _flat_axes(operation),

@@ -44,7 +44,7 @@ class _Fuser(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
-        super().__init__({ops.LoadTileOp: _load, ops.TileMmaOp: _mma})
+        super().__init__({ops.LoadTileOp: _load_tile, ops.TileMmaOp: _tile_mma})
         self.tiles = view_webs(function)
         products = [op for op in function.walk() if isinstance(op, ops.TileMmaOp) and _reads_both(op)]
         while True:  # a tile that one product cannot read by itself is loaded for all others, too
@@ -85,12 +85,12 @@ def _is_loaded_for(value: SSAValue, product: ops.TileMmaOp) -> bool:
     return True
 
 
-def _load(build: _Fuser, operation: ops.LoadTileOp) -> None:
+def _load_tile(build: _Fuser, operation: ops.LoadTileOp) -> None:
     if operation not in build.loads:
         build.copy(operation)
 
 
-def _mma(build: _Fuser, operation: ops.TileMmaOp) -> None:
+def _tile_mma(build: _Fuser, operation: ops.TileMmaOp) -> None:
     if operation not in build.products:
         build.copy(operation)
         return

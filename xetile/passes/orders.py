@@ -77,8 +77,9 @@ class _Orders(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self, access: tuple[str, ...], function: func.FuncOp) -> None:
-        super().__init__({ops.InitTileOp: _init, ops.UpdateTileOffsetOp: _update, ops.LoadTileOp: _load,
-                          ops.TileTransposeOp: _transpose})
+        super().__init__({ops.InitTileOp: _init_tile, ops.UpdateTileOffsetOp: _update_tile_offset,
+                          ops.LoadTileOp: _load_tile,
+                          ops.TileTransposeOp: _tile_transpose})
         self.ways = dict(zip(function.body.block.args, access, strict=True))
         self.webs = view_webs(function)
 
@@ -90,7 +91,7 @@ class _Orders(Rebuilder):
         return bool(users) and not stores and all(isinstance(user, ops.TileTransposeOp) for user in users)
 
 
-def _init(build: _Orders, operation: ops.InitTileOp) -> None:
+def _init_tile(build: _Orders, operation: ops.InitTileOp) -> None:
     tile, turned = ops.tile_of(operation.result), build.turns(operation.result)
     columns = way_of(operation, build.ways).endswith("columns")
     offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
@@ -106,20 +107,20 @@ def _init(build: _Orders, operation: ops.InitTileOp) -> None:
     build.set(operation.result, build.emit(made), turned or None)
 
 
-def _update(build: _Orders, operation: ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: _Orders, operation: ops.UpdateTileOffsetOp) -> None:
     tile = build.get(operation.tile)
     offsets = [build.one(offset) for offset in operation.offsets]
     moved = ops.UpdateTileOffsetOp(tile.values[0], offsets[::-1] if tile.form else offsets)
     build.set(operation.result, build.emit(moved), tile.form)
 
 
-def _load(build: _Orders, operation: ops.LoadTileOp) -> None:
+def _load_tile(build: _Orders, operation: ops.LoadTileOp) -> None:
     tile = build.get(operation.tile)
     made = hinted(ops.LoadTileOp(tile.values[0], operation.padding), operation)
     build.set(operation.result, build.emit(made), tile.form)
 
 
-def _transpose(build: _Orders, operation: ops.TileTransposeOp) -> None:
+def _tile_transpose(build: _Orders, operation: ops.TileTransposeOp) -> None:
     source = build.get(operation.source)
     if source.form:
         build.set(operation.result, source.values[0])

@@ -97,7 +97,8 @@ class _Sharing(Rebuilder):
     """
 
     def __init__(self, target: Target, loops: Mapping[scf.ForOp, list[Share]]) -> None:
-        super().__init__({ops.LoadTileOp: _load, ops.UpdateTileOffsetOp: _update, ops.TileTransposeOp: _transpose})
+        super().__init__({ops.LoadTileOp: _load_tile, ops.UpdateTileOffsetOp: _update_tile_offset,
+                          ops.TileTransposeOp: _tile_transpose})
         self.target, self.loops = target, loops
         self.values: dict[ops.LoadTileOp, SSAValue] = {}
         self.arrays: dict[tuple[Pair, Attribute, int], SSAValue] = {}
@@ -233,14 +234,14 @@ class _Sharing(Rebuilder):
         return other
 
 
-def _load(build: _Sharing, operation: ops.LoadTileOp) -> None:
+def _load_tile(build: _Sharing, operation: ops.LoadTileOp) -> None:
     if operation in build.values:
         build.set(operation.result, build.values[operation])
     else:
         build.copy(operation)
 
 
-def _transpose(build: _Sharing, operation: ops.TileTransposeOp) -> None:
+def _tile_transpose(build: _Sharing, operation: ops.TileTransposeOp) -> None:
     """What is taken from shared local memory lies there as the operand does."""
     if operation.source.owner in build.values:
         build.set(operation.result, build.one(operation.source))
@@ -248,7 +249,7 @@ def _transpose(build: _Sharing, operation: ops.TileTransposeOp) -> None:
         build.copy(operation)
 
 
-def _update(build: _Sharing, operation: ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: _Sharing, operation: ops.UpdateTileOffsetOp) -> None:
     tile = build.get(operation.tile)
     if isinstance(tile.form, Share):
         build.set(operation.result, build.moved(tile.form, tile.values[0]), tile.form)

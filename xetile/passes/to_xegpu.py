@@ -74,9 +74,9 @@ class ToXeGPU:
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         rules: dict[type[Operation], Rule] = {
-            ops.TileMmaOp: partial(_mma, target=self.target),
+            ops.TileMmaOp: partial(_tile_mma, target=self.target),
             TileMmaScaledOp: lambda build, op: scaled_products.to_products(build, op, _form(op.result)),
-            ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup),
+            ops.TileTransposeOp: partial(_tile_transpose, lanes=self.target.subgroup),
             **scattered.xegpu_rules(self.target)}
         return Rebuilder({**RULES, **rules}).function(function)
 
@@ -87,7 +87,7 @@ def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
     return tile, tile.encoding.inner_blocks
 
 
-def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
+def _init_tile(build: Rebuilder, operation: ops.InitTileOp) -> None:
     tile, blocks = _parameters(operation.result)
     scope = "slm" if is_shared(operation.source.type) else "global"
     checked = ops.IN_BOUNDS not in operation.attributes
@@ -105,7 +105,7 @@ def _init(build: Rebuilder, operation: ops.InitTileOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _update(build: Rebuilder, operation: ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: Rebuilder, operation: ops.UpdateTileOffsetOp) -> None:
     offsets = [build.one(offset) for offset in operation.offsets]
     if ops.tile_of(operation.tile).encoding.order == (0, 1):
         offsets = offsets[::-1]
@@ -132,7 +132,7 @@ def _messages(build: Rebuilder, tile: SSAValue) -> list[SSAValue]:
             for column in range(0, parameters.shape[1], width)]
 
 
-def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
+def _load_tile(build: Rebuilder, operation: ops.LoadTileOp) -> None:
     tile, blocks = _parameters(operation.tile)
     transpose = tile.encoding.order == (0, 1)
     hints = hints_of(operation)
@@ -153,12 +153,12 @@ def _load(build: Rebuilder, operation: ops.LoadTileOp) -> None:
     build.set(operation.result, tuple(loads), Blocks(tile.shape, blocks))
 
 
-def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
+def _store_tile(build: Rebuilder, operation: ops.StoreTileOp) -> None:
     for value, desc in zip(build.get(operation.value).values, _messages(build, operation.tile), strict=True):
         build.emit(with_hints(StoreNdOp(value, desc), hints_of(operation)))
 
 
-def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
+def _prefetch_tile(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
     hints = hints_of(operation) or of_locality(operation.locality.value.data)
     if ops.tile_of(operation.tile).encoding.scatter:
         scattered.prefetch(build, operation.tile, hints)
@@ -167,11 +167,11 @@ def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
         build.emit(PrefetchNdOp(desc, hints))
 
 
-def _unpack(build: Rebuilder, operation: ops.TileUnpackOp) -> None:
+def _tile_unpack(build: Rebuilder, operation: ops.TileUnpackOp) -> None:
     build.parts[operation.result] = build.get(operation.source)
 
 
-def _pack(build: Rebuilder, operation: ops.TilePackOp) -> None:
+def _tile_pack(build: Rebuilder, operation: ops.TilePackOp) -> None:
     shape = ops.shape_of(operation.result)
     cut = _cut(build, build.get(operation.source), (shape[2], shape[3]))
     build.set(operation.result, cut.values, cut.form)
@@ -193,21 +193,21 @@ def _form(value: SSAValue) -> Blocks:
     return Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
 
 
-def _reduce(build: Rebuilder, operation: TileReduceOp) -> None:
+def _tile_reduce(build: Rebuilder, operation: TileReduceOp) -> None:
     build.set(operation.result, vectors_to_xegpu.reduce(build, operation), _form(operation.result))
 
 
-def _bitcast(build: Rebuilder, operation: TileBitcastOp) -> None:
+def _tile_bitcast(build: Rebuilder, operation: TileBitcastOp) -> None:
     element = operation.result.type.element_type  # type: ignore[attr-defined]
     values = tuple(build.emit(BitcastOp(value, element)) for value in build.get(operation.source).values)
     build.set(operation.result, values, _form(operation.result))
 
 
-def _broadcast(build: Rebuilder, operation: TileBroadcastOp) -> None:
+def _tile_broadcast(build: Rebuilder, operation: TileBroadcastOp) -> None:
     build.set(operation.result, vectors_to_xegpu.broadcast(build, operation), _form(operation.result))
 
 
-def _transpose(build: Rebuilder, operation: ops.TileTransposeOp, lanes: int) -> None:
+def _tile_transpose(build: Rebuilder, operation: ops.TileTransposeOp, lanes: int) -> None:
     values, block = vectors_to_xegpu.transpose(build, build.get(operation.source), lanes, _cut)
     rows, columns = ops.shape_of(operation.result)
     build.set(operation.result, values, Blocks((rows, columns), block))
@@ -234,7 +234,7 @@ def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) 
     return result
 
 
-def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
+def _broadcast(build: Rebuilder, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
     if len(shape) != 4:
         build.copy(operation)
@@ -260,7 +260,7 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
     build.set(operation.result, values, Blocks((rows * block[0], columns * block[1]), (block[0], block[1])))
 
 
-def _mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
+def _tile_mma(build: Rebuilder, operation: ops.TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     product = DpasOp if target.form(*types).engine == "dpas" else MadOp
     a, b = build.get(operation.a).values, build.get(operation.b).values
@@ -292,17 +292,17 @@ def _load_mma(build: Rebuilder, operation: LoadMmaOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    ops.InitTileOp: _init,
-    ops.UpdateTileOffsetOp: _update,
-    ops.LoadTileOp: _load,
-    ops.StoreTileOp: _store,
-    ops.PrefetchTileOp: _prefetch,
-    ops.TilePackOp: _pack,
-    ops.TileUnpackOp: _unpack,
-    BroadcastOp: _spread,
-    TileReduceOp: _reduce,
-    TileBroadcastOp: _broadcast,
-    TileBitcastOp: _bitcast,
+    ops.InitTileOp: _init_tile,
+    ops.UpdateTileOffsetOp: _update_tile_offset,
+    ops.LoadTileOp: _load_tile,
+    ops.StoreTileOp: _store_tile,
+    ops.PrefetchTileOp: _prefetch_tile,
+    ops.TilePackOp: _tile_pack,
+    ops.TileUnpackOp: _tile_unpack,
+    BroadcastOp: _broadcast,
+    TileReduceOp: _tile_reduce,
+    TileBroadcastOp: _tile_broadcast,
+    TileBitcastOp: _tile_bitcast,
     IotaOp: _iota,
     LoadMmaOp: _load_mma,
 }

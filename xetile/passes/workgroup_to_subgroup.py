@@ -124,7 +124,7 @@ def _map_of(operation: Operation) -> WgMap | None:
     return attribute.data if isinstance(attribute, WgMapAttr) else None
 
 
-def _init(build: Dealer, operation: ops.InitTileOp) -> None:
+def _init_tile(build: Dealer, operation: ops.InitTileOp) -> None:
     tile = ops.tile_of(operation.result)
     if tile.encoding.wg_map is None:
         build.copy(operation)
@@ -160,13 +160,13 @@ def _turned(build: Dealer, operation: ops.InitTileOp) -> Dealt | None:
     return None if serves(mine, wanted) else wanted
 
 
-def _load(build: Dealer, operation: ops.LoadTileOp) -> None:
+def _load_tile(build: Dealer, operation: ops.LoadTileOp) -> None:
     tiles = build.get(operation.tile)
     loaded = tuple(build.emit(hinted(ops.LoadTileOp(tile, operation.padding), operation)) for tile in tiles.values)
     build.set(operation.result, loaded, tiles.form)
 
 
-def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
+def _store_tile(build: Rebuilder, operation: ops.StoreTileOp) -> None:
     value, tiles = build.get(operation.value), build.get(operation.tile)
     if value.form != tiles.form:
         how = "has no wg_map, and the tile is" if value.form is None else f"is dealt out as {value.form}, the tile as"
@@ -176,19 +176,19 @@ def _store(build: Rebuilder, operation: ops.StoreTileOp) -> None:
         build.emit(hinted(ops.StoreTileOp(part, tile), operation))
 
 
-def _prefetch(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
+def _prefetch_tile(build: Rebuilder, operation: ops.PrefetchTileOp) -> None:
     for tile in build.get(operation.tile).values:
         build.emit(hinted(ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
 
 
-def _update(build: Rebuilder, operation: ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: Rebuilder, operation: ops.UpdateTileOffsetOp) -> None:
     tiles = build.get(operation.tile)
     offsets = [build.one(offset) for offset in operation.offsets]
     moved = tuple(build.emit(ops.UpdateTileOffsetOp(tile, offsets)) for tile in tiles.values)
     build.set(operation.result, moved, tiles.form)
 
 
-def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
+def _broadcast(build: Rebuilder, operation: BroadcastOp) -> None:
     map_ = _map_of(operation)
     if map_ is None:
         build.copy(operation)
@@ -222,7 +222,7 @@ def _counted(build: Rebuilder, part: VectorType, axis: int, start: SSAValue) -> 
     return build.shared(("iota", part, axis, start), lambda: build.emit(IotaOp(part, axis, start)))
 
 
-def _mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
+def _tile_mma(build: Rebuilder, operation: ops.TileMmaOp) -> None:
     a, b = build.get(operation.a), build.get(operation.b)
     if operation.wg_map is None:
         build.copy(operation)
@@ -256,7 +256,7 @@ def _check_dealt(build: Rebuilder, operation: ops.TileMmaOp) -> None:
                    "wg_map", f"give what {bare[0]} is made of a wg_map, or none to the product", **operands)
 
 
-def _bitcast(build: Dealer, operation: vector_ops.TileBitcastOp) -> None:
+def _tile_bitcast(build: Dealer, operation: vector_ops.TileBitcastOp) -> None:
     source = build.get(operation.source)
     if source.form is None:
         build.copy(operation)
@@ -283,19 +283,19 @@ def _diagnostic(build: Dealer, operation: DiagnosticOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     PrintOp: _diagnostic,
     AssertOp: _diagnostic,
-    ops.InitTileOp: _init,
-    ops.LoadTileOp: _load,
-    ops.StoreTileOp: _store,
-    ops.PrefetchTileOp: _prefetch,
-    ops.UpdateTileOffsetOp: _update,
-    ops.TileMmaOp: _mma,
+    ops.InitTileOp: _init_tile,
+    ops.LoadTileOp: _load_tile,
+    ops.StoreTileOp: _store_tile,
+    ops.PrefetchTileOp: _prefetch_tile,
+    ops.UpdateTileOffsetOp: _update_tile_offset,
+    ops.TileMmaOp: _tile_mma,
     TileMmaScaledOp: scaled_products.to_subgroups,
     ops.TileTransposeOp: exchange.transpose,
     vector_ops.TileConvLayoutOp: exchange.conv_layout,
     vector_ops.TileReduceOp: exchange.reduce,
     vector_ops.TileBroadcastOp: exchange.broadcast,
-    vector_ops.TileBitcastOp: _bitcast,
-    BroadcastOp: _spread,
+    vector_ops.TileBitcastOp: _tile_bitcast,
+    BroadcastOp: _broadcast,
     **scattered.SUBGROUP_RULES,
     IotaOp: _iota,
 }

@@ -76,9 +76,10 @@ class _Cutter(Rebuilder):
     keeps_unused = True
 
     def __init__(self, subgroup: int) -> None:
-        super().__init__({BroadcastOp: _spread, ShapeCastOp: _cast, CreateTdescOp: _create, UpdateOffsetOp: _update,
-                          PrefetchOp: _prefetch, LoadGatherOp: _load, StoreScatterOp: _store,
-                          AtomicRMWOp: _update_memory})
+        super().__init__({BroadcastOp: _broadcast, ShapeCastOp: _shape_cast, CreateTdescOp: _create_tdesc,
+                          UpdateOffsetOp: _update_offset,
+                          PrefetchOp: _prefetch, LoadGatherOp: _load_gather, StoreScatterOp: _store_scatter,
+                          AtomicRMWOp: _atomic_rmw})
         self.subgroup = subgroup
 
     def together(self, *operands: SSAValue) -> Iterator[tuple[SSAValue, ...]]:
@@ -102,7 +103,7 @@ class _Cutter(Rebuilder):
         return whole
 
 
-def _spread(build: _Cutter, operation: BroadcastOp) -> None:
+def _broadcast(build: _Cutter, operation: BroadcastOp) -> None:
     """A line of one value: the same short one for each part."""
     type_ = operation.vector.type
     shape = shape_of(operation.vector)
@@ -113,7 +114,7 @@ def _spread(build: _Cutter, operation: BroadcastOp) -> None:
     build.set(operation.vector, (part,) * (shape[0] // build.subgroup), _CUT)
 
 
-def _cast(build: _Cutter, operation: ShapeCastOp) -> None:
+def _shape_cast(build: _Cutter, operation: ShapeCastOp) -> None:
     """A block as a line, and a line as a block."""
     source, result = shape_of(operation.source), shape_of(operation.result)
     if len(result) == 1 and result[0] > build.subgroup:
@@ -128,7 +129,7 @@ def _cast(build: _Cutter, operation: ShapeCastOp) -> None:
         build.copy(operation)
 
 
-def _create(build: _Cutter, operation: CreateTdescOp) -> None:
+def _create_tdesc(build: _Cutter, operation: CreateTdescOp) -> None:
     if not _is_long(operation.result.type, build.subgroup):
         build.copy(operation)
         return
@@ -139,7 +140,7 @@ def _create(build: _Cutter, operation: CreateTdescOp) -> None:
                                       for (offsets,) in build.together(operation.offsets)), _CUT)
 
 
-def _update(build: _Cutter, operation: UpdateOffsetOp) -> None:
+def _update_offset(build: _Cutter, operation: UpdateOffsetOp) -> None:
     parts = tuple(build.emit(UpdateOffsetOp(*each)) for each in build.together(operation.desc, operation.offsets))
     build.set(operation.result, parts, build.get(operation.desc).form)
 
@@ -149,7 +150,7 @@ def _prefetch(build: _Cutter, operation: PrefetchOp) -> None:
         build.emit(hinted(PrefetchOp(*each), operation))
 
 
-def _load(build: _Cutter, operation: LoadGatherOp) -> None:
+def _load_gather(build: _Cutter, operation: LoadGatherOp) -> None:
     desc = desc_of(operation.desc)
     parts = tuple(build.emit(hinted(LoadGatherOp(part, mask, operation.padding), operation))
                   for part, mask in build.together(operation.desc, operation.mask))
@@ -160,7 +161,7 @@ def _load(build: _Cutter, operation: LoadGatherOp) -> None:
     build.set(operation.result, build.joined(parts, corners, shape_of(operation.result)))
 
 
-def _store(build: _Cutter, operation: StoreScatterOp) -> None:
+def _store_scatter(build: _Cutter, operation: StoreScatterOp) -> None:
     desc, values = desc_of(operation.desc), build.get(operation.value).values
     descs = build.get(operation.desc).values
     if len(descs) > len(values):  # a chunk's elements are rows of a block
@@ -171,7 +172,7 @@ def _store(build: _Cutter, operation: StoreScatterOp) -> None:
         build.emit(hinted(StoreScatterOp(value, part, mask), operation))
 
 
-def _update_memory(build: _Cutter, operation: AtomicRMWOp) -> None:
+def _atomic_rmw(build: _Cutter, operation: AtomicRMWOp) -> None:
     each = build.together(operation.value, operation.desc, operation.mask)
     parts = tuple(build.emit(AtomicRMWOp(operation.kind.data, *operands)) for operands in each)
     build.set(operation.result, parts, build.get(operation.desc).form)
