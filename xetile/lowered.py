@@ -350,7 +350,7 @@ def _to_workgroups(function: func.FuncOp, target: Target, access: Sequence[str])
 
 
 _UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], ModuleOp]]] = {
-    "subgroup": ("to-xegpu", _to_subgroups),
+    "subgroup": ("normalize", _to_subgroups),
     "workgroup": ("lower-supervector", _to_workgroups),
 }
 

@@ -15,7 +15,7 @@ from xegpu.analysis import barriers, simt, uniformity
 from xegpu.analysis.slm import verify_memory
 from xegpu.ir.dtypes import DType, i64, of_mlir, u64
 from xegpu.ir.memref import static_form
-from xegpu.passes.normalize import plain
+from xegpu.passes.normalize import Normalize
 from xegpu.support.errors import (
     ArgumentError,
     ElementTypeError,
@@ -35,7 +35,7 @@ from xetile.arguments import Argument
 from xetile.in_numpy import MEANINGS
 from xetile.kernel import BaseKernel
 from xetile.passes.workgroup_to_subgroup import is_dealt, subgroups_of
-from xetile.pipeline import STAGES, precedes
+from xetile.pipeline import STAGES, precedes, run_pass
 from xetile.reading import read_module
 from xetile.stages import FIRST, IN_XETILE, STAGE, TARGET, stage_of
 from xetile.text.cures import cure_of
@@ -262,7 +262,7 @@ def parse(text: str, name: str = "<text>") -> Module:
         for function in found:
             simt.settle(function)
         text = text if isinstance(reader, OlderReader) else printed(whole)
-        whole = ModuleOp([plain(function) for function in found], dict(module.attributes))
+        whole = run_pass("normalize", Normalize(), whole)
         _settle(whole)
     else:
         _settle(whole)

@@ -16,6 +16,7 @@ from xegpu.passes.induction_variables import InductionVariables
 from xegpu.passes.interleave_rows import InterleaveRows
 from xegpu.passes.legalize import Legalize
 from xegpu.passes.licm import Licm
+from xegpu.passes.normalize import Normalize
 from xegpu.passes.pack_vnni import PackVnni
 from xegpu.passes.reorder_dpas import ReorderDpas
 from xegpu.passes.schedule import Schedule
@@ -33,7 +34,7 @@ from xetile.passes.shared_operands import CooperativeLoads
 from xetile.passes.supervector import LowerSupervector
 from xetile.passes.to_xegpu import ToXeGPU
 from xetile.passes.workgroup_to_subgroup import DistributeSubgroups
-from xetile.stages import INPUTS, STAGE, TARGET, stage_of
+from xetile.stages import IN_XEGPU, INPUTS, STAGE, TARGET, stage_of
 
 
 class Pass(Protocol):
@@ -52,19 +53,21 @@ class Options:
         access: for each argument, how its memory may be reached, empty for numbers.
         transposes: whether the kernel transposes vectors, or says itself how memory lies that block messages reach.
         shares: whether subgroups may load operands for each other.
+        is_text: whether the kernel was read as text in XeGPU.
     """
 
     target: Target
     access: tuple[str, ...]
     transposes: bool = False
     shares: bool = True
+    is_text: bool = False
 
     @classmethod
     def of(cls, module: ModuleOp, target: Target, access: tuple[str, ...], *, shares: bool = True) -> Options:
         """What the passes of a module depend on."""
         transposes = any(isinstance(operation, TileTransposeOp) or (
             isinstance(operation, InitTileOp) and ALIGNED in operation.attributes) for operation in module.walk())
-        return cls(target, access, transposes, shares)
+        return cls(target, access, transposes, shares, stage_of(module) in IN_XEGPU)
 
     @property
     def turns(self) -> bool:
@@ -90,6 +93,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("deepen-k", lambda options: DeepenK() if options.target.loads_operands else None),
     ("blocking", lambda options: Blocking(options.target)),
     ("to-xegpu", lambda options: ToXeGPU(options.target)),
+    ("normalize", lambda options: Normalize() if options.is_text else None),
     ("pack-vnni", lambda options: PackVnni()),
     ("split-gathers", lambda options: SplitGathers(options.target)),
     ("distribute-lanes", lambda options: DistributeLanes(options.target)),
@@ -124,13 +128,20 @@ def steps(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]:
     for name, make in PASSES[first_pass(stage):]:
         if (step := make(options)) is None:
             continue
-        new = step.apply(module)
+        module = run_pass(name, step, module, options.target)
         if name == "lower-supervector":  # what was a transfer may be transposed now
-            options = Options.of(new, options.target, options.access, shares=options.shares)
-        if new is not module:
-            new.attributes.update({STAGE: StringAttr(name), TARGET: StringAttr(options.target.name)})
-        module = new
+            options = Options.of(module, options.target, options.access, shares=options.shares)
         yield name, module
+
+
+def run_pass(name: str, step: Pass, module: ModuleOp, target: Target | None = None) -> ModuleOp:
+    """The module after a pass, which says so of itself; the same module where the pass changed nothing."""
+    new = step.apply(module)
+    if new is not module:
+        new.attributes[STAGE] = StringAttr(name)
+        if target is not None:
+            new.attributes[TARGET] = StringAttr(target.name)
+    return new
 
 
 def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]:

@@ -12,6 +12,8 @@ INPUTS = (FIRST, RECORDED)
 """The stages that no pass leads to: what was recorded or written in a dialect. Text in XeGPU is at ``to-xegpu``."""
 IN_XETILE = (RECORDED, "lower-supervector")
 """Where a kernel is in XeTile as an author writes it."""
+IN_XEGPU = ("to-xegpu", "normalize")
+"""Where a kernel is in XeGPU as an author writes it; what text in XeGPU is becomes ``normalize`` when it is read."""
 
 STAGE, TARGET = "xetile.stage", "xetile.target"
 """A module's attributes: how far it is lowered, and for which device."""

@@ -78,7 +78,7 @@ def _without_stage(text: str) -> str:
 
 # The kernel has no array that is stored by columns.
 @pytest.mark.parametrize("stage", [stage for stage in NAMES if precedes("lower-supervector", stage)
-                                   and stage not in ("carry-tiles", "cooperative-loads", "interleave-rows")])
+                                   and stage not in ("carry-tiles", "cooperative-loads", "normalize", "interleave-rows")])
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
     kernel = xt.parse(text.read_text())["gemm"]

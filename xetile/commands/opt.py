@@ -67,7 +67,7 @@ def command(given: argparse.Namespace) -> None:
 def _listing() -> str:
     """Each stage with what the pass that leads to it does: the first line of the pass's file."""
     # Between them these have all stages.
-    some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",))]
+    some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",), is_text=True)]
     made = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
     rows = [(FIRST, "What was recorded or read, where it has transfers of vectors."),
             (RECORDED, "What was recorded or read in XeTile.")]
