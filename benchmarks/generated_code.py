@@ -7,7 +7,7 @@ from typing import Any
 import xetile as xt
 from benchmarks.rows import Progress, Row
 from codegen.toolchain.ocloc import has_ocloc
-from xetile.report import Report
+from xetile.compiler.report import Report
 
 _STEPS = {"bf16": 32, "f16": 32, "tf32": 16, "i8": 64}
 _LEAST = {("pvc", "bf16"): 0.60, ("pvc", "f16"): 0.60, ("pvc", "i8"): 0.58, ("pvc", "tf32"): 0.52,

@@ -9,7 +9,7 @@ import xetile as xt
 from benchmarks.generated_code import gemm, report_of
 from benchmarks.rows import Progress, Row
 from codegen.toolchain.ocloc import has_ocloc
-from xetile.report import Report
+from xetile.compiler.report import Report
 
 _HAND = {("pvc", "bf16"): "213 / 0.601", ("bmg", "bf16"): "161 / 0.795",
          ("pvc", "i8"): "110 / 0.582", ("bmg", "i8"): "89 / 0.719",

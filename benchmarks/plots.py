@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks import generated_code
 from benchmarks.rows import Row
 from codegen.toolchain.ocloc import has_ocloc
-from xetile import roofline
+from xetile.compiler.report import roofline
 
 _SIZE, _DPI = (8.0, 5.0), 150
 

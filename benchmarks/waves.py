@@ -9,7 +9,7 @@ from __future__ import annotations
 from benchmarks.rows import Row
 from xegpu.ir.dtypes import bf16
 from xegpu.target.targets import TARGETS
-from xetile.library.tiling import CORES, Plan, choose, plans
+from xetile.library.tile_heuristics import CORES, Plan, choose, plans
 
 _DEPTH = 4096
 SIZES = {"pvc": ((2560, 1792), (2560, 2816), (4352, 4096), (4096, 4096)), "bmg": ((1536, 3584), (2304, 2816))}

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 import xetile as xt
 from codegen.runtime.devices import find_queue
 from xegpu.ir.dtypes import of_mlir
-from xetile.commands import main
+from xetile.tools.cli import main
 
 sys.path.insert(0, str(Path(__file__).parent))
 import provoked

@@ -3,9 +3,10 @@
     python docs/update.py            # rewrite what has changed
     python docs/update.py --check    # say what would change
     python docs/update.py errors.md  # one page
+    python docs/update.py XT1250     # one section of the catalogue
 
-A page is read from top to bottom. Its ``python`` blocks run in order, in one namespace a page. A block is marked by
-HTML comments on the lines before it:
+A page is read from top to bottom. Its ``python`` blocks run in order, in one namespace a page; each section of the
+catalogue (``xetile/errors``) is a page of its own. A block is marked by HTML comments on the lines before it:
 
     <!-- output -->            what the python block above printed
     <!-- raises -->            a python block that raises an XeError; it runs as a file of its own, kernel.py
@@ -33,7 +34,7 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -45,13 +46,13 @@ import xetile as xt
 from codegen.runtime.devices import find_queue
 from codegen.toolchain.ocloc import find_ocloc
 from xegpu.ir.dtypes import BY_NAME
-from xetile import catalogue
+from xetile import errors
 
 sys.path.insert(0, str(Path(__file__).parent))
 from failures import FAILING, inside, plain
 
 ROOT = Path(__file__).resolve().parent.parent
-CATALOGUE = tuple(sorted((ROOT / "xetile" / "catalogue").glob("XT*.md")))
+CATALOGUE = tuple(sorted((ROOT / "xetile" / "errors").glob("*.md")))
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *CATALOGUE)
 _MARK = re.compile(r"<!-- (\w+)(?:: ([^>]*?))? -->\s*$")
 
@@ -115,13 +116,37 @@ def blocks_of(lines: list[str]) -> Iterator[Block]:
         position += 1
 
 
-def refresh(page: Path) -> Refreshed:
-    """Run a page and give it with everything that the program prints as it prints it now."""
-    lines = page.read_text(encoding="utf-8").splitlines()
+def refresh(page: Path, codes: Collection[str] = ()) -> Refreshed:
+    """Run a page and give it with everything that the program prints as it prints it now.
+
+    Args:
+        page: a file.
+        codes: of a file of the catalogue, the sections that are run; none for all.
+    """
+    text = page.read_text(encoding="utf-8")
+    if page not in CATALOGUE:
+        return refresh_text(text, page)
+    area = errors.parse(page.stem, text)
+    new = Refreshed(area.head)
+    for section in area.explanations:
+        done = refresh_section(section, page) if not codes or section.code in codes else Refreshed(section.text)
+        new.text += done.text
+        new.left_out += done.left_out
+    return new
+
+
+def refresh_section(section: errors.Explanation, page: Path) -> Refreshed:
+    """Run a section of the catalogue, which is in the file ``page``."""
+    return refresh_text(section.text, page, section.line, section.code)
+
+
+def refresh_text(text: str, page: Path, line: int = 1, code: str = "") -> Refreshed:
+    """Run a text, which begins at a line of the file ``page``; ``code`` is that of the error that it explains."""
+    lines = text.splitlines()
     new: list[str] = []
     copied = 0
     with tempfile.TemporaryDirectory() as folder:
-        run = _Run(page, Path(folder))
+        run = _Run(page, Path(folder), line, code)
         for block in blocks_of(lines):
             start = block.line - 1
             new += lines[copied:start]
@@ -131,18 +156,26 @@ def refresh(page: Path) -> Refreshed:
 
 
 class _Run:
-    """One page, being run."""
+    """One page, being run.
 
-    def __init__(self, page: Path, folder: Path) -> None:
-        self.page, self.folder, self.left_out = page, folder, []
-        self.namespace: dict[str, Any] = {"__name__": page.stem}
+    Args:
+        page: its file.
+        folder: for the files that its blocks write.
+        line: the line of the file that it begins at.
+        code: of a section of the catalogue, the code of the error that it explains.
+    """
+
+    def __init__(self, page: Path, folder: Path, line: int, code: str) -> None:
+        self.page, self.folder, self.first_line, self.code = page, folder, line, code
+        self.left_out: list[str] = []
+        self.namespace: dict[str, Any] = {"__name__": code or page.stem}
         self.shown: list[str] | None = None
 
     def content(self, block: Block) -> list[str]:
         """What the block should hold."""
         for tool in block.marks.get("needs", "").split():
             if reason := missing(tool):
-                self.left_out.append(f"{self.page.name}:{block.line}: {reason}")
+                self.left_out.append(f"{self._position(block)}: {reason}")
                 self.shown = None
                 return block.lines
         if "file" in block.marks:
@@ -171,20 +204,27 @@ class _Run:
         return block.lines
 
     def _printed(self, block: Block) -> str:
-        code = compile("\n" * (block.line - 1) + block.text, str(self.page), "exec")
+        code = compile("\n" * (self._line(block) - 1) + block.text, str(self.page), "exec")
         with contextlib.redirect_stdout(io.StringIO()) as out:
             exec(code, self.namespace)
         return out.getvalue().rstrip("\n")
 
     def _failed(self, kind: str, block: Block) -> str:
-        argument = self.page.stem if kind == "provoked" else block.marks[kind]
+        argument = self.code if kind == "provoked" else block.marks[kind]
         try:
             message = plain(FAILING[kind](block.text, argument, self.folder), self.folder)
         except AssertionError as wrong:
-            raise AssertionError(f"{self.page.name}:{block.line}: {wrong}") from None
-        if self.page.parent.name == "catalogue" and f"[{self.page.stem}]" not in message.partition("\n")[0]:
-            raise AssertionError(f"{self.page.name}:{block.line}: this is another error: {message}")
+            raise AssertionError(f"{self._position(block)}: {wrong}") from None
+        if self.code and f"[{self.code}]" not in message.partition("\n")[0]:
+            raise AssertionError(f"{self._position(block)}: this is not {self.code}: {message}")
         return message
+
+    def _line(self, block: Block) -> int:
+        """The line of the block's first line of content in its file."""
+        return self.first_line + block.line - 1
+
+    def _position(self, block: Block) -> str:
+        return f"{self.page.name}:{self._line(block)}"
 
 
 @contextlib.contextmanager
@@ -327,29 +367,14 @@ def _run_one(types: list[Any], where: str, target: str, constants: dict[str, Any
     return "yes" if np.array_equal(c.astype(np.float64), expected) else "WRONG"
 
 
-def written_catalogue() -> dict[Path, str]:
-    """The pages of docs/errors, one for each area, made from the catalogue."""
-    written, pages = {}, catalogue.pages()
-    for digit, (name, title) in catalogue.AREAS.items():
-        own = [page for page in pages if page.area == digit]
-        parts = [f"# {title}\n", "Made from the pages in `xetile/catalogue` by `docs/update.py`.\n",
-                 *(f"## {page.code}: {page.title}\n\n{page.body}" for page in own)]
-        written[ROOT / "docs" / "errors" / f"{name}.md"] = "\n".join(parts)
-    return written
+def areas() -> list[str]:
+    """The files of the catalogue, with links."""
+    return _table(["codes", "errors of"],
+                  [[f"XT{area.number.ljust(4, '.')}", f"[{area.title}](../xetile/errors/{area.name}.md)"]
+                   for area in errors.areas()])
 
 
-def codes() -> list[str]:
-    """Every error, with a link to its page."""
-    return _table(["code", "error"], [[f"[{page.code}](errors/{catalogue.AREAS[page.area][0]}.md"
-                                       f"#{_anchor(f'{page.code}: {page.title}')})", page.title]
-                                      for page in catalogue.pages()])
-
-
-def _anchor(heading: str) -> str:
-    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
-
-
-TABLES: dict[str, Callable[[], list[str]]] = {"targets": targets, "runs": runs, "codes": codes}
+TABLES: dict[str, Callable[[], list[str]]] = {"targets": targets, "runs": runs, "areas": areas}
 
 
 def difference(old: str, new: str, name: str) -> str:
@@ -360,9 +385,13 @@ def difference(old: str, new: str, name: str) -> str:
 def main() -> None:
     """Rewrite the pages, or with ``--check`` print what would change."""
     stale = False
-    names = [name for name in sys.argv[1:] if not name.startswith("-")]
-    for page in (page for page in PAGES if not names or page.name in names):
-        old, new = page.read_text(encoding="utf-8"), refresh(page)
+    names = {name for name in sys.argv[1:] if not name.startswith("-")}
+    codes = names & set(errors.explanations())
+    files = {area.name + ".md" for area in errors.areas() if codes & {section.code for section in area.explanations}}
+    if unknown := names - codes - {page.name for page in PAGES}:
+        raise SystemExit(f"neither a page nor a code: {', '.join(sorted(unknown))}")
+    for page in (page for page in PAGES if not names or page.name in names | files):
+        old, new = page.read_text(encoding="utf-8"), refresh(page, () if page.name in names else codes)
         for reason in new.left_out:
             print(f"left out: {reason}")
         if old == new.text:
@@ -373,13 +402,6 @@ def main() -> None:
         else:
             page.write_text(new.text, encoding="utf-8")
             print(f"updated {page.name}")
-    for page, text in written_catalogue().items() if not names else []:
-        if not page.exists() or page.read_text(encoding="utf-8") != text:
-            stale = True
-            print(f"{'differs' if '--check' in sys.argv else 'updated'}: {page.name}")
-            if "--check" not in sys.argv:
-                page.parent.mkdir(exist_ok=True)
-                page.write_text(text, encoding="utf-8")
     if stale and "--check" in sys.argv:
         raise SystemExit(1)
 

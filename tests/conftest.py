@@ -29,7 +29,7 @@ from codegen.runtime import devices
 from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
 from xegpu.support.errors import DeviceError, ToolError
-from xetile.kernel import BaseKernel
+from xetile.jit.kernel import BaseKernel
 
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}

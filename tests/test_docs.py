@@ -35,7 +35,7 @@ update = _update()
 
 # Each of the README's products of element types is a program.
 _TESTED = [pytest.param(page, marks=pytest.mark.unoptimised if page.stem == "README" else (), id=page.stem)
-           for page in update.PAGES if page not in update.CATALOGUE]  # those are for test_errors.py
+           for page in update.PAGES if page not in update.CATALOGUE]  # tests/test_errors.py has those
 
 
 @pytest.mark.parametrize("page", _TESTED)
@@ -135,7 +135,7 @@ def test_every_environment_variable_of_the_package_is_in_the_reference() -> None
 
 def test_the_pipeline_page_shows_every_stage() -> None:
     page = (ROOT / "docs" / "pipeline.md").read_text()
-    from xetile.pipeline import PASSES
+    from xetile.compiler.pipeline import PASSES
 
     for name, _ in PASSES:
         assert f"## {name}: " in page

@@ -1,4 +1,4 @@
-"""The catalogue of errors: every code has a page, every page a code, and what a page shows is what is said."""
+"""Error catalogue: every code has a section, every section a code, and the messages that a section shows are given."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from conftest import unavailable
 
 import xetile as xt
 from xegpu.support.errors import Invalid, XeError
-from xetile import catalogue
-from xetile.commands import main
+from xetile import errors
+from xetile.tools.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "xetile" / "errors"
 update = test_docs.update
 
 
@@ -24,15 +25,27 @@ def _literals() -> Iterator[tuple[str, str]]:
     """Every code that the packages write down, with the file."""
     for package in ("xegpu", "codegen", "xetile"):
         for path in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = path.read_text(encoding="utf-8")
+            for node in ast.walk(ast.parse(text)) if "XT" in text else ():
                 if isinstance(node, ast.Constant) and re.fullmatch(r"XT\d{4}", str(node.value)):
                     yield str(node.value), str(path)
 
 
-def test_every_code_has_a_page_and_every_page_a_code() -> None:
+def test_every_code_has_a_section_and_every_section_a_code() -> None:
     used = {code for code, _ in _literals()}
-    assert used >= set(catalogue.codes()), "these pages are of no error"
-    assert used <= set(catalogue.codes()), "these errors have no page"
+    assert used >= set(errors.explanations()), "these sections are of no error"
+    assert used <= set(errors.explanations()), "these errors have no section"
+
+
+def test_a_section_is_in_the_file_of_its_number() -> None:
+    """In the order of the codes, each once."""
+    found = [section.code for area in errors.areas() for section in area.explanations]
+    assert found == sorted(set(found))
+    for area in errors.areas():
+        assert re.fullmatch(r"# [^\n]+\n\n", area.head), "a title and nothing else"
+        assert area.explanations
+        strangers = [section.code for section in area.explanations if not section.code.startswith(f"XT{area.number}")]
+        assert not strangers, area.name
 
 
 def test_a_code_is_in_the_form_of_one() -> None:
@@ -43,34 +56,28 @@ def test_a_code_is_in_the_form_of_one() -> None:
             Invalid(wrong, "a message")
 
 
-@pytest.mark.parametrize("page", update.CATALOGUE, ids=lambda page: page.stem)
-def test_a_page(page: Path) -> None:
+@pytest.mark.parametrize(("area", "section"), [pytest.param(area, section, id=section.code)
+                                              for area in errors.areas() for section in area.explanations])
+def test_a_section(area: errors.Area, section: errors.Explanation) -> None:
     """It has a title, an explanation, and the message that is really given."""
-    text = page.read_text(encoding="utf-8")
-    assert re.match(r"# [^\s#][^\n]{3,90}[^.\n]\n\n[^\n<#]{20}", text), "a title, then what is behind it"
-    assert text.count("<!-- message -->") >= 1
-    now = update.refresh(page)
-    difference = update.difference(text, now.text, page.name)
-    assert not difference, f"run python docs/update.py {page.name}\n{difference}"
+    assert re.match(r"## XT\d{4} [^\s#][^\n]{3,90}[^.\n]\n\n[^\n<#]{20}", section.text), "a title, then an explanation"
+    assert section.text.count("<!-- message -->") >= 1
+    now = update.refresh_section(section, FOLDER / f"{area.name}.md")
+    difference = update.difference(section.text, now.text, section.code)
+    assert not difference, f"run python docs/update.py {section.code}\n{difference}"
     if now.left_out:
         unavailable("; ".join(now.left_out))
-
-
-def test_the_pages_of_the_areas_are_made_from_the_catalogue() -> None:
-    stale = [path.name for path, text in update.written_catalogue().items()
-             if not path.exists() or path.read_text(encoding="utf-8") != text]
-    assert not stale, "run python docs/update.py"
 
 
 def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain"]) == 0
     listed = capsys.readouterr().out
-    for page in catalogue.pages():
-        assert f"- {page.code} {page.title}\n" in listed
+    for section in errors.explanations().values():
+        assert f"- {section.code} {section.title}\n" in listed
     for said in ("XT8001", "[xt8001]", "8001"):
         assert main(["explain", said]) == 0
         shown = capsys.readouterr().out
-        assert shown.startswith("# XT8001: No error has this code\n")
+        assert shown.startswith("# XT8001 No error has this code\n")
         assert "<!--" not in shown
 
 
@@ -132,7 +139,7 @@ def test_notes_name_the_other_party() -> None:
 
 def test_titles_give_one_anchor_everywhere() -> None:
     """The site and other readers of Markdown make anchors of headings in ways that differ in what they leave out."""
-    for page in catalogue.pages():
-        anchor = re.sub(r"[^\w\- ]", "", f"{page.code}: {page.title}".lower()).replace(" ", "-")
-        assert "--" not in anchor, page.title
-        assert not anchor.endswith("-"), page.title
+    for section in errors.explanations().values():
+        anchor = re.sub(r"[^\w\- ]", "", f"{section.code} {section.title}".lower()).replace(" ", "-")
+        assert "--" not in anchor, section.title
+        assert not anchor.endswith("-"), section.title

@@ -47,15 +47,20 @@ with all_stays():
         XeError,
     )
     from xegpu.target.targets import TARGETS
-    from xetile import vector
-    from xetile.arguments import Spec
-    from xetile.blocks import tile_pack, tile_unpack
-    from xetile.conditions import otherwise, when
-    from xetile.diagnostics import device_assert, device_print
-    from xetile.distribution import WgMap
-    from xetile.executors import best_place
-    from xetile.functions import absolute as abs
-    from xetile.functions import (
+    from xetile.compiler.arguments import Spec
+    from xetile.dialect.wg_map import WgMap
+    from xetile.frontend.for_loop import range
+    from xetile.frontend.if_else import otherwise, when
+    from xetile.jit.kernel import Kernel, kernel
+    from xetile.lang import vector
+    from xetile.lang.creation import full, iota, view, zeros
+    from xetile.lang.creation import scalar_ as scalar
+    from xetile.lang.debug import device_assert, device_print
+    from xetile.lang.gather_scatter import atomic_rmw_tile, load_gather, store_scatter
+    from xetile.lang.grid import group_id, grouped_id, num_groups, subgroup_id
+    from xetile.lang.layout import tile_pack, tile_transpose, tile_unpack, wg_map
+    from xetile.lang.math import absolute as abs
+    from xetile.lang.math import (
         acos,
         asin,
         atan,
@@ -87,38 +92,21 @@ with all_stays():
         tan,
         tanh,
         trunc,
+        where,
     )
-    from xetile.functions import round_even as round
-    from xetile.gathers import atomic_rmw_tile, load_gather, store_scatter
-    from xetile.grid import group_id, grouped_id, num_groups, subgroup_id
-    from xetile.kernel import Kernel, kernel
-    from xetile.language import (
-        full,
-        init_tile,
-        iota,
-        load_tile,
-        prefetch_tile,
-        store_tile,
-        tile_mma,
-        tile_transpose,
-        update_tile_offset,
-        view,
-        wg_map,
-        zeros,
-    )
-    from xetile.language import scalar_ as scalar
-    from xetile.loops import range
-    from xetile.reductions import tile_broadcast, tile_conv_layout, tile_reduce
-    from xetile.scalars import load_scalar
-    from xetile.scaled_products import tile_mma_scaled
-    from xetile.selection import where
-    from xetile.shared import alloc_slm
-    from xetile.synchronisation import barrier, fence, nbarrier
+    from xetile.lang.math import round_even as round
+    from xetile.lang.matmul import tile_mma, tile_mma_scaled
+    from xetile.lang.memory import alloc_slm, load_scalar
+    from xetile.lang.reduction import tile_broadcast, tile_conv_layout, tile_reduce
+    from xetile.lang.sync import barrier, fence, nbarrier
+    from xetile.lang.tiles import init_tile, load_tile, prefetch_tile, store_tile, update_tile_offset
+    from xetile.runtime.executors import best_place
 
 if TYPE_CHECKING:
+    from xetile.jit.parsed import parse
     from xetile.library import attention, grouped_matmul, int4_matmul, matmul, pack_int4, scaled_matmul  # type: ignore
-    from xetile.parsing import parse
-    from xetile.tuning import autotune, tune  # type: ignore
+    from xetile.tools.tuner import tune
+    from xetile.tools.tuner.autotune import autotune
 
 __version__ = "0.1.0"
 
@@ -141,8 +129,9 @@ __all__ = [
 
 _LATER = {
     **dict.fromkeys(("attention", "grouped_matmul", "int4_matmul", "matmul", "pack_int4", "scaled_matmul"), "library"),
-    **dict.fromkeys(("autotune", "tune"), "tuning"),
-    "parse": "parsing",
+    "autotune": "tools.tuner.autotune",
+    "parse": "jit.parsed",
+    "tune": "tools.tuner",
 }
 """Names that many programs do not use, with the modules that they come from: those are imported on first use."""
 

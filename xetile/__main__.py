@@ -2,6 +2,6 @@
 
 import sys
 
-from xetile.commands import main
+from xetile.tools.cli import main
 
 sys.exit(main())

@@ -11,18 +11,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, MemRefType
 from xdsl.ir import Operation
 
-from codegen.opencl import (
-    arith,
-    block_io,
-    compare,
-    control_flow,
-    debug,
-    dpas,
-    gather_scatter,
-    kernel,
-    sync,
-    vector,
-)
+from codegen.opencl import arith, block_io, compare, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
 from codegen.opencl.block_io import padding, scalar, slm
 from codegen.opencl.cpu_gemm import simt
 from codegen.opencl.emitter import CALL, FETCH, FILL, Emitter, Rule

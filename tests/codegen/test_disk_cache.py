@@ -19,7 +19,7 @@ from codegen.runtime.program_cache import binary_of, build_kernel, can_keep, pro
 from codegen.runtime.usm import copy_in, copy_out
 from codegen.toolchain import disk_cache, ocloc, sycl
 from xegpu.support.errors import ToolError
-from xetile.commands import main
+from xetile.tools.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ADD = "kernel void add(global int *a) { a[get_global_id(0)] += VALUE; }"

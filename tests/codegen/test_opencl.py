@@ -6,7 +6,7 @@ import pytest
 from conftest import require_ocloc
 
 import xetile as xt
-from xetile.lowered import Lowered
+from xetile.compiler.compiled import Lowered
 
 TARGETS = ("pvc", "bmg", "dg2")
 

@@ -17,7 +17,7 @@ import pytest
 
 from codegen.opencl.prelude import emulated_builtins, prelude_for
 from xegpu.support.errors import TargetError
-from xetile.on_device import added_options
+from xetile.runtime.device_executor import added_options
 
 SENTINEL = 0xA5
 OPTIONS = "-cl-std=CL3.0"

@@ -21,7 +21,7 @@ from codegen.runtime import launcher, program_cache, program_source
 from codegen.toolchain import logger as log
 from codegen.toolchain.ocloc import compile_device, disassemble
 from codegen.toolchain.spirv import entry_points, imports, is_spirv
-from xetile import executors, on_device
+from xetile.runtime import device_executor, executors
 
 LEVEL_ZERO = SimpleNamespace(backend=SimpleNamespace(name="level_zero"))
 OPENCL = SimpleNamespace(backend=SimpleNamespace(name="opencl"))
@@ -109,11 +109,11 @@ def test_a_level_zero_queue_gets_spirv_that_the_gpu_runs(target: str, monkeypatc
     require_sycl_compiler()
     got: list[tuple[bytes, str]] = []
     queue = SimpleNamespace(backend=LEVEL_ZERO.backend, sycl_device=SimpleNamespace(name="a GPU", is_cpu=False))
-    monkeypatch.setattr(on_device, "find_queue", lambda where: where)
-    monkeypatch.setattr(on_device, "device_target", lambda _: target)
+    monkeypatch.setattr(device_executor, "find_queue", lambda where: where)
+    monkeypatch.setattr(device_executor, "device_target", lambda _: target)
     monkeypatch.setattr(program_cache, "build_program", lambda _, source, options: got.append((source, options)))
     monkeypatch.setattr(program_cache, "find_kernel", lambda _, name: name)
-    executor = on_device.DeviceExecutor(queue, None)
+    executor = device_executor.DeviceExecutor(queue, None)
     low = gemm.lower(*SPECS, target=target, **LARGE)
     with caplog.at_level(logging.INFO, "xetile"):
         name = executor._kernel(low)

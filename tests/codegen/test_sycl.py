@@ -38,7 +38,7 @@ from codegen.toolchain.ocloc import compile_device, disassemble
 from codegen.toolchain.spirv import entry_points, imports, is_spirv
 from codegen.toolchain.sycl import compile_sycl
 from xegpu.ir import dtypes
-from xetile.lowered import Lowered
+from xetile.compiler.compiled import Lowered
 
 WHOLE = "-UXETILE_KERNEL_ONLY"
 """Compiles SYCL's headers and the host part too."""

@@ -16,9 +16,9 @@ from codegen.perf.isa import read_mix
 from codegen.toolchain import ocloc
 from xegpu.interop.llvm import context
 from xegpu.interop.llvm.types import Layout
-from xetile.distribution import WgMap
-from xetile.lowered import Lowered
-from xetile.upstream.export import layout_of
+from xetile.compiler.compiled import Lowered
+from xetile.dialect.wg_map import WgMap
+from xetile.text.llvm.exporter import layout_of
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 import batched_gemm

@@ -16,7 +16,7 @@ import pytest
 from conftest import require_dpnp
 
 import xetile as xt
-from xetile import tracer
+from xetile.frontend import tracer
 
 SENTINEL = 77
 BF16, F16, F32, F64 = ml_dtypes.bfloat16, np.float16, np.float32, np.float64
@@ -712,7 +712,7 @@ def test_missing_device(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "dpctl"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dpctl", None)
-    monkeypatch.setattr("xetile.executors._devices", {})
+    monkeypatch.setattr("xetile.runtime.executors._devices", {})
     monkeypatch.setattr("codegen.runtime.devices._queue_of_filter", functools.cache(_uncached_queue))
     fails(RuntimeError, lambda: copied.on("opencl:cpu")[2](a, c, 0), 'copied.on("opencl:cpu")', "dpctl does not import",
           r"pip install .*xetile\[device\]")

@@ -10,7 +10,7 @@ from conftest import require_ocloc
 import xetile as xt
 from codegen.opencl import kernel
 from codegen.toolchain import ocloc
-from xetile.budget import accumulator_registers
+from xetile.compiler.report.register_check import accumulator_registers
 
 F32 = ("bf16", "bf16", "f32")
 

@@ -15,10 +15,10 @@ import pytest
 from conftest import require_device, require_mlir_opt, require_ocloc, require_sycl_compiler
 
 import xetile as xt
-from xetile.commands import main
-from xetile.commands.opt import STAGES
-from xetile.pipeline import NAMES, precedes
-from xetile.text.kernels import printed
+from xetile.compiler.pipeline import NAMES, precedes
+from xetile.text.gpu_module import printed
+from xetile.tools.cli import main
+from xetile.tools.cli.opt import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 GEMM = f"{ROOT / 'examples' / 'gemm_subgroup.py'}:gemm"
@@ -78,7 +78,8 @@ def _without_stage(text: str) -> str:
 
 # The kernel has no array that is stored by columns.
 @pytest.mark.parametrize("stage", [stage for stage in NAMES if precedes("lower-supervector", stage)
-                                   and stage not in ("carry-tiles", "cooperative-loads", "normalize", "interleave-rows")])
+                                   and stage not in ("carry-tiles", "cooperative-loads", "normalize",
+                                                     "interleave-rows")])
 def test_opt_to_a_stage(xetile: Any, text: Path, stage: str, tmp_path: Path) -> None:
     """Each stage is that of the kernel itself, and a stage leads on to the next ones."""
     kernel = xt.parse(text.read_text())["gemm"]

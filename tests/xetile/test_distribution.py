@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xetile as xt
-from xetile.distribution import WgMap
+from xetile.dialect.wg_map import WgMap
 
 
 def test_the_seeds_table() -> None:

@@ -30,8 +30,8 @@ from products import (
 import xetile as xt
 from codegen.runtime import launcher, program_cache
 from xegpu.target.targets import Target
-from xetile import executors, launches
-from xetile import on_device as devices
+from xetile.runtime import device_executor as devices
+from xetile.runtime import executors, launch_cache
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
 BY_NAME = {str(types): types for types in TYPES}
@@ -127,13 +127,13 @@ def test_dpnp_arrays_run_where_they_are_without_a_copy(monkeypatch: pytest.Monke
     host = operands(np.random.default_rng(5), types, 37, 45, 52)
     a, b, c = on_device(dpnp, *host, np.full((37, 45), 9, np.float32))
     launched: list[Any] = []
-    start = launches.start
+    start = launch_cache.start
 
     def watched(queue: Any, kernel: Any, args: Any, *rest: Any) -> Any:
         launched.append((queue, [arg._pointer for arg in args if hasattr(arg, "_pointer")]))
         return start(queue, kernel, args, *rest)
 
-    monkeypatch.setattr(launches, "start", watched)
+    monkeypatch.setattr(launch_cache, "start", watched)
     monkeypatch.setattr(devices, "copy_out", lambda *_: pytest.fail("something was copied back"))
     gemm[3, 3](a, b, c)
     ((queue, pointers),) = launched
@@ -186,8 +186,8 @@ def test_a_repeated_launch_traces_lowers_and_builds_nothing(monkeypatch: pytest.
     def never(*_: Any, **__: Any) -> None:
         pytest.fail("the second launch did what the first had done")
 
-    monkeypatch.setattr(sys.modules["xetile.kernel"], "trace", never)
-    monkeypatch.setattr("xetile.pipeline.stages", never)
+    monkeypatch.setattr(sys.modules["xetile.jit.kernel"], "trace", never)
+    monkeypatch.setattr("xetile.compiler.pipeline.stages", never)
     monkeypatch.setattr("codegen.opencl.emit", never)
     monkeypatch.setattr(program_cache, "build_program", never)
     monkeypatch.setattr(devices, "opencl_for_cpu", never)

@@ -12,7 +12,7 @@ from products import Place
 
 import xetile as xt
 from codegen.opencl.kernel import LARGE
-from xetile.lowered import Lowered
+from xetile.compiler.compiled import Lowered
 
 pytestmark = pytest.mark.unoptimised
 

@@ -54,8 +54,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, counted)
 
-    count("xetile.kernel", "trace")
-    count("xetile.pipeline", "stages")
+    count("xetile.jit.kernel", "trace")
+    count("xetile.compiler.pipeline", "stages")
     count("codegen.runtime.program_cache", "build_program")
     return counter
 

@@ -13,7 +13,8 @@ from conftest import require_dpnp
 
 import xetile as xt
 from codegen.runtime import launcher
-from xetile import launches, placed
+from xetile.runtime import launch as placed
+from xetile.runtime import launch_cache
 
 
 @xt.kernel(grid=lambda X, Y, n, s, **constants: (1, Y.shape[1] // 16))
@@ -29,9 +30,9 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.checked = self.ready = 0
-        bind, begin = type(scaled).bind, launches.Launch.start
+        bind, begin = type(scaled).bind, launch_cache.Launch.start
         monkeypatch.setattr(type(scaled), "bind", lambda *args: self._count("checked") or bind(*args))
-        monkeypatch.setattr(launches.Launch, "start", lambda *args: self._count("ready") or begin(*args))
+        monkeypatch.setattr(launch_cache.Launch, "start", lambda *args: self._count("ready") or begin(*args))
 
     def _count(self, kind: str) -> None:
         setattr(self, kind, getattr(self, kind) + 1)
@@ -153,7 +154,7 @@ def test_another_road_is_not_looked_up(counted: Counted, cpu_queue: Any, monkeyp
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A 1 for every launch whose arrays were looked at as if they were new."""
     found: list[Any] = []
-    monkeypatch.setattr(placed, "key_of", lambda args: found.append(1) or launches.key_of(args))
+    monkeypatch.setattr(placed, "key_of", lambda args: found.append(1) or launch_cache.key_of(args))
     return found
 
 

@@ -6,8 +6,8 @@ import pytest
 from conftest import require_ocloc
 
 import xetile as xt
-from xetile.lowered import Lowered
-from xetile.report import Report
+from xetile.compiler.compiled import Lowered
+from xetile.compiler.report import Report
 
 BLOCK_IO = ("pvc", "bmg", "lnl", "ptl", "cri")
 LARGE = "-cl-intel-256-GRF-per-thread"

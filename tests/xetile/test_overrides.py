@@ -9,7 +9,7 @@ import pytest
 from conftest import require_device, require_ocloc
 
 import xetile as xt
-from xetile.pipeline import PASSES
+from xetile.compiler.pipeline import PASSES
 
 
 @xt.kernel

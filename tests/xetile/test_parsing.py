@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from xetile.lowered import Lowered
+from xetile.compiler.compiled import Lowered
 
 pytestmark = pytest.mark.unoptimised
 

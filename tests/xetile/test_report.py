@@ -14,10 +14,10 @@ import xetile as xt
 from codegen.perf.performance_model import Pass, predict, product_traffic
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
 from xegpu.target.machine_model import MACHINES, find_machine
-from xetile.commands import main
-from xetile.report import Report
-from xetile.roofline import plot
-from xetile.tables import Row, Table
+from xetile.compiler.report import Report
+from xetile.compiler.report.roofline import plot
+from xetile.compiler.report.table import Row, Table
+from xetile.tools.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SPECS = [xt.Spec((None, None), dtype) for dtype in ("bf16", "bf16", "f32")]

@@ -13,7 +13,7 @@ from xdsl.dialects.memref import AllocOp
 
 import xetile as xt
 from benchmarks.generated_code import gemm
-from xetile.pipeline import Options, stages
+from xetile.compiler.pipeline import Options, stages
 
 NUMPY, PVC, BMG = Place("numpy", "pvc"), Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "bmg")
 DEVICE = [Place("opencl:cpu", target) for target in ("pvc", "bmg")]

@@ -13,8 +13,8 @@ from products import DEVICE, LANES, NUMPY, Place, gemm, gemm_shared, integers
 
 import xetile as xt
 from xegpu.ir.dtypes import DType
-from xetile.library.scaled import scaled_product
-from xetile.library.tiling import BLOCK_IO
+from xetile.library.scaled_matmul import scaled_product
+from xetile.library.tile_heuristics import BLOCK_IO
 
 CRI = [NUMPY, Place("numpy:xegpu", "cri"), Place("opencl:cpu", "cri")]
 PAIRS = [(a, b) for a in (xt.e4m3, xt.e5m2) for b in (xt.e4m3, xt.e5m2)]

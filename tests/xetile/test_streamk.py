@@ -12,9 +12,9 @@ from products import DEVICE, LANES, NUMPY, Array, Place
 
 import xetile as xt
 from codegen.perf.isa import _loops, read_instructions
-from xetile.library.kernels import product
+from xetile.library.matmul_kernels import product
 from xetile.library.streamk import first_step, owner, streamed_product, sum_of_shares
-from xetile.library.tiling import CORES, choose, plans
+from xetile.library.tile_heuristics import CORES, choose, plans
 
 pytestmark = pytest.mark.unoptimised
 RANDOM = np.random.default_rng(11)

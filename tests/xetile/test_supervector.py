@@ -12,7 +12,7 @@ import pytest
 from products import DEVICE, LANES, NUMPY, Place
 
 import xetile as xt
-from xetile.dialect.permutations import Permutation
+from xetile.dialect.permutation_map import Permutation
 
 Array = np.ndarray[Any, Any]
 

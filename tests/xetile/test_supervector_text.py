@@ -14,7 +14,7 @@ from products import DEVICE, LANES, NUMPY, Place
 from test_supervector import numbers, slice_of, written
 
 import xetile as xt
-from xetile.pipeline import Options, stages
+from xetile.compiler.pipeline import Options, stages
 
 Array = np.ndarray[Any, Any]
 HERE = [NUMPY, LANES[0]]

@@ -10,8 +10,8 @@ import pytest
 from conftest import require_device, require_dpnp, require_ocloc
 
 import xetile as xt
-from xetile.tuning.space import configurations, seconds_of
-from xetile.tuning.timing import compare
+from xetile.tools.tuner.space import configurations, seconds_of
+from xetile.tools.tuner.timing import compare
 
 RANDOM = np.random.default_rng(5)
 SPACE = {"BM": [8, 16, 24], "BK": [32, 20]}

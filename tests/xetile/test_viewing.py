@@ -14,8 +14,8 @@ from conftest import require_chromium, require_ocloc
 import xetile as xt
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
-from xetile.commands import main
-from xetile.viewing import pictures
+from xetile.compiler.viewer import layout_svg
+from xetile.tools.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = """<script>
@@ -69,7 +69,7 @@ def _lowered():  # type: ignore[no-untyped-def]
 
 
 def test_what_a_pass_changed_is_marked_and_linked() -> None:
-    from xetile.viewing.lines import stages_of
+    from xetile.compiler.viewer.lines import stages_of
 
     low = _lowered()
     stages = {text.name: text for text in stages_of(low, low.location.positions[0].file)}
@@ -88,7 +88,7 @@ def test_what_a_pass_changed_is_marked_and_linked() -> None:
     (lane_map.operand_a(16, 16), (8, 16)), (lane_map.operand_b(16, 16), (16, 16)), (lane_map.operand_b(8, 8), (32, 8)),
     (LaneMap((16, 1)), (16, 8))])
 def test_a_picture_shows_the_lane_of_every_element(lanes: LaneMap, shape: tuple[int, int]) -> None:
-    text = pictures.block("x", lanes, shape)
+    text = layout_svg.block("x", lanes, shape)
     shown = re.findall(r"row (\d+), column (\d+): lane (\d+), element (\d+)", text)
     assert len(shown) == shape[0] * shape[1]
     elements = np.arange(shape[0] * shape[1]).reshape(shape)
@@ -98,7 +98,7 @@ def test_a_picture_shows_the_lane_of_every_element(lanes: LaneMap, shape: tuple[
 
 def test_a_picture_of_a_tile_names_every_owner() -> None:
     map_ = xt.wg_map((2, 2), (32, 32))
-    text = pictures.work_group("a", map_, (128, 32))
+    text = layout_svg.work_group("a", map_, (128, 32))
     assert re.findall(r"rows (\d+) to \d+, columns 0 to 31: subgroup ([\d, ]+)<", text) == [
         ("0", "0, 1"), ("32", "2, 3"), ("64", "0, 1"), ("96", "2, 3")]
 

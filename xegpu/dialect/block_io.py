@@ -30,7 +30,7 @@ from xegpu.ir import dtypes
 from xegpu.ir.memref import array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import MovesView
-from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector
+from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
 from xegpu.support.errors import Invalid
 
 # Descriptors of blocks and lines of an array: ``create_nd_tdesc``, ``update_nd_offset`` (XeGPU.md).
@@ -207,7 +207,7 @@ class LoadNdOp(HintedOp):
                  transpose_bit_width: int | None = None) -> None:
         parameters = desc_of(desc)
         bits = (transpose_bit_width or parameters.dtype.bits) if transpose else 0
-        result = vector(loaded_shape(parameters, packed, bits), parameters.element_type)
+        result = vector_type(loaded_shape(parameters, packed, bits), parameters.element_type)
         super().__init__(operands=[desc], result_types=[result], properties={
             "packed": UnitAttr() if packed else None,
             "transpose": ArrayAttr([IntegerAttr(axis, i64) for axis in (1, 0)]) if transpose else None,
@@ -245,9 +245,9 @@ class LoadNdOp(HintedOp):
             check_words("rows", desc.shape[0], 32 // desc.dtype.bits, desc.element_type)
         check_words("columns", desc.shape[-1], self.transposes // desc.dtype.bits, desc.element_type)
         expected = loaded_shape(desc, packed, self.transposes)
-        if self.result.type != vector(expected, desc.element_type):
+        if self.result.type != vector_type(expected, desc.element_type):
             raise Invalid("XT3107", f"this load gives {list(expected)} of {desc.element_type}, not {self.result.type}\n"
-                          f"write {vector(expected, desc.element_type)}")
+                          f"write {vector_type(expected, desc.element_type)}")
 
     def _check_width(self, bits: int) -> None:
         """What is transposed is an element of ``bits``, or several that make a word of at most 32."""
@@ -295,7 +295,8 @@ class StoreNdOp(HintedOp):
         expected = loaded_shape(desc, False)
         if shape_of(self.value) != expected or self.value.type.element_type != desc.element_type:  # type: ignore
             raise Invalid("XT3108", f"this descriptor stores {list(expected)} of {desc.element_type}, not "
-                          f"{self.value.type}\nstore a {vector(expected, desc.element_type)}, or change the descriptor")
+                          f"{self.value.type}\nstore a {vector_type(expected, desc.element_type)}, or change the "
+                          "descriptor")
 
 
 @operation_definition

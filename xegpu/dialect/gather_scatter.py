@@ -36,7 +36,7 @@ from xegpu.ir.memref import array_at, is_shared
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.traits import MovesView
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_of, vector
+from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_of, vector_type
 from xegpu.support.errors import Invalid, misread
 
 LANES = (1, 2, 4, 8, 16, 32)
@@ -81,7 +81,7 @@ def check_vector(name: str, value: SSAValue, shape: tuple[int, ...], element: At
     """Raise a verifier's error unless a vector has a shape and an element type."""
     assert isinstance(value.type, VectorType)
     if shape_of(value) != shape or value.type.element_type != element:
-        expected = vector(shape, element)
+        expected = vector_type(shape, element)
         raise Invalid("XT3304", f"the {name} must be {expected}, and is {value.type}\n"
                       f"give one {name} for each of the elements")
 
@@ -208,7 +208,7 @@ class LoadGatherOp(HintedOp):
         parameters = desc_of(desc)
         transpose = ArrayAttr([IntegerAttr(axis, i64) for axis in (1, 0)])
         super().__init__(
-            operands=[desc, mask], result_types=[vector(values_shape(parameters), parameters.element_type)],
+            operands=[desc, mask], result_types=[vector_type(values_shape(parameters), parameters.element_type)],
             properties={"padding": padding, "transpose": transpose if scatter_of(parameters).chunk_size > 1 else None})
 
     @property
@@ -323,7 +323,7 @@ class BlockElementsOp(IRDLOperation):
         parameters, lanes = desc_of(desc), sizes[0] * sizes[1]
         result = TensorDesc((lanes,), parameters.element_type, sg_map=sg_map,
                             scatter=ScatterTdesc(parameters.block.memory_scope))
-        super().__init__(operands=[desc], result_types=[TensorDescType(result), vector(lanes_shape(result), i1)],
+        super().__init__(operands=[desc], result_types=[TensorDescType(result), vector_type(lanes_shape(result), i1)],
                          properties={"offsets": integers(offsets), "sizes": integers(sizes)})
 
     def part(self) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -20,7 +20,7 @@ from xegpu.dialect.types import SgMapAttr, spelled, two_sizes
 from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector
+from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
 from xegpu.support.errors import Invalid, ShapeError
 
 
@@ -43,7 +43,7 @@ class PackOp(IRDLOperation):
         shape, element = shape_of(source), source.type.element_type  # type: ignore[attr-defined]
         factor = 32 // of_mlir(element).bits
         result = (shape[0] // factor, factor) if sg_map else (shape[0] // factor, shape[1], factor)
-        super().__init__(operands=[source], result_types=[vector(result, element)],
+        super().__init__(operands=[source], result_types=[vector_type(result, element)],
                          properties={"sg_map": SgMapAttr(sg_map) if sg_map else None})
 
     def verify_(self) -> None:
@@ -54,7 +54,7 @@ class PackOp(IRDLOperation):
                 "its elements fill such words by themselves" if factor < 2 else
                 f"make it two dimensions, and its {shape[0]} rows a multiple of {factor}"))
         expected = (shape[0] // factor, factor) if self.sg_map else (shape[0] // factor, shape[1], factor)
-        if self.result.type != (made := vector(expected, self.source.type.element_type)):  # type: ignore[attr-defined]
+        if self.result.type != (made := vector_type(expected, self.source.type.element_type)):  # type: ignore[attr-defined]
             raise Invalid("XT3206", f"{self.source.type} packs into {made}, not {self.result.type}\nwrite {made}")
 
 
@@ -83,7 +83,7 @@ def split_rows(source: SSAValue, element: Attribute) -> VectorType[Attribute]:
     """The type of words as rows of narrower elements: rows are the last dimension but one."""
     factor = of_mlir(source.type.element_type).bits // of_mlir(element).bits  # type: ignore[attr-defined]
     *outer, rows, columns = shape_of(source)
-    return vector((*outer, rows * factor, columns), element)
+    return vector_type((*outer, rows * factor, columns), element)
 
 
 def check_split_rows(source: SSAValue, result: SSAValue) -> None:
@@ -126,7 +126,7 @@ class ConvertLayoutOp(IRDLOperation):
     def __init__(self, source: SSAValue, source_map: LaneMap, target_map: LaneMap, shape: tuple[int, int]) -> None:
         element = source.type.element_type  # type: ignore[attr-defined]
         super().__init__(
-            operands=[source], result_types=[vector(target_map.fragment(shape), element)],
+            operands=[source], result_types=[vector_type(target_map.fragment(shape), element)],
             properties={"source_map": SgMapAttr(source_map), "target_map": SgMapAttr(target_map)},
         )
         if self.block_shape() != shape:
@@ -143,7 +143,7 @@ class ConvertLayoutOp(IRDLOperation):
                 expected = lanes.fragment(block)
             except ShapeError as error:
                 raise Invalid.of(error) from None
-            if value.type != vector(expected, self.source.type.element_type):  # type: ignore[attr-defined]
+            if value.type != vector_type(expected, self.source.type.element_type):  # type: ignore[attr-defined]
                 raise Invalid("XT3524", f"the {what} is {value.type}, and a lane has {list(expected)} of a block of "
                               f"{block[0]}x{block[1]} by {spelled(lanes)}\n"
                               "give the block's rows and columns, block = [8, 16], where the maps do not say them")

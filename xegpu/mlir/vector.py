@@ -38,13 +38,13 @@ def values_of(attribute: IntegersAttr) -> tuple[int, ...]:
     return tuple(value.value.data for value in attribute)
 
 
-def vector(shape: Sequence[int], element_type: Attribute) -> VectorType[Attribute]:
+def vector_type(shape: Sequence[int], element_type: Attribute) -> VectorType[Attribute]:
     """The vector type of a shape and an element type: always the same object, since to make one takes long."""
-    return _vector(tuple(shape), element_type)
+    return _vector_type(tuple(shape), element_type)
 
 
 @lru_cache(maxsize=4096)
-def _vector(shape: tuple[int, ...], element_type: Attribute) -> VectorType[Attribute]:
+def _vector_type(shape: tuple[int, ...], element_type: Attribute) -> VectorType[Attribute]:
     return VectorType(element_type, shape)
 
 
@@ -81,7 +81,7 @@ class ExtractStridedSliceOp(IRDLOperation):
     def __init__(self, source: SSAValue, offsets: Sequence[int], sizes: Sequence[int]) -> None:
         element: Attribute = source.type.element_type  # type: ignore[attr-defined]
         super().__init__(
-            operands=[source], result_types=[vector(sizes, element)],
+            operands=[source], result_types=[vector_type(sizes, element)],
             properties={"offsets": integers(offsets), "sizes": integers(sizes), "strides": integers([1] * len(sizes))},
         )
 
@@ -98,7 +98,7 @@ class ExtractStridedSliceOp(IRDLOperation):
         if any(stride != 1 for stride in values_of(self.strides)):
             raise Invalid("XT3221", f"strides = {list(values_of(self.strides))} take elements that are not adjacent\n"
                           f"write strides = {[1] * len(sizes)}", alone=True)
-        if self.result.type != (expected := vector(sizes, self.source.type.element_type)):  # type: ignore[attr-defined]
+        if self.result.type != (expected := vector_type(sizes, self.source.type.element_type)):  # type: ignore[attr-defined]
             raise Invalid("XT3226", f"a slice of {_by(sizes)} of {self.source.type} is no {self.result.type}\n"
                           f"write {expected}")
 
@@ -115,7 +115,7 @@ class ShapeCastOp(IRDLOperation):
 
     def __init__(self, source: SSAValue, shape: Sequence[int]) -> None:
         element: Attribute = source.type.element_type  # type: ignore[attr-defined]
-        super().__init__(operands=[source], result_types=[vector(shape, element)])
+        super().__init__(operands=[source], result_types=[vector_type(shape, element)])
 
     def verify_(self) -> None:
         source, result = (value.type.get_shape() for value in (self.source, self.result))  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ class TransposeOp(IRDLOperation):
         _same_elements(self.source, self.result)
         if result != source[::-1]:
             raise Invalid("XT3224", f"the transpose of {_by(source)} is {_by(source[::-1])}, not {_by(result)}\n"
-                          f"write {vector(source[::-1], self.source.type.element_type)}")  # type: ignore[attr-defined]
+                          f"write {vector_type(source[::-1], self.source.type.element_type)}")  # type: ignore[attr-defined]
 
 
 @operation_definition

@@ -51,7 +51,15 @@ from xegpu.dialect.reduction import IotaOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.memref import CASTS, array_at, is_shared, static_form
 from xegpu.mlir.arith import CmpIOp, SelectOp
-from xegpu.mlir.vector import ShapeCastOp, shape_of, vector
+
+# Vector constants whose elements differ, computed from where an element stands: no memory holds them.
+#
+#     %c = arith.constant dense<[0, 4, 8, 12]> : vector<4xindex>
+#     %d = arith.constant dense<[1.0, 1.0, 2.0, 3.0]> : vector<4xf32>
+# becomes
+#     %c = %at * 4 + 0                                                     where %at is xegpu.iota, 0 to 3
+#     %d = arith.select(%at < 2, 1.0, arith.select(%at < 3, 2.0, 3.0))     one comparison for each run of equal elements
+from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule, rewrite
 
 Number = IntegerAttr | FloatAttr  # type: ignore[type-arg]
@@ -79,7 +87,7 @@ def _step(elements: Sequence[Number]) -> int | None:
 
 def _places(build: Rebuilder, shape: tuple[int, int]) -> SSAValue:
     """The number of each element, counted row by row."""
-    type_ = vector(shape, IndexType())
+    type_ = vector_type(shape, IndexType())
     column = build.emit(IotaOp(build.constant(0), 1, type_))
     if shape[0] == 1:
         return column
@@ -102,7 +110,7 @@ def _chosen(build: Rebuilder, at: SSAValue, shape: tuple[int, int], elements: Se
 def _filled(build: Rebuilder, shape: tuple[int, int], number: Number) -> SSAValue:
     scalar = build.emit(arith.ConstantOp(number))
     type_: Attribute = number.type
-    return build.emit(BroadcastOp(scalar, vector(shape, type_)))
+    return build.emit(BroadcastOp(scalar, vector_type(shape, type_)))
 
 
 ROW = "row"

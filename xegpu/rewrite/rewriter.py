@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.ir.matchers import number
-from xegpu.mlir.vector import vector
+from xegpu.mlir.vector import vector_type
 from xegpu.rewrite.builder import INDEX_OPS, Writer
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.verifier import known_valid, verify
@@ -136,7 +136,7 @@ class Rebuilder(Writer):
     def part_type(whole: Attribute, like: Attribute) -> Attribute:
         """The type of a part of a result: the shape of an operand's part, the element type of the result."""
         if isinstance(whole, VectorType) and isinstance(like, VectorType):
-            return vector(like.get_shape(), whole.element_type)
+            return vector_type(like.get_shape(), whole.element_type)
         return whole
 
     def retyped(self, operation: Operation, type_: Attribute, form: Any = None) -> None:

@@ -1,7 +1,7 @@
 """Errors with a stable code that point at the author's source line.
 
 Every failure that an author can cause is an :class:`XeError`. It carries a code (``XT1250``), whose page in
-``xetile/catalogue`` explains it, one line that says what is wrong, a :class:`~xegpu.support.location.Location` (where,
+``xetile/errors`` explains it, one line that says what is wrong, a :class:`~xegpu.support.location.Location` (where,
 in the author's own file), notes on the other parties (where the operand that does not fit was made), and one line that
 says what would work. What an operation's own verifier finds is an :class:`Invalid`, what a parser finds is a
 :func:`misread`; whoever knows the place makes an XeError of them.
@@ -45,7 +45,7 @@ class XeError(Exception):
     """Something that the author can mend.
 
     Args:
-        code: the code of the mistake, as in ``"XT1250"``; its page is ``xetile/catalogue/XT1250.md``.
+        code: the code of the mistake, as in ``"XT1250"``; the catalogue, ``xetile/errors``, explains it.
         message: what is wrong, in one line, with the shapes and types involved.
         hint: what would work.
         location: where the author wrote it; filled in later by :meth:`at` if it is not known here.

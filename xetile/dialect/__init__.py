@@ -7,24 +7,21 @@ from xdsl.ir import Dialect
 
 import xegpu.dialect
 from xetile.dialect import (
-    attributes,
-    hints,
-    loaded_products,
-    ops,
-    positions,
-    scaled_products,
-    scattered,
+    gather_scatter,
+    mma,
     supervector,
+    tile_ops,
+    types,
     vector_ops,
 )
 
 XeTile = Dialect(
     "xetile",
-    [ops.InitTileOp, ops.LoadTileOp, ops.StoreTileOp, ops.PrefetchTileOp, ops.UpdateTileOffsetOp, ops.TileMmaOp,
-     ops.TileTransposeOp, ops.TilePackOp, ops.TileUnpackOp, loaded_products.LoadMmaOp, positions.IotaOp,
-     vector_ops.TileReduceOp, vector_ops.TileBroadcastOp, vector_ops.TileConvLayoutOp,
-     vector_ops.TileBitcastOp, scaled_products.TileMmaScaledOp, *scattered.OPERATIONS],
-    [attributes.WgMapAttr, attributes.TileAttr, attributes.TileType, hints.CacheHintAttr],
+    [tile_ops.InitTileOp, tile_ops.LoadTileOp, tile_ops.StoreTileOp, tile_ops.PrefetchTileOp,
+     tile_ops.UpdateTileOffsetOp, tile_ops.TileMmaOp, tile_ops.TileTransposeOp, tile_ops.TilePackOp,
+     tile_ops.TileUnpackOp, mma.LoadMmaOp, mma.TileMmaScaledOp, vector_ops.IotaOp, vector_ops.TileReduceOp,
+     vector_ops.TileBroadcastOp, vector_ops.TileConvLayoutOp, vector_ops.TileBitcastOp, *gather_scatter.OPERATIONS],
+    [types.WgMapAttr, types.TileAttr, types.TileType, types.CacheHintAttr],
 )
 
 

@@ -4,7 +4,7 @@
            : memref<?x?xf32>, f32 -> vector<32x256xf32>
 
 Without a padding a read promises to stay inside; a write drops what lies outside, unless ``in_bounds`` promises that
-nothing does. :mod:`xetile.passes.supervector` makes tiles, gathers and scatters of these.
+nothing does. :mod:`xetile.passes.lower_supervector` makes tiles, gathers and scatters of these.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from xdsl.traits import Pure
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import Invalid, XeError
-from xetile.dialect.attributes import WgMapAttr
-from xetile.dialect.contractions import check_contraction
-from xetile.dialect.ops import VECTOR, check_map, text
-from xetile.dialect.permutations import (
+from xetile.dialect.contract import check_contraction
+from xetile.dialect.permutation_map import (
     Permutation,
     check_indices,
     check_permutation,
     map_of_permutation,
     permutation_of,
 )
-from xetile.distribution import Pair, WgMap
+from xetile.dialect.tile_ops import VECTOR, check_map, text
+from xetile.dialect.types import WgMapAttr
+from xetile.dialect.wg_map import Pair, WgMap
 
 NAME = "supervector"
 

@@ -12,9 +12,9 @@ from typing import Any
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, Note
 from xegpu.support.location import Location
-from xetile.functions import erf, exp2, maximum
-from xetile.functions import tanh as vector_tanh
-from xetile.values import Value, Vector
+from xetile.frontend.values import Value, Vector
+from xetile.lang.math import erf, exp2, maximum
+from xetile.lang.math import tanh as vector_tanh
 
 Activation = Callable[[Any], Any]
 

@@ -15,16 +15,18 @@ import numpy as np
 from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError, ShapeError
 from xegpu.target.targets import Target, find_target
-from xetile.arguments import AtTheCall
-from xetile.distribution import WgMap
-from xetile.functions import exp2, maximum, minimum
-from xetile.grid import group_id
-from xetile.kernel import kernel
-from xetile.language import full, init_tile, iota, load_tile, store_tile, tile_mma, tile_transpose, zeros
-from xetile.library.operands import Operand, check_places, copied_where_shared, result_for
-from xetile.loops import range as device_range
-from xetile.reductions import tile_reduce
-from xetile.selection import where
+from xetile.compiler.arguments import AtTheCall
+from xetile.dialect.wg_map import WgMap
+from xetile.frontend.for_loop import range as device_range
+from xetile.jit.kernel import kernel
+from xetile.lang.creation import full, iota, zeros
+from xetile.lang.grid import group_id
+from xetile.lang.layout import tile_transpose
+from xetile.lang.math import exp2, maximum, minimum, where
+from xetile.lang.matmul import tile_mma
+from xetile.lang.reduction import tile_reduce
+from xetile.lang.tiles import init_tile, load_tile, store_tile
+from xetile.library.array_operands import Operand, check_places, copied_where_shared, result_for
 
 _SUBGROUPS = 8
 """Subgroups of a work-group, where there are queries enough."""

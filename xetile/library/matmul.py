@@ -13,10 +13,9 @@ from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, ShapeError
 from xegpu.target.targets import Target, find_target
-from xetile.arguments import AtTheCall
+from xetile.compiler.arguments import AtTheCall
 from xetile.library.activations import Activation, find_activation
-from xetile.library.kernels import product, sum_of_parts
-from xetile.library.operands import (
+from xetile.library.array_operands import (
     Operand,
     check_places,
     check_shapes,
@@ -27,8 +26,9 @@ from xetile.library.operands import (
     result_for,
     result_type,
 )
+from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.streamk import streamed_product, sum_of_shares
-from xetile.library.tiling import Tiling, choose
+from xetile.library.tile_heuristics import Tiling, choose
 
 
 def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | Activation | None = None,

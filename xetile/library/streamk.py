@@ -17,16 +17,16 @@ from __future__ import annotations
 from typing import Any
 
 from xegpu.ir.dtypes import DType
-from xetile.conditions import otherwise, when
-from xetile.distribution import WgMap
-from xetile.functions import maximum, minimum
-from xetile.grid import group_id
-from xetile.kernel import kernel
-from xetile.language import init_tile, load_tile, store_tile, zeros
+from xetile.dialect.wg_map import WgMap
+from xetile.frontend.for_loop import range as device_range
+from xetile.frontend.if_else import otherwise, when
+from xetile.jit.kernel import kernel
+from xetile.lang.creation import zeros
+from xetile.lang.grid import group_id
+from xetile.lang.math import maximum, minimum, where
+from xetile.lang.tiles import init_tile, load_tile, store_tile
 from xetile.library.activations import Activation
-from xetile.library.kernels import bias_tile, finished, matrix_of, sum_along_k, tiles_of
-from xetile.loops import range as device_range
-from xetile.selection import where
+from xetile.library.matmul_kernels import bias_tile, finished, matrix_of, sum_along_k, tiles_of
 
 
 @kernel

@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, Signedness, f16, f32
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, Signedness, StringAttr, f16, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
@@ -17,28 +17,34 @@ from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from xegpu.dialect.types import SgMapAttr, TensorDescType
+from xegpu.interop.v1.exporter import exported
+from xegpu.interop.v1.importer import converted
+from xegpu.interop.v1.types import OlderDescType
 from xegpu.mlir.gpu import ForeignAttr
+from xegpu.rewrite.verifier import verify
 from xegpu.support.errors import TextError, misread
 from xegpu.support.location import Location, SourceLocation
 from xetile.dialect import context
-from xetile.dialect.attributes import TileAttr, TileEncoding, TileType, WgMapAttr
-from xetile.dialect.hints import CacheHintAttr
-from xetile.text import around, early, hardware, operations, supervector
-from xetile.text.attributes import (
+from xetile.dialect.stage import STAGE, TARGET
+from xetile.dialect.types import CacheHintAttr, TileAttr, TileEncoding, TileType, WgMapAttr
+from xetile.text import other_dialects, supervector_ops, xegpu_ops, xetile_ops
+from xetile.text.gpu_module import Launch, has_kernels, joined, launches, printed
+from xetile.text.grammar import Bits16Type, Custom
+from xetile.text.other_dialects import with_bits
+from xetile.text.parse_hints import COMPARE
+from xetile.text.types import (
+    SCATTERED,
+    TdescAttr,
     fail,
     guess,
     read_hint,
     read_memref,
     read_sg_map,
+    read_tensor_desc,
     read_tile,
     read_tile_attr,
     read_wg_map,
 )
-from xetile.text.bits import with_bits
-from xetile.text.cures import COMPARE
-from xetile.text.descriptors import SCATTERED, TdescAttr, read_tensor_desc
-from xetile.text.host import Launch, has_kernels, joined, launches
-from xetile.text.sketch import Bits16Type, Custom
 
 _ATTRIBUTES: dict[str, Callable[[Any], Attribute]] = {
     "wg_map": lambda parser: WgMapAttr(read_wg_map(parser)),
@@ -52,11 +58,12 @@ _LINE_BREAK = re.compile(r"\s*\n\s*")
 _HEADERS = ("gpu.module", "gpu.func", "builtin.module", "module")
 """Operations that carry attributes of dialects that only a host compiler knows."""
 FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
-    **dict.fromkeys(operations.RULES, operations.read_operation), **dict.fromkeys(around.RULES, around.read_operation),
-    **dict.fromkeys(supervector.NAMES, supervector.read_operation),
-    **dict.fromkeys(early.EARLY_RULES, early.read_early_operation),
+    **dict.fromkeys(xetile_ops.RULES, xetile_ops.read_operation), **dict.fromkeys(other_dialects.RULES,
+                                                                                  other_dialects.read_operation),
+    **dict.fromkeys(supervector_ops.NAMES, supervector_ops.read_operation),
+    **dict.fromkeys(other_dialects.EARLY_RULES, other_dialects.read_early_operation),
 }
-_OWN_READERS = {**FOREIGN_READERS, **dict.fromkeys(hardware.RULES, hardware.read_operation)}
+_OWN_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.RULES, xegpu_ops.read_operation)}
 _NUMBERS: dict[str, Attribute] = {
     "float": f32, "fp32": f32, "fp16": f16, "Uint8_t": IntegerType(8, Signedness.UNSIGNED),
     **{f"int{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},
@@ -314,3 +321,63 @@ class Reader(Parser):
         if not self._within or start <= self._start or "\n" not in self.text[len(before):start]:
             return start, end
         return len(before) - len(before.split()[-1]), len(before)
+
+
+# Reads text of XeGPU's earlier generation (XeGPU-older.md), and converts its kernels to the present one.
+#
+# A text is of that generation if it says so, by the attribute ``xegpu.generation = "older"`` of its module, or if it
+# has what only that one has: a ``mode``, a ``vnni_axis``, an ``mfence``, or a map that is named ``sg`` in a
+# ``tdesc_attr``.
+
+
+GENERATION, OLDER = "xegpu.generation", "older"
+"""A module's attribute that tells the generations apart, and its value."""
+_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.OLDER_RULES, xegpu_ops.read_older_operation)}
+_COMMENT = re.compile(r"//[^\n]*")
+_SIGNS = re.compile(rf'{re.escape(GENERATION)}\s*=\s*"{OLDER}"|[{{,]\s*mode\s*=\s*\w+|\bvnni_axis\s*='
+                    r"|\b(?:XeGPU|XeGpu|xegpu)\.mfence\b|[<,]\s*sg\s*=\s*#")
+
+
+def is_older(text: str) -> bool:
+    """Whether a text is of the earlier generation."""
+    return isinstance(text, str) and _SIGNS.search(_COMMENT.sub("", text)) is not None
+
+
+class OlderReader(Reader):
+    """A reader of the earlier generation, which also calls descriptors tiles."""
+
+    readers = _READERS
+    descriptor: type[Any] | None = OlderDescType
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text, name)
+        self.ctx = context()
+
+    def parse_optional_type(self) -> Any:
+        """A type, if one is there; ``tile<8x16xf32>`` is what the document calls some descriptors."""
+        return descriptor_of_tile(self) or super().parse_optional_type()
+
+
+def present(functions: list[func.FuncOp]) -> list[func.FuncOp]:
+    """Kernels of the earlier generation as kernels of the present one.
+
+    Raises:
+        XeError: something in them cannot be; it points at the text's line.
+    """
+    made = [converted(function) for function in functions]
+    for function in made:
+        verify(function)
+    return made
+
+
+def older_text(module: ModuleOp) -> str:
+    """Kernels of the present generation as text of the earlier one.
+
+    Raises:
+        XeError: something in them has no form there; it points at the author's line.
+    """
+    kept = {name: value for name, value in module.attributes.items() if name not in (STAGE, TARGET)}
+    functions = [exported(function) for function in module.body.block.ops if isinstance(function, func.FuncOp)]
+    for function in functions:
+        verify(function)
+    return printed(ModuleOp(functions, {**kept, GENERATION: StringAttr(OLDER)}))

@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.ir.matchers import number
 from xegpu.support.errors import TextError
 from xegpu.support.location import SourceLocation
-from xetile.dialect.permutations import Permutation, map_of_permutation
+from xetile.dialect.permutation_map import Permutation, map_of_permutation
 from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, shape_of_transfer
 
 Transfer = TransferReadOp | TransferWriteOp

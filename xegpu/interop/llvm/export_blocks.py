@@ -52,7 +52,7 @@ from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared
 from xegpu.layout.lane_map import LaneMap, operand_b, plain
 from xegpu.mlir.arith import IndexCastOp, SelectOp
-from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, values_of, vector
+from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, values_of, vector_type
 from xegpu.passes.distribute.operand_roles import sides
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import ShapeError
@@ -104,11 +104,11 @@ def _update_offset(build: Export, operation: gather_scatter.UpdateOffsetOp) -> N
 def _load_gather(build: Export, operation: gather_scatter.LoadGatherOp) -> None:
     desc, (source, offsets) = desc_of(operation.desc), build.get(operation.desc).values
     chunk, mask = gather_scatter.scatter_of(desc).chunk_size, build.one(operation.mask)
-    made = LoadOp(source, offsets, mask, vector(desc.shape, desc.element_type), chunk)
+    made = LoadOp(source, offsets, mask, vector_type(desc.shape, desc.element_type), chunk)
     loaded = build.emit(with_hints(made, hints_of(operation)))
     if chunk > 1:
         column = build.emit(ShapeCastOp(mask, (desc.shape[0], 1)))
-        mask = build.emit(BroadcastOp(column, vector(desc.shape, column.type.element_type)))  # type: ignore[attr-defined]
+        mask = build.emit(BroadcastOp(column, vector_type(desc.shape, column.type.element_type)))  # type: ignore[attr-defined]
     kept = build.emit(SelectOp(mask, loaded, _padding(build, operation, loaded.type)))  # type: ignore[arg-type]
     build.set(operation.result, build.emit(TransposeOp(kept)) if chunk > 1 else kept)
 
@@ -143,10 +143,10 @@ def _iota(build: Export, operation: IotaOp) -> None:
     """Rows or columns, counted from a start, as ``vector.step`` seen along the other dimension."""
     shape, axis = shape_of(operation.result), operation.axis.value.data
     steps = build.emit(StepOp(shape[axis]))
-    line = vector(shape_of(steps), IndexType())
+    line = vector_type(shape_of(steps), IndexType())
     counted = build.emit(arith.AddiOp(steps, build.emit(BroadcastOp(build.one(operation.start), line))))
     unit = build.emit(ShapeCastOp(counted, (shape[0], 1) if axis == 0 else (1, shape[1])))
-    whole = unit if shape_of(unit) == shape else build.emit(BroadcastOp(unit, vector(shape, IndexType())))
+    whole = unit if shape_of(unit) == shape else build.emit(BroadcastOp(unit, vector_type(shape, IndexType())))
     build.set(operation.result, whole)
 
 
@@ -217,7 +217,7 @@ def _load_nd(build: Export, operation: LoadNdOp) -> None:
     parts = []
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         base, starts = build.standing(operation.desc, 0, column)
-        load = upstream.LoadNdOp(base, starts, vector(desc.shape, desc.element_type))
+        load = upstream.LoadNdOp(base, starts, vector_type(desc.shape, desc.element_type))
         parts.append(build.emit(with_hints(load, hints_of(operation))))
     build.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
 
@@ -270,7 +270,7 @@ def _extract(build: Export, operation: ExtractOp) -> None:
 def _turned(build: Export, operation: LoadNdOp) -> None:
     """A transposed load: LLVM's lowering folds the transposition, and wants an address for it."""
     desc = desc_of(operation.desc)
-    made = upstream.LoadNdOp(*build.standing(operation.desc), vector(desc.shape, desc.element_type))
+    made = upstream.LoadNdOp(*build.standing(operation.desc), vector_type(desc.shape, desc.element_type))
     load = build.emit(with_hints(made, hints_of(operation)))
     build.set(operation.result, build.emit(TransposeOp(load)))
 

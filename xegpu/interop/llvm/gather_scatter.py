@@ -19,7 +19,7 @@ from xdsl.traits import Pure
 from xegpu.dialect.hints import HintedOp
 from xegpu.interop.llvm.types import parse_properties, print_properties
 from xegpu.ir.op_definition import operation_definition
-from xegpu.mlir.vector import vector
+from xegpu.mlir.vector import vector_type
 
 VECTOR = base(VectorType)
 BASE = base(MemRefType) | base(IntegerType)
@@ -159,7 +159,7 @@ class StepOp(IRDLOperation):
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, count: int) -> None:
-        super().__init__(result_types=[vector((count,), IndexType())])
+        super().__init__(result_types=[vector_type((count,), IndexType())])
 
 
 OPERATIONS = (LoadOp, StoreOp, PrefetchOp)

@@ -32,7 +32,7 @@ from xegpu.interop.llvm.importer import RULES as COMMON
 from xegpu.interop.llvm.importer import Described, Import, place_of
 from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
 from xegpu.interop.llvm.vector import InsertStridedSliceOp, MultiReductionOp
-from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector
+from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import Rule
 
 # LLVM's operations on single elements to ours, a part of :mod:`xegpu.interop.llvm.import_blocks`.
@@ -196,7 +196,7 @@ def _multi_reduction(build: Blocks, operation: MultiReductionOp) -> None:
     build.check_reduction(operation)
     source = build.one(operation.source)
     shape = [1 if axis in operation.axes else size for axis, size in enumerate(shape_of(source))]
-    result = vector(shape, operation.source.type.element_type)  # type: ignore[attr-defined]
+    result = vector_type(shape, operation.source.type.element_type)  # type: ignore[attr-defined]
     made = build.emit(reduction.ReduceOp(operation.kind.data, [source], operation.axes, result))
     build.set(operation.result, build.onto(operation, made), _REDUCED)
 

@@ -14,7 +14,7 @@ from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.layout_ops import ConvertLayoutOp
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
-from xegpu.mlir.vector import shape_of, vector
+from xegpu.mlir.vector import shape_of, vector_type
 from xegpu.passes.distribute import operand_roles
 from xegpu.passes.distribute.operand_roles import sides
 from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
@@ -116,7 +116,7 @@ class Distributor(Rebuilder):
     def fragment(self, shape: Shape, lanes: LaneMap, element: Attribute) -> VectorType[Attribute]:
         """The vector type of a lane's share of a block."""
         try:
-            return vector(lanes.fragment(shape), element)
+            return vector_type(lanes.fragment(shape), element)
         except XeError as error:
             raise error.at(self.where()) from None
 

@@ -36,7 +36,7 @@ from xegpu.dialect.gather_scatter import (
 )
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
 from xegpu.target.targets import Target
 
@@ -97,7 +97,7 @@ class _Cutter(Rebuilder):
         """A block of parts."""
         type_ = parts[0].type
         assert isinstance(type_, VectorType)
-        whole: SSAValue = self.emit(ub.PoisonOp(vector(shape, type_.element_type)))
+        whole: SSAValue = self.emit(ub.PoisonOp(vector_type(shape, type_.element_type)))
         for part, corner in zip(parts, corners, strict=True):
             whole = self.emit(InsertStridedSliceOp(part, whole, corner))
         return whole
@@ -110,7 +110,7 @@ def _broadcast(build: _Cutter, operation: BroadcastOp) -> None:
     if len(shape) != 1 or shape[0] <= build.subgroup or not isinstance(type_, VectorType):
         build.copy(operation)
         return
-    part = build.emit(BroadcastOp(build.one(operation.source), vector((build.subgroup,), type_.element_type)))
+    part = build.emit(BroadcastOp(build.one(operation.source), vector_type((build.subgroup,), type_.element_type)))
     build.set(operation.vector, (part,) * (shape[0] // build.subgroup), _CUT)
 
 

@@ -1,0 +1,1 @@
+"""Compiler driver: the list of passes, compiled kernels, dumps and reports."""

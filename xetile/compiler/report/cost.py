@@ -1,0 +1,150 @@
+"""What a recorded kernel computes in a pass of its loop, as far as it is one product or has no loop at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import func, memref, scf
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.matchers import number
+from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp, flat_shape, shape_of, tile_of
+from xetile.dialect.wg_map import Pair
+from xetile.passes.distribute import is_dealt, subgroups_of
+
+
+@dataclass(frozen=True)
+class Work:
+    """One work-group's share.
+
+    Attributes:
+        tile: rows and columns of the result that it writes; None if it writes none, or several of different shapes.
+        result: element type of what it writes.
+        a, b: element types of the product's operands as they are loaded; None without a product in a loop.
+        depth: bits of an element of A as the product takes it.
+        step: K of one pass of the recorded loop; 0 where the loop is not one product of the tile.
+        loops: loops that are in the kernel.
+        flops: operations of the products that one subgroup computes in a pass.
+        loaded: bytes that the subgroups load in a pass, or in all where there is no loop.
+        distinct: bytes of these that are different ones.
+        stored: bytes that it writes, outside the loop.
+    """
+
+    tile: Pair | None
+    result: DType | None
+    a: DType | None
+    b: DType | None
+    depth: int
+    step: int
+    loops: int
+    flops: int
+    loaded: int
+    distinct: int
+    stored: int
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is C = A @ B: one loop along K, and one tile of C."""
+        return self.step > 0
+
+
+def work_of(recorded: func.FuncOp, dealt: func.FuncOp, subgroups: int) -> Work:
+    """What a work-group does.
+
+    Args:
+        recorded: the kernel at the stage ``xetile``.
+        dealt: the same at the stage ``subgroup``.
+        subgroups: subgroups of a work-group.
+    """
+    across = (1, 1) if is_dealt(recorded) else subgroups_of(recorded)
+    loops, body = _hot(recorded)
+    each = 1 if is_dealt(recorded) else prod(across)
+    tile, result, stored = _stored(recorded, across)
+    products = [op for op in body.walk() if isinstance(op, TileMmaOp)]
+    whole = sum(map(_flops, products)) * each
+    alone = loops == 1 and whole > 0
+    step, rest = divmod(whole, 2 * prod(tile)) if tile and alone else (0, 0)
+    a, b = (_loaded_type(products[0].a), _loaded_type(products[0].b)) if products else (None, None)
+    return Work(tile, result, a, b, _type(products[0].a).bits if products else 0, 0 if rest else step, loops,
+                sum(_flops(op) for op in _hot(dealt)[1].walk() if isinstance(op, TileMmaOp)),
+                _bytes(_hot(dealt)[1]) * subgroups, _bytes(body) * each, stored * each)
+
+
+def passes_of(recorded: func.FuncOp, shapes: Sequence[Sequence[int | None]]) -> int | None:
+    """How often a kernel's hot loop runs on arrays of these shapes; None if they do not say.
+
+    Args:
+        recorded: the kernel at the stage ``xetile``.
+        shapes: for each argument, the sizes of the array; empty for a number.
+    """
+    loop = _hot(recorded)[1]
+    if not isinstance(loop, scf.ForOp):
+        return None
+    first, end, step = (_bound(value, shapes) for value in (loop.lb, loop.ub, loop.step))
+    return None if first is None or end is None or not step else max(0, -((first - end) // step))
+
+
+def _bound(value: SSAValue, shapes: Sequence[Sequence[int | None]]) -> int | None:
+    """A constant, or the size of an argument."""
+    operation = value.owner
+    if not isinstance(operation, memref.ExtractStridedMetaDataOp):
+        return number(value)
+    array, sizes = operation.source, list[SSAValue](operation.sizes)
+    return shapes[array.index][sizes.index(value)] if isinstance(array, BlockArgument) and value in sizes else None
+
+
+def _hot(function: func.FuncOp) -> tuple[int, Operation]:
+    """How many loops there are, and the innermost one with products, else the innermost, else the function."""
+    loops = [op for op in function.walk() if isinstance(op, scf.ForOp)]
+    with_products = [loop for loop in loops if any(isinstance(op, TileMmaOp) for op in loop.walk())]
+    return len(loops), next(reversed(with_products or loops), function)
+
+
+def _stored(function: func.FuncOp, across: Pair) -> tuple[Pair | None, DType | None, int]:
+    """The tile of the result, its type, and the bytes that all stores write; tiles side by side are one."""
+    stores = [tile_of(op.tile) for op in _ops(function, StoreTileOp)]
+    shapes = {(tile.shape, tile.dtype) for tile in stores}
+    size = sum(prod(tile.shape) * tile.dtype.bits // 8 for tile in stores)
+    if len(shapes) != 1 or len(stores) != 1 or any(isinstance(parent, scf.ForOp) for parent in _parents(function)):
+        return None, None, size
+    (((rows, columns), dtype),) = shapes
+    return (rows * across[0], columns * across[1]), dtype, size
+
+
+def _parents(function: func.FuncOp) -> Iterator[Operation | None]:
+    """The operations that the stores of a kernel stand in."""
+    return (op.parent_op() for op in _ops(function, StoreTileOp))
+
+
+def _ops(within: Operation, kind: type[StoreTileOp]) -> Iterator[StoreTileOp]:
+    return (op for op in within.walk() if isinstance(op, kind))
+
+
+def _flops(product: TileMmaOp) -> int:
+    (rows, depth), columns = flat_shape(shape_of(product.a)), flat_shape(shape_of(product.b))[1]
+    return 2 * rows * depth * columns
+
+
+def _bytes(within: Operation) -> int:
+    tiles = (tile_of(op.tile) for op in within.walk() if isinstance(op, LoadTileOp))
+    return sum(prod(tile.shape) * tile.dtype.bits // 8 for tile in tiles)
+
+
+def _type(value: SSAValue) -> DType:
+    assert isinstance(value.type, VectorType)
+    return of_mlir(value.type.element_type)
+
+
+def _loaded_type(value: SSAValue) -> DType:
+    """The type that an operand has in memory: that of the load it comes from, through conversions."""
+    found = value
+    while isinstance(found.owner, Operation) and not isinstance(found.owner, LoadTileOp):
+        vectors = [operand for operand in found.owner.operands if isinstance(operand.type, VectorType)]
+        if len(vectors) != 1:
+            return _type(value)
+        found = vectors[0]
+    return _type(found)

@@ -1,0 +1,83 @@
+"""Whether the accumulators of a kernel leave registers for its operands, told before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.func import FuncOp
+
+from xegpu.analysis.register_pressure import accumulated
+from xegpu.ir.dtypes import of_mlir
+from xegpu.support.errors import TargetError
+from xegpu.support.location import Location, SourceLocation
+from xegpu.target import grf_mode
+from xegpu.target.targets import Target
+from xetile.compiler.pipeline import after
+from xetile.compiler.report.suggest_tile_sizes import Origin, Variant, first_change
+
+_FOR_ACCUMULATORS = 7 / 8
+"""The part of the registers that accumulators may take. Beyond it every product that Intel's compiler built spilled."""
+
+
+def accumulator_registers(modules: Mapping[str, ModuleOp], target: Target) -> float:
+    """Registers a thread that what a loop with products carries from step to step takes.
+
+    Args:
+        modules: the stages of a kernel.
+        target: the device that they are for.
+    """
+    return _accumulated(modules)[0] * target.subgroup / target.register_bytes
+
+
+def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None, location: Location) -> None:
+    """Raise if accumulators leave no registers for operands; the message says which constant to lower.
+
+    Args:
+        modules: the stages of the kernel.
+        target: the device that they are for.
+        origin: makes the kernel again with other constants, where it has some.
+        location: where the kernel is defined, if its loop has no line of its own.
+
+    Raises:
+        TargetError: they leave none.
+    """
+    asked = next((grf_mode.said(op) for op in modules["legalize"].walk() if isinstance(op, FuncOp)), None)
+    most, taken = asked or max(target.registers), accumulator_registers(modules, target)
+    if not most or taken <= most * _FOR_ACCUMULATORS:
+        return
+
+    def fits(variant: Variant) -> bool:
+        return variant.accumulator_registers() <= most * _FOR_ACCUMULATORS
+
+    change = None if origin is None else first_change(origin, fits)
+    hint = "lower " + ", ".join(f"{name} to {value}" for name, value in change.items()) if change else \
+        f"lower the tile sizes, or deal the tile to more subgroups: accumulators may take " \
+        f"{most * _FOR_ACCUMULATORS:.0f} registers"
+    loop = _accumulated(modules)[1]
+    place = None if loop is None else loop.location
+    raise TargetError("XT4010",
+        f"{_described(modules, origin, change)} takes {taken:.0f} registers, and a thread of {target.name} has {most}: "
+        "too few are left for the operands", hint, place.data if isinstance(place, SourceLocation) else location)
+
+
+def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None]:
+    (function,) = (operation for operation in [*modules.values()][-1].ops if isinstance(operation, FuncOp))
+    return accumulated(function)
+
+
+def _described(modules: Mapping[str, ModuleOp], origin: Origin | None, change: Mapping[str, int] | None) -> str:
+    """The largest vector that a loop of a subgroup carries, and the constants that made it so."""
+    stage = after(modules, "distribute-subgroups")
+    types = [] if stage is None else [value.type for loop in stage.walk() if isinstance(loop, scf.ForOp)
+                                      for value in loop.iter_args if isinstance(value.type, VectorType)]
+    if not types:
+        return "what a subgroup accumulates"
+    largest = max(types, key=lambda type_: prod(type_.get_shape()) * of_mlir(type_.element_type).bits)
+    carried = " and others like it" if len(types) > 1 else ""
+    said = ", ".join(f"{name} = {origin.constants[name]}" for name in change) if origin and change else ""
+    shape = "x".join(map(str, largest.get_shape()))
+    return f"{said + ' gives each subgroup' if said else 'each subgroup has'} an accumulator of {shape} " \
+           f"{of_mlir(largest.element_type)}{carried}, which"

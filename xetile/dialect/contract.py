@@ -1,0 +1,75 @@
+"""What ``vector.contract`` demands: indexing maps and iterators of a product of matrices, or of a matrix and a vector.
+
+    C[i, j] = sum over k of A[i, k] * B[k, j] + acc[i, j]
+
+is ``iterators = [parallel, parallel, reduction]`` with the maps (d0, d1, d2) -> (d0, d2), -> (d2, d1) and -> (d0, d1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute
+
+from xegpu.support.errors import Invalid
+from xetile.dialect.permutation_map import Permutation
+from xetile.dialect.tile_ops import text
+from xetile.dialect.types import verify_product_types
+
+MATMUL: tuple[Permutation, Permutation, Permutation] = ((0, 2), (2, 1), (0, 1))
+"""The maps of a product of matrices: of A, B and the result."""
+_NAMES = ("lhs", "rhs", "result")
+ITERATORS = ("parallel", "parallel", "reduction")
+
+
+def check_contraction(types: Sequence[Attribute], axes: Sequence[Permutation], iterators: Sequence[str]) -> None:
+    """Raise a verifier's error unless maps and iterators are those of a product that tiles can do.
+
+    Args:
+        types: of lhs, rhs and result.
+        axes: the iterators that the dimensions of each run along.
+        iterators: ``parallel`` or ``reduction``.
+    """
+    shapes = [type_.get_shape() for type_ in types if isinstance(type_, VectorType)]
+    if len(axes) != 3:
+        raise Invalid("XT1522", f"it has {len(axes)} indexing maps\ngive three: of the two operands and of the result",
+                      alone=True)
+    if wrong := [kind for kind in iterators if kind not in ("parallel", "reduction")]:
+        raise Invalid("XT2323", f"there is no iterator type {wrong[0]}\nwrite parallel or reduction", alone=True)
+    for name, map_, shape in zip(_NAMES, axes, shapes, strict=True):
+        _check_map(name, map_, shape, len(iterators))
+    _check_sizes(axes, shapes)
+    _check_form(axes, iterators)
+    verify_product_types(*types)
+
+
+def _check_map(name: str, map_: Permutation, shape: Sequence[int], count: int) -> None:
+    if len(map_) != len(shape):
+        raise Invalid("XT1523", f"the map of {name} has {len(map_)} results, and the vector {len(shape)} dimensions\n"
+                      "give an iterator for each dimension")
+    if None in map_ or len(set(map_)) != len(map_) or any(axis is not None and axis >= count for axis in map_):
+        raise Invalid("XT2325", f"the map of {name} is not one of {count} different iterators\n"
+                      "each dimension runs along an iterator of its own: (d0, d1, d2) -> (d0, d2)")
+
+
+def _check_sizes(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -> None:
+    sizes: dict[int | None, int] = {}
+    for map_, shape in zip(axes, shapes, strict=True):
+        for axis, size in zip(map_, shape, strict=True):
+            if sizes.setdefault(axis, size) != size:
+                named = ", ".join(f"{name} {text(shape)}" for name, shape in zip(_NAMES, shapes, strict=True))
+                raise Invalid("XT2326", f"iterator d{axis} has {sizes[axis]} elements in one vector and {size} in "
+                              f"another: {named}\nwhat runs along the same iterator has the same size")
+
+
+def _check_form(axes: Sequence[Permutation], iterators: Sequence[str]) -> None:
+    lhs, rhs, result = (set(map_) for map_ in axes)
+    summed = {axis for axis, kind in enumerate(iterators) if kind == "reduction"}
+    if result & summed or (lhs | rhs) - result != summed:
+        raise Invalid("XT2327", "the iterators that the result lacks must be the reductions, and no others\n"
+                      'a product of matrices has ["parallel", "parallel", "reduction"]')
+    if len(summed) != 1 or not summed <= lhs & rhs or lhs & rhs & result or sorted(map(len, axes)) != [2, 2, 2]:
+        raise Invalid("XT2328", "it is no product of two matrices, for which there are instructions: one iterator is "
+                      "summed, one runs along the rows and one along the columns of the result\n"
+                      "multiply element by element and use tile_reduce, or unroll what is a batch")

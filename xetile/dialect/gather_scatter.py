@@ -1,0 +1,194 @@
+"""Scattered tiles and atomic updates (XeTile.md, "support for load_gather and store_scatter", ``atomic_rmw_tile``)."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, VectorType, i1
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_kind
+from xegpu.dialect.hints import check_hints
+from xegpu.ir.memref import is_shared
+from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import MovesView
+from xegpu.ir.use_def import arrays_of
+from xegpu.support.errors import Invalid
+from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, shape_of, text, tile_of
+from xetile.dialect.types import TileParameters, TileType, verify_padding, verify_stored_map
+from xetile.dialect.wg_map_inference import map_of
+
+_ELEMENTS = {"index vector": "XT1446", "mask": "XT1449", "value": "XT1131", "result": "XT2040"}
+"""Codes of vectors that have other elements than they must have."""
+
+
+def _check_scattered(tile: TileParameters, operation: str, instead: str) -> None:
+    if not tile.encoding.scatter:
+        raise Invalid("XT2115", f"{operation} takes a scattered tile, and this one is a window on an array\n"
+                      f"use {instead}, or make a scattered tile with init_tile(array, offsets=index_vector)")
+
+
+def _check_vector(name: str, value: SSAValue, tile: TileParameters, element: Attribute, hint: str) -> None:
+    """Raise a verifier's error unless a vector has an element of the given type for each of the tile's."""
+    shape = tile.blocked_shape()
+    assert isinstance(value.type, VectorType)
+    if shape_of(value) != shape:
+        raise Invalid("XT2153", f"the {name} of {text(shape_of(value))} does not fit a tile of {text(shape)}\n"
+                      f"make the {name} {text(shape)}")
+    if value.type.element_type != element:
+        raise Invalid(_ELEMENTS[name],
+                      f"the {name} has elements of {value.type.element_type}, and {element} are needed\n{hint}")
+
+
+@operation_definition
+class InitScatteredTileOp(IRDLOperation):
+    """``init_tile`` of single elements: each at its own offset from the base, in elements.
+
+    The base is an array, whose first element counts as 0, or an address.
+    """
+
+    name = "xetile.init_scattered_tile"
+    source = operand_def(MemRefType | IntegerType)
+    indices = operand_def(VECTOR)
+    result = result_def(TILE)
+    traits = traits_def(Pure())
+    assembly_format = "$source `,` $indices attr-dict `:` type($source) `,` type($indices) `->` type($result)"
+
+    def __init__(self, source: SSAValue, indices: SSAValue, result: TileType) -> None:
+        super().__init__(operands=[source, indices], result_types=[result])
+
+    def verify_(self) -> None:
+        tile, source = tile_of(self.result), self.source.type
+        _check_scattered(tile, "this", "init_tile(array, offsets, shape)")
+        if tile.encoding.order != (1, 0):
+            raise Invalid("XT1441", "a scattered tile has no order: each element has an offset of its own\ndrop order")
+        _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
+        check_elements(tile.dtype)
+        if isinstance(source, MemRefType) and source.element_type != tile.element_type:
+            raise Invalid("XT2112", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
+                          f"make the tile of {source.element_type}")
+        if is_shared(source):
+            raise Invalid("XT2156", "a scattered tile cannot stand on an array in shared local memory, whose elements "
+                          "lie in an order of their own\nuse a window on it: init_tile(array, offsets, shape)")
+        if isinstance(source, IntegerType) and source.width.data != 64:
+            raise Invalid("XT1111", f"an address has 64 bits, and {source} has {source.width.data}\nconvert it to i64")
+        if tile.encoding.wg_map is not None:
+            check_map(tile.encoding.wg_map, tile.shape)
+
+
+@operation_definition
+class UpdateScatteredTileOp(IRDLOperation):
+    """``update_tile_offset`` by an index vector: each element moved by its own offset."""
+
+    name = "xetile.update_scattered_tile"
+    tile = operand_def(TILE)
+    indices = operand_def(VECTOR)
+    result = result_def(TILE)
+    traits = traits_def(MovesView(), Pure())
+    assembly_format = "$tile `,` $indices attr-dict `:` type($tile) `,` type($indices) `->` type($result)"
+
+    def __init__(self, tile: SSAValue, indices: SSAValue) -> None:
+        super().__init__(operands=[tile, indices], result_types=[tile.type])
+
+    def verify_(self) -> None:
+        tile = tile_of(self.tile)
+        _check_scattered(tile, "moving by an index vector", "update_tile_offset(tile, rows, columns)")
+        _check_vector("index vector", self.indices, tile, IndexType(), "convert it with .to(xt.index)")
+        check_moved(self.tile, self.result)
+
+
+@operation_definition
+class LoadGatherOp(IRDLOperation):
+    """The elements of a scattered tile; those masked off are ``padding`` and touch no memory."""
+
+    name = "xetile.load_gather"
+    tile = operand_def(TILE)
+    mask = operand_def(VECTOR)
+    padding = opt_prop_def(Attribute)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$tile `,` $mask attr-dict `:` type($tile) `,` type($mask) `->` type($result)"
+
+    def __init__(self, tile: SSAValue, mask: SSAValue, padding: Attribute | None = None) -> None:
+        parameters = tile_of(tile)
+        result = VectorType(parameters.element_type, parameters.blocked_shape())
+        super().__init__(operands=[tile, mask], result_types=[result], properties={"padding": padding})
+
+    def verify_(self) -> None:
+        check_hints(self, "load")
+        tile = tile_of(self.tile)
+        _check_scattered(tile, "load_gather", "load_tile")
+        _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
+        _check_vector("result", self.result, tile, tile.element_type, "a load gives the elements as they are")
+        if self.padding is not None:
+            verify_padding(self.padding, tile)
+
+
+@operation_definition
+class StoreScatterOp(IRDLOperation):
+    """A vector to the elements of a scattered tile; those masked off touch no memory."""
+
+    name = "xetile.store_scatter"
+    value = operand_def(VECTOR)
+    tile = operand_def(TILE)
+    mask = operand_def(VECTOR)
+    assembly_format = "$value `,` $tile `,` $mask attr-dict `:` type($value) `,` type($tile) `,` type($mask)"
+
+    def __init__(self, value: SSAValue, tile: SSAValue, mask: SSAValue) -> None:
+        super().__init__(operands=[value, tile, mask])
+
+    def verify_(self) -> None:
+        check_hints(self, "store")
+        tile = tile_of(self.tile)
+        _check_scattered(tile, "store_scatter", "store_tile")
+        _check_vector("value", self.value, tile, tile.element_type, f"convert it with .to(xt.{tile.dtype})")
+        verify_stored_map(map_of(self.value), tile)
+        _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
+
+
+@operation_definition
+class AtomicRMWTileOp(IRDLOperation):
+    """Each element of a tile updated atomically; the values that were found.
+
+    Elements outside the array, or masked off, are not touched, and 0 stands for what was found there.
+    """
+
+    name = "xetile.atomic_rmw_tile"
+    kind = prop_def(AtomicKindAttr)
+    value = operand_def(VECTOR)
+    tile = operand_def(TILE)
+    mask = opt_operand_def(VECTOR)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
+    assembly_format = ("$kind $value `,` $tile (`,` $mask^)? attr-dict `:` type($value) `,` type($tile) "
+                       "(`,` type($mask)^)? `->` type($result)")
+
+    def __init__(self, kind: str, value: SSAValue, tile: SSAValue, mask: SSAValue | None = None) -> None:
+        super().__init__(operands=[value, tile, [] if mask is None else [mask]], result_types=[value.type],
+                         properties={"kind": AtomicKindAttr(kind)})
+
+    def verify_(self) -> None:
+        tile = tile_of(self.tile)
+        check_kind(self.kind.data, tile.dtype)
+        if any(is_shared(array.type) for array in arrays_of(self.tile)):
+            raise Invalid("XT2157", "atomic updates of shared local memory are not implemented yet\n"
+                          "update an array argument")
+        if self.mask is not None:
+            _check_scattered(tile, "a mask", "the tile's array, whose edges mask by themselves")
+            _check_vector("mask", self.mask, tile, i1, "make it with a comparison, or load it from an array of bool")
+        for name, value in (("value", self.value), ("result", self.result)):
+            _check_vector(name, value, tile, tile.element_type, f"convert it with .to(xt.{tile.dtype})")
+        verify_stored_map(map_of(self.value), tile)
+
+
+OPERATIONS = (InitScatteredTileOp, UpdateScatteredTileOp, LoadGatherOp, StoreScatterOp, AtomicRMWTileOp)

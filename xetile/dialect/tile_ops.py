@@ -1,0 +1,418 @@
+"""Operations of the XeTile dialect (XeTile.md): those that a GEMM is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, MemRefType, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    base,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from xegpu.dialect.hints import check_hints
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
+from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import MovesView
+from xegpu.ir.use_def import arrays_of
+from xegpu.support.errors import Invalid, XeError
+from xetile.dialect.types import (
+    TileParameters,
+    TileType,
+    WgMapAttr,
+    verify_element,
+    verify_lanes,
+    verify_memory_space,
+    verify_order,
+    verify_padding,
+    verify_product_maps,
+    verify_product_types,
+    verify_same_subgroups,
+    verify_stored_map,
+)
+from xetile.dialect.wg_map import Pair, WgMap
+from xetile.dialect.wg_map_inference import map_of
+
+TILE = base(TileType)
+VECTOR = base(VectorType)
+
+
+OOB = "xetile.oob"
+"""An attribute of loads and stores: ``"error"`` where the tile lies inside its array, as the author says."""
+
+IN_BOUNDS = "in_bounds"
+"""The attribute of an ``init_tile`` whose tile is promised to stay inside its array: nothing is compared then."""
+PROMISES = (IN_BOUNDS, ALIGNED)
+"""What is promised of a tile, and stays so whatever becomes of it."""
+
+
+def tile_of(value: SSAValue) -> TileParameters:
+    """The parameters of the tile that ``value`` is."""
+    assert isinstance(value.type, TileType)
+    return value.type.data
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of the vector that ``value`` is."""
+    assert isinstance(value.type, VectorType)
+    return value.type.get_shape()
+
+
+def flat_shape(shape: Sequence[int]) -> Pair:
+    """Rows and columns of a vector, in blocks or not."""
+    rows, columns, *block = shape
+    return (rows * block[0], columns * block[1]) if block else (rows, columns)
+
+
+def text(shape: Sequence[int]) -> str:
+    """A shape as MLIR writes it: 64x32."""
+    return "x".join(map(str, shape))
+
+
+@operation_definition
+class InitTileOp(IRDLOperation):
+    """A tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements.
+
+    A memref of static shape says its sizes and strides itself; an address, an integer, needs them and has two of each.
+    """
+
+    name = "xetile.init_tile"
+    source = operand_def(Attribute)
+    offsets = var_operand_def(IndexType)
+    shape = var_operand_def(IndexType)
+    strides = var_operand_def(IndexType)
+    result = result_def(TILE)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `,` `[` $offsets `]` (`,` `[` $shape^ `]` `,` `[` $strides `]`)? attr-dict "
+        "`:` type($source) `->` type($result)"
+    )
+
+    def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], shape: Sequence[SSAValue],
+                 strides: Sequence[SSAValue], result: TileType) -> None:
+        super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
+
+    def verify_(self) -> None:
+        tile, source = tile_of(self.result), self.source.type
+        verify_described(self, "a tile")
+        _check_window(tile, "this init_tile", "init_tile(array, offsets=index_vector)")
+        if isinstance(source, MemRefType) and source.element_type != tile.element_type:
+            raise Invalid("XT2112", f"a tile of {tile.element_type} cannot cover an array of {source.element_type}\n"
+                          f"make the tile of {source.element_type}")
+        verify_element(tile)
+        verify_order(tile, "memref" if isinstance(source, MemRefType) else "matrix", *_known(self),
+                     described=bool(self.shape))
+        _verify_encoding(tile)
+        verify_memory_space(tile, source)
+
+
+def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | None]]:
+    """Sizes and strides of a tile's matrix, None for those that are known at run time only."""
+    if operation.shape:
+        return [number(size) for size in operation.shape][-2:], [number(stride) for stride in operation.strides][-2:]
+    static = static_form(operation.source.type)
+    return (static[0][-2:], static[1][-2:]) if static else ((None, None), (None, None))
+
+
+def _verify_encoding(tile: TileParameters) -> None:
+    blocks, order = tile.encoding.inner_blocks, tile.encoding.order
+    if sorted(order) != [0, 1]:
+        raise Invalid("XT1107", f"order must be [1, 0] or [0, 1], not {list(order)}\n"
+                      "use [1, 0] for rows that are contiguous, [0, 1] for columns", alone=True)
+    dealt = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
+    if blocks and (len(blocks) != 2 or min(blocks) <= 0):
+        raise Invalid("XT1232", f"inner_blocks are two positive integers, not {list(blocks)}\n"
+                      "give the rows and columns of a block, for example [8, 16]", alone=True)
+    if blocks and any(size % block for covered in (tile.shape, dealt)
+                      for size, block in zip(covered, blocks, strict=True)):
+        raise Invalid("XT1233", f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
+                      + (f", of which a subgroup has {text(dealt)}" if dealt != tile.shape else "")
+                      + f"\nuse blocks whose rows divide {dealt[0]} and whose columns divide {dealt[1]}", alone=True)
+    if tile.encoding.wg_map:
+        check_map(tile.encoding.wg_map, tile.shape)
+    verify_lanes(tile)
+
+
+def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
+    """Raise a verifier's error for a scattered tile, whose elements are reached one by one."""
+    if tile.encoding.scatter:
+        raise Invalid("XT2114", f"{operation} takes a window on an array, and this tile is scattered\nuse {instead}")
+
+
+def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
+    """Raise a verifier's error unless ``wg_map`` deals out ``shape`` evenly."""
+    try:
+        wg_map.check(shape)
+    except XeError as error:
+        raise Invalid.of(error, alone=True) from None
+
+
+def check_moved(tile: SSAValue, result: SSAValue) -> None:
+    """Raise a verifier's error unless a tile that moves keeps its type."""
+    if tile.type != result.type:
+        raise Invalid("XT2111", f"a tile that moves keeps its type, {tile.type}, and the result is {result.type}\n"
+                      "write the tile's own type behind the arrow")
+
+
+@operation_definition
+class LoadTileOp(IRDLOperation):
+    """A tile from memory; elements outside the array are ``padding``."""
+
+    name = "xetile.load_tile"
+    tile = operand_def(TILE)
+    padding = opt_prop_def(Attribute)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
+
+    def __init__(self, tile: SSAValue, padding: Attribute | None = None) -> None:
+        parameters = tile_of(tile)
+        result = VectorType(parameters.element_type, parameters.blocked_shape())
+        super().__init__(operands=[tile], result_types=[result], properties={"padding": padding})
+
+    def verify_(self) -> None:
+        check_hints(self, "load")
+        tile = tile_of(self.tile)
+        _check_window(tile, "load_tile", "load_gather(tile, mask)")
+        if shape_of(self.result) != tile.blocked_shape() or self.result.type.element_type != tile.element_type:  # type: ignore
+            raise Invalid("XT2117",
+                f"loading {self.tile.type} gives a vector<{text(tile.blocked_shape())}x{tile.element_type}>, "
+                f"not {self.result.type}\na load gives the elements as they are: convert or reshape what it gives"
+            )
+        if self.padding is not None:
+            verify_padding(self.padding, tile)
+
+
+@operation_definition
+class StoreTileOp(IRDLOperation):
+    """A vector to the memory of a tile; elements outside the array are dropped."""
+
+    name = "xetile.store_tile"
+    value = operand_def(VECTOR)
+    tile = operand_def(TILE)
+    assembly_format = "$value `,` $tile attr-dict `:` type($value) `,` type($tile)"
+
+    def __init__(self, value: SSAValue, tile: SSAValue) -> None:
+        super().__init__(operands=[value, tile])
+
+    def verify_(self) -> None:
+        check_hints(self, "store")
+        tile = tile_of(self.tile)
+        _check_window(tile, "store_tile", "store_scatter(value, tile, mask)")
+        if shape_of(self.value) != tile.blocked_shape():
+            raise Invalid("XT1130",
+                          f"a vector of {text(shape_of(self.value))} does not fit a tile of {text(tile.shape)}"
+                          f"\na tile takes the vector that a load of it gives: {text(tile.blocked_shape())}")
+        if self.value.type.element_type != tile.element_type:  # type: ignore[attr-defined]
+            given = of_mlir(self.value.type.element_type)  # type: ignore[attr-defined]
+            raise Invalid("XT1131", f"a vector of {given} does not fit a tile of {tile.dtype}\n"
+                          f"convert it with .to(xt.{tile.dtype})")
+        verify_stored_map(map_of(self.value), tile)
+
+
+@operation_definition
+class PrefetchTileOp(IRDLOperation):
+    """A tile to the caches; ``locality`` from 0 (none) to 3 (keep close)."""
+
+    name = "xetile.prefetch_tile"
+    tile = operand_def(TILE)
+    locality = prop_def(IntegerAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$tile attr-dict `:` type($tile)"
+
+    def __init__(self, tile: SSAValue, locality: int = 3) -> None:
+        super().__init__(operands=[tile], properties={"locality": IntegerAttr(locality, i64)})
+
+    def verify_(self) -> None:
+        check_hints(self, "prefetch")
+        if any(is_shared(array.type) for array in arrays_of(self.tile)):
+            raise Invalid("XT2138", "a tile in shared local memory cannot be prefetched: there is no cache before it\n"
+                          "drop the prefetch, or prefetch what is stored there from its own array")
+        if not 0 <= self.locality.value.data <= 3:
+            raise Invalid("XT1128", f"locality is 0, 1, 2 or 3, not {self.locality.value.data}\n"
+                          "use 3 to keep the tile close, 2 for what is needed later", alone=True)
+
+
+@operation_definition
+class UpdateTileOffsetOp(IRDLOperation):
+    """The tile moved by two offsets, in elements."""
+
+    name = "xetile.update_tile_offset"
+    tile = operand_def(TILE)
+    offsets = var_operand_def(IndexType)
+    result = result_def(TILE)
+    traits = traits_def(MovesView(), Pure())
+    assembly_format = "$tile `,` `[` $offsets `]` attr-dict `:` type($tile) `->` type($result)"
+
+    def __init__(self, tile: SSAValue, offsets: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[tile, offsets], result_types=[tile.type])
+
+    def verify_(self) -> None:
+        _check_window(tile_of(self.tile), "moving by rows and columns", "update_tile_offset(tile, index_vector)")
+        if len(self.offsets) != 2:
+            raise Invalid("XT1129", f"a tile moves by two offsets, not {len(self.offsets)}\n"
+                          "write %tile, [%rows, %columns]: a tile moves within its matrix")
+        check_moved(self.tile, self.result)
+
+
+@operation_definition
+class TileMmaOp(IRDLOperation):
+    """``a @ b``, plus ``acc`` if it is given, on 2D vectors or on blocked 4D ones."""
+
+    name = "xetile.tile_mma"
+    a = operand_def(VECTOR)
+    b = operand_def(VECTOR)
+    acc = opt_operand_def(VECTOR)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$a `,` $b (`,` $acc^)? attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` type($result)"
+    )
+
+    def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue | None, result: Attribute,
+                 wg_map: WgMap | None = None) -> None:
+        super().__init__(operands=[a, b, [acc] if acc is not None else []], result_types=[result],
+                         properties={"wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    def verify_(self) -> None:
+        a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
+        if self.acc is not None and self.acc.type != self.result.type:
+            raise Invalid("XT2116", f"the accumulator is {self.acc.type}, the result {self.result.type}\n"
+                          "a product has the type of what it is added to: make both the same")
+        if len({len(a), len(b), len(c)}) != 1 or len(a) not in (2, 4):
+            raise Invalid("XT1254",
+                          f"A is {text(a)}, B {text(b)} and C {text(c)}: they must all have two dimensions, or "
+                          "all four\nuse tile_pack or tile_unpack where one of them is in blocks")
+        pairs = list(zip(a, b, c, strict=True))
+        for start, of_inner, of_result in ((0, "XT1250", "XT1253"), (2, "XT1255", "XT1256"))[:len(a) // 2]:
+            (rows, inner), (depth, columns), (m, n) = zip(*pairs[start:start + 2], strict=True)
+            if inner != depth:
+                raise Invalid(of_inner, f"A is {text(a)} and B is {text(b)}: A has {inner} columns and B {depth} rows\n"
+                              f"the tile of B must be {inner}x{columns}, or that of A {rows}x{depth}")
+            if (rows, columns) != (m, n):
+                raise Invalid(of_result, f"A {text(a)} times B {text(b)} is not {text(c)}\n"
+                              f"the accumulator must be {rows}x{columns}")
+        verify_product_types(self.a.type, self.b.type, self.result.type)
+        acc = None if self.acc is None else map_of(self.acc)
+        result = None if self.wg_map is None else self.wg_map.data
+        verify_product_maps(map_of(self.a), map_of(self.b), acc, result, flat_shape(a)[1])
+
+
+@operation_definition
+class TileTransposeOp(IRDLOperation):
+    """A 2D vector with its dimensions exchanged; ``wg_map`` is that of the result."""
+
+    name = "xetile.tile_transpose"
+    source = operand_def(VECTOR)
+    permutation = prop_def(ArrayAttr)
+    wg_map = opt_prop_def(WgMapAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, wg_map: WgMap | None = None) -> None:
+        result = VectorType(source.type.element_type, shape_of(source)[::-1])  # type: ignore[attr-defined]
+        super().__init__(operands=[source], result_types=[result],
+                         properties={"permutation": _blocks((1, 0)), "wg_map": WgMapAttr(wg_map) if wg_map else None})
+
+    def verify_(self) -> None:
+        if [axis.value.data for axis in self.permutation] != [1, 0]:
+            given = [axis.value.data for axis in self.permutation]
+            raise Invalid("XT2118", "tile_transpose exchanges the two dimensions: its permutation is [1, 0], not "
+                          f"{given}\nwrite [1, 0], or leave the operation out", alone=True)
+        if len(shape_of(self.source)) != 2:
+            raise Invalid("XT1122", f"tile_transpose takes a vector of two dimensions, and {self.source.type} has "
+                          f"{len(shape_of(self.source))}\nuse tile_unpack first, tile_pack afterwards")
+        element = self.source.type.element_type  # type: ignore[attr-defined]
+        turned = VectorType(element, shape_of(self.source)[::-1])
+        if self.result.type != turned:
+            raise Invalid("XT2119", f"transposing {self.source.type} does not give {self.result.type}\n"
+                          f"it gives {turned}")
+        if self.wg_map is not None:
+            check_map(self.wg_map.data, shape_of(self.result))
+            verify_same_subgroups(map_of(self.source), self.wg_map.data)
+
+
+@operation_definition
+class TilePackOp(IRDLOperation):
+    """A 2D vector to the 4D vector of its blocks, row-major in both levels."""
+
+    name = "xetile.tile_pack"
+    source = operand_def(VECTOR)
+    inner_blocks = prop_def(ArrayAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, blocks: Pair) -> None:
+        rows, columns = shape_of(source)
+        result = VectorType(source.type.element_type, (rows // blocks[0], columns // blocks[1], *blocks))  # type: ignore
+        super().__init__(operands=[source], result_types=[result], properties={"inner_blocks": _blocks(blocks)})
+
+    def verify_(self) -> None:
+        _verify_blocking(self.source, self.result, self.inner_blocks)
+
+
+@operation_definition
+class TileUnpackOp(IRDLOperation):
+    """The 4D vector of blocks back to the 2D vector."""
+
+    name = "xetile.tile_unpack"
+    source = operand_def(VECTOR)
+    inner_blocks = prop_def(ArrayAttr)
+    result = result_def(VECTOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue) -> None:
+        rows, columns, *blocks = shape_of(source)
+        result = VectorType(source.type.element_type, (rows * blocks[0], columns * blocks[1]))  # type: ignore
+        super().__init__(operands=[source], result_types=[result],
+                         properties={"inner_blocks": _blocks((blocks[0], blocks[1]))})
+
+    def verify_(self) -> None:
+        _verify_blocking(self.result, self.source, self.inner_blocks)
+
+
+def _blocks(blocks: Pair) -> ArrayAttr[IntegerAttr]:
+    return ArrayAttr([IntegerAttr(size, i64) for size in blocks])
+
+
+def _blocked_form(flat: Sequence[int], blocks: Sequence[int]) -> str:
+    """What a vector is in blocks; for one that they do not divide, another one for example."""
+    divides = len(flat) == len(blocks) == 2 and not any(size % block for size, block in zip(flat, blocks, strict=True))
+    (rows, columns), (high, wide) = (flat, blocks) if divides else ((64, 32), (16, 16))
+    return f"{rows}x{columns} in blocks of [{high}, {wide}] is {rows // high}x{columns // wide}x{high}x{wide}"
+
+
+def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
+    flat, blocked = shape_of(plain), shape_of(packed)
+    blocks = tuple(size.value.data for size in attribute)
+    if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:
+        raise Invalid("XT2121", f"inner_blocks {list(blocks)} relate a 2D vector to a 4D one that ends in them, not "
+                      f"{text(flat)} to {text(blocked)}\n{_blocked_form(flat, blocks)}")
+    if (blocked[0] * blocked[2], blocked[1] * blocked[3]) != flat:
+        raise Invalid("XT2121", f"blocks of {text(blocks)} make {text(blocked)}, which is not {text(flat)}\n"
+                      f"{text(blocked)} is {text(flat_shape(blocked))} in two dimensions")
+    if plain.type.element_type != packed.type.element_type:  # type: ignore[attr-defined]
+        raise Invalid("XT2122", f"{plain.type} and {packed.type} have different elements\n"
+                      "blocks hold the elements as they are: convert them before or afterwards")

@@ -1,0 +1,311 @@
+"""Attributes and types of the XeTile dialect (XeTile.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, VectorType
+from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from xegpu.dialect.hints import Hint
+from xegpu.dialect.types import SgMapAttr, parse_fields, print_fields
+from xegpu.ir.dtypes import DType, i1, of_mlir
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import ElementTypeError, Invalid, ShapeError, misread
+from xegpu.target.targets import TARGETS
+from xetile.dialect.wg_map import Pair, WgMap
+
+
+@irdl_attr_definition
+class WgMapAttr(Data[WgMap]):
+    """``#xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>``."""
+
+    name = "xetile.wg_map"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> WgMap:
+        fields = parse_fields(parser)
+        try:
+            return WgMap(fields["sg_layout"], fields["sg_data"])  # type: ignore[arg-type]
+        except KeyError as missing:
+            misread(parser, "XT2056", f"a wg_map needs {missing.args[0]}\n"
+                    "write <sg_layout = [8, 4], sg_data = [32, 64]>")
+        except ShapeError as error:
+            misread(parser, error.code, f"{error.message}\n{error.hint}")
+
+    def print_parameter(self, printer: Printer) -> None:
+        print_fields(printer, {"sg_layout": self.data.sg_layout, "sg_data": self.data.sg_data})
+
+
+@dataclass(frozen=True)
+class TileEncoding:
+    """What a tile says beyond its shape.
+
+    Attributes:
+        order: order of the dimensions in memory; ``(1, 0)`` is row-major.
+        wg_map: how the work-group's tile is dealt to subgroups; None on a subgroup's tile.
+        inner_blocks: rows and columns of the blocks that memory operations move; None before blocking.
+        array_length: blocks side by side that one memory operation moves.
+        scatter: whether each element has an address of its own.
+        memory_space: 3 for a tile of shared local memory, where the type says it.
+        sg_map: which lane holds which element, where the type says it; the lowering chooses by itself.
+    """
+
+    order: Pair = (1, 0)
+    wg_map: WgMap | None = None
+    inner_blocks: Pair | None = None
+    array_length: int = 1
+    scatter: bool = False
+    memory_space: int = 0
+    sg_map: LaneMap | None = None
+
+
+@irdl_attr_definition
+class TileAttr(Data[TileEncoding]):
+    """``#xetile.tile_attr<order = [0, 1], wg_map = <...>, inner_blocks = [16, 16]>``."""
+
+    name = "xetile.tile_attr"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> TileEncoding:
+        fields = parse_fields(parser)
+        wg_map = fields.pop("wg_map", fields.pop("wg", None))
+        if wg_map is not None and not isinstance(wg_map, WgMapAttr):
+            misread(parser, "XT2054", f"{wg_map} is not a wg_map\n"
+                    "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+        lanes = fields.pop("sg_map", None)
+        return TileEncoding(wg_map=wg_map.data if wg_map else None,
+                            sg_map=lanes.data if isinstance(lanes, SgMapAttr) else None,
+                            **fields)  # type: ignore[arg-type]
+
+    def print_parameter(self, printer: Printer) -> None:
+        fields: dict[str, object] = {}
+        for name, value in vars(self.data).items():
+            if value != getattr(TileEncoding, name):
+                fields[name] = WgMapAttr(value) if isinstance(value, WgMap) else \
+                    SgMapAttr(value) if isinstance(value, LaneMap) else value
+        print_fields(printer, fields)
+
+
+@dataclass(frozen=True)
+class TileParameters:
+    """The parameters of a :class:`TileType`."""
+
+    shape: Pair
+    element_type: Attribute
+    encoding: TileEncoding = TileEncoding()
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return of_mlir(self.element_type)
+
+    def blocked_shape(self) -> tuple[int, ...]:
+        """The shape of the vector that a load gives: two dimensions, four with ``inner_blocks``."""
+        blocks = self.encoding.inner_blocks
+        if blocks is None:
+            return self.shape
+        return (self.shape[0] // blocks[0], self.shape[1] // blocks[1], *blocks)
+
+
+@irdl_attr_definition
+class TileType(Data[TileParameters], TypeAttribute):
+    """``!xetile.tile<256x32xbf16, #xetile.tile_attr<wg_map = #xetile.wg_map<...>>>``."""
+
+    name = "xetile.tile"
+
+    def with_(self, **changes: object) -> TileType:
+        """This type with some parameters changed: those of :class:`TileParameters` or of its encoding."""
+        encoding = {name: value for name, value in changes.items() if name not in ("shape", "element_type")}
+        rest = {name: value for name, value in changes.items() if name not in encoding}
+        parameters = replace(self.data, encoding=replace(self.data.encoding, **encoding), **rest)  # type: ignore
+        return TileType(parameters)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> TileParameters:
+        encoding = TileEncoding()
+        with parser.in_angle_brackets():
+            shape, element_type = parser.parse_shape()
+            if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
+                misread(parser, "XT2057", "a tile has two static dimensions\nwrite !xetile.tile<64x32xbf16>")
+            if parser.parse_optional_punctuation(","):
+                attribute = parser.parse_attribute()
+                if not isinstance(attribute, TileAttr):
+                    misread(parser, "XT2058", f"{attribute} is not an attribute of a tile\n"
+                            "write #xetile.tile_attr<order = [0, 1]>")
+                encoding = attribute.data
+        return TileParameters((shape[0], shape[1]), element_type, encoding)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("".join(f"{size}x" for size in self.data.shape))
+            printer.print_attribute(self.data.element_type)
+            if self.data.encoding != TileEncoding():
+                printer.print_string(", ")
+                printer.print_attribute(TileAttr(self.data.encoding))
+
+
+# What a verifier demands of elements and of how they lie in memory (XeTile.md): types, ``order``, ``padding``.
+
+
+def _dtype(element: Attribute) -> DType:
+    """The element type of an MLIR type; a verifier's error for one that the language lacks."""
+    try:
+        return of_mlir(element)
+    except ElementTypeError as error:
+        raise Invalid.of(error) from None
+
+
+def verify_element(tile: TileParameters) -> None:
+    """Raise unless the language has a tile's element type."""
+    _dtype(tile.element_type)
+
+
+def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], strides: Sequence[int | None],
+                 *, described: bool) -> None:
+    """Raise where ``order`` contradicts what is known of the matrix below a tile (XeTile.md, Appendix 1).
+
+    Args:
+        tile: the tile.
+        what: how messages call what it stands on.
+        sizes, strides: rows and columns of the matrix, and elements from one to the next; None where they are known
+            at run time only, when launches check them.
+        described: whether operands say them; then rows need not be contiguous, as those of a run-time array need not.
+    """
+    (rows, columns), (down, across) = sizes, strides
+    blocked = tile.encoding.inner_blocks is not None  # ``order`` then says how a block is read, not how it lies
+    if tile.encoding.order == (1, 0) and not described and not blocked and down == 1 and across not in (None, 1) \
+            and columns != 1:
+        raise Invalid("XT2130",
+                      f"the tile has order [1, 0], and its {what} is stored column by column: its strides are "
+                      f"[{down}, {across}]\ngive the tile order = [0, 1], or the {what} a row-major layout")
+    if tile.encoding.order == (0, 1) and down not in (None, 1) and rows != 1:
+        raise Invalid("XT2131",
+                      f"the tile has order [0, 1], and its {what} is not stored column by column: its strides "
+                      f"are [{down}, {'?' if across is None else across}]\ndrop the order, or give a memref "
+                      "the layout affine_map<(d0, d1) -> (d1, d0)>, an address the strides [1, pitch]")
+
+
+def verify_padding(padding: Attribute, tile: TileParameters) -> None:
+    """Raise unless a padding is a number of the tile's element type."""
+    dtype = tile.dtype
+    if not isinstance(padding, FloatAttr if dtype.is_float else IntegerAttr) or padding.type != dtype.mlir:  # type: ignore
+        raise Invalid("XT2132", f"padding is {padding}, and the tile has elements of {dtype}\n"
+                      f"give a number that {dtype} holds")
+    if dtype.is_float or not isinstance(padding, IntegerAttr):
+        return
+    number = padding.value.data
+    if number not in limits_of(dtype):
+        raise Invalid("XT1125", f"padding {number} does not fit {dtype}\ngive a whole number that {dtype} holds")
+
+
+def limits_of(dtype: DType) -> range:
+    """The whole numbers that an integer type holds."""
+    if dtype is i1:
+        return range(-1, 2)  # MLIR's true is -1
+    low = -(1 << dtype.bits - 1) if dtype.signed else 0
+    return range(low, low + (1 << dtype.bits))
+
+
+def verify_product_types(a: Attribute, b: Attribute, result: Attribute) -> None:
+    """Raise unless some target multiplies vectors of these element types, and adds up in that of the result."""
+    kinds = [_dtype(type_.element_type) for type_ in (a, b, result) if isinstance(type_, VectorType)]
+    forms = [form for target in TARGETS.values() for form in target.forms]
+    sums = {kind for form in forms if [form.a, form.b] == kinds[:2] for kind in form.accumulators}
+    if not sums:
+        pairs = ", ".join(sorted({f"{form.a} x {form.b}" for form in forms}))
+        raise Invalid("XT1251", f"no matrix engine multiplies {kinds[0]} by {kinds[1]}\ntile_mma takes {pairs}")
+    if kinds[2] not in sums:
+        names = " or ".join(sorted(map(str, sums)))
+        raise Invalid("XT1252", f"{kinds[0]} by {kinds[1]} does not accumulate in {kinds[2]}\n"
+                      f"make the result of {names}")
+
+
+# What a verifier demands of the maps and encodings that XeTile.md attaches to tiles and products.
+
+
+_LANES = (1, 2, 4, 8, 16, 32)
+
+
+def verify_memory_space(tile: TileParameters, source: Attribute) -> None:
+    """Raise unless a tile that says its memory space stands on an array in that space."""
+    said = tile.encoding.memory_space
+    if said not in (0, 3):
+        raise Invalid("XT2134", f"there is no memory space {said}\nuse 3 for shared local memory, 0 for global memory",
+                      alone=True)
+    if not said or not isinstance(source, MemRefType):
+        return
+    space = source.memory_space.value.data if isinstance(source.memory_space, IntegerAttr) else 0
+    if space != said:
+        raise Invalid("XT2135", f"the tile is in memory space {said}, and {source} is in {space}\n"
+                      "drop memory_space from the tile, or give the memref the space 3")
+
+
+def verify_lanes(tile: TileParameters) -> None:
+    """Raise unless a tile's ``sg_map`` divides a subgroup's part of it evenly over lanes."""
+    lanes, map_ = tile.encoding.sg_map, tile.encoding.wg_map
+    if lanes is None:
+        return
+    if lanes.lanes not in _LANES:
+        raise Invalid("XT2136", f"wi_layout = {list(lanes.wi_layout)} has {lanes.lanes} lanes\n"
+                      "a subgroup has 8, 16 or 32: make their product a power of two, up to 32", alone=True)
+    shape = map_.sg_data if map_ else tile.shape
+    if any(size % unit for size, unit in zip(shape, lanes.unit, strict=True)):
+        raise Invalid("XT2137", f"a subgroup's part of {shape[0]}x{shape[1]} does not divide into units of "
+                      f"{lanes.unit[0]}x{lanes.unit[1]}, which is wi_layout x wi_data\n"
+                      "make wi_layout x wi_data divide it", alone=True)
+
+
+def verify_stored_map(value: WgMap | None, tile: TileParameters) -> None:
+    """Raise unless a vector goes to a tile that is dealt out as the vector is; a map that is not known may be any."""
+    if value is not None and value != tile.encoding.wg_map:
+        raise Invalid("XT1401", f"the vector is dealt out as {value}, the tile as {tile.encoding.wg_map}\n"
+                      "give both the same wg_map, or put a tile_conv_layout between")
+
+
+def verify_same_subgroups(source: WgMap | None, result: WgMap) -> None:
+    """Raise unless a vector and its transpose are dealt to as many subgroups."""
+    if source is not None and source.subgroups != result.subgroups:
+        raise Invalid("XT1070", f"{source} has {source.subgroups} subgroups, and {result} has {result.subgroups}\n"
+                      f"both deal to the subgroups of one work-group, as {source.transposed()} does")
+
+
+def verify_product_maps(a: WgMap | None, b: WgMap | None, acc: WgMap | None, result: WgMap | None, depth: int) -> None:
+    """Raise unless each subgroup holds all that its part of a product needs (XeTile.md, ``tile_mma`` with ``wg_map``).
+
+    Args:
+        a, b, acc: maps of the operands, None where what makes them does not tell.
+        result: the result's map.
+        depth: columns of A, rows of B.
+    """
+    if result is None:
+        if mapped := a or b:
+            raise Invalid("XT1410", f"an operand is dealt out as {mapped}, and the result is not\n"
+                          "give tile_mma a wg_map, or none of its operands")
+        return
+    if acc is not None and acc != result:
+        raise Invalid("XT1411",
+                      f"the accumulator is dealt out as {acc}, the result as {result}\ngive both the same map")
+    for name, map_, axis in (("A", a, 0), ("B", b, 1)):
+        data = (result.sg_data[0], depth) if axis == 0 else (depth, result.sg_data[1])
+        if map_ is not None and not (map_.sg_layout == result.sg_layout and map_.sg_data[axis] == result.sg_data[axis]
+                                     and map_.whole(1 - axis, depth)):
+            raise Invalid("XT1412", f"{name} is dealt out as {map_}, but a result of {result} needs "
+                          f"{WgMap(result.sg_layout, data)}\ngive {name}'s tile that map")
+    if a is not None and b is not None and a.sg_data[1] != b.sg_data[0]:
+        raise Invalid("XT1413", f"A is cut into blocks of {a.sg_data[1]} along K and B into blocks of {b.sg_data[0]}: "
+                      f"{a} and {b}\nmake both {depth}, or both the same divisor of it")
+
+
+# Cache hints of loads, stores and prefetches, as mlir-extensions has them.
+
+
+@irdl_attr_definition
+class CacheHintAttr(Hint):
+    """``#xetile.cache_hint<cached>``; the messages that a tile becomes take it over."""
+
+    name = "xetile.cache_hint"

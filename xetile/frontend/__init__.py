@@ -1,0 +1,1 @@
+"""Tracer: Python functions to XeTile operations."""

@@ -1,0 +1,114 @@
+"""Arithmetic on SSA values: which operation an operator becomes for an element type, and when none is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.mlir import arith as conversions
+from xegpu.mlir.arith import CmpFOp, CmpIOp
+from xegpu.support.errors import ElementTypeError
+from xetile.frontend.tracer import current
+
+Rule = Callable[[SSAValue, SSAValue], Operation]
+
+
+def _compare(kind: type[CmpIOp] | type[CmpFOp], predicates: str) -> dict[str, Rule]:
+    """The rules of ``< <= > >= == !=``, in this order of predicates."""
+    return {symbol: partial(kind, predicate=predicate)
+            for symbol, predicate in zip(COMPARISONS, predicates.split(), strict=True)}
+
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_FLOAT: dict[str, Rule] = {
+    "+": arith.AddfOp, "-": arith.SubfOp, "*": arith.MulfOp, "/": arith.DivfOp, "**": math.PowFOp,
+    "maximum": arith.MaximumfOp, "minimum": arith.MinimumfOp, "maxnum": arith.MaxnumfOp, "minnum": arith.MinnumfOp,
+    **_compare(CmpFOp, "olt ole ogt oge oeq une"),
+}
+_SIGNED: dict[str, Rule] = {
+    "+": arith.AddiOp, "-": arith.SubiOp, "*": arith.MuliOp, "//": arith.FloorDivSIOp, "%": arith.RemSIOp,
+    "maximum": arith.MaxSIOp, "minimum": arith.MinSIOp, "&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp,
+    "<<": arith.ShLIOp, ">>": arith.ShRSIOp, "maxnum": arith.MaxSIOp, "minnum": arith.MinSIOp,
+    **_compare(CmpIOp, "slt sle sgt sge eq ne"),
+}
+_UNSIGNED: dict[str, Rule] = {
+    **_SIGNED, "//": arith.DivUIOp, "%": arith.RemUIOp, "maximum": arith.MaxUIOp, "minimum": arith.MinUIOp,
+    ">>": arith.ShRUIOp, "maxnum": arith.MaxUIOp, "minnum": arith.MinUIOp,
+    **_compare(CmpIOp, "ult ule ugt uge eq ne"),
+}
+_TRUTH: dict[str, Rule] = {symbol: _UNSIGNED[symbol] for symbol in ("&", "|", "^", *COMPARISONS)}
+_KINDS = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "x": _SIGNED, "s": {}}
+
+
+def rules_of(dtype: DType) -> dict[str, Rule]:
+    """The operators of an element type, each with what makes its operation."""
+    return _TRUTH if dtype is dtypes.i1 else _KINDS[dtype.kind]
+
+
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b, "maximum": max, "minimum": min,
+}
+
+
+def constant_of(value: SSAValue) -> int | float | None:
+    """The number that an SSA value is, if it is a scalar constant."""
+    if isinstance(value.owner, arith.ConstantOp) and hasattr(value.owner.value, "value"):
+        return value.owner.value.value.data  # type: ignore[no-any-return]
+    return None
+
+
+def fold(operator: str, dtype: DType, left: SSAValue, right: SSAValue) -> SSAValue | None:
+    """The result of an index operation that needs none: both sides constant, or one of them neutral."""
+    if dtype.kind != "x":
+        return None
+    a, b = constant_of(left), constant_of(right)
+    if a is not None and b is not None and operator in _FOLD and (b != 0 or operator not in ("//", "%")):
+        return current().constant(_FOLD[operator](a, b), dtype)
+    if (b == 0 and operator in "+-") or (b == 1 and operator in ("*", "//")):
+        return left
+    if (a == 0 and operator == "+") or (a == 1 and operator == "*"):
+        return right
+    return None
+
+
+def convert(value: SSAValue, target: DType) -> SSAValue:
+    """A scalar or vector as another element type, which is not ``i1``: that takes a comparison with zero."""
+    type_ = value.type
+    source = of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
+    if source is target:
+        return value
+    if target.kind == "s":
+        raise ElementTypeError("XT1215", f"{source} is not rounded to {target} in a kernel",
+                               f"store f16 or f32, and convert outside: array.astype(ml_dtypes.{target.numpy})",
+                               current().location())
+    if source.kind == "s" and target is not dtypes.f16:  # f16 holds every 8-bit float
+        return convert(convert(value, dtypes.f16), target)
+    if {source, target} == {dtypes.f16, dtypes.bf16}:  # as wide as each other, so neither extends nor truncates
+        return convert(convert(value, dtypes.f32), target)
+    result = VectorType(target.mlir, type_.get_shape()) if isinstance(type_, VectorType) else target.mlir
+    if "x" in (source.kind, target.kind):
+        if dtypes.i32 not in (source, target):  # an index converts to 32 bits only, as devices count with these
+            return convert(convert(value, dtypes.i32), target)
+        return current().emit(conversions.IndexCastOp(value, result))  # type: ignore[no-any-return]
+    return current().emit(_conversion(source, target)(value, result))  # type: ignore
+
+
+def _conversion(source: DType, target: DType) -> type[Operation]:
+    if source.kind in "fs" and target.is_float:
+        wider = target.bits > source.bits or (source is dtypes.tf32 and target.bits >= 32)
+        return arith.ExtFOp if wider else arith.TruncFOp
+    if source.is_float:
+        return conversions.FPToSIOp if target.signed else conversions.FPToUIOp
+    if target.is_float:
+        return conversions.SIToFPOp if source.signed else conversions.UIToFPOp
+    if target.bits > source.bits or source is dtypes.i1:
+        return conversions.ExtSIOp if source.signed else conversions.ExtUIOp
+    return arith.BitcastOp if target.bits == source.bits else conversions.TruncIOp

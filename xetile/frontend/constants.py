@@ -1,0 +1,134 @@
+"""Numbers that an author writes, as SSA values: Python's, NumPy's, and those of the run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import UnrealizedConversionCastOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError
+from xetile.frontend.arith_rules import convert
+from xetile.frontend.notes import notes
+from xetile.frontend.tracer import current
+from xetile.frontend.values import Scalar, Value
+
+
+def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
+    """``value``, a Python number or a run-time one, as a scalar of ``dtype``.
+
+    Raises:
+        ElementTypeError: it is neither, or a number of another type.
+    """
+    if isinstance(value, Scalar):
+        if value.dtype is not dtype:
+            location = current().location()
+            raise ElementTypeError("XT1203", f"a {value.describe()} stands where a number of type {dtype} is needed",
+                                   f"convert it with .to(xt.{dtype})", location, notes(location, it=value))
+        return value.ssa
+    value = plain(value)
+    if dtype.kind == "s":
+        raise ElementTypeError("XT1214", f"{dtype} is loaded, stored, multiplied and widened, and the number {value} "
+                               "stands where one of it is needed",
+                               "calculate in f16, which holds 8-bit floats exactly: .to(xt.f16)", current().location())
+    if dtype is dtypes.i1 and isinstance(value, int) and value in (0, 1):
+        return current().constant(bool(value), dtype)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        location = current().location()
+        what = f"a {value.describe()}" if isinstance(value, Value) else "None" if value is None else \
+            f"{type(value).__name__} {value!r:.40}"
+        raise ElementTypeError("XT1204", f"{what} stands where a number of type {dtype} is needed",
+                               "give a Python number or a run-time one, such as xt.group_id(0) or array.shape[0]",
+                               location, notes(location, it=value))
+    if isinstance(value, float) and not dtype.is_float:
+        raise ElementTypeError("XT1205", f"the number {value} stands where an integer ({dtype}) is needed",
+                               f"use a whole number such as {int(value) if abs(value) < 2**31 else 0}" + (
+                                   "; // divides to one" if dtype is dtypes.index else
+                                   ", or convert what it is combined with: .to(xt.f32)"), current().location())
+    return current().constant(value, dtype)
+
+
+def plain(number: Any) -> Any:
+    """NumPy's numbers, and arrays without dimensions, as Python's; anything else as it is."""
+    if not isinstance(number, Value) and hasattr(number, "item") and getattr(number, "ndim", 1) == 0:
+        number = number.item()
+    return number
+
+
+def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
+    """A number as a scalar of an element type; a Python number must be one that the type holds.
+
+    Raises:
+        ElementTypeError: it does not hold it, or ``number`` is none, or one of another type.
+    """
+    if isinstance(number, Scalar) and number.dtype is not dtype and dtype.is_float and number.dtype.is_float:
+        return convert(number.ssa, dtype)
+    if isinstance(number, int) and not dtype.is_float and dtype.kind in "iu":
+        low, high = limits(dtype)
+        if not low <= number <= high:
+            raise ElementTypeError("XT1206", f"the number {number} does not fit {dtype}",
+                                   f"{dtype} holds {low} to {high}{_roomier(number)}", current().location())
+        if dtype.kind == "u" and dtype is not dtypes.i1:
+            return current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))  # type: ignore
+    return scalar(number, dtype)
+
+
+def limits(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest number of an integer type."""
+    if dtype is dtypes.i1:
+        return 0, 1
+    return (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
+
+
+def _roomier(number: int) -> str:
+    """Which integer type holds a number, for messages."""
+    signed = (dtypes.i8, dtypes.i16, dtypes.i32, dtypes.i64, dtypes.u64)
+    fitting = next((each for each in signed if limits(each)[0] <= number <= limits(each)[1]), None)
+    return "" if fitting is None else f"; for {number} use xt.{fitting}"
+
+
+def _wrap(number: int, dtype: DType) -> int:
+    return number - (1 << dtype.bits) if number >= 1 << (dtype.bits - 1) else number
+
+
+def _sign_cast(value: SSAValue, dtype: DType) -> Operation:
+    return UnrealizedConversionCastOp.create(operands=[value], result_types=[dtype.mlir])
+
+
+# Compile-time constants as parts of keys.
+
+
+_PLAIN = frozenset({int, float, str, bool, DType, type(None)})
+
+
+def hashable(value: Any, name: str) -> Any:
+    """A constant as a part of a key, with its type: 1, 1.0 and True are equal, but not the same to a kernel.
+
+    Args:
+        value: the constant.
+        name: its name, for messages.
+
+    Raises:
+        ElementTypeError: it has no hash, or holds what has none.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    if isinstance(value, (tuple, list)):
+        return kind, tuple(hashable(item, name) for item in value)
+    if isinstance(value, dict):
+        return kind, tuple((hashable(key, name), hashable(item, name)) for key, item in value.items())
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return kind, value.dtype, value.shape, value.tobytes()
+    try:
+        hash(value)
+    except TypeError:
+        instead = f"pass a tuple, or {name}=frozenset(...)" if kind is set else \
+            "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; of a class of your " \
+            "own make a @dataclass(frozen=True)"
+        raise ElementTypeError("XT1014", f"the constant {name} is a {kind.__name__}, or holds one, which has no hash",
+                               instead) from None
+    return kind, value

@@ -1,0 +1,166 @@
+"""``xt.range``: a loop on the device, recorded by running its body once.
+
+The source is never rewritten. When the loop is entered, the traced values that the author's variables reach are
+re-pointed at block arguments; when the body has run, those whose variable holds another object are what it carries.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from xegpu.ir.matchers import BARRIER, UNROLL
+from xegpu.support.errors import ElementTypeError, ShapeError, TraceError
+from xetile.frontend import bytecode
+from xetile.frontend.arith_rules import constant_of
+from xetile.frontend.constants import scalar
+from xetile.frontend.frames import Scope
+from xetile.frontend.loop_carried import Body, Construct
+from xetile.frontend.tracer import current
+from xetile.frontend.values import Scalar, Value
+
+_LOOP = Construct(
+    True, "the loop", "when the loop starts", "recorded only once", "what a loop carries", "a loop on the device",
+    "Python's own range unrolls a loop, and its body may then depend on such a variable; take the first iteration out "
+    "of the loop if it differs from the rest")
+
+
+_MOST_STEPS = 64
+"""Steps that may become one: more would be a text that no compiler gets through."""
+
+
+class range:
+    """``for k in xt.range(stop)`` or ``xt.range(start, stop, step, unroll=4)``: a loop on the device.
+
+    The body is recorded once, with ``k`` a run-time index. Variables that the body rebinds are carried from one
+    iteration to the next and out of the loop, also inside lists, tuples, dicts and objects; their shape and element
+    type stay.
+
+    Args:
+        start, stop, step: Python integers or run-time indices. The step is positive; where it is known at run time
+            only, that is the author's to see to.
+        unroll: how many steps become one in the text of the kernel; steps that are left over get a loop of their own.
+            By default loops that only load, prefetch and multiply are unrolled where that saves instructions. No result
+            depends on it.
+        barrier: the subgroups of a work-group wait for each other in every so many steps (a split barrier: they arrive
+            before the step and wait behind it), so that they stay together and share what is in the cache. It is for
+            speed alone: nothing is handed over, targets without 2D block IO leave it out, and so do the steps that are
+            left over of an unrolled loop.
+
+    Raises:
+        TraceError: the loop is left early, or a carried variable changes its type; a loop with ``barrier`` that not all
+            subgroups of a work-group run alike.
+        ElementTypeError: a bound, ``unroll`` or ``barrier`` is not an integer.
+        ShapeError: ``unroll`` or ``barrier`` is not between 1 and 64.
+    """
+
+    def __init__(self, *bounds: Any, unroll: int | None = None, barrier: int | None = None) -> None:
+        self._state = "new"
+        self._tracer = current("xt.range")
+        self._location = self._tracer.location()
+        if not 1 <= len(bounds) <= 3:
+            raise ElementTypeError("XT1330", f"xt.range takes one to three bounds, not {len(bounds)}",
+                                   "write xt.range(stop), or xt.range(start, stop, step) as in xt.range(0, K, 32)",
+                                   self._location)
+        start, stop, step = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: bounds}[len(bounds)]
+        self._start, self._stop, self._step = scalar(start), scalar(stop), scalar(step)
+        size = constant_of(self._step)
+        if size is not None and size <= 0:
+            raise TraceError("XT1331", f"the step of xt.range is {size}, and a loop on the device counts up",
+                             f"use a positive step, such as {abs(size) or 1}; to count down from n, loop upwards "
+                             "over k and use n - k", self._location)
+
+        options = {UNROLL: ("unroll", unroll), BARRIER: ("barrier", barrier)}
+        self._options = {key: self._count(name, value) for key, (name, value) in options.items() if value is not None}
+
+    def _count(self, name: str, value: Any) -> Attribute:
+        """A number of steps that an option of the loop gives."""
+        if isinstance(value, (bool, Value)) or not hasattr(value, "__index__"):
+            shown = f"a {value.describe()}" if isinstance(value, Value) else f"{value!r:.40}"
+            raise ElementTypeError("XT1332", f"{name} of xt.range is {shown}, not an integer",
+                                   f"give a compile-time number of steps, such as {name}=4", self._location)
+        if not 1 <= int(value) <= _MOST_STEPS:
+            raise ShapeError("XT1333", f"{name} of xt.range is {int(value)}, and must be between 1 and {_MOST_STEPS}",
+                             f"use {name}={min(max(int(value), 1), _MOST_STEPS)}", self._location)
+        return IntegerAttr(int(value), i64)
+
+    def __iter__(self) -> Iterator[Scalar]:
+        if self._state != "new" or not bytecode.at_for_statement(sys._getframe(1)):
+            raise self._misplaced()
+        return self._run() if self._tracer.runs else self
+
+    def _run(self) -> Iterator[Scalar]:
+        """The indices one after the other, of a kernel that runs itself."""
+        start, stop, step = (self._tracer.held(bound) for bound in (self._start, self._stop, self._step))
+        for position in builtins.range(start, stop, step):
+            yield Scalar(scalar(position))
+
+    def _misplaced(self) -> TraceError:
+        return TraceError("XT1334", "xt.range stands somewhere else than in a for statement",
+                          "write `for k in xt.range(...):`, with nothing like enumerate, zip or a comprehension "
+                          "around it; to count iterations as well, carry i = xt.scalar(0)", self._location)
+
+    def __next__(self) -> Scalar:
+        if self._state == "open":
+            self._state = "closed"
+            self._close()
+        if self._state == "closed":
+            raise StopIteration
+        index = self._open(sys._getframe(1))
+        self._state = "open"
+        return index
+
+    def __del__(self) -> None:
+        if self._state != "open" or self._tracer.broken:
+            return
+        self._tracer.broken = TraceError("XT1335",
+            "this loop on the device is left before its end, by break, return or an exception",
+            "let it run to its end: put the condition into its bound, as in xt.range(0, xt.minimum(n, limit), step)",
+            self._location,
+        )
+
+    def _open(self, frame: FrameType) -> Scalar:
+        statement = bytecode.for_statement(frame)
+        if statement is None:
+            raise self._misplaced()
+        scope = Scope(frame, self._tracer.code, statement)
+        self._body = Body(self._tracer, self._location, scope, _LOOP)
+        self._block = Block(arg_types=[IndexType()])
+        self._block.args[0].name_hint = bytecode.loop_variable(frame)
+        self._arguments = {identity: self._argument(value) for identity, value in self._body.objects.items()}
+        self._tracer.blocks.append(self._block)
+        return Scalar(self._block.args[0])
+
+    def _argument(self, value: Value) -> SSAValue:
+        argument = self._block.insert_arg(value.ssa.type, len(self._block.args))
+        argument.name_hint = self._body.hint(value)
+        self._tracer.starts[argument] = value.ssa
+        value.ssa = argument
+        return argument
+
+    def _close(self) -> None:
+        body = self._body
+        carried = body.end()
+        yielded, initial = [body.new(paths) for paths in carried], [body.old(paths) for paths in carried]
+        self._tracer.emit(scf.YieldOp(*yielded))
+        self._tracer.blocks.remove(self._block)
+        self._drop_the_unchanged({id(body.before[paths[0]]) for paths in carried})
+        loop = scf.ForOp(self._start, self._stop, self._step, initial, Region(self._block))
+        loop.attributes.update(self._options)
+        self._tracer.emit(loop)
+        for identity, value in body.objects.items():
+            value.ssa = body.initial[identity]
+        body.bring_out(carried, list(loop.res))
+
+    def _drop_the_unchanged(self, carried: set[int]) -> None:
+        for identity, argument in self._arguments.items():
+            if identity not in carried:
+                argument.replace_all_uses_with(self._body.initial[identity])
+                self._block.erase_arg(argument)  # type: ignore[arg-type]

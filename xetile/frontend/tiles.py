@@ -1,0 +1,123 @@
+"""What stands for memory inside a kernel: array arguments, and tiles on them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from xdsl.ir import SSAValue
+
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ElementTypeError, RankError
+from xegpu.support.location import Location
+from xegpu.support.notes import elsewhere
+from xetile.dialect.tile_ops import text, tile_of
+from xetile.dialect.types import TileEncoding
+from xetile.dialect.wg_map import WgMap
+from xetile.frontend.tracer import current
+from xetile.frontend.values import Scalar, Value
+
+
+class Addressed(Value):
+    """What stands for memory, and takes no part in arithmetic."""
+
+    __slots__ = ()
+
+    def _calculated(self, *others: object) -> NoReturn:
+        raise ElementTypeError("XT1123", f"a {self.describe()} takes no part in arithmetic",
+                               "calculate with vectors and run-time numbers: xt.load_tile(tile) gives a vector, "
+                               "array.shape and array.strides give numbers", current("arithmetic").location())
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _calculated
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __and__ = __or__ = __xor__ = _calculated
+    __lshift__ = __rshift__ = __neg__ = __pos__ = __invert__ = __abs__ = _calculated
+
+
+class Tile(Addressed):
+    """A window on an array in memory: an address, not data.
+
+    Attributes:
+        shape: rows and columns.
+        dtype: the element type.
+        wg_map: how it is dealt to the subgroups, None on a subgroup's tile.
+    """
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return tile_of(self.ssa).shape
+
+    @property
+    def blocked_shape(self) -> tuple[int, ...]:
+        """The shape of the vectors that are loaded and stored: of four dimensions with ``inner_blocks``."""
+        return tile_of(self.ssa).blocked_shape()
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return tile_of(self.ssa).dtype
+
+    @property
+    def encoding(self) -> TileEncoding:
+        """Order, work-group map and blocks."""
+        return tile_of(self.ssa).encoding
+
+    @property
+    def wg_map(self) -> WgMap | None:
+        """How the tile is dealt to the subgroups."""
+        return self.encoding.wg_map
+
+    def describe(self) -> str:
+        return f"{'scattered ' if self.encoding.scatter else ''}tile of {text(self.shape)} {self.dtype}"
+
+
+class Array(Addressed):
+    """An array argument of the kernel.
+
+    Attributes:
+        name: the parameter's name.
+        rank: number of dimensions.
+        dtype: the element type it is read as.
+        shape, strides: run-time sizes and strides in elements.
+    """
+
+    __slots__ = ("_metadata", "dtype", "name", "rank")
+
+    def __init__(self, ssa: SSAValue, name: str, rank: int, dtype: DType, metadata: Any = None) -> None:
+        super().__init__(ssa)
+        self.name, self.rank, self.dtype = name, rank, dtype
+        self._metadata = metadata
+
+    def describe(self) -> str:
+        return f"{self.rank}-dimensional array of {self.dtype}"
+
+    def seen_as(self, ssa: SSAValue, dtype: DType) -> Array:
+        """The array read as another element type: it shares the sizes."""
+        return Array(ssa, self.name, self.rank, dtype, self.metadata())
+
+    def metadata(self) -> tuple[list[SSAValue], list[SSAValue]]:
+        """The SSA values of sizes and strides."""
+        if self._metadata is None:
+            self._metadata = current("an array's shape").metadata(self.ssa, self.name)
+        return self._metadata  # type: ignore[no-any-return]
+
+    @property
+    def shape(self) -> tuple[Scalar, ...]:
+        """Run-time sizes, in elements."""
+        return tuple(Scalar(size) for size in self.metadata()[0])
+
+    @property
+    def strides(self) -> tuple[Scalar, ...]:
+        """Run-time strides, in elements."""
+        return tuple(Scalar(stride) for stride in self.metadata()[1])
+
+
+def check_rank(array: Array, rank: int, what: str) -> None:
+    """Raise unless ``array`` has ``rank`` dimensions or more."""
+    if array.rank < rank:
+        example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)"
+        location, parameters = current().location(), Location.of_definition(current().code)
+        raise RankError("XT1102", f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
+                        f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
+                        location, elsewhere(location, [(f"{array.name} is given here", parameters)]))

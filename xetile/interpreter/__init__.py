@@ -1,0 +1,1 @@
+"""NumPy semantics of XeTile operations."""

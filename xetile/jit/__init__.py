@@ -1,0 +1,1 @@
+"""Kernel objects: the decorator, parsed modules, overrides."""

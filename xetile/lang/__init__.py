@@ -1,0 +1,1 @@
+"""Language: the functions that an author calls inside a kernel."""

@@ -1,0 +1,110 @@
+"""Creation functions: zeros, full, iota, scalar, and views of arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
+from xdsl.dialects.vector import BroadcastOp
+
+from xegpu.ir import dtypes
+from xegpu.layout.iota import check_type
+from xegpu.support.errors import ElementTypeError, RankError
+from xetile.compiler.arguments import AtTheCall, TypedView, check_view
+from xetile.dialect.types import WgMapAttr
+from xetile.dialect.vector_ops import IotaOp
+from xetile.dialect.wg_map import WgMap
+from xetile.frontend.constants import scalar, scalar_of_element
+from xetile.frontend.notes import notes
+from xetile.frontend.tiles import Array, Tile
+from xetile.frontend.tracer import current
+from xetile.frontend.values import Scalar, Value, Vector, element_type
+from xetile.lang.checks import check_map, located, text_of, two_sizes
+
+
+def zeros(shape: tuple[int, int], dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
+    """A vector of zeros."""
+    current("xt.zeros")
+    return full(shape, 0, dtype, wg_map=wg_map)
+
+
+def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
+    """A vector of one value.
+
+    Args:
+        shape: rows and columns.
+        value: a Python number, or a run-time scalar of the same element type.
+        dtype: element type.
+        wg_map: how it is dealt to the subgroups.
+
+    Raises:
+        ElementTypeError: ``dtype`` is no element type, or does not hold ``value``.
+        ShapeError: the map does not deal out the shape.
+    """
+    tracer = current("xt.full")
+    shape = two_sizes(shape, "a vector's shape")
+    element = element_type(dtype)
+    check_map(wg_map, shape)
+    operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, shape))
+    if wg_map is not None:
+        operation.attributes["wg_map"] = WgMapAttr(wg_map)
+    return Vector(tracer.emit(operation), wg_map)
+
+
+def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: WgMap | None = None) -> Vector:
+    """The row (``axis = 0``) or the column (``axis = 1``) of every element of a vector, from zero.
+
+    Args:
+        shape: rows and columns.
+        axis: 0 or 1.
+        dtype: element type; it must hold the last position.
+        wg_map: how it is dealt to the subgroups; positions are those in the whole vector.
+
+    Raises:
+        RankError: there is no such axis.
+        ElementTypeError: the type does not hold the positions.
+        ShapeError: the map does not deal out the shape.
+    """
+    tracer = current("xt.iota")
+    shape, element = two_sizes(shape, "a vector's shape"), element_type(dtype)
+    check_map(wg_map, shape)
+    if type(axis) is not int or axis not in (0, 1):
+        raise RankError("XT1155",
+                        f"a vector has axes 0 and 1, not {text_of(axis)}", "write xt.iota(shape, 0) for rows, "
+                        "xt.iota(shape, 1) for columns", tracer.location())
+    located(lambda: check_type(element.mlir, shape[axis]))
+    return Vector(tracer.emit(IotaOp(VectorType(element.mlir, shape), axis, wg_map=wg_map)), wg_map)
+
+
+def view(array: Any, dtype: Any) -> Any:
+    """An array read as another element type of the same size: bf16 over uint16, tf32 over float32.
+
+    Inside a kernel it takes an array argument; outside it takes an array, and gives what a kernel accepts in its
+    place.
+
+    Raises:
+        ElementTypeError: the sizes differ.
+    """
+    if isinstance(array, Value) and not isinstance(array, Array):
+        location = current("xt.view").location()
+        raise ElementTypeError("XT1109", f"xt.view takes an array, not a {array.describe()}",
+                               "view the array, and make the tile on that: xt.init_tile(xt.view(array, dtype), ...)"
+                               if isinstance(array, Tile) else "read its bits as another type with xt.bitcast, or "
+                               "convert it with .to(...)", location, notes(location, it=array))
+    if not isinstance(array, Array):
+        with AtTheCall():
+            return TypedView(array, dtypes.of(dtype))
+    tracer = current("xt.view")
+    element = element_type(dtype)
+    located(lambda: check_view(array.name, array.dtype, element))
+    source = array.ssa.type
+    assert isinstance(source, MemRefType)
+    result = MemRefType(element.mlir, source.shape, source.layout, source.memory_space)
+    cast = UnrealizedConversionCastOp.create(operands=[array.ssa], result_types=[result])
+    return array.seen_as(tracer.emit(cast), element)
+
+
+def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
+    """A Python number as a run-time scalar, for example as the first value of what a loop carries."""
+    current("xt.scalar")
+    return Scalar(scalar(value, element_type(dtype)))

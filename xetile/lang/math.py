@@ -1,0 +1,324 @@
+"""Functions of numbers, element by element, on float vectors and run-time floats (``math`` operations around tiles).
+
+f16 and bf16 compute in float32 and are rounded once. Devices compute with OpenCL's accuracy, a few units in the last
+place of float32; NumPy with its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation
+
+from xegpu.ir import dtypes
+from xegpu.mlir.arith import SelectOp
+from xegpu.support.errors import ElementTypeError
+from xetile.dialect.vector_ops import TileBitcastOp
+from xetile.frontend.constants import plain, scalar
+from xetile.frontend.notes import notes
+from xetile.frontend.tracer import current
+from xetile.frontend.values import Arithmetic, Scalar, Value, Vector, element_type
+from xetile.lang.operators import binary, check_shapes, matched, spread
+from xetile.lang.reduction import in_one_shape
+
+
+def _apply(name: str, operation: type[Operation], v: Any) -> Any:
+    tracer = current(f"xt.{name}")
+    if not isinstance(v, Arithmetic) or not (v.dtype.is_float or operation is math.AbsIOp):
+        raise _no_float(name, v)
+    result = tracer.emit(operation.create(operands=[v.ssa], result_types=[v.ssa.type]))
+    return Vector(result, v.wg_map) if isinstance(v, Vector) else Scalar(result)
+
+
+def _no_float(name: str, v: Any) -> ElementTypeError:
+    location = current().location()
+    if isinstance(v, Arithmetic):
+        return ElementTypeError("XT1211", f"xt.{name} takes floats, not a {v.describe()}",
+                                "convert it with .to(xt.f32)", location, notes(location, it=v))
+    hint = "load its elements first: xt.load_tile(tile)" if isinstance(v, Value) else \
+        "of Python numbers calculate with the math module, or make a run-time one: xt.scalar(2.0, xt.f32)"
+    return ElementTypeError("XT1212", f"xt.{name} takes a vector or a run-time number, not {_what(v)}", hint, location,
+                            notes(location, it=v))
+
+
+def _what(v: Any) -> str:
+    """Anything in a few words."""
+    return f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {plain(v)!r:.40}"
+
+
+def exp(v: Any) -> Any:
+    """e to the power of ``v``."""
+    return _apply("exp", math.ExpOp, v)
+
+
+def exp2(v: Any) -> Any:
+    """2 to the power of ``v``."""
+    return _apply("exp2", math.Exp2Op, v)
+
+
+def expm1(v: Any) -> Any:
+    """e to the power of ``v``, minus one, accurate near zero."""
+    return _apply("expm1", math.ExpM1Op, v)
+
+
+def log(v: Any) -> Any:
+    """The natural logarithm of ``v``."""
+    return _apply("log", math.LogOp, v)
+
+
+def log2(v: Any) -> Any:
+    """The logarithm of ``v`` to base 2."""
+    return _apply("log2", math.Log2Op, v)
+
+
+def log10(v: Any) -> Any:
+    """The logarithm of ``v`` to base 10."""
+    return _apply("log10", math.Log10Op, v)
+
+
+def log1p(v: Any) -> Any:
+    """The natural logarithm of one plus ``v``, accurate near zero."""
+    return _apply("log1p", math.Log1pOp, v)
+
+
+def sqrt(v: Any) -> Any:
+    """The square root of ``v``."""
+    return _apply("sqrt", math.SqrtOp, v)
+
+
+def rsqrt(v: Any) -> Any:
+    """One over the square root of ``v``."""
+    return _apply("rsqrt", math.RsqrtOp, v)
+
+
+def cbrt(v: Any) -> Any:
+    """The cube root of ``v``."""
+    return _apply("cbrt", math.CbrtOp, v)
+
+
+def sinh(v: Any) -> Any:
+    """The hyperbolic sine of ``v``."""
+    return _apply("sinh", math.SinhOp, v)
+
+
+def cosh(v: Any) -> Any:
+    """The hyperbolic cosine of ``v``."""
+    return _apply("cosh", math.CoshOp, v)
+
+
+def tanh(v: Any) -> Any:
+    """The hyperbolic tangent of ``v``."""
+    return _apply("tanh", math.TanhOp, v)
+
+
+def erf(v: Any) -> Any:
+    """The error function of ``v``."""
+    return _apply("erf", math.ErfOp, v)
+
+
+def sin(v: Any) -> Any:
+    """The sine of ``v``, in radians."""
+    return _apply("sin", math.SinOp, v)
+
+
+def cos(v: Any) -> Any:
+    """The cosine of ``v``, in radians."""
+    return _apply("cos", math.CosOp, v)
+
+
+def tan(v: Any) -> Any:
+    """The tangent of ``v``, in radians."""
+    return _apply("tan", math.TanOp, v)
+
+
+def asin(v: Any) -> Any:
+    """The angle, in radians, whose sine is ``v``."""
+    return _apply("asin", math.AsinOp, v)
+
+
+def acos(v: Any) -> Any:
+    """The angle, in radians, whose cosine is ``v``."""
+    return _apply("acos", math.AcosOp, v)
+
+
+def atan(v: Any) -> Any:
+    """The angle, in radians, whose tangent is ``v``."""
+    return _apply("atan", math.AtanOp, v)
+
+
+def floor(v: Any) -> Any:
+    """``v`` rounded down to a whole number."""
+    return _apply("floor", math.FloorOp, v)
+
+
+def ceil(v: Any) -> Any:
+    """``v`` rounded up to a whole number."""
+    return _apply("ceil", math.CeilOp, v)
+
+
+def trunc(v: Any) -> Any:
+    """``v`` rounded toward zero to a whole number."""
+    return _apply("trunc", math.TruncOp, v)
+
+
+def round_even(v: Any) -> Any:
+    """``v`` rounded to the nearest whole number, halves to the even one, as Python's ``round`` does."""
+    return _apply("round", math.RoundEvenOp, v)
+
+
+def absolute(v: Any) -> Any:
+    """``v`` without its sign, of floats and integers; the smallest signed integer stays as it is."""
+    integer = isinstance(v, Arithmetic) and not v.dtype.is_float
+    return v if integer and not v.dtype.signed else _apply("abs", math.AbsIOp if integer else math.AbsFOp, v)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two values, element by element; NaN if either is NaN."""
+    return _extreme("maximum", a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two values, element by element; NaN if either is NaN."""
+    return _extreme("minimum", a, b)
+
+
+def maxnum(a: Any, b: Any) -> Any:
+    """The larger of two values, element by element; NaN counts as missing, so it is the other one."""
+    return _extreme("maxnum", a, b)
+
+
+def minnum(a: Any, b: Any) -> Any:
+    """The smaller of two values, element by element; NaN counts as missing, so it is the other one."""
+    return _extreme("minnum", a, b)
+
+
+def _extreme(operator: str, a: Any, b: Any) -> Any:
+    current(f"xt.{operator}")
+    if all(isinstance(plain(side), (int, float)) for side in (a, b)):
+        return max(a, b) if operator.startswith("max") else min(a, b)
+    return binary(operator, a, b)
+
+
+def atan2(y: Any, x: Any) -> Any:
+    """The angle, in radians, of the point (``x``, ``y``)."""
+    return _of_several("atan2", math.Atan2Op, y, x)
+
+
+def copysign(v: Any, sign: Any) -> Any:
+    """``v`` with the sign of ``sign``."""
+    return _of_several("copysign", math.CopySignOp, v, sign)
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c``, rounded once in f32 and f64; f16 and bf16 compute it so in float32 and are rounded from there.
+
+    Args:
+        a, b, c: float vectors of one shape, run-time floats or numbers; not all of them Python numbers.
+
+    Raises:
+        ElementTypeError, ShapeError: they are not floats, or differ in type, shape or map.
+    """
+    return _of_several("fma", math.FmaOp, a, b, c)
+
+
+def _of_several(name: str, operation: type[Operation], *sides: Any) -> Any:
+    tracer = current(f"xt.{name}")
+    like, operands = matched(f"xt.{name}", *sides)
+    if not like.dtype.is_float:
+        raise _no_float(name, like)
+    return like.like(tracer.emit(operation.create(operands=operands, result_types=[like.ssa.type])))
+
+
+def bitcast(v: Any, dtype: Any) -> Any:
+    """The bits of ``v`` read as another element type (``arith.bitcast``, ``xetile.tile_bitcast``).
+
+    Of a narrower type each row of a vector becomes rows, the lowest bits first: 16 x 64 of ``u32`` are 32 x 64 of
+    ``f16``, whose rows 2i and 2i + 1 are the lower and the upper half of row i. So the matrix engine holds the rows of
+    B, and nothing moves.
+
+    Args:
+        v: a vector or a run-time number.
+        dtype: the element type, of as many bits as that of ``v``; of a vector, of a half, a quarter or an eighth too.
+
+    Raises:
+        ElementTypeError: the sizes do not go together, or one of the types is ``i1`` or an index, which have no bits to
+            read.
+    """
+    tracer = current("xt.bitcast")
+    target = element_type(dtype)
+    if not isinstance(v, Arithmetic):
+        raise ElementTypeError("XT1212", f"xt.bitcast takes a vector or a run-time number, not {_what(v)}",
+                               "convert Python numbers with NumPy: numpy.float32(v).view(numpy.int32)",
+                               tracer.location())
+    if isinstance(v, Vector) and v.dtype.bits > target.bits and not {v.dtype, target} & {dtypes.i1, dtypes.index}:
+        map_ = v.wg_map and v.wg_map.split(v.dtype.bits // target.bits)
+        return Vector(tracer.emit(TileBitcastOp(v.ssa, target.mlir, map_)), map_)
+    if v.dtype.bits != target.bits or {v.dtype, target} & {dtypes.i1, dtypes.index}:
+        fitting = [str(t) for t in dtypes.ALL if t.bits >= 8 and t not in (dtypes.i1, dtypes.index)
+                   and (t.bits == v.dtype.bits or (isinstance(v, Vector) and t.bits < v.dtype.bits))]
+        narrower = " or of narrower ones" if isinstance(v, Vector) else ""
+        raise ElementTypeError("XT1213", f"the bits of {v.dtype} cannot be read as {target}",
+                               f"bits are read as types of the same size{narrower}, here {', '.join(fitting)}; "
+                               f".to({target}) converts values", tracer.location())
+    if v.dtype is target:
+        return v
+    shaped = v.ssa.type
+    result = VectorType(target.mlir, shaped.get_shape()) if isinstance(shaped, VectorType) else target.mlir
+    return v.like(tracer.emit(arith.BitcastOp(v.ssa, result)))
+
+
+# ``xt.where``: one of two values, by a condition (``arith.select``).
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """``a`` where the condition holds, else ``b``.
+
+    Args:
+        condition: truth values (``i1``): a vector, for each element, or one run-time value for all.
+        a, b: vectors of one shape, run-time numbers or Python numbers. Two Python numbers become f32, or i32 under a
+            vector and an index under a run-time condition if both are integers, or i1 if both are truth values.
+
+    Raises:
+        ElementTypeError: the condition is none; the types of ``a`` and ``b`` differ.
+        ShapeError: shapes or work-group maps differ.
+    """
+    tracer = current("xt.where")
+    _check_condition(condition)
+    if not any(isinstance(side, Value) for side in (a, b)):
+        a = _first(condition, plain(a), plain(b))
+    condition, a, b = in_one_shape([condition, plain(a), plain(b)])
+    like, sides = matched("xt.where", a, b)
+    if isinstance(condition, Vector) and isinstance(like, Vector):
+        check_shapes("xt.where", condition, like)
+    elif isinstance(condition, Vector):
+        sides = [spread(plain(side), condition, like.dtype) for side in (a, b)]
+    shaped = like if isinstance(like, Vector) else condition
+    return shaped.like(tracer.emit(SelectOp(condition.ssa, *sides)))
+
+
+def _check_condition(condition: Any) -> None:
+    if isinstance(condition, Arithmetic) and condition.dtype is dtypes.i1:
+        return
+    if isinstance(condition, Arithmetic):
+        what, hint = f"a {condition.describe()}", "compare it, as in v > 0, or convert it with .to(xt.i1)"
+    else:
+        what = f"a {condition.describe()}" if isinstance(condition, Value) else \
+            "None" if condition is None else f"a {type(condition).__name__}"
+        hint = "compare vectors or run-time numbers; where the condition is known when the kernel is compiled, " \
+               "Python itself chooses: `a if condition else b`"
+    location = current().location()
+    raise ElementTypeError("XT1165", f"the condition of xt.where is {what}", hint, location,
+                           notes(location, it=condition))
+
+
+def _first(condition: Arithmetic, a: Any, b: Any) -> Any:
+    """The first of two Python numbers as a run-time one, of the type that both have."""
+    if isinstance(a, bool) and isinstance(b, bool):
+        dtype = dtypes.i1
+    elif isinstance(a, int) and isinstance(b, int):
+        dtype = dtypes.i32 if isinstance(condition, Vector) else dtypes.index
+    else:
+        dtype = dtypes.f32
+    return Scalar(scalar(a, dtype))

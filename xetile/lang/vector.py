@@ -1,0 +1,369 @@
+"""``xt.vector``: slices of arrays as vectors of any rank, after SuperVector.md and MLIR's vector dialect.
+
+Element-wise operators and functions take these vectors as they take those of tiles; one of two dimensions also goes
+into ``xt.tile_mma`` and everything else that takes tiles' vectors. Contractions are in :mod:`xetile.lang.vector`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType
+from xdsl.dialects.memref import LoadOp, StoreOp
+from xdsl.dialects.vector import BroadcastOp
+
+from xegpu.support.errors import ElementTypeError, RankError, ShapeError
+from xetile.dialect.contract import ITERATORS, MATMUL
+from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity
+from xetile.dialect.supervector import NAME, ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
+from xetile.dialect.tile_ops import text
+from xetile.dialect.types import WgMapAttr
+from xetile.dialect.wg_map import WgMap
+from xetile.frontend.constants import plain, scalar, scalar_of_element
+from xetile.frontend.notes import notes
+from xetile.frontend.tiles import Array
+from xetile.frontend.tracer import Tracer, current
+from xetile.frontend.values import Scalar, Value, Vector, element_type
+from xetile.lang.checks import check_map, need, text_of, what
+from xetile.lang.matmul import accumulator
+
+# ``xt.vector.contract``: products of matrices with indexing maps (XeTile.md, Appendix 1).
+
+
+def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: Any = MATMUL,
+             iterator_types: Sequence[str] = ITERATORS, wg_map: WgMap | None = None) -> Vector:
+    """The sum of products along an iterator, plus ``acc`` (``vector.contract``).
+
+    Args:
+        a, b: vectors of two dimensions, of element types that ``xt.tile_mma`` takes.
+        acc: of the result's shape; without it the result is float32, or int32 for integers.
+        indexing_maps: for a, b and the result, the iterator that each dimension runs along; by default those of a
+            product of matrices, ``((0, 2), (2, 1), (0, 1))``. Exchange two numbers to take an operand transposed.
+        iterator_types: ``"parallel"`` or ``"reduction"``, for each iterator.
+        wg_map: how the result is dealt to the subgroups, by default as ``acc`` is.
+
+    Raises:
+        ShapeError: sizes along one iterator differ, or the maps are not those of a product of two matrices.
+        RankError: not three maps, or maps of another rank than the vectors.
+        ElementTypeError: no target multiplies these types.
+    """
+    tracer = current("xt.vector.contract")
+    for operand in (a, b) if acc is None else (a, b, acc):
+        need(operand, Vector, "vector.contract", any_rank=True)
+    tracer.stage = NAME
+    maps, dtype = _maps(indexing_maps), accumulator(a, b, acc)
+    _check_ranks(maps, (a, b, *([acc] if acc is not None else [])))
+    shape = _shape(maps, a, b)
+    map_ = wg_map or (acc.wg_map if acc is not None else None)
+    if map_ is None and (dealt := a.wg_map or b.wg_map) is not None:
+        raise ShapeError("XT1520", f"an operand is dealt out as {dealt}, and nothing says how the result is",
+                         f"give the contraction a wg_map, which deals out {text(shape)}", tracer.location(),
+                         notes(tracer.location(), a=a, b=b))
+    count = 1 + max(axis for map_of in maps for axis in map_of if axis is not None)
+    operation = ContractOp(a.ssa, b.ssa, None if acc is None else acc.ssa, VectorType(dtype.mlir, shape),
+                           [map_of_permutation(axes, count) for axes in maps], list(iterator_types), map_)
+    return Vector(tracer.emit(operation), map_)
+
+
+def _maps(given: Any) -> list[Permutation]:
+    listed = isinstance(given, (tuple, list)) and all(isinstance(axes, (tuple, list)) for axes in given)
+    if not listed or not all(type(axis) is int and axis >= 0 for axes in given for axis in axes):
+        raise ElementTypeError("XT1521", f"indexing_maps={text_of(given)} is no tuple of maps",
+                               "give the iterators of a, b and the result: ((0, 2), (2, 1), (0, 1))",
+                               current().location())
+    if len(given) != 3:
+        raise RankError("XT1522", f"there are {len(given)} indexing maps, and a contraction has three",
+                        "give those of a, b and the result: ((0, 2), (2, 1), (0, 1))", current().location())
+    return [tuple(axes) for axes in given]
+
+
+def _check_ranks(maps: Sequence[Permutation], vectors: Sequence[Vector]) -> None:
+    location = current().location()
+    for axes, vector in zip(maps, vectors, strict=False):
+        if len(axes) != len(vector.shape):
+            raise RankError("XT1523", f"the indexing map {axes} has {len(axes)} entries, and the {vector.describe()} "
+                            f"{len(vector.shape)} dimensions", "give an iterator for each dimension",
+                            location, notes(location, it=vector))
+
+
+def _shape(maps: Sequence[Permutation], a: Vector, b: Vector) -> tuple[int, ...]:
+    """The result's shape, by the sizes that the operands give the iterators."""
+    sizes = dict(zip((*maps[0], *maps[1]), (*a.shape, *b.shape), strict=True))
+    if missing := [axis for axis in maps[2] if axis not in sizes]:
+        raise ShapeError("XT1524", f"no operand runs along iterator {missing[0]} of the result",
+                         f"the operands run along {', '.join(map(str, sizes))}: take the result's iterators from "
+                         "these, without the reductions", current().location())
+    return tuple(sizes[axis] for axis in maps[2])
+
+
+__all__ = ["VectorArray", "View", "broadcast", "contract", "subview", "transfer_read", "transfer_write", "type_cast"]
+
+
+class View:
+    """A part of an array, made by :func:`subview`: transfers through it go to the array.
+
+    Attributes:
+        array: the array.
+        offsets: of the view's first element, one for each dimension.
+        sizes: elements along each dimension, compile-time integers.
+    """
+
+    __slots__ = ("array", "offsets", "sizes")
+
+    def __init__(self, array: Array, offsets: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
+        self.array, self.offsets, self.sizes = array, offsets, sizes
+
+    def _moved(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(_sum(offset, index) for offset, index in zip(self.offsets, indices, strict=True))
+
+
+class VectorArray:
+    """An array seen as a single vector, made by :func:`type_cast`."""
+
+    __slots__ = ("_operation",)
+
+    def __init__(self, operation: TypeCastOp) -> None:
+        self._operation = operation
+
+    def load(self) -> Vector:
+        """The vector: all of the array."""
+        tracer = _recorder("load")
+        return Vector(tracer.emit(LoadOp.get(self._operation.result, [scalar(0)])))
+
+    def store(self, value: Vector) -> None:
+        """Write all of the array.
+
+        Raises:
+            ShapeError: the vector has another shape or element type than the array.
+        """
+        tracer, vector = _recorder("store"), self._operation.vector
+        need(value, Vector, "vector.type_cast(array).store", any_rank=True)
+        if value.ssa.type != vector:
+            raise ShapeError("XT1500", f"a {value.describe()} does not go into an array of {text(vector.get_shape())} "
+                             f"{vector.element_type}", "make the vector of its shape and type", tracer.location(),
+                             notes(tracer.location(), it=value))
+        tracer.emit(StoreOp.get(value.ssa, self._operation.result, [scalar(0)]))
+
+
+def _recorder(function: str) -> Tracer:
+    """The recording, which from now on is at the stage of this dialect."""
+    tracer = current(f"xt.vector.{function}")
+    tracer.stage = NAME
+    return tracer
+
+
+def transfer_read(array: Array | View, indices: Any, shape: Any, *, permutation: Sequence[int | None] | None = None,
+                  padding: Any = None, wg_map: WgMap | None = None) -> Vector:
+    """A slice of an array as a vector (``vector_transfer_read``, ``vector.transfer_read``).
+
+    Args:
+        array: of any rank; or a view of one.
+        indices: of the slice's first element, one for each dimension of the array: integers or run-time indices.
+        shape: of the vector, compile-time integers, as many as one likes.
+        permutation: for each dimension of the vector the dimension of the array that it runs along, or None where it
+            repeats; by default the last dimensions of the array in their order.
+        padding: what stands for elements outside the array: a Python number, or a run-time one of the element type.
+            Without it the slice is promised to lie inside: NumPy checks that, devices do not.
+        wg_map: how the vector, all of its dimensions but the last collapsed to rows, is dealt to the subgroups.
+
+    Raises:
+        RankError: not as many indices as the array has dimensions, or not as long a permutation as the shape.
+        ShapeError: the permutation names a dimension twice, or one that is not there; sizes that are none.
+        ElementTypeError: the array is none; the element type does not hold the padding.
+    """
+    tracer = _recorder("transfer_read")
+    source, sizes = _array(array, "transfer_read"), _sizes(shape)
+    places = _indices(array, indices, "transfer_read")
+    axes = _permutation(source, sizes, permutation)
+    check_map(wg_map, collapsed(sizes))
+    _check_view(array, indices, sizes, axes, promised=padding is None)
+    value = None if padding is None else scalar_of_element(plain(padding), source.dtype)
+    operation = TransferReadOp(source.ssa, [scalar(index) for index in places], VectorType(source.dtype.mlir, sizes),
+                               axes, value, wg_map)
+    return Vector(tracer.emit(operation), wg_map)
+
+
+def transfer_write(value: Vector, array: Array | View, indices: Any, *,
+                   permutation: Sequence[int | None] | None = None, in_bounds: bool = False) -> None:
+    """Write a vector to a slice of an array; what falls outside is dropped (``vector_transfer_write``).
+
+    Args:
+        value: a vector of any rank.
+        array: of any rank and the vector's element type; or a view of one.
+        indices: of the slice's first element, one for each dimension of the array.
+        permutation: for each dimension of the vector the dimension of the array that it runs along; by default the
+            last ones in their order. A write repeats nothing.
+        in_bounds: promises that the slice lies inside: NumPy checks that, devices do not.
+
+    Raises:
+        RankError, ShapeError: as :func:`transfer_read`; and a permutation that repeats.
+        ElementTypeError: the element types differ, or an argument is no vector or no array.
+    """
+    tracer = _recorder("transfer_write")
+    need(value, Vector, "vector.transfer_write(value, array, indices)", any_rank=True)
+    source = _array(array, "transfer_write")
+    places = _indices(array, indices, "transfer_write")
+    axes = _permutation(source, value.shape, permutation)
+    _check_view(array, indices, value.shape, axes, promised=in_bounds)
+    if value.dtype is not source.dtype:
+        raise ElementTypeError("XT1501",
+                               f"a {value.describe()} does not go into {source.name}, which holds {source.dtype}",
+                               f"convert it with .to(xt.{source.dtype})", tracer.location(),
+                               notes(tracer.location(), it=value))
+    tracer.emit(TransferWriteOp(value.ssa, source.ssa, [scalar(index) for index in places], axes, bool(in_bounds)))
+
+
+def type_cast(array: Array, shape: Any = None) -> VectorArray:
+    """An array as a single vector, which :meth:`VectorArray.load` and ``store`` move whole (``vector_type_cast``).
+
+    Args:
+        array: an array of the kernel, or one in shared local memory.
+        shape: sizes of the array, compile-time integers; those of shared local memory are known. NumPy checks that the
+            array has them.
+
+    Raises:
+        ShapeError: no shape, or not that of the array.
+        RankError: not as many sizes as the array has dimensions.
+    """
+    tracer = _recorder("type_cast")
+    if not isinstance(array, Array):
+        raise _no_array(array, "type_cast")
+    type_ = array.ssa.type
+    assert isinstance(type_, MemRefType)
+    known = type_.get_shape()
+    if shape is None and DYNAMIC_INDEX in known:
+        raise ShapeError("XT1502", f"the sizes of {array.name} are known at run time only, and a vector's are not",
+                         f"give a size for each of its {array.rank} dimensions: xt.vector.type_cast({array.name}, "
+                         f"shape={tuple(range(array.rank + 2, 2, -1))})", tracer.location())
+    sizes = known if shape is None else _sizes(shape)
+    if len(sizes) != array.rank:
+        raise RankError("XT1503",
+                        f"{array.name} has {array.rank} dimensions, and the shape {text_of(shape)} has {len(sizes)}",
+                        "give a size for each dimension of the array", tracer.location())
+    operation = TypeCastOp(array.ssa, sizes)
+    tracer.emit(operation)
+    return VectorArray(operation)
+
+
+def subview(array: Array | View, offsets: Any, sizes: Any) -> View:
+    """A part of an array, for transfers (``memref.subview``).
+
+    Args:
+        array: the array; or a view of one.
+        offsets: of the view's first element, one for each dimension: integers or run-time indices.
+        sizes: elements along each dimension, compile-time integers.
+
+    Raises:
+        RankError: not as many offsets or sizes as dimensions.
+    """
+    tracer = _recorder("subview")
+    base, places, extents = _array(array, "subview"), _indices(array, offsets, "subview"), _sizes(sizes)
+    if len(extents) != base.rank:
+        raise RankError("XT1504", f"{base.name} has {base.rank} dimensions, and {len(extents)} sizes are given",
+                        "give a size for each dimension, 1 where the view has one element", tracer.location())
+    return View(base, places, extents)
+
+
+def broadcast(value: Any, shape: Any, dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
+    """A vector of one value, of any rank (``vector.broadcast``).
+
+    Args:
+        value: a Python number, or a run-time scalar of the element type.
+        shape: of the vector, compile-time integers.
+        dtype: element type.
+        wg_map: how it is dealt to the subgroups, its rows collapsed.
+
+    Raises:
+        ShapeError: sizes that are none.
+        ElementTypeError: ``dtype`` is no element type, or does not hold ``value``.
+    """
+    tracer, sizes, element = _recorder("broadcast"), _sizes(shape), element_type(dtype)
+    check_map(wg_map, collapsed(sizes))
+    operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, sizes))
+    if wg_map is not None:
+        operation.attributes["wg_map"] = WgMapAttr(wg_map)
+    return Vector(tracer.emit(operation), wg_map)
+
+
+def _no_array(array: Any, function: str) -> ElementTypeError:
+    return ElementTypeError("XT1505", f"xt.vector.{function} takes an array argument of the kernel, not {what(array)}",
+                            "pass the array itself, or a part of it: xt.vector.subview(array, offsets, sizes)",
+                            current().location())
+
+
+def _array(array: Any, function: str) -> Array:
+    found = array.array if isinstance(array, View) else array
+    if not isinstance(found, Array):
+        raise _no_array(array, function)
+    return found
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if any(isinstance(size, Value) for size in given):
+        raise ShapeError("XT1506",
+                         "the shape of a vector holds a run-time value", "sizes of vectors are compile-time constants: "
+                         "make them keyword-only parameters, as in def kernel(A, *, N=128)", current().location())
+    sizes = tuple(plain(size) for size in given)
+    if not all(type(size) is int and size > 0 for size in sizes):
+        raise ShapeError("XT1507", f"the shape of a vector must be positive integers, not {text_of(shape)}",
+                         "give a size for each dimension, for example (3, 4, 5), or 128", current().location())
+    return sizes
+
+
+def _indices(array: Array | View, indices: Any, function: str) -> tuple[Any, ...]:
+    """An index for each dimension of the array itself."""
+    given = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+    source = _array(array, function)
+    if len(given) != source.rank:
+        raise RankError("XT1508",
+                        f"{source.name} has {source.rank} dimension{'' if source.rank == 1 else 's'}, and {len(given)} "
+                        f"{'index is' if len(given) == 1 else 'indices are'} given",
+                        "give the index of the slice's first element along every dimension", current().location())
+    return array._moved(given) if isinstance(array, View) else given
+
+
+def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permutation:
+    rank, location = array.rank, current().location()
+    if permutation is None:
+        if len(sizes) > rank:
+            raise RankError("XT1509",
+                            f"a vector of {text(sizes)} has more dimensions than {array.name}, which has {rank}",
+                            "say where it repeats: permutation=(None, 0, 1)", location)
+        return minor_identity(rank, len(sizes))
+    axes = tuple(plain(axis) for axis in permutation) if isinstance(permutation, (tuple, list)) else (permutation,)
+    if not all(axis is None or type(axis) is int for axis in axes):
+        raise ElementTypeError("XT1510",
+                               f"permutation={text_of(permutation)} is no permutation", "for each dimension of the "
+                               "vector give the dimension of the array that it runs along, or None where it repeats",
+                               location)
+    if len(axes) != len(sizes):
+        raise RankError("XT1511",
+                        f"the permutation {axes} has {len(axes)} entries, and the vector {len(sizes)} dimensions",
+                        "give one for each dimension of the vector", location)
+    return axes
+
+
+def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: Permutation, *, promised: bool) -> None:
+    """Raise where what a transfer must not touch may lie inside the array: behind the view's end."""
+    if not isinstance(array, View) or promised:
+        return
+    for axis, (index, size) in enumerate(zip(_listed(indices), array.sizes, strict=True)):
+        extent, first = sizes[axes.index(axis)] if axis in axes else 1, plain(index)
+        if not isinstance(first, int) or first < 0 or first + extent > size:
+            shown = str(first) if isinstance(first, int) else "an index of the run time"
+            raise ShapeError("XT1512", "this transfer may leave the view that it goes through, and not the array: of "
+                             f"{size} elements along dimension {axis} the vector takes {extent}, from {shown} on",
+                             "make the view as large as the vector, or go to the array itself", current().location())
+
+
+def _listed(indices: Any) -> tuple[Any, ...]:
+    return tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+
+
+def _sum(offset: Any, index: Any) -> Any:
+    """The sum of two indices, nothing recorded where one is zero."""
+    if not isinstance(index, Scalar) and plain(index) == 0:
+        return offset
+    return index if not isinstance(offset, Scalar) and plain(offset) == 0 else offset + index

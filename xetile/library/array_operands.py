@@ -1,0 +1,250 @@
+"""Operands of :func:`xetile.matmul`: NumPy's rules of shapes, types and batches over NumPy's and dpnp's arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import DeviceError, ElementTypeError, ShapeError
+from xetile.compiler.arguments import Argument, TypedView
+
+ENGINE = (dtypes.f16, dtypes.bf16, dtypes.tf32, dtypes.f32)
+"""Floating-point types that products are made of."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array of NumPy or dpnp, with the element type that it is read as.
+
+    Attributes:
+        name: what errors call it.
+        array: the array.
+        dtype: the element type.
+    """
+
+    name: str
+    array: Any
+    dtype: DType
+
+    @classmethod
+    def of(cls, name: str, value: Any) -> Operand:
+        """The operand for what the author passed.
+
+        Raises:
+            ElementTypeError: it is no array, or one of other elements than the language's.
+        """
+        array = value.array if isinstance(value, TypedView) else value
+        argument = Argument.of(name, value)
+        if argument.rank is None or argument.kind == "spec":
+            raise ElementTypeError("XT7009",
+                                   f"{name} is {'a description' if argument.kind == 'spec' else 'a number'}, not an "
+                                   "array", f"pass a NumPy or dpnp array, such as numpy.asarray({name})")
+        if argument.kind == "usm" and not hasattr(array, "swapaxes"):
+            raise DeviceError("XT7009", f"{name} is a {type(array).__name__}, which has no shape to work with",
+                              f"pass a dpnp array: dpnp.asarray({name})")
+        return cls(name, array, argument.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, in elements."""
+        return tuple(self.array.shape)
+
+    @property
+    def argument(self) -> Any:
+        """What a kernel gets: the array, viewed as the operand's element type."""
+        same = dtypes.of(np.dtype(self.array.dtype)) is self.dtype
+        return self.array if same else TypedView(self.array, self.dtype)
+
+    @property
+    def library(self) -> ModuleType:
+        """The library that the array belongs to."""
+        if isinstance(self.array, np.ndarray):
+            return np
+        import dpnp
+        return dpnp  # type: ignore[no-any-return]
+
+    def reshaped(self, shape: tuple[int, ...]) -> Operand:
+        """The same elements in another shape: of an array without gaps, a view."""
+        return replace(self, array=self.array.reshape(shape))
+
+    def matrix(self) -> Operand:
+        """The only matrix of a batch of one, as a view."""
+        return replace(self, array=self.array[(0,) * (len(self.shape) - 2)])
+
+    def as_row(self) -> Operand:
+        """With a first dimension of one, as a view."""
+        return replace(self, array=self.array[None, ...])
+
+    def as_column(self) -> Operand:
+        """With a last dimension of one, as a view."""
+        return replace(self, array=self.array[..., None])
+
+    def spread(self, batch: tuple[int, ...]) -> Operand:
+        """With ``batch`` as its leading dimensions: a view, dimensions of one repeated."""
+        return replace(self, array=self.library.broadcast_to(self.array, (*batch, *self.shape[-2:])))
+
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one element to the next along each dimension."""
+        return tuple(stride for stride in Argument.of(self.name, self.array).strides if stride is not None)
+
+
+def empty_like_input(operand: Operand, shape: tuple[int, ...], dtype: DType) -> Operand:
+    """A new array where the operand is, on its queue. dpnp has no bfloat16: such elements travel as uint16."""
+    if operand.library is np:
+        return Operand("the result", np.empty(shape, dtype.numpy), dtype)
+    held = np.dtype(np.uint16) if dtype is dtypes.bf16 else dtype.numpy
+    array = operand.library.empty(shape, dtype=held, usm_type=operand.array.usm_type,
+                                  sycl_queue=operand.array.sycl_queue)
+    return Operand("the result", array, dtype)
+
+
+def result_type(a: DType, b: DType) -> DType:
+    """The element type that NumPy gives the product of arrays of these types.
+
+    Raises:
+        ElementTypeError: products of these types are not made here.
+    """
+    try:
+        return dtypes.of(np.result_type(a.numpy, b.numpy))
+    except (TypeError, ElementTypeError):
+        raise _no_product(a, b) from None
+
+
+def engine_type(a: DType, b: DType) -> DType:
+    """The element type in which operands of these types are multiplied; i32 stands for products of 8-bit integers.
+
+    Raises:
+        ElementTypeError: products of these types are not made here.
+    """
+    if {a, b} <= {dtypes.i8, dtypes.u8}:
+        return dtypes.i32
+    if dtypes.tf32 in (a, b):
+        return dtypes.tf32
+    common = result_type(a, b)
+    if common not in ENGINE:
+        raise _no_product(a, b)
+    return common
+
+
+def _no_product(a: DType, b: DType) -> ElementTypeError:
+    return ElementTypeError("XT7002", f"xt.matmul does not multiply {a} by {b}",
+                            "it takes f16, bf16, f32 and tf32, mixed as NumPy promotes them, and i8 and u8; convert "
+                            "one operand, as in a.astype(numpy.float32)")
+
+
+def check_shapes(a: Operand, b: Operand) -> tuple[int, ...]:
+    """The leading dimensions of the result of two operands of two or more dimensions each.
+
+    Raises:
+        ShapeError: the inner dimensions differ, or the leading ones do not broadcast.
+    """
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError("XT7011",
+                         f"a is {_text(a.shape)} and b is {_text(b.shape)}: a has {a.shape[-1]} columns and b "
+                         f"{b.shape[-2]} rows", "these must be equal; transpose one of them: b.swapaxes(-1, -2)"
+                         if a.shape[-1] == b.shape[-1] else
+                         f"pass b with {a.shape[-1]} rows, or a with {b.shape[-2]} columns")
+    try:
+        return tuple(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    except ValueError:
+        raise ShapeError("XT7007",
+                         f"the batches of a, {_text(a.shape[:-2])}, and of b, {_text(b.shape[:-2])}, do not broadcast",
+                         "make each pair of sizes equal, or one of them 1") from None
+
+
+def folded(a: Operand, c: Operand) -> tuple[Operand, Operand] | None:
+    """A and C with their batches as more rows, if both are stored without gaps, so that this is a view; else None."""
+    if not (a.array.flags.c_contiguous and c.array.flags.c_contiguous):
+        return None
+    rows = math.prod(a.shape[:-1])
+    return a.reshaped((rows, a.shape[-1])), c.reshaped((rows, c.shape[-1]))
+
+
+def overlap(a: Operand, b: Operand) -> bool:
+    """Whether two arrays may share memory: whether the spans of their addresses meet."""
+    (low_a, high_a), (low_b, high_b) = span(a), span(b)
+    return low_a < high_b and low_b < high_a
+
+
+def span(operand: Operand) -> tuple[int, int]:
+    """The addresses of an array's memory, from the lowest to the one behind the highest."""
+    shape, size = operand.shape, operand.dtype.bytes
+    start = operand.array.ctypes.data if operand.library is np else Argument.of(operand.name, operand.array).pointer
+    assert start is not None
+    if 0 in shape:
+        return start, start
+    reach = [stride * (count - 1) * size for stride, count in zip(operand.strides(), shape, strict=True)]
+    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + size
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "none"
+
+
+def check_places(*operands: Operand) -> None:
+    """Raise unless all arrays belong to one library, and are on one queue.
+
+    Raises:
+        DeviceError: some are NumPy's and some are on a device, or they are on different queues.
+    """
+    host = next((x for x in operands if x.library is np), None)
+    if host is not None and any(x.library is not np for x in operands):
+        raise DeviceError("XT7010", f"{host.name} is a NumPy array, and others are on a device",
+                          f"copy it there: dpnp.asarray({host.name})")
+    if host is None:
+        check_queues(operands)
+
+
+def check_queues(operands: Sequence[Operand]) -> None:
+    """Raise unless all arrays on a device are on one queue.
+
+    Raises:
+        DeviceError: they are not.
+    """
+    queue = operands[0].array.sycl_queue
+    other = next((operand for operand in operands if operand.array.sycl_queue != queue), None)
+    if other is not None:
+        raise DeviceError("XT1043", f"{operands[0].name} and {other.name} are on different queues",
+                          f"make both on one: dpnp.asarray({other.name}, sycl_queue={operands[0].name}.sycl_queue)")
+
+
+def check_written(*results: Operand) -> None:
+    """Raise if a result is to go into an array that cannot be written.
+
+    Raises:
+        ElementTypeError: one is read-only.
+    """
+    fixed = next((result for result in results if Argument.of(result.name, result.array).read_only), None)
+    if fixed is not None:
+        raise ElementTypeError("XT1045", f"the result goes into {fixed.name}, which is read-only",
+                               f"pass an array that can be written, such as {fixed.name}.copy()")
+
+
+def copied_where_shared(operand: Operand, result: Operand) -> Operand:
+    """The operand, or a copy if the result may share its memory."""
+    return replace(operand, array=operand.array.copy()) if overlap(operand, result) else operand
+
+
+def result_for(out: Any, like: Operand, shape: tuple[int, ...], dtype: DType) -> Operand:
+    """Where a result goes: the array that the author passed, checked, or a new one beside ``like``.
+
+    Raises:
+        DeviceError: the array is not where the operands are.
+        ElementTypeError: it is read-only.
+        ShapeError: it has another shape.
+    """
+    if out is None:
+        return empty_like_input(like, shape, dtype)
+    given = Operand.of("out", out)
+    check_places(like, given)
+    check_written(given)
+    if given.shape != shape:
+        raise ShapeError("XT7003", f"out is {given.shape}, and the result {shape}", f"pass an array of {shape}")
+    return given

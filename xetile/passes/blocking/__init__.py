@@ -1,0 +1,209 @@
+"""2D vectors to 4D vectors of blocks, tiles with ``inner_blocks`` (XeTile.md, "Internal Operations").
+
+    %v = load_tile %t : tile<32x32xbf16> -> vector<32x32xbf16>
+    %c = tile_mma %v, %w, %acc : -> vector<32x64xf32>
+becomes
+    %v = load_tile %t : tile<32x32xbf16, inner_blocks = [32, 16], array_length = 2> -> vector<1x2x32x16xbf16>
+    %a = tile_pack (tile_unpack %v) {inner_blocks = [8, 16]} : -> vector<4x2x8x16xbf16>
+    %c = tile_mma %a, %b, %acc : -> vector<4x4x8x16xf32>
+
+What is loaded for one side of a product takes the largest block message that the target has; everything that is
+computed with takes the blocks of the accumulator. Pairs of unpack and pack that undo each other are never made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.dialect.hints import hinted
+from xegpu.ir.dtypes import of_mlir
+from xegpu.rewrite.memref_operands import spelled_out
+from xegpu.rewrite.rewriter import Parts, Rebuilder, follow, rewrite
+from xegpu.support.errors import XeError, located
+from xegpu.target.targets import MatrixForm, Target
+from xetile.dialect import tile_ops
+from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
+from xetile.dialect.types import TileType
+from xetile.dialect.wg_map import Pair
+from xetile.passes import gather_scatter, mma_scaled
+from xetile.passes.blocking import vector
+from xetile.passes.blocking.block_sizes import BlockSizes
+from xetile.passes.blocking.unpack import wanted_blocks
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """The pass.
+
+    Attributes:
+        target: whose block messages and products decide the block sizes.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with 4D vectors and blocked tiles; what is blocked already stays."""
+        return rewrite(module, lambda function: _Blocker(self.target, function).function(function))
+
+
+class _Blocker(Rebuilder):
+    """One function's rewrite.
+
+    Attributes:
+        target: whose block messages and products there are.
+        sizes: the blocks of its tiles and vectors.
+    """
+
+    def __init__(self, target: Target, function: func.FuncOp) -> None:
+        super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.LoadTileOp: _load_tile,
+                          tile_ops.StoreTileOp: _store_tile,
+                          tile_ops.UpdateTileOffsetOp: follow, tile_ops.TileMmaOp: _tile_mma,
+                          tile_ops.PrefetchTileOp: _prefetch_tile,
+                          TileMmaScaledOp: mma_scaled.to_blocks,
+                          LoadMmaOp: _load_mma,
+                          BroadcastOp: _broadcast, **vector.RULES, **gather_scatter.BLOCKING_RULES})
+        self.target, self.sizes = target, BlockSizes(function, target)
+
+    def copy(self, operation: Operation) -> None:
+        """A copy whose vectors are blocked as those of their web are."""
+        if not any(_is_flat(result.type) for result in operation.results):
+            super().copy(operation)
+            return
+        operands = [self.one(operand) for operand in operation.operands]
+        types = [self.blocked(result) for result in operation.results]
+        copied = self._like(operation, operands, types)
+        for before, after in zip(operation.results, copied.results, strict=True):
+            self.set(before, after)
+
+    def blocked(self, value: SSAValue) -> Attribute:
+        """The 4D type of a value that is computed with."""
+        type_ = value.type
+        assert isinstance(type_, VectorType)
+        rows, columns = type_.get_shape()
+        height, width = self.sizes.compute_block((rows, columns))
+        return VectorType(type_.element_type, (rows // height, columns // width, height, width))
+
+    def reblock(self, value: SSAValue, blocks: Pair) -> SSAValue:
+        """A 4D vector in other blocks: packed anew unless its blocks are these."""
+        if tile_ops.shape_of(value)[2:] == blocks:
+            return value
+        flat = self.shared(("unpack", value), lambda: self.emit(tile_ops.TileUnpackOp(value)))
+        return self.shared(("pack", flat, blocks), lambda: self.emit(tile_ops.TilePackOp(flat, blocks)))
+
+    def match(self, parts: Parts, like: Parts) -> Parts:
+        """A yielded vector in the blocks that the loop carries."""
+        (value,), (other,) = parts.values, like.values
+        if isinstance(value.type, VectorType) and value.type != other.type:
+            return Parts((self.reblock(value, tile_ops.shape_of(other)[2:]),))  # type: ignore[arg-type]
+        return parts
+
+
+def _is_flat(type_: Attribute) -> bool:
+    return isinstance(type_, VectorType) and len(type_.get_shape()) == 2
+
+
+def _init_tile(build: _Blocker, operation: tile_ops.InitTileOp) -> None:
+    tile = tile_ops.tile_of(operation.result)
+    if tile.encoding.inner_blocks is not None:
+        build.copy(operation)
+        return
+    blocks, length = build.sizes.tile_blocks(operation.result)
+    if (wanted := wanted_blocks(operation)) is not None and build.sizes.has_message(operation.result, wanted):
+        blocks, length = wanted, 1
+    result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
+    if tile.encoding.order == (1, 0) or build.sizes.reads_transposed(operation.result, blocks, length):
+        offsets, shape, strides = ([build.one(value) for value in group]
+                                   for group in (operation.offsets, operation.shape, operation.strides))
+        made = tile_ops.InitTileOp(build.one(operation.source), offsets, shape, strides, result)
+        build.set(operation.result, _promised(build, made, operation))
+        return
+    # reached element by element, with the strides that the array has
+    offsets = [build.one(offset) for offset in operation.offsets]
+    source, shape, strides = spelled_out(build, operation)
+    made = tile_ops.InitTileOp(source, offsets, shape, strides, result.with_(order=(1, 0)))
+    build.set(operation.result, _promised(build, made, operation))
+
+
+def _promised(build: _Blocker, made: tile_ops.InitTileOp, old: tile_ops.InitTileOp) -> SSAValue:
+    """A new tile with the promises that the old one made."""
+    made.attributes.update({name: old.attributes[name] for name in tile_ops.PROMISES if name in old.attributes})
+    return build.emit(made)
+
+
+def _load_tile(build: _Blocker, operation: tile_ops.LoadTileOp) -> None:
+    value = build.emit(hinted(tile_ops.LoadTileOp(build.one(operation.tile), operation.padding), operation))
+    flat = tile_ops.shape_of(operation.result)
+    if len(flat) == 2 and not build.sizes.side(operation.result) and build.sizes.words(operation.tile) is None:
+        value = build.reblock(value, build.sizes.compute_block((flat[0], flat[1])))
+    build.set(operation.result, value)
+
+
+def _store_tile(build: _Blocker, operation: tile_ops.StoreTileOp) -> None:
+    tile = build.one(operation.tile)
+    blocks = tile_ops.tile_of(tile).encoding.inner_blocks
+    assert blocks is not None
+    build.emit(hinted(tile_ops.StoreTileOp(build.reblock(build.one(operation.value), blocks), tile), operation))
+
+
+def _prefetch_tile(build: _Blocker, operation: tile_ops.PrefetchTileOp) -> None:
+    """A prefetch stays only where a message covers the tile: on other targets and shapes it would do nothing."""
+    tile = build.one(operation.tile)
+    parameters = tile_ops.tile_of(tile)
+    (rows, columns), length = parameters.encoding.inner_blocks or (0, 0), parameters.encoding.array_length
+    if parameters.encoding.scatter or build.target.has_block("prefetch", parameters.dtype.bits, rows, columns, length):
+        build.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
+
+
+def _broadcast(build: _Blocker, operation: BroadcastOp) -> None:
+    blocked = build.blocked(operation.vector) if _is_flat(operation.vector.type) else operation.vector.type
+    build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), blocked)))  # type: ignore[arg-type]
+
+
+def _tile_mma(build: _Blocker, operation: tile_ops.TileMmaOp) -> None:
+    if len(tile_ops.shape_of(operation.result)) == 4:
+        build.copy(operation)
+        return
+    form = build.sizes.form(operation)
+    (m, k), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
+    _check_depth(build, operation, form, k, n)
+    repeat, lanes = build.target.repeat(m), build.target.subgroup
+    a = build.reblock(build.one(operation.a), (repeat, form.depth))
+    b = build.reblock(build.one(operation.b), (form.depth, lanes))
+    acc = None if operation.acc is None else build.reblock(build.one(operation.acc), (repeat, lanes))
+    result = VectorType(operation.result.type.element_type, (m // repeat, n // lanes, repeat, lanes))  # type: ignore
+    build.set(operation.result, build.emit(tile_ops.TileMmaOp(a, b, acc, result)))
+
+
+def _load_mma(build: _Blocker, operation: LoadMmaOp) -> None:
+    """The accumulator in its blocks; the operands have none, since no message moves them."""
+    a, b = tile_ops.tile_of(operation.a), tile_ops.tile_of(operation.b)
+    accumulator = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
+    try:
+        form = build.target.form(a.dtype, b.dtype, accumulator)
+    except XeError as error:
+        raise located(error, operation) from None
+    _check_depth(build, operation, form, a.shape[1], b.shape[1])
+    acc = build.reblock(build.one(operation.acc), build.sizes.compute_block((a.shape[0], b.shape[1])))
+    build.set(operation.result, build.emit(LoadMmaOp(build.one(operation.a), build.one(operation.b), acc)))
+
+
+def _check_depth(build: _Blocker, operation: Operation, form: MatrixForm, k: int, n: int) -> None:
+    engine = "the DPAS depth" if form.engine == "dpas" else "the lanes of a subgroup"
+    if k % form.depth:
+        below = k // form.depth * form.depth
+        options = " or ".join(str(size) for size in (below, below + form.depth) if size)
+        build.fail("XT2510",
+                   f"BK = {k} is not a multiple of {form.depth}, {engine} for {form.a} on {build.target.name}",
+                   f"use {options}", A=operation.operands[0], B=operation.operands[1])
+    lanes = build.target.subgroup
+    if n % lanes:
+        below = n // lanes * lanes
+        options = " or ".join(str(size) for size in (below, below + lanes) if size)
+        build.fail("XT2511",
+                   f"a subgroup's tile of {n} columns is not a multiple of {lanes}, the lanes of a subgroup on "
+                   f"{build.target.name}", f"use {options} columns a subgroup", B=operation.operands[1])

@@ -1,0 +1,127 @@
+"""Blocks that the author chose, to plain vectors that say nothing of blocks (XeTile.md, ``inner_blocks``).
+
+    %t = init_tile %A, [%m, %c0] : tile<64x32xbf16, inner_blocks = [16, 16]>
+    %v = load_tile %t : -> vector<4x2x16x16xbf16>
+    %w = tile_unpack %v : -> vector<64x32xbf16>
+becomes
+    %t = init_tile %A, [%m, %c0] {inner_blocks = [16, 16]} : tile<64x32xbf16>
+    %w = load_tile %t : -> vector<64x32xbf16>
+
+A vector of four dimensions holds the elements of one of two, so every pack and unpack is nothing here, and opposite
+pairs are gone. The attribute says which block a message shall move; :mod:`xetile.passes.blocking` follows it where the
+target has such a message, and cuts everything else as the target wants it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
+from xdsl.ir import Attribute, Operation
+
+from xegpu.dialect.hints import hinted
+from xegpu.rewrite.rewriter import Rebuilder, follow, rewrite
+from xetile.dialect import tile_ops
+from xetile.dialect.types import TileType
+from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
+from xetile.dialect.wg_map import Pair
+
+BLOCKS = "inner_blocks"
+"""The attribute of ``init_tile`` in the place of the tile's own ``inner_blocks``."""
+
+
+@dataclass(frozen=True)
+class UnpackBlocks:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with vectors of two dimensions in the place of those of four; itself if there are none."""
+        return rewrite(module, _function)
+
+
+def _function(function: func.FuncOp) -> func.FuncOp:
+    if not any(_is_blocked(operation) for operation in function.walk()):
+        return function
+    return _Flattener().function(function)
+
+
+def wanted_blocks(operation: tile_ops.InitTileOp) -> Pair | None:
+    """The blocks that the author wants the messages of a tile to move, if any."""
+    said = operation.attributes.get(BLOCKS)
+    if not isinstance(said, ArrayAttr):
+        return None
+    rows, columns = (number.value.data for number in said)
+    return rows, columns
+
+
+def _is_blocked(operation: Operation) -> bool:
+    if isinstance(operation, tile_ops.InitTileOp):
+        return tile_ops.tile_of(operation.result).encoding.inner_blocks is not None
+    return any(_flat(result.type) is not result.type for result in operation.results)
+
+
+def _flat(type_: Attribute) -> Attribute:
+    """A vector type without blocks; any other type as it is."""
+    if not isinstance(type_, VectorType) or len(type_.get_shape()) != 4:
+        return type_
+    return VectorType(type_.element_type, tile_ops.flat_shape(type_.get_shape()))
+
+
+class _Flattener(Rebuilder):
+    """One function's rewrite."""
+
+    def __init__(self) -> None:
+        super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: follow,
+                          tile_ops.LoadTileOp: _load_tile,
+                          tile_ops.TilePackOp: _same, tile_ops.TileUnpackOp: _same,
+                          TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast})
+
+    def copy(self, operation: Operation) -> None:
+        """A copy whose vectors have two dimensions."""
+        if all(_flat(result.type) is result.type for result in operation.results):
+            super().copy(operation)
+            return
+        operands, types = map(self.one, operation.operands), [_flat(result.type) for result in operation.results]
+        copied = self._like(operation, list(operands), types)
+        for before, after in zip(operation.results, copied.results, strict=True):
+            self.set(before, after)
+
+
+def _init_tile(build: _Flattener, operation: tile_ops.InitTileOp) -> None:
+    tile = tile_ops.tile_of(operation.result)
+    blocks = tile.encoding.inner_blocks
+    if blocks is None:
+        build.copy(operation)
+        return
+    build.retyped(operation, TileType(tile).with_(inner_blocks=None, array_length=1))
+    made = build.one(operation.result).owner
+    assert isinstance(made, Operation)
+    made.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in blocks])
+
+
+def _load_tile(build: _Flattener, operation: tile_ops.LoadTileOp) -> None:
+    made = hinted(tile_ops.LoadTileOp(build.one(operation.tile), operation.padding), operation)
+    build.set(operation.result, build.emit(made))
+
+
+def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:
+    """Rows and columns for the pairs of dimensions, [0, 2] and [1, 3], that blocks have for them."""
+    return sorted({axis % 2 for axis in axes_of(operation)})
+
+
+def _tile_reduce(build: _Flattener, operation: TileReduceOp) -> None:
+    map_ = operation.wg_map.data if operation.wg_map else None
+    flat = TileReduceOp(operation.kind.data, build.one(operation.source), _flat_axes(operation), map_)
+    build.set(operation.result, build.emit(flat))
+
+
+def _tile_broadcast(build: _Flattener, operation: TileBroadcastOp) -> None:
+    map_ = operation.wg_map.data if operation.wg_map else None
+    shape = tile_ops.flat_shape(tile_ops.shape_of(operation.result))
+    build.set(operation.result, build.emit(TileBroadcastOp(build.one(operation.source), shape, _flat_axes(operation),
+                                                           map_)))
+
+
+def _same(build: _Flattener, operation: tile_ops.TilePackOp | tile_ops.TileUnpackOp) -> None:
+    build.parts[operation.result] = build.get(operation.source)

@@ -1,0 +1,164 @@
+"""Longer steps along K for products that read memory themselves: their sums stay in registers for as long as a step.
+
+    for %k = %c0 to %K step %c32 iter_args(%a, %b, %acc) {
+      %c = load_mma %a, %b, %acc : tile<32x32xbf16>, tile<32x64xbf16>
+      %a1 = update_tile_offset %a, [0, 32] ; %b1 = update_tile_offset %b, [32, 0]
+becomes
+    for %k = %c0 to %K step %c64 iter_args(%a, %b, %acc) {
+      %c = load_mma %a, %b, %acc : tile<32x64xbf16>, tile<64x64xbf16>
+      %a1 = update_tile_offset %a, [0, 64] ; %b1 = update_tile_offset %b, [64, 0]
+
+A loop that runs to the last column of A may step over its end: what lies there adds nothing. So the loop must do
+nothing but this, start where A's tile does, and leave no tile behind; its sums must not be rounded at each step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from xegpu.analysis.webs import Webs, view_webs
+from xegpu.ir.dtypes import bf16, f16, f32, i32, of_mlir
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import static_form
+from xegpu.rewrite.rewriter import Parts, Rebuilder, rewrite
+from xetile.dialect import tile_ops
+from xetile.dialect.mma import LoadMmaOp
+from xetile.dialect.types import TileType
+
+_FACTORS = (16, 8, 4, 2)
+_DEEPEST = 128
+"""Longer ones gain nothing, and sums of 8-bit integers as floats must stay exact."""
+_DEEPEST_OF_FLOATS = 512
+"""Of floats that are summed up in f32: each step loads and stores all sums, and shorter pieces of B are packed."""
+_PANEL = 4096
+"""Numbers of B that are copied at a time, where they have to be widened: half of what the fastest cache holds."""
+_ALONE = (LoadMmaOp, tile_ops.UpdateTileOffsetOp, tile_ops.PrefetchTileOp, arith.ConstantOp, scf.YieldOp)
+
+
+@dataclass(frozen=True)
+class DeepenK:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with longer steps where that is the same."""
+        return rewrite(module, lambda function: _Deepener(function).function(function))
+
+
+class _Deepener(Rebuilder):
+    """One function's rewrite."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        super().__init__({scf.ForOp: _loop, tile_ops.InitTileOp: _init_tile,
+                          tile_ops.UpdateTileOffsetOp: _update_tile_offset})
+        webs = view_webs(function)
+        self.factors = {loop: factor for loop in function.walk() if isinstance(loop, scf.ForOp)
+                        if (factor := _factor(loop, webs)) > 1}
+        self.shapes: dict[SSAValue, tuple[int, int]] = {}
+        for loop, factor in self.factors.items():
+            for product in _products(loop):
+                (m, k), n = tile_ops.tile_of(product.a).shape, tile_ops.tile_of(product.b).shape[1]
+                self.shapes.update(dict.fromkeys(webs.members(product.a), (m, k * factor)))
+                self.shapes.update(dict.fromkeys(webs.members(product.b), (k * factor, n)))
+
+    def scaled(self, value: SSAValue, loop: scf.ForOp) -> SSAValue:
+        """A constant, times what a loop's steps are longer."""
+        return self.constant((number(value) or 0) * self.factors[loop])
+
+
+def _products(loop: scf.ForOp) -> list[LoadMmaOp]:
+    return [operation for operation in loop.body.block.ops if isinstance(operation, LoadMmaOp)]
+
+
+def _factor(loop: scf.ForOp, webs: Webs) -> int:
+    """How many steps of a loop may be one."""
+    block, step, products = loop.body.block, number(loop.step), _products(loop)
+    if step is None or not products or block.args[0].uses.get_length():
+        return 1
+    if not all(isinstance(operation, _ALONE) for operation in block.ops):
+        return 1
+    if not all(_is_alone(loop, position, webs) for position in range(len(loop.iter_args))):
+        return 1
+    if not all(_goes_to_the_end(loop, product, step) for product in products):
+        return 1
+    if all(_is_of_floats(product) for product in products):
+        return next((f for f in _FACTORS if step * f <= _DEEPEST_OF_FLOATS), 1)
+    tiles = [tile_ops.tile_of(product.b) for product in products]
+    copied = max((tile.shape[1] for tile in tiles if tile.dtype is not f32), default=0)
+    return next((f for f in _FACTORS if step * f <= _DEEPEST and step * f * copied <= _PANEL), 1)
+
+
+def _is_of_floats(product: LoadMmaOp) -> bool:
+    types = {tile_ops.tile_of(tile).dtype for tile in (product.a, product.b)}
+    return len(types) == 1 and types <= {f32, bf16, f16} \
+        and of_mlir(product.result.type.element_type) is f32  # type: ignore[attr-defined]
+
+
+def _is_alone(loop: scf.ForOp, position: int, webs: Webs) -> bool:
+    """Whether a loop has a carried tile for itself, or carries a sum that nothing else of the loop sees."""
+    argument, end = loop.body.block.args[1 + position], loop.body.block.last_op
+    assert isinstance(end, scf.YieldOp)
+    yielded = end.operands[position].owner
+    if not isinstance(argument.type, TileType):
+        return isinstance(yielded, LoadMmaOp) and yielded.acc is argument and yielded.result.has_one_use() \
+            and argument.has_one_use() and of_mlir(argument.type.element_type) in (f32, i32)  # type: ignore[attr-defined]
+    moved = isinstance(yielded, tile_ops.UpdateTileOffsetOp) and yielded.tile is argument
+    inside = all(use.operation.parent is loop.body.block for use in webs.uses(argument))
+    return moved and inside and not loop.results[position].uses.get_length() \
+        and all(number(offset) is not None for offset in yielded.offsets)  # type: ignore[union-attr]
+
+
+def _goes_to_the_end(loop: scf.ForOp, product: LoadMmaOp, step: int) -> bool:
+    """Whether a product's operands go along K in steps of their own depth, from the loop's start to the end of A."""
+    if tile_ops.tile_of(product.a).shape[1] != step:
+        return False
+    if _moves(loop, product.a) != (0, step) or _moves(loop, product.b) != (step, 0):
+        return False
+    made = loop.iter_args[loop.body.block.args.index(product.a) - 1].owner  # type: ignore[arg-type]
+    return isinstance(made, tile_ops.InitTileOp) and _same(made.offsets[-1], loop.lb) and _ends(made, loop.ub)
+
+
+def _moves(loop: scf.ForOp, tile: SSAValue) -> tuple[int | None, ...]:
+    """By how much a carried tile moves in a step; nothing if it is none."""
+    if tile not in loop.body.block.args:
+        return ()
+    moves = [use.operation for use in tile.uses if isinstance(use.operation, tile_ops.UpdateTileOffsetOp)]
+    return tuple(number(offset) for offset in moves[0].offsets) if len(moves) == 1 else ()
+
+
+def _same(one: SSAValue, other: SSAValue) -> bool:
+    return one is other or (number(one) is not None and number(one) == number(other))
+
+
+def _ends(made: tile_ops.InitTileOp, stop: SSAValue) -> bool:
+    """Whether a loop's end is that of the rows below a tile."""
+    if made.shape:
+        return _same(made.shape[-1], stop)
+    static = static_form(made.source.type)
+    return static is not None and number(stop) == static[0][-1]
+
+
+def _loop(build: _Deepener, loop: scf.ForOp) -> None:
+    if loop in build.factors:  # only this loop takes the longer step
+        kept = build.get(loop.step)
+        build.parts[loop.step] = Parts((build.scaled(loop.step, loop),))
+        build.loop(loop)
+        build.parts[loop.step] = kept
+        return
+    build.loop(loop)
+
+
+def _init_tile(build: _Deepener, operation: tile_ops.InitTileOp) -> None:
+    tile = TileType(tile_ops.tile_of(operation.result))
+    shape = build.shapes.get(operation.result)
+    build.retyped(operation, tile if shape is None else tile.with_(shape=shape))
+
+
+def _update_tile_offset(build: _Deepener, operation: tile_ops.UpdateTileOffsetOp) -> None:
+    loop = operation.parent_op()
+    offsets = [build.scaled(offset, loop) if loop in build.factors else build.one(offset)  # type: ignore[arg-type]
+               for offset in operation.offsets]
+    build.set(operation.result, build.emit(tile_ops.UpdateTileOffsetOp(build.one(operation.tile), offsets)))

@@ -1,0 +1,302 @@
+"""Work-group tiles to subgroup tiles, by ``wg_map`` (XeTile.md, "Workgroup Level XeTile extension").
+
+    %t = init_tile %A, [%m, %c0] : tile<256x32xbf16, wg_map<sg_layout = [8, 4], sg_data = [32, 32]>>
+    %v = load_tile %t : -> vector<256x32xbf16>
+becomes
+    %s = gpu.subgroup_id ; %r = %s floordiv 4 ; %o = %m + %r * 32
+    %t = init_tile %A, [%o, %c0] : tile<32x32xbf16>
+    %v = load_tile %t : -> vector<32x32xbf16>
+
+Where a subgroup owns several blocks (more data than one round deals out), each becomes a tile and a vector of its own.
+What is loaded only to be transposed is loaded by the subgroups that need it transposed, whatever the tile's map says:
+that spares the exchange between subgroups (XeTile.md, Appendix 2.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.analysis.webs import view_webs
+from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
+from xegpu.dialect.hints import hinted
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.arith import CmpIOp
+from xegpu.rewrite.rewriter import Rebuilder, Rule, rewrite
+from xegpu.support.errors import Note, ShapeError, TargetError, located
+from xegpu.support.location import SourceLocation
+from xegpu.target.targets import Target
+from xetile.dialect import tile_ops, vector_ops
+from xetile.dialect.mma import TileMmaScaledOp
+from xetile.dialect.types import TileType, WgMapAttr
+from xetile.dialect.vector_ops import IotaOp
+from xetile.dialect.wg_map import Pair, WgMap
+from xetile.passes import gather_scatter, mma_scaled
+from xetile.passes.distribute import slm_exchange
+from xetile.passes.distribute.slm_exchange import SLM, Dealer, serves
+from xetile.passes.wg_offsets import Dealt, coordinate, offset
+
+
+@dataclass(frozen=True)
+class DistributeSubgroups:
+    """The pass.
+
+    Attributes:
+        target: how many subgroups a work-group may have.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with every work-group value replaced by a subgroup's share of it."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        first = self._first_map(function)
+        layout = None if first is None else first[0].sg_layout
+        new = Dealer(RULES, self.target, view_webs(function), slm_bytes(function), layout).function(function)
+        if first is not None:
+            new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
+        self._check_count(new, function if first is None else first[1])
+        return new
+
+    def _first_map(self, function: func.FuncOp) -> tuple[WgMap, Operation] | None:
+        first: tuple[WgMap, Operation] | None = None
+        for operation in function.walk():
+            map_ = _map_of(operation)
+            if map_ is None:
+                continue
+            if first is None:
+                first = map_, operation
+            if map_.subgroups != first[0].subgroups:
+                raise located(ShapeError("XT1070",
+                    f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
+                    f"all maps of a kernel share out one work-group: make the product of every sg_layout "
+                    f"{first[0].subgroups}", notes=_other_map(first[1])), operation)
+        return first
+
+    def _check_count(self, function: func.FuncOp, cause: Operation) -> None:
+        rows, columns = subgroups_of(function)
+        most = self.target.subgroups[0]
+        if rows * columns > most:
+            raise located(TargetError("XT2502",
+                f"a work-group of {rows} x {columns} = {rows * columns} subgroups is more than the {most} that "
+                f"{self.target.name} has", f"make the product of sg_layout at most {most}"), cause)
+
+
+def _other_map(operation: Operation) -> list[Note]:
+    place = operation.location
+    return [Note("the other map is given here", place.data)] if isinstance(place, SourceLocation) else []
+
+
+def slm_bytes(function: func.FuncOp) -> int:
+    """Bytes of shared local memory that a kernel allocates."""
+    total = 0
+    for operation in function.walk():
+        if isinstance(operation, memref.AllocOp) and operation.memref.type.memory_space == SLM:  # type: ignore[attr-defined]
+            type_ = operation.memref.type
+            total += prod(type_.get_shape()) * of_mlir(type_.element_type).bytes  # type: ignore[attr-defined]
+    return total
+
+
+def subgroups_of(function: func.FuncOp) -> Pair:
+    """Subgroups of a work-group along two axes, as a function's attribute says."""
+    attribute = function.attributes.get("xegpu.subgroups")
+    if not isinstance(attribute, ArrayAttr):
+        return 1, 1
+    rows, columns = (size.value.data for size in attribute)
+    return rows, columns
+
+
+def is_dealt(function: func.FuncOp) -> bool:
+    """Whether a ``wg_map`` deals tiles of a kernel to the subgroups of a work-group."""
+    return any(_map_of(operation) is not None for operation in function.walk())
+
+
+def _map_of(operation: Operation) -> WgMap | None:
+    if isinstance(operation, tile_ops.InitTileOp):
+        return tile_ops.tile_of(operation.result).encoding.wg_map
+    attribute = operation.attributes.get("wg_map") or operation.properties.get("wg_map")
+    return attribute.data if isinstance(attribute, WgMapAttr) else None
+
+
+def _init_tile(build: Dealer, operation: tile_ops.InitTileOp) -> None:
+    tile = tile_ops.tile_of(operation.result)
+    if tile.encoding.wg_map is None:
+        build.copy(operation)
+        return
+    form = _turned(build, operation) or Dealt(tile.encoding.wg_map, tile.shape)
+    step = -1 if form.turned else 1
+    result = TileType(tile).with_(shape=form.wg_map.sg_data[::step], wg_map=None)
+    *lead, row, column = (build.one(at) for at in operation.offsets)
+    sizes = [build.one(value) for value in operation.shape]
+    strides = [build.one(value) for value in operation.strides]
+    tiles = []
+    for i, j in form.rounds:
+        down, right = (offset(build, form, 0, i), offset(build, form, 1, j))[::step]
+        place = [*lead, build.add(row, down), build.add(column, right)]
+        made = tile_ops.InitTileOp(build.one(operation.source), place, sizes, strides, result)
+        made.attributes.update(operation.attributes)
+        tiles.append(build.emit(made))
+    build.set(operation.result, tuple(tiles), form)
+
+
+def _turned(build: Dealer, operation: tile_ops.InitTileOp) -> Dealt | None:
+    """The form in which a tile is loaded for its transpose, if it serves nothing else and saves an exchange."""
+    tile, uses = tile_ops.tile_of(operation.result), build.tiles.uses(operation.result)
+    loads = [use.operation for use in uses if isinstance(use.operation, tile_ops.LoadTileOp)]
+    users = [use.operation for load in loads for use in load.result.uses]
+    if any(not isinstance(use.operation, (tile_ops.LoadTileOp, tile_ops.UpdateTileOffsetOp)) for use in uses) or \
+            not users or not all(isinstance(user, tile_ops.TileTransposeOp) for user in users):
+        return None
+    maps = {_map_of(user) for user in users}
+    if len(maps) != 1 or None in maps:
+        return None
+    mine, wanted = Dealt(tile.encoding.wg_map, tile.shape), Dealt(maps.pop(), tile.shape[::-1], turned=True)  # type: ignore
+    return None if serves(mine, wanted) else wanted
+
+
+def _load_tile(build: Dealer, operation: tile_ops.LoadTileOp) -> None:
+    tiles = build.get(operation.tile)
+    loaded = tuple(build.emit(hinted(tile_ops.LoadTileOp(tile, operation.padding), operation)) for tile in tiles.values)
+    build.set(operation.result, loaded, tiles.form)
+
+
+def _store_tile(build: Rebuilder, operation: tile_ops.StoreTileOp) -> None:
+    value, tiles = build.get(operation.value), build.get(operation.tile)
+    if value.form != tiles.form:
+        how = "has no wg_map, and the tile is" if value.form is None else f"is dealt out as {value.form}, the tile as"
+        build.fail("XT1401", f"the vector {how} {tiles.form or 'has none'}", "give both the same wg_map",
+                   **{"the vector": operation.value, "the tile": operation.tile})
+    for part, tile in zip(value.values, tiles.values, strict=True):
+        build.emit(hinted(tile_ops.StoreTileOp(part, tile), operation))
+
+
+def _prefetch_tile(build: Rebuilder, operation: tile_ops.PrefetchTileOp) -> None:
+    for tile in build.get(operation.tile).values:
+        build.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
+
+
+def _update_tile_offset(build: Rebuilder, operation: tile_ops.UpdateTileOffsetOp) -> None:
+    tiles = build.get(operation.tile)
+    offsets = [build.one(offset) for offset in operation.offsets]
+    moved = tuple(build.emit(tile_ops.UpdateTileOffsetOp(tile, offsets)) for tile in tiles.values)
+    build.set(operation.result, moved, tiles.form)
+
+
+def _broadcast(build: Rebuilder, operation: BroadcastOp) -> None:
+    map_ = _map_of(operation)
+    if map_ is None:
+        build.copy(operation)
+        return
+    shape = operation.vector.type.get_shape()
+    try:
+        map_.check(shape)
+    except ShapeError as error:
+        raise located(error, operation) from None
+    form = Dealt(map_, (shape[0], shape[1]))
+    part = VectorType(operation.vector.type.element_type, map_.sg_data)
+    value = build.emit(BroadcastOp(build.one(operation.source), part))
+    build.set(operation.vector, (value,) * len(list(map_.blocks(form.shape))), form)
+
+
+def _iota(build: Rebuilder, operation: IotaOp) -> None:
+    """Each block counts from where it starts in the whole."""
+    if operation.wg_map is None:
+        build.copy(operation)
+        return
+    form = Dealt(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    axis = operation.axis.value.data
+    part = VectorType(operation.result.type.element_type, form.wg_map.sg_data)  # type: ignore[attr-defined]
+    starts = [offset(build, form, axis, position[axis]) for position in form.wg_map.blocks(form.shape)]
+    if operation.start is not None:
+        starts = [build.add(build.one(operation.start), start) for start in starts]
+    build.set(operation.result, tuple(_counted(build, part, axis, start) for start in starts), form)
+
+
+def _counted(build: Rebuilder, part: VectorType, axis: int, start: SSAValue) -> SSAValue:  # type: ignore[type-arg]
+    return build.shared(("iota", part, axis, start), lambda: build.emit(IotaOp(part, axis, start)))
+
+
+def _tile_mma(build: Rebuilder, operation: tile_ops.TileMmaOp) -> None:
+    a, b = build.get(operation.a), build.get(operation.b)
+    if operation.wg_map is None:
+        build.copy(operation)
+        return
+    _check_dealt(build, operation)
+    assert a.form is not None
+    map_ = operation.wg_map.data
+    form = Dealt(map_, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    rows, columns = map_.rounds(form.shape)
+    depth = len(a.values) // rows
+    assert len(b.values) == depth * columns, "the verifier compares the maps of A and B"
+    accumulators: list[SSAValue | None] = [None] * (rows * columns)
+    if operation.acc is not None:
+        accumulators = list(build.get(operation.acc).values)
+    part: Attribute = VectorType(operation.result.type.element_type, map_.sg_data)  # type: ignore[attr-defined]
+    for i in range(rows):
+        for j in range(columns):
+            for k in range(depth):
+                accumulators[i * columns + j] = build.emit(tile_ops.TileMmaOp(
+                    a.values[i * depth + k], b.values[k * columns + j], accumulators[i * columns + j], part))
+    build.set(operation.result, tuple(value for value in accumulators if value is not None), form)
+
+
+def _check_dealt(build: Rebuilder, operation: tile_ops.TileMmaOp) -> None:
+    """Raise unless all operands of a product with a map are dealt out; what computes one may not say that it is not."""
+    operands = {"A": operation.a, "B": operation.b, **({"acc": operation.acc} if operation.acc is not None else {})}
+    bare = [name for name, value in operands.items() if build.get(value).form is None]
+    if bare:
+        assert operation.wg_map is not None
+        build.fail("XT1410", f"the result of tile_mma is dealt out as {operation.wg_map.data}, and {bare[0]} has no "
+                   "wg_map", f"give what {bare[0]} is made of a wg_map, or none to the product", **operands)
+
+
+def _tile_bitcast(build: Dealer, operation: vector_ops.TileBitcastOp) -> None:
+    source = build.get(operation.source)
+    if source.form is None:
+        build.copy(operation)
+        return
+    element = operation.result.type.element_type  # type: ignore[attr-defined]
+    values = tuple(build.emit(vector_ops.TileBitcastOp(value, element)) for value in source.values)
+    form = Dealt(source.form.wg_map.split(operation.factor), tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    build.set(operation.result, values, form)
+
+
+def _diagnostic(build: Dealer, operation: DiagnosticOp) -> None:
+    """Each block once, by one of the subgroups that hold it; what is no vector by the first subgroup."""
+    form = next((build.get(value).form for value in operation.values if build.get(value).form is not None), None)
+    layout = form.wg_map.sg_layout if form is not None else build.layout
+    if layout is None:
+        build.copy(operation)
+        return
+    owners = (1, 1) if form is None else (form.owners(0), form.owners(1))
+    conditions = [build.emit(CmpIOp(coordinate(build, layout, axis), build.constant(owners[axis]), "ult"))
+                  for axis in (0, 1) if owners[axis] < layout[axis]]
+    build.only_if(conditions, lambda: build.each_part(operation))
+
+
+RULES: dict[type[Operation], Rule] = {
+    PrintOp: _diagnostic,
+    AssertOp: _diagnostic,
+    tile_ops.InitTileOp: _init_tile,
+    tile_ops.LoadTileOp: _load_tile,
+    tile_ops.StoreTileOp: _store_tile,
+    tile_ops.PrefetchTileOp: _prefetch_tile,
+    tile_ops.UpdateTileOffsetOp: _update_tile_offset,
+    tile_ops.TileMmaOp: _tile_mma,
+    TileMmaScaledOp: mma_scaled.to_subgroups,
+    tile_ops.TileTransposeOp: slm_exchange.transpose,
+    vector_ops.TileConvLayoutOp: slm_exchange.conv_layout,
+    vector_ops.TileReduceOp: slm_exchange.reduce,
+    vector_ops.TileBroadcastOp: slm_exchange.broadcast,
+    vector_ops.TileBitcastOp: _tile_bitcast,
+    BroadcastOp: _broadcast,
+    **gather_scatter.SUBGROUP_RULES,
+    IotaOp: _iota,
+}

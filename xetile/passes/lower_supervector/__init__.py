@@ -1,0 +1,131 @@
+"""SuperVector to XeTile: transfers to tiles where they fit, to gathers and scatters where they do not (SuperVector.md).
+
+    %v = supervector.transfer_read %A[%i, %j], %zero {permutation_map = affine_map<(d0, d1) -> (d1, d0)>}
+           : memref<?x?xf32>, f32 -> vector<32x256xf32>
+becomes
+    %t = init_tile %A, [%i, %j] : -> tile<256x32xf32>
+    %w = load_tile %t : -> vector<256x32xf32>
+    %v = tile_transpose %w : -> vector<32x256xf32>
+
+A vector of another rank than two becomes one of two dimensions, in which all but the last are rows:
+vector<16x32x64xf32> is vector<512x64xf32>, vector<128xf32> is vector<1x128xf32>. A transfer fits tiles if its rows and
+its columns each run along one of the last two dimensions of memory, or along none and repeat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.rewrite.rewriter import Rebuilder, Rule, rewrite
+from xetile.dialect import tile_ops
+from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
+from xetile.dialect.wg_map_inference import map_of
+from xetile.passes.lower_supervector.slices import Slice, fits, gather, load, masked_scatter, store, whole
+
+
+@dataclass(frozen=True)
+class LowerSupervector:
+    """The pass."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with XeTile operations in the place of SuperVector ones; all vectors have two dimensions."""
+        return rewrite(module, _tiled)
+
+
+def _tiled(function: func.FuncOp) -> func.FuncOp:
+    return _Tiler(function).function(function)
+
+
+class _Tiler(Rebuilder):
+    """One function's rewrite."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        super().__init__(RULES)
+        self.blocked = any(isinstance(operation, (tile_ops.TilePackOp, tile_ops.TileUnpackOp)) or _has_blocks(operation)
+                           for operation in function.walk())
+
+    def copy(self, operation: Operation) -> None:
+        """A copy whose vectors have two dimensions."""
+        types = [self.flat(result.type) for result in operation.results]
+        if all(new is old.type for new, old in zip(types, operation.results, strict=True)):
+            super().copy(operation)
+            return
+        copied = self._like(operation, [self.one(operand) for operand in operation.operands], types)
+        for before, after in zip(operation.results, copied.results, strict=True):
+            self.set(before, after)
+
+    def flat(self, type_: Attribute) -> Attribute:
+        """A vector type with its rows collapsed; any other type, and vectors in blocks, as they are."""
+        if not isinstance(type_, VectorType) or len(type_.get_shape()) == 2:
+            return type_
+        if len(type_.get_shape()) == 4 and self.blocked:
+            return type_
+        return VectorType(type_.element_type, collapsed(type_.get_shape()))
+
+
+def _has_blocks(operation: Operation) -> bool:
+    return isinstance(operation, tile_ops.InitTileOp) and \
+        tile_ops.tile_of(operation.result).encoding.inner_blocks is not None
+
+
+def _check_blocks(build: _Tiler, shape: tuple[int, ...]) -> None:
+    if len(shape) == 4 and build.blocked:
+        build.fail("XT2526",
+                   "this kernel has vectors in blocks, which have four dimensions, and a transfer of a vector of four",
+                   "leave inner_blocks, tile_pack and tile_unpack out of kernels with such transfers")
+
+
+def _transfer_read(build: _Tiler, operation: TransferReadOp) -> None:
+    slice_ = Slice.of_read(build, operation)
+    _check_blocks(build, slice_.vector.get_shape())
+    build.set(operation.result, load(build, slice_) if fits(slice_) else gather(build, slice_))
+
+
+def _transfer_write(build: _Tiler, operation: TransferWriteOp) -> None:
+    slice_ = Slice.of_write(build, operation)
+    _check_blocks(build, slice_.vector.get_shape())
+    value = build.one(operation.value)
+    (store if fits(slice_) else masked_scatter)(build, slice_, value)
+
+
+def _type_cast(build: _Tiler, operation: TypeCastOp) -> None:
+    build.parts[operation.result] = build.get(operation.source)
+
+
+def _load(build: _Tiler, operation: memref.LoadOp) -> None:
+    slice_ = whole(build, operation.memref, operation.res.type, map_of(operation.res))
+    build.set(operation.res, load(build, slice_) if fits(slice_) else gather(build, slice_))
+
+
+def _store(build: _Tiler, operation: memref.StoreOp) -> None:
+    slice_ = whole(build, operation.memref, operation.value.type, map_of(operation.value))
+    (store if fits(slice_) else masked_scatter)(build, slice_, build.one(operation.value))
+
+
+def _contract(build: _Tiler, operation: ContractOp) -> None:
+    """A product of what the maps make of the operands: the result's rows come from A, its columns from B."""
+    lhs, rhs, (left, right, result) = operation.lhs, operation.rhs, operation.axes
+    if result[0] not in left:
+        lhs, rhs, left, right = rhs, lhs, right, left
+    a = build.one(lhs) if left[0] == result[0] else _transposed(build, lhs)
+    b = build.one(rhs) if right[1] == result[1] else _transposed(build, rhs)
+    acc = None if operation.acc is None else build.one(operation.acc)
+    map_ = None if operation.wg_map is None else operation.wg_map.data
+    type_ = operation.result.type
+    assert isinstance(type_, VectorType)
+    build.set(operation.result, build.emit(tile_ops.TileMmaOp(a, b, acc, type_, map_)))
+
+
+def _transposed(build: _Tiler, value: SSAValue) -> SSAValue:
+    map_ = map_of(value)
+    return build.emit(tile_ops.TileTransposeOp(build.one(value), map_ and map_.transposed()))
+
+
+RULES: dict[type[Operation], Rule] = {
+    TransferReadOp: _transfer_read, TransferWriteOp: _transfer_write, TypeCastOp: _type_cast, memref.LoadOp: _load,
+    memref.StoreOp: _store, ContractOp: _contract,
+}

@@ -1,0 +1,358 @@
+"""The slice of memory that a transfer reads or writes, in the kernel that a pass builds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FloatAttr,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
+    MemRefType,
+    StridedLayoutAttr,
+    UnitAttr,
+    VectorType,
+    i1,
+)
+from xdsl.dialects.memref import CastOp, ExtractStridedMetaDataOp
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, SSAValue
+
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import is_shared, row_major, static_form
+from xegpu.mlir.arith import CmpIOp, SelectOp
+from xegpu.rewrite.rewriter import Rebuilder
+from xetile.dialect import tile_ops
+from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp, StoreScatterOp
+from xetile.dialect.permutation_map import Permutation
+from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, collapsed
+from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
+from xetile.dialect.vector_ops import IotaOp, TileBroadcastOp
+from xetile.dialect.wg_map import Pair, WgMap
+from xetile.dialect.wg_map_inference import map_of
+
+Numbers = tuple[tuple[SSAValue, ...], tuple[SSAValue, ...]]
+"""Sizes and strides."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice of memory, and how a vector lies on it.
+
+    Attributes:
+        source: the memref.
+        indices: of its first element, one for each dimension of memory.
+        vector: the type of the vector, of any rank.
+        permutation: for each dimension of the vector, the dimension of memory that it runs along.
+        checked: whether some of it may lie outside.
+        padding: what stands for the elements outside, of a read.
+        wg_map: how the vector, its rows collapsed, is dealt to the subgroups.
+        numbers: sizes and strides where the type of ``source`` does not say them.
+    """
+
+    source: SSAValue
+    indices: tuple[SSAValue, ...]
+    vector: VectorType[Attribute]
+    permutation: Permutation
+    checked: bool
+    padding: SSAValue | None = None
+    wg_map: WgMap | None = None
+    numbers: Numbers | None = None
+
+    @classmethod
+    def of_read(cls, build: Rebuilder, operation: TransferReadOp) -> Slice:
+        """The slice that a read reads."""
+        padding = None if operation.padding is None else build.one(operation.padding)
+        map_ = None if operation.wg_map is None else operation.wg_map.data
+        assert isinstance(operation.result.type, VectorType)
+        made = cls(build.one(operation.source), tuple(build.one(index) for index in operation.indices),
+                   operation.result.type, operation.permutation, padding is not None, padding, map_)
+        return made._as_matrix(build)
+
+    @classmethod
+    def of_write(cls, build: Rebuilder, operation: TransferWriteOp) -> Slice:
+        """The slice that a write writes."""
+        assert isinstance(operation.value.type, VectorType)
+        made = cls(build.one(operation.source), tuple(build.one(index) for index in operation.indices),
+                   operation.value.type, operation.permutation, operation.in_bounds is None,
+                   wg_map=map_of(operation.value))
+        return made._as_matrix(build)
+
+    @property
+    def flat(self) -> Pair:
+        """Rows and columns of the vector, all but its last dimension collapsed."""
+        return collapsed(self.vector.get_shape())
+
+    @property
+    def moving(self) -> Permutation:
+        """The permutation without the dimensions of one element, along which nothing moves."""
+        return tuple(None if size == 1 else axis
+                     for axis, size in zip(self.permutation, self.vector.get_shape(), strict=True))
+
+    @property
+    def constant_padding(self) -> FloatAttr | IntegerAttr | None:
+        """The padding if it is known when the kernel is compiled; None for zero, or if there is none."""
+        owner = None if self.padding is None else self.padding.owner
+        value = owner.value if isinstance(owner, arith.ConstantOp) else None
+        return value if isinstance(value, (FloatAttr, IntegerAttr)) and value.value.data != 0 else None
+
+    @property
+    def run_time_padding(self) -> SSAValue | None:
+        """The padding if it is known at run time only."""
+        return None if self.padding is None or isinstance(self.padding.owner, arith.ConstantOp) else self.padding
+
+    def memory(self, build: Rebuilder) -> Numbers:
+        """Sizes and strides of memory, as values."""
+        if self.numbers is not None:
+            return self.numbers
+        if (static := static_form(self.source.type)) is not None:
+            sizes, strides = (tuple(build.constant(number) for number in numbers) for numbers in static)
+            return sizes, strides
+        found = build.shared(("metadata", self.source), lambda: build.emit(ExtractStridedMetaDataOp(self.source)))
+        operation = found.owner
+        assert isinstance(operation, ExtractStridedMetaDataOp)
+        return tuple(operation.sizes), tuple(operation.strides)
+
+    def _as_matrix(self, build: Rebuilder) -> Slice:
+        """Memory of one dimension and static shape as a matrix of one row, on which tiles can stand."""
+        static = static_form(self.source.type)
+        if static is None or len(static[0]) != 1:
+            return self
+        (size,), (stride,) = static
+        indices = (build.constant(0), *self.indices)
+        permutation = tuple(None if axis is None else axis + 1 for axis in self.permutation)
+        made = _matrix(build, self.source, (1, size), (size * stride, stride))
+        return replace(self, source=made[0], indices=indices, permutation=permutation, numbers=made[1])
+
+    def spread(self, build: Rebuilder, value: SSAValue) -> SSAValue:
+        """A scalar as a vector of the slice's rows and columns."""
+        operation = BroadcastOp(value, VectorType(value.type, self.flat))
+        if self.wg_map is not None:
+            operation.attributes["wg_map"] = WgMapAttr(self.wg_map)
+        return build.shared(("spread", value, self.flat, self.wg_map), lambda: build.emit(operation))
+
+    def position(self, build: Rebuilder, dimension: int) -> SSAValue:
+        """Where every element stands along a dimension of the vector, as an index vector of rows and columns."""
+        *lead, _ = shape = self.vector.get_shape()
+        type_ = VectorType(IndexType(), self.flat)
+        axis = int(dimension == len(shape) - 1)
+        count = build.shared(("iota", axis, type_, self.wg_map),
+                             lambda: build.emit(IotaOp(type_, axis, None, self.wg_map)))
+        if axis:
+            return count
+        inner, _ = collapsed((*lead[dimension + 1:], 1))
+        outer, _ = collapsed((*lead[:dimension], 1))
+        if inner > 1:
+            count = self._combined(build, arith.DivSIOp, count, inner)
+        return self._combined(build, arith.RemSIOp, count, lead[dimension]) if outer > 1 else count
+
+    def _combined(self, build: Rebuilder, kind: type[arith.DivSIOp | arith.RemSIOp], vector: SSAValue,
+                  number: int) -> SSAValue:
+        divisor = self.spread(build, build.constant(number))
+        return build.shared((kind, vector, number), lambda: build.emit(kind(vector, divisor)))
+
+    def inside(self, build: Rebuilder) -> SSAValue:
+        """Which elements lie inside memory, as a mask of rows and columns."""
+        sizes, _ = self.memory(build)
+        found: SSAValue | None = None
+        for axis, (index, size) in enumerate(zip(self.indices, sizes, strict=True)):
+            if axis in self.moving:
+                along = self.position(build, self.moving.index(axis))
+                place = build.emit(arith.AddiOp(along, self.spread(build, index)))
+                holds = build.emit(CmpIOp(place, self.spread(build, size), "ult"))
+            else:
+                holds = self.spread(build, build.emit(CmpIOp(index, size, "ult")))
+            found = holds if found is None else build.emit(arith.AndIOp(found, holds))
+        return self.everywhere(build) if found is None else found
+
+    def everywhere(self, build: Rebuilder) -> SSAValue:
+        """A mask of which nothing is off."""
+        return self.spread(build, build.shared(("true",), lambda: build.emit(arith.ConstantOp(IntegerAttr(1, i1)))))
+
+
+def _matrix(build: Rebuilder, source: SSAValue, sizes: Pair, strides: Pair) -> tuple[SSAValue, Numbers]:
+    """Memory as a matrix, with its sizes and strides."""
+    type_ = source.type
+    assert isinstance(type_, MemRefType)
+    dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * 2, StridedLayoutAttr([None] * 2), type_.memory_space)
+    cast = build.shared(("matrix", source, sizes), lambda: build.emit(CastOp.get(source, dynamic)))
+    return cast, (_constants(build, sizes), _constants(build, strides))
+
+
+def _constants(build: Rebuilder, numbers: Sequence[int]) -> tuple[SSAValue, ...]:
+    return tuple(build.constant(number) for number in numbers)
+
+
+def whole(build: Rebuilder, array: SSAValue, vector: Attribute, map_: WgMap | None) -> Slice:
+    """The slice that is all of an array, for the one vector that ``vector_type_cast`` sees in it.
+
+    Args:
+        array: the memref, in the old kernel.
+        vector: the type of the vector.
+        map_: how the vector, its rows collapsed, is dealt to the subgroups.
+    """
+    assert isinstance(vector, VectorType)
+    source, shape = build.one(array), vector.get_shape()
+    static, flat = static_form(source.type), collapsed(shape)
+    if len(shape) == 2 or (not is_shared(source.type) and (static is None or static[1] != row_major(shape))):
+        zeros = tuple(build.constant(0) for _ in shape)
+        return Slice(source, zeros, vector, tuple(range(len(shape))), checked=False, wg_map=map_)
+    source, numbers = _matrix(build, source, flat, (flat[1], 1))
+    zero = build.constant(0)
+    return Slice(source, (zero, zero), VectorType(vector.element_type, flat), (0, 1), checked=False, wg_map=map_,
+                 numbers=numbers)
+
+
+# Slices of memory that no tile reaches, element by element: gathers and scatters.
+#
+#     %v = supervector.transfer_read %A[%i, %j, %k], %p {permutation_map = affine_map<(d0, d1, d2) -> (d2, d0)>}
+# becomes
+#     %o = base + iota(0) * stride2 + iota(1) * stride0
+#     %m = (%k + iota(0) < size2) & (%i + iota(1) < size0) & (%j < size1)
+#     %v = load_gather (init_scattered_tile %A, %o), %m
+#
+# A transfer that promises to stay inside has a mask of which nothing is off.
+
+
+def _elements(build: Rebuilder, slice_: Slice) -> SSAValue:
+    """The scattered tile of a slice."""
+    assert isinstance(slice_.source.type, MemRefType)
+    if is_shared(slice_.source.type):
+        build.fail("XT2525",
+                   f"this slice of {slice_.source.type} in shared local memory takes single elements, and those cannot "
+                   "be gathered there", "let the last two dimensions of the vector run along the last two of memory")
+    _, strides = slice_.memory(build)
+    products = [build.index(arith.MuliOp, index, stride)
+                for index, stride in zip(slice_.indices, strides, strict=True)]
+    base = reduce(build.add, products, build.constant(0))
+    offsets = slice_.spread(build, base)
+    for dimension, axis in enumerate(slice_.moving):
+        if axis is not None:
+            along, stride = slice_.position(build, dimension), strides[axis]
+            if number(stride) != 1:
+                along = build.emit(arith.MuliOp(along, slice_.spread(build, stride)))
+            offsets = build.emit(arith.AddiOp(offsets, along))
+    encoding = TileEncoding(wg_map=slice_.wg_map, scatter=True)
+    parameters = TileParameters(slice_.flat, slice_.source.type.element_type, encoding)
+    return build.emit(InitScatteredTileOp(slice_.source, offsets, TileType(parameters)))
+
+
+def _mask(build: Rebuilder, slice_: Slice) -> SSAValue:
+    return slice_.inside(build) if slice_.checked else slice_.everywhere(build)
+
+
+def gather(build: Rebuilder, slice_: Slice) -> SSAValue:
+    """The vector of a slice, its rows collapsed."""
+    tile, mask = _elements(build, slice_), _mask(build, slice_)
+    value = build.emit(LoadGatherOp(tile, mask, slice_.constant_padding))
+    if slice_.run_time_padding is None:
+        return value
+    return build.emit(SelectOp(mask, value, slice_.spread(build, slice_.run_time_padding)))
+
+
+def masked_scatter(build: Rebuilder, slice_: Slice, value: SSAValue) -> None:
+    """A vector, its rows collapsed, to a slice."""
+    build.emit(StoreScatterOp(value, _elements(build, slice_), _mask(build, slice_)))
+
+
+# Slices of memory that tiles reach: loaded and stored whole, transposed or broadcast where the vector wants it.
+#
+#     %v = supervector.transfer_read %A[%i, %j] {permutation_map = affine_map<(d0, d1) -> (0, d1)>}
+# becomes
+#     %t = init_tile %A, [%i, %j] : -> tile<1x64xf32>
+#     %v = tile_broadcast (load_tile %t) [0] : vector<1x64xf32> -> vector<32x64xf32>
+
+
+@dataclass(frozen=True)
+class _Window:
+    """How a vector comes from a tile.
+
+    Attributes:
+        rows, columns: whether they run along memory; else the vector repeats along them.
+        turned: whether the tile is the transpose of the vector.
+    """
+
+    rows: bool
+    columns: bool
+    turned: bool
+
+
+def fits(slice_: Slice) -> bool:
+    """Whether a tile reaches a slice."""
+    return _window(slice_) is not None
+
+
+def _window(slice_: Slice) -> _Window | None:
+    """The tile of a slice; None if its rows or columns are not those of one matrix."""
+    rank, shape = len(slice_.indices), slice_.vector.get_shape()
+    *lead, columns = slice_.moving if shape else (None,)
+    rows = [axis for axis in lead if axis is not None]
+    if rank < 2 or len(rows) > 1 or (rows and slice_.flat[0] != shape[lead.index(rows[0])]):
+        return None
+    pair = (rows[0] if rows else None, columns)
+    for turned, axes in ((False, (rank - 2, rank - 1)), (True, (rank - 1, rank - 2))):
+        if all(axis in (None, own) for axis, own in zip(pair, axes, strict=True)):
+            return _Window(pair[0] is not None, pair[1] is not None, turned)
+    return None
+
+
+def _order(slice_: Slice) -> Pair:
+    """The order of tiles on memory, by what its type says: rows or columns are contiguous (XeTile.md, Appendix 1)."""
+    if slice_.numbers is not None or not isinstance(slice_.source.type, MemRefType):
+        return 1, 0
+    if (static := static_form(slice_.source.type)) is not None:
+        return (0, 1) if static[1][-2] == 1 and static[1][-1] != 1 else (1, 0)
+    layout = slice_.source.type.layout
+    if not isinstance(layout, StridedLayoutAttr):
+        return 1, 0
+    down, across = list(layout.strides)[-2:]
+    return (0, 1) if down == IntAttr(1) and across != IntAttr(1) else (1, 0)
+
+
+def _tile(build: Rebuilder, slice_: Slice, shape: Pair, map_: WgMap | None) -> SSAValue:
+    numbers = slice_.numbers
+    if numbers is None and static_form(slice_.source.type) is None:
+        numbers = slice_.memory(build)
+    sizes, strides = numbers or ((), ())
+    assert isinstance(slice_.source.type, MemRefType)
+    parameters = TileParameters(shape, slice_.source.type.element_type, TileEncoding(_order(slice_), map_))
+    made = tile_ops.InitTileOp(slice_.source, slice_.indices, sizes, strides, TileType(parameters))
+    if not slice_.checked:
+        made.attributes[tile_ops.IN_BOUNDS] = UnitAttr()
+    return build.emit(made)
+
+
+def load(build: Rebuilder, slice_: Slice) -> SSAValue:
+    """The vector of a slice that a tile reaches, its rows collapsed."""
+    window = _window(slice_)
+    assert window is not None
+    axes = [axis for axis, runs in enumerate((window.rows, window.columns)) if not runs and slice_.flat[axis] > 1]
+    rows, columns = (1 if axis in axes else size for axis, size in enumerate(slice_.flat))
+    map_ = slice_.wg_map and slice_.wg_map.collapsed(axes)
+    if window.turned:
+        tile = _tile(build, slice_, (columns, rows), map_ and map_.transposed())
+        loaded = build.emit(tile_ops.LoadTileOp(tile, slice_.constant_padding))
+        value = build.emit(tile_ops.TileTransposeOp(loaded, map_))
+    else:
+        value = build.emit(tile_ops.LoadTileOp(_tile(build, slice_, (rows, columns), map_), slice_.constant_padding))
+    if axes:
+        value = build.emit(TileBroadcastOp(value, slice_.flat, axes, slice_.wg_map))
+    if slice_.run_time_padding is None:
+        return value
+    return build.emit(SelectOp(slice_.inside(build), value, slice_.spread(build, slice_.run_time_padding)))
+
+
+def store(build: Rebuilder, slice_: Slice, value: SSAValue) -> None:
+    """A vector, its rows collapsed, to a slice that a tile reaches."""
+    window, map_ = _window(slice_), slice_.wg_map
+    assert window is not None
+    if window.turned:
+        map_ = map_ and map_.transposed()
+        value = build.emit(tile_ops.TileTransposeOp(value, map_))
+    shape = slice_.flat[::-1] if window.turned else slice_.flat
+    build.emit(tile_ops.StoreTileOp(value, _tile(build, slice_, shape, map_)))

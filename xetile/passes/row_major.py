@@ -1,0 +1,129 @@
+"""Tiles in the order of memory, and transpositions folded into loads (XeTile.md, ``order`` and ``tile_transpose``).
+
+    %t = init_tile %BT, [%n, %k] : tile<64x32xbf16>
+    %v = load_tile %t : -> vector<64x32xbf16>
+    %w = tile_transpose %v : -> vector<32x64xbf16>
+becomes
+    %t = init_tile %BT, [%k, %n] : tile<32x64xbf16, order = [0, 1]>      sizes and strides exchanged, too
+    %w = load_tile %t : -> vector<32x64xbf16>
+
+After this pass ``order`` says how a tile lies in memory: ``[0, 1]`` where its columns are contiguous. A tile on an
+array that is stored column by column, such as a transposed view, takes that order by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.webs import view_webs
+from xegpu.dialect.hints import hinted
+from xegpu.ir.memref import exchanged
+from xegpu.rewrite.memref_operands import spelled_out
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.support.errors import ShapeError, located
+from xetile.dialect import tile_ops
+from xetile.dialect.gather_scatter import AtomicRMWTileOp
+from xetile.dialect.types import TileType
+
+
+@dataclass(frozen=True)
+class RowMajor:
+    """The pass.
+
+    Attributes:
+        access: for each argument how it may be reached; arrays stored column by column end in ``columns``.
+    """
+
+    access: tuple[str, ...]
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with every tile's order that of memory, and no transposition of what is only loaded."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        check_orders(function, self.access)
+        return _Orders(self.access, function).function(function)
+
+
+def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
+    """Raise unless the tiles of a kernel that promise columns to be contiguous stand on arrays of which that is true.
+
+    Args:
+        function: the kernel as recorded or parsed.
+        access: for each argument how it may be reached.
+
+    Raises:
+        ShapeError: at the author's line of the tile.
+    """
+    ways = dict(zip(function.body.block.args, access, strict=True))
+    for operation in function.walk():
+        if not isinstance(operation, tile_ops.InitTileOp) or tile_ops.tile_of(operation.result).encoding.order == (1,
+                                                                                                                   0):
+            continue
+        way = way_of(operation, ways)
+        if not way.endswith("columns"):
+            stored = "is not known to be stored column by column" if way == "strided" else "is stored row by row"
+            raise located(ShapeError("XT2131",
+                f"the tile has order [0, 1], and its array {stored}",
+                "drop the order, or pass the transposed view of an array stored the other way round; an address takes "
+                "base_strides=(1, pitch)"), operation)
+
+
+class _Orders(Rebuilder):
+    """One function's rewrite."""
+
+    def __init__(self, access: tuple[str, ...], function: func.FuncOp) -> None:
+        super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
+                          tile_ops.LoadTileOp: _load_tile,
+                          tile_ops.TileTransposeOp: _tile_transpose})
+        self.ways = dict(zip(function.body.block.args, access, strict=True))
+        self.webs = view_webs(function)
+
+    def turns(self, tile: SSAValue) -> bool:
+        """Whether everything that is loaded through a tile's web is transposed, and nothing is stored."""
+        loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
+        stores = any(isinstance(use.operation, (tile_ops.StoreTileOp, AtomicRMWTileOp)) for use in self.webs.uses(tile))
+        users = [use.operation for load in loads for use in load.result.uses]
+        return bool(users) and not stores and all(isinstance(user, tile_ops.TileTransposeOp) for user in users)
+
+
+def _init_tile(build: _Orders, operation: tile_ops.InitTileOp) -> None:
+    tile, turned = tile_ops.tile_of(operation.result), build.turns(operation.result)
+    columns = way_of(operation, build.ways).endswith("columns")
+    offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
+    sizes, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
+    if turned:
+        source, sizes, strides = spelled_out(build, operation)
+        offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
+    shape = tile.shape[::-1] if turned else tile.shape
+    result = TileType(tile).with_(shape=shape, order=(0, 1) if columns != turned else (1, 0))
+    made = tile_ops.InitTileOp(source, offsets, sizes, strides, result)
+    made.attributes.update({name: value for name, value in operation.attributes.items()
+                            if not turned or name in tile_ops.PROMISES})
+    build.set(operation.result, build.emit(made), turned or None)
+
+
+def _update_tile_offset(build: _Orders, operation: tile_ops.UpdateTileOffsetOp) -> None:
+    tile = build.get(operation.tile)
+    offsets = [build.one(offset) for offset in operation.offsets]
+    moved = tile_ops.UpdateTileOffsetOp(tile.values[0], offsets[::-1] if tile.form else offsets)
+    build.set(operation.result, build.emit(moved), tile.form)
+
+
+def _load_tile(build: _Orders, operation: tile_ops.LoadTileOp) -> None:
+    tile = build.get(operation.tile)
+    made = hinted(tile_ops.LoadTileOp(tile.values[0], operation.padding), operation)
+    build.set(operation.result, build.emit(made), tile.form)
+
+
+def _tile_transpose(build: _Orders, operation: tile_ops.TileTransposeOp) -> None:
+    source = build.get(operation.source)
+    if source.form:
+        build.set(operation.result, source.values[0])
+        return
+    build.copy(operation)

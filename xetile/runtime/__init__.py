@@ -1,0 +1,1 @@
+"""Executors and launching: NumPy, devices, eager mode, launch caches."""

@@ -1,0 +1,74 @@
+"""NumPy as the place where kernels run: the recorded program, or the fully lowered one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl.ir import Operation
+
+from xegpu.interpreter import subgroup_scheduler
+from xegpu.interpreter.arith import MEANINGS as BUILTIN_MEANINGS
+from xegpu.interpreter.block_io import meanings as xegpu_meanings
+from xegpu.interpreter.interpreter import Meaning, Window
+from xegpu.target.targets import Target
+from xetile.compiler.arguments import Argument
+from xetile.compiler.compiled import Lowered, only_function
+from xetile.dialect.stage import stage_of
+from xetile.interpreter.supervector import MEANINGS as SUPERVECTOR_MEANINGS
+from xetile.interpreter.tile_ops import MEANINGS as XETILE_MEANINGS
+from xetile.passes.distribute import subgroups_of
+from xetile.runtime.grid import Grid
+from xetile.runtime.launch_cache import Launch
+
+MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window),  # type: ignore[arg-type]
+                                                    **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
+
+
+def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:
+    return [argument.numpy() for argument in arguments]
+
+
+class _InHostMemory:
+    """What the NumPy executions share: arrays are used where they are."""
+
+    device = "NumPy"
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
+        return tuple(arguments)
+
+    def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+        """Nothing was copied."""
+
+    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
+        """NumPy has nothing to build."""
+        return None
+
+
+class NumPyExecutor(_InHostMemory):
+    """The recorded XeTile program, all instances at once."""
+
+    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+        function = lowered.function
+        lowered.dump({stage_of(lowered.module): lowered.module})
+        subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                  lanes_of(function))
+
+
+class NumPyXeGPUExecutor(_InHostMemory):
+    """The fully lowered program, lane by lane."""
+
+    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+        function = only_function(lowered.final)
+        lowered.dump(lowered.modules)
+        subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+                  lanes_of(function))
+
+
+def lanes_of(function: Any) -> int | None:
+    """Lanes of a distributed function, None for one that works on whole blocks."""
+    size = function.attributes.get("xegpu.subgroup_size")
+    return None if size is None else int(size.value.data)

@@ -1,0 +1,187 @@
+"""NumPy with checks: the recorded program, whose operations' meanings look at what they do as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, func, math
+from xdsl.dialects.gpu import BarrierOp
+from xdsl.dialects.memref import AllocOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.analysis.barriers import in_step
+from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
+from xegpu.interpreter import subgroup_scheduler
+from xegpu.interpreter.arith import BINARY, UNARY
+from xegpu.interpreter.interpreter import Machine, Meaning, Meanings, TakesDelayed
+from xegpu.ir.use_def import arrays_of, written_at
+from xegpu.mlir.arith import CONVERSIONS
+from xegpu.support.errors import CheckError, DeviceError, Note
+from xegpu.target.targets import Target
+from xetile.compiler.arguments import Argument
+from xetile.compiler.compiled import Lowered, only_function
+from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
+from xetile.dialect.stage import IN_XETILE, stage_of
+from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp
+from xetile.dialect.vector_ops import TileReduceOp
+from xetile.passes.distribute import is_dealt, subgroups_of
+from xetile.runtime.grid import Grid
+from xetile.runtime.numpy_executor import MEANINGS, NumPyExecutor
+from xetile.runtime.sanitizer.float_nan import Numbers, Product
+from xetile.runtime.sanitizer.integer_overflow import Integers
+from xetile.runtime.sanitizer.memory import Accesses
+from xetile.runtime.sanitizer.races import KINDS
+from xetile.runtime.sanitizer.shadow_memory import Codes
+
+_CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
+                                           TileReduceOp)
+_MOST_DEALT = 1024
+"""Subgroups that a map may deal to; no device has so many."""
+Before = Callable[[Machine, Any, Sequence[Any]], None]
+
+
+class CheckedExecutor(NumPyExecutor):
+    """The recorded XeTile program, watched.
+
+    Args:
+        target: the device that the kernel is recorded for.
+        names: the checks.
+    """
+
+    def __init__(self, target: Target, names: frozenset[str]) -> None:
+        super().__init__(target)
+        self._names = names
+
+    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+        """Run the kernel.
+
+        Raises:
+            CheckError: a finding.
+            DeviceError: the kernel was parsed from a stage behind ``xetile``.
+        """
+        function = _recorded(lowered)
+        lowered.dump({stage_of(lowered.module): lowered.module})
+        if "overlap" in self._names:
+            _check_overlap(lowered, arguments)
+        subgroups = subgroups_of(function)
+        waits = any(isinstance(operation, (BarrierOp, NbarrierWaitOp)) for operation in function.walk())
+        dealt = is_dealt(function)
+        form = Codes.fitting(prod(grid), _MOST_DEALT if dealt else prod(subgroups), barriers=waits)
+        accesses = Accesses(self._names, dealt, in_step(function, prod(subgroups)), grid, form)
+        values = [argument.numpy() for argument in arguments]
+        accesses.shadows.arguments(_used(function, values))
+        meanings = {**MEANINGS, **watching(accesses)}
+        if "numbers" in self._names:
+            meanings |= watching_numbers(Numbers(), meanings)
+        if "integers" in self._names:
+            meanings |= watching_integers(Integers(), meanings, {type(operation) for operation in function.walk()})
+        subgroup_scheduler.run(function, values, grid, subgroups, meanings, None)
+
+
+def _recorded(lowered: Lowered) -> func.FuncOp:
+    stage = stage_of(lowered.module)
+    if stage in IN_XETILE:
+        return lowered.function
+    recorded = lowered.after("lower-supervector")
+    if recorded is None:
+        raise DeviceError("XT6007", f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
+                          "start from the kernel, or from its stage xetile")
+    return only_function(recorded)
+
+
+def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, frozenset[str]]]:
+    """The array arguments, each with what the kernel does to it."""
+    kinds: dict[SSAValue, set[str]] = {}
+    for operation in function.walk():
+        if (kind := KINDS.get(type(operation))) is not None:
+            for array in arrays_of(operation.tile):  # type: ignore[attr-defined]
+                kinds.setdefault(array, set()).add(kind)
+    arguments = zip(function.body.block.args, values, strict=True)
+    return [(value, frozenset(kinds[argument])) for argument, value in arguments
+            if isinstance(value, np.ndarray) and argument in kinds]
+
+
+def _check_overlap(lowered: Lowered, arguments: Sequence[Argument]) -> None:
+    arrays = [argument for argument in arguments if argument.kind == "numpy"]
+    for position in lowered.written:
+        written = arguments[position]
+        for other in arrays:
+            if other is not written and np.may_share_memory(written.source, other.source) and \
+                    np.shares_memory(written.source, other.source):
+                stored = written_at(lowered.function, position)
+                raise CheckError("XT6006", f"{lowered.name} writes {written.name}, which overlaps {other.name}",
+                                 f"pass a copy, such as {other.name}.copy(); or make both one argument of the kernel, "
+                                 "which then knows what it writes",
+                                 notes=[Note(f"{written.name} is written here", stored)] if stored else [])
+
+
+def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
+    """The meanings of operations that reach memory, with what looks at them first."""
+    before: dict[type[Operation], Before] = {LoadTileOp: accesses.load, StoreTileOp: accesses.store,
+                                             LoadGatherOp: accesses.gather, StoreScatterOp: accesses.scatter,
+                                             AtomicRMWTileOp: accesses.update}
+    found: dict[type[Operation], Meaning] = {kind: _first(look, MEANINGS[kind]) for kind, look in before.items()}
+
+    def barrier(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        accesses.barrier(machine)
+        return MEANINGS[type(operation)](machine, operation, operands)
+
+    def arrive(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        accesses.arrive(machine, operation.nbarrier)
+        return MEANINGS[NbarrierArriveOp](machine, operation, operands)
+
+    def wait(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        accesses.wait(machine, operation.nbarrier)
+        return MEANINGS[NbarrierWaitOp](machine, operation, operands)
+
+    def allocate(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        array = MEANINGS[AllocOp](machine, operation, operands)
+        accesses.shadows.shared(array)
+        return array
+
+    return {**found, BarrierOp: barrier, NbarrierArriveOp: arrive, NbarrierWaitOp: wait, AllocOp: allocate}
+
+
+def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation], Meaning]:
+    """The meanings of operations that calculate with floats, or store them, with what looks at their results."""
+    stores: dict[type[Operation], Before] = {StoreTileOp: numbers.store, StoreScatterOp: numbers.scatter,
+                                             AtomicRMWTileOp: numbers.update}
+    return {**{kind: _then(numbers, plain[kind]) for kind in _CALCULATE},
+            **{kind: _first(look, plain[kind]) for kind, look in stores.items()},
+            TileMmaOp: TakesDelayed(partial(_multiplied, numbers, plain[TileMmaOp]))}
+
+
+def watching_integers(integers: Integers, plain: Meanings,
+                      used: set[type[Operation]]) -> dict[type[Operation], Meaning]:
+    """The meanings of the operations of a kernel, with what follows integers that did not fit."""
+    before: dict[type[Operation], Before] = {
+        StoreTileOp: integers.store, **dict.fromkeys((StoreScatterOp, LoadGatherOp, AtomicRMWTileOp), integers.single)}
+    return {kind: _first(before[kind], plain[kind]) if kind in before else integers.watching(plain[kind])
+            for kind in used & plain.keys()}
+
+
+def _then(numbers: Numbers, meaning: Meaning) -> Meaning:
+    def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        result = meaning(machine, operation, operands)
+        numbers.look(machine, operation, operands, result)
+        return result
+
+    return watched
+
+
+def _multiplied(numbers: Numbers, meaning: Meaning, machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    acc = operands[2] if len(operands) > 2 else None
+    inner = [operand.inner if isinstance(operand, Product) else operand for operand in operands]
+    return numbers.product(machine, operation, operands, meaning(machine, operation, inner), acc)
+
+
+def _first(look: Before, meaning: Meaning) -> Meaning:
+    def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        look(machine, operation, operands)
+        return meaning(machine, operation, operands)
+
+    return watched

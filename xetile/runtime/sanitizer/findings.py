@@ -1,0 +1,151 @@
+"""The names of the checks, and what a finding says: array, element, instance, loop iteration and the author's line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.interpreter import memory
+from xegpu.interpreter.interpreter import BATCH, Machine, Window
+from xegpu.ir.memref import is_shared
+from xegpu.ir.use_def import array_of
+from xegpu.support.errors import ArgumentError, CheckError
+from xegpu.support.location import Location, author_location
+from xegpu.support.notes import elsewhere
+from xetile.dialect.tile_ops import tile_of
+
+Array = np.ndarray[Any, Any]
+
+NAMES = {
+    "bounds": "loads and stores outside an array",
+    "races": "instances that write one element, read what another one writes, or do either where another one updates",
+    "shared": "shared local memory that is read before it is written, or without a barrier between",
+    "numbers": "infinities and NaNs that an operation makes of numbers that were none, and that reach memory",
+    "integers": "signed integers that wrap around, and conversions that lose, where what follows reaches memory",
+    "overlap": "an array that is written and overlaps another argument",
+}
+"""The checks, with what each finds. ``check=True`` is all of them but ``bounds``, which then minds ``oob="error"``."""
+
+
+def chosen(check: Any) -> frozenset[str]:
+    """The checks that ``check=`` names.
+
+    Raises:
+        ArgumentError: there is none of a name.
+    """
+    if check is True:
+        return frozenset(NAMES) - {"bounds"}
+    names = (check,) if isinstance(check, str) else check
+    try:
+        found = frozenset(names or ())
+    except TypeError:
+        found = frozenset([repr(check)])
+    unknown = sorted(map(str, found - set(NAMES)))
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], NAMES, 1)
+        guess = f"did you mean {near[0]!r}? " if near else ""
+        raise ArgumentError("XT1053", f"there is no check {unknown[0]!r}",
+                            f"{guess}use check=True, or a set of {', '.join(NAMES)}")
+    return found
+
+
+Loops = Sequence[tuple[str, Any]]
+
+
+def failed(machine: Machine, operation: Operation, code: str, message: str, hint: str,
+           at: tuple[int, ...] | None = None, around: Loops | None = None,
+           others: Iterable[tuple[str, Location | None]] = ()) -> CheckError:
+    """The error for a finding.
+
+    Args:
+        machine: what runs the instances.
+        operation: where it was found.
+        code: the code of the finding.
+        message: what is wrong.
+        hint: what would work.
+        at: where the instance stands on the batch axes, for the loops' iterations; None for none in particular.
+        around: the loops around the operation, with their variables as they were; None for as they are.
+        others: what else takes part in it, each with the author's line.
+    """
+    said = [f"{name} = {number(value, at)}" for name, value in
+            (loops(machine, operation) if around is None else around)]
+    where = f" (in the loop, {', '.join(said)})" if said else ""
+    return CheckError(code, message + where, hint, author_location(operation), elsewhere(author_location(operation),
+                                                                                         others))
+
+
+def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:
+    """The variables of the loops around an operation, the outermost first, and what they are now."""
+    found = []
+    above = operation.parent_op()
+    while above is not None:
+        if isinstance(above, scf.ForOp):
+            variable = above.body.block.args[0]
+            found.append((variable.name_hint or "the loop variable", machine.values[variable]))
+        above = above.parent_op()
+    return found[::-1]
+
+
+def number(value: Any, at: tuple[int, ...] | None) -> int:
+    """A run-time number for one instance."""
+    array = np.asarray(value)
+    if not array.ndim:
+        return int(array)
+    index = tuple(min(i, size - 1) for i, size in zip((at or (0,) * BATCH)[:BATCH], array.shape[:BATCH], strict=True))
+    return int(array[index].reshape(-1)[0])
+
+
+def element_of(window: Window, at: tuple[int, ...], *, shared: bool = False) -> str:
+    """The indices of an element in its array.
+
+    Args:
+        window: where the tile stands.
+        at: the instance's place on the batch axes, and the element's row and column in the tile.
+        shared: whether the array is one of those that all work-groups have, in shared local memory.
+    """
+    lead = [number(index, at) for index in (window.lead[3:] if shared else window.lead)]  # without the work-group
+    row, column = number(window.row, at) + at[-2], number(window.column, at) + at[-1]
+    return f"[{', '.join(map(str, (*lead, row, column)))}]"
+
+
+def ran(machine: Machine) -> Any:
+    """What tells the instances that run from those of another run of the interpreter."""
+    return machine.groups, machine.origin
+
+
+def by_instance(machine: Machine, bad: Array) -> Array:
+    """For each instance that runs whether any element is."""
+    found: Array = np.asarray(bad.any(axis=tuple(range(BATCH, bad.ndim))) if bad.ndim > BATCH else bad)
+    found = found if found.ndim == BATCH else found.reshape((1,) * BATCH)
+    whole: Array = np.broadcast_to(found, np.broadcast_shapes(found.shape, machine.instances))
+    return whole if machine.active is None else np.asarray(whole & machine.active)
+
+
+def reached(machine: Machine, operation: Any, window: Window) -> Array:
+    """Which elements of a tile an operation reaches: those inside the array, of instances that take part."""
+    inside = memory.is_inside(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
+                              window.lead)
+    return inside if machine.active is None else inside & machine.active[..., None, None]
+
+
+def instance(machine: Machine, at: tuple[int, ...]) -> str:
+    """The work-group, and the subgroup where there are several, at a place on the batch axes."""
+    group = [first + min(i, count - 1) for i, (first, count) in zip(at, machine.groups, strict=False)]
+    several = (machine.layout or machine.subgroups) != (1, 1)
+    return _named(tuple(group), number(machine.subgroup, at) if several else None)
+
+
+def _named(group: tuple[int, ...], subgroup: int | None) -> str:
+    where = ", ".join(map(str, group))
+    return f"work-group ({where})" if subgroup is None else f"subgroup {subgroup} of work-group ({where})"
+
+
+def array_name(value: SSAValue) -> str:
+    """The author's name for the array that a tile stands on."""
+    array = array_of(value)
+    return "shared local memory" if is_shared(array.type) else array.name_hint or "an array"

@@ -1,0 +1,182 @@
+"""Infinities and NaNs that an operation makes of numbers that were none, and that reach memory.
+
+What is masked away, or dropped at an edge, is no finding: a birth is noted with its instances, and becomes one when one
+of these stores such a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xegpu.interpreter.gather_scatter import active_elements
+from xegpu.interpreter.interpreter import BATCH, Delayed, Machine, Window, now
+from xegpu.support.errors import CheckError
+from xegpu.support.location import author_location as place_of
+from xetile.dialect.gather_scatter import AtomicRMWTileOp
+from xetile.dialect.tile_ops import tile_of
+from xetile.interpreter.gather_scatter import updated
+from xetile.interpreter.tile_ops import unpack
+from xetile.runtime.sanitizer.findings import (
+    array_name,
+    by_instance,
+    element_of,
+    failed,
+    instance,
+    loops,
+    ran,
+    reached,
+)
+
+Array = np.ndarray[Any, Any]
+_MOST = 4096
+"""Births that are remembered; the first ones are those to tell of."""
+
+
+@dataclass
+class _Birth:
+    """Instances in which an operation made an infinity, or a NaN.
+
+    Attributes:
+        operation: the operation.
+        loops: the variables of the loops around it, and what they were.
+        ran: the work-groups, and the subgroups, that ran then.
+        nan, infinite: for each instance, whether it made such a number.
+    """
+
+    operation: Operation
+    loops: list[tuple[str, Any]]
+    ran: Any
+    nan: Array
+    infinite: Array
+
+
+class Product(Delayed):
+    """A product that waits, and is looked at when it is computed.
+
+    Attributes:
+        inner: the product.
+        clean: whether all that went into it was finite.
+    """
+
+    def __init__(self, numbers: Numbers, machine: Machine, operation: Operation, inner: Delayed, clean: bool) -> None:
+        self._numbers, self._machine, self._operation = numbers, machine, operation
+        self.inner, self.clean, self._seen = inner, clean, False
+
+    def value(self) -> Any:
+        """What it is; looked at once."""
+        found = self.inner.value()
+        if not self._seen:
+            self._seen = True
+            if self.clean and not is_finite(found):
+                self._numbers.born(self._machine, self._operation, np.isnan(found), np.isinf(found))
+                self.clean = False
+        return found
+
+
+@dataclass
+class Numbers:
+    """The births of one launch."""
+
+    births: list[_Birth] = field(default_factory=list)
+
+    def look(self, machine: Machine, operation: Operation, operands: Sequence[Any], result: Any) -> None:
+        """Behind an operation: what it made of its operands."""
+        if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or is_finite(result):
+            return
+        sides = [side for side in operands if isinstance(side, np.ndarray) and side.dtype.kind == "f"]
+        nans, others = np.isnan(result), np.isinf(result)
+        for side in sides:
+            nans = nans & ~_known(np.isnan(side), result)
+            others = others & ~_known(~np.isfinite(side), result)
+        self.born(machine, operation, nans, others)
+
+    def product(self, machine: Machine, operation: Operation, operands: Sequence[Any], result: Any,
+                acc: Any) -> Any:
+        """A product of finite matrices that may wait."""
+        clean = all(is_finite(now(side)) for side in operands[:2])
+        if isinstance(acc, Product):
+            clean = clean and acc.clean
+        elif acc is not None:
+            clean = clean and is_finite(now(acc))
+        waits = Product(self, machine, operation, result, clean) if isinstance(result, Delayed) else None
+        if waits is None and clean and not is_finite(result):
+            self.born(machine, operation, np.isnan(result), np.isinf(result))
+        return result if waits is None else waits
+
+    def born(self, machine: Machine, operation: Operation, nans: Array, others: Array) -> None:
+        """Note what an operation made."""
+        nan, infinite = (by_instance(machine, each) for each in (nans, others))
+        if len(self.births) < _MOST and (nan.any() or infinite.any()):
+            self.births.append(_Birth(operation, loops(machine, operation), ran(machine), nan, infinite))
+
+    def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before a tile is stored."""
+        value, window = operands
+        if not self.births or value.dtype.kind != "f" or is_finite(value):
+            return
+        value = unpack(value) if tile_of(operation.tile).encoding.inner_blocks is not None else value
+        self._stored(machine, operation, value, reached(machine, operation, window), window)
+
+    def scatter(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before single elements are stored."""
+        value, _, mask = operands
+        if self.births and value.dtype.kind == "f" and not is_finite(value):
+            rank = len(tile_of(operation.tile).blocked_shape())
+            self._stored(machine, operation, value, active_elements(machine, np.asarray(mask, bool), rank), None)
+
+    def update(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before elements are updated atomically."""
+        value, place = operands[:2]
+        if self.births and value.dtype.kind == "f" and not is_finite(value):
+            _, mask = updated(machine, operation, operands)
+            mask = active_elements(machine, mask, len(tile_of(operation.tile).blocked_shape()))
+            self._stored(machine, operation, value, mask, place if isinstance(place, Window) else None)
+
+    def _stored(self, machine: Machine, operation: Any, value: Array, written: Array, window: Window | None) -> None:
+        for nan in (True, False):
+            bad = (np.isnan(value) if nan else np.isinf(value)) & written
+            instances = by_instance(machine, bad)
+            for birth in self.births:
+                made = birth.nan | birth.infinite if nan else birth.infinite
+                if birth.ran == ran(machine) and (both := made & instances).any():
+                    raise self._finding(machine, operation, birth, both, bad, window)
+
+    def _finding(self, machine: Machine, operation: Any, birth: _Birth, both: Array, bad: Array,
+                 window: Window | None) -> CheckError:
+        at = tuple(int(i) for i in np.unravel_index(int(np.argmax(both)), both.shape))
+        own = birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))]
+        made = "a NaN, of operands that are none," if own else "an infinity of finite numbers"
+        mine = np.broadcast_to(bad, np.broadcast_shapes(bad.shape, (*both.shape, *[1] * (bad.ndim - BATCH))))[at]
+        place = np.unravel_index(int(np.argmax(mine)), mine.shape)
+        element = "" if window is None or len(place) != 2 else element_of(window, (*at, int(place[0]), int(place[1])))
+        name = f"{array_name(operation.tile)}{element}"
+        goal, where = f"stores what follows from it to {name}", "it is stored here"
+        if isinstance(operation, AtomicRMWTileOp):
+            goal, where = f"updates {name} with what follows from it", "it is updated here"
+        return failed(machine, birth.operation, "XT6005",
+                      f"{instance(machine, at)} makes {made} here, and {goal}",
+                      "keep what goes into the operation in range: look at it with xt.device_print, and limit it with "
+                      "xt.maximum, xt.minimum or xt.where, or calculate in a wider type", at, birth.loops,
+                      [(where, place_of(operation))])
+
+
+def is_finite(value: Any) -> bool:
+    """Whether all of an array is; the sum of it says so, unless that overflows."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(np.sum(value))) or bool(np.isfinite(value).all())
+
+
+def _known(bad: Array, result: Array) -> Array:
+    """Where operands were bad already: element by element, or in the whole instance where shapes differ."""
+    try:
+        if np.broadcast_shapes(bad.shape, result.shape) == result.shape:
+            return bad
+    except ValueError:
+        pass
+    whole = bad.any(axis=tuple(range(BATCH, bad.ndim)))
+    return whole.reshape(*whole.shape, *[1] * (result.ndim - BATCH))

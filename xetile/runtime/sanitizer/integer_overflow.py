@@ -1,0 +1,313 @@
+"""Integers that do not fit: what an operation makes of numbers that are in range, and that reaches memory.
+
+Signed integers and indices wrap around; so do conversions to narrower signed types, and floats stop at an integer
+type's limits. None of it shows in the result, so elements that lost something are followed: from the operation to the
+operations that take its result, and to what stores it. What ``xt.where`` or a mask leaves out is no finding. Unsigned
+arithmetic wraps by definition, and a conversion to the same width keeps the bits; neither is looked at.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.interpreter.arith import BINARY, UNARY, element_type
+from xegpu.interpreter.gather_scatter import active_elements
+from xegpu.interpreter.interpreter import BATCH, Machine, Meaning, TakesDelayed, Window, now
+from xegpu.ir.dtypes import DType
+from xegpu.ir.use_def import makings
+from xegpu.mlir.arith import CONVERSIONS, CmpFOp, CmpIOp, FPToSIOp, FPToUIOp, SelectOp, TruncIOp
+from xegpu.support.errors import CheckError
+from xegpu.support.location import Location, author_location
+from xetile.dialect.gather_scatter import InitScatteredTileOp, UpdateScatteredTileOp
+from xetile.dialect.tile_ops import tile_of
+from xetile.dialect.vector_ops import TileReduceOp, axes_of
+from xetile.runtime.sanitizer.findings import (
+    Loops,
+    array_name,
+    by_instance,
+    element_of,
+    failed,
+    instance,
+    loops,
+    ran,
+    reached,
+)
+
+Array = np.ndarray[Any, Any]
+_WRAPPING: dict[type[Operation], tuple[str, Callable[[Any, Any], Any]]] = {
+    arith.AddiOp: ("+", operator.add), arith.SubiOp: ("-", operator.sub), arith.MuliOp: ("*", operator.mul),
+    arith.ShLIOp: ("<<", operator.lshift)}
+_CONVERTING = (FPToSIOp, FPToUIOp, TruncIOp)
+_BY_ELEMENT: tuple[type[Operation], ...] = (
+    *BINARY, *UNARY, *CONVERSIONS, arith.BitcastOp, arith.ExtFOp, arith.TruncFOp, math.FmaOp, CmpIOp, CmpFOp,
+    InitScatteredTileOp, UpdateScatteredTileOp)
+_MOST = 8
+"""Losses that are followed for one value."""
+
+
+@dataclass(frozen=True)
+class _Birth:
+    """An operation whose result lost something.
+
+    Attributes:
+        operation: the operation.
+        loops: the variables of the loops around it, and what they were.
+        operands: what it took.
+        lost: which elements of its result lost something.
+    """
+
+    operation: Operation
+    loops: Loops
+    operands: Sequence[Any]
+    lost: Array
+
+
+Losses = list[tuple[Array, _Birth]]
+
+
+@dataclass
+class Integers:
+    """The losses of one launch: for those instances that run, and each value, which of its elements they are in."""
+
+    losses: dict[Any, dict[SSAValue, Losses]] = field(default_factory=dict)
+    sources: dict[SSAValue, set[SSAValue]] = field(default_factory=dict)
+
+    def watching(self, meaning: Meaning) -> Meaning:
+        """A meaning whose result is looked at, and which passes on what its operands lost."""
+        def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+            result = meaning(machine, operation, operands)
+            if type(operation) in _LOOKS or self.losses:
+                self._look(machine, operation, operands, result)
+            return result
+
+        return TakesDelayed(watched) if isinstance(meaning, TakesDelayed) else watched
+
+    def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before a tile is stored."""
+        if self.losses:
+            self._sink(machine, operation, operation.value, reached(machine, operation, operands[1]), operands[1])
+
+    def single(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before single elements are loaded, stored or updated."""
+        if not self.losses:
+            return
+        rank = len(tile_of(operation.tile).blocked_shape())
+        window = next((operand for operand in operands if isinstance(operand, Window)), None)
+        mask = np.asarray(operands[-1], bool) if getattr(operation, "mask", None) is not None else np.asarray(True)
+        mask = active_elements(machine, mask.reshape(mask.shape or (1,) * (BATCH + rank)), rank)
+        for value in operation.operands:
+            self._sink(machine, operation, value, mask, window)
+
+    # --- losses ------------------------------------------------------------------------------------------------------
+
+    def _look(self, machine: Machine, operation: Operation, operands: Sequence[Any], result: Any) -> None:
+        if not operation.results:
+            return
+        look, value = _LOOKS.get(type(operation)), operation.results[0]
+        lost = None if look is None else look(operation, operands, result)
+        found = self._passed_on(machine, operation, operands)
+        if lost is not None and (lost := _of_active(machine, lost)).any():
+            found = [*found, (lost, _Birth(operation, loops(machine, operation), operands, lost))]
+        if found and not isinstance(value.type, VectorType) and not _is_tile(operation):
+            instances, birth = by_instance(machine, found[0][0]), found[0][1]
+            if instances.any():  # a number, which decides where something lies or how often it is done
+                raise _finding(machine, birth, birth.lost, "and goes on with it")
+        if found:
+            self.losses.setdefault(ran(machine), {})[value] = found[:_MOST]
+        elif self.losses:
+            self.losses.get(ran(machine), {}).pop(value, None)
+
+    def _passed_on(self, machine: Machine, operation: Operation, operands: Sequence[Any]) -> Losses:
+        held = [self._of(machine, operand) for operand in operation.operands] if self.losses else []
+        if isinstance(operation, SelectOp) and held:
+            condition = _raised(machine, np.asarray(now(operands[0]), bool))
+            sides = [(mask & side, birth) for losses, side in zip(held[1:], (condition, ~condition), strict=True)
+                     for mask, birth in losses]
+            return [(mask, birth) for mask, birth in (*held[0], *sides) if mask.any()]
+        all_of_them = [loss for losses in held for loss in losses]
+        if isinstance(operation, _BY_ELEMENT) or not all_of_them:
+            return all_of_them
+        return [(by_instance(machine, mask)[..., None, None], birth) for mask, birth in all_of_them]
+
+    def _of(self, machine: Machine, value: SSAValue) -> Losses:
+        known = self.losses.get(ran(machine), {})
+        if value not in self.sources:
+            self.sources[value] = {value, *makings(value)}
+        return [loss for source in self.sources[value] for loss in known.get(source, ())]
+
+    def _sink(self, machine: Machine, operation: Any, value: SSAValue, among: Array, window: Window | None) -> None:
+        for lost, birth in self._of(machine, value):
+            try:
+                bad = lost & among
+            except ValueError:  # in blocks, or of another shape
+                bad = by_instance(machine, lost) & by_instance(machine, among)
+            instances = by_instance(machine, bad)
+            if instances.any():
+                raise _finding(machine, birth, bad, _use(operation, value, window, bad, instances),
+                               [("it is used here", author_location(operation))])
+
+
+def _is_tile(operation: Operation) -> bool:
+    return isinstance(operation, (InitScatteredTileOp, UpdateScatteredTileOp))
+
+
+# --- what an operation loses -----------------------------------------------------------------------------------------
+
+def _limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number; devices count with 32 bits."""
+    if dtype.kind == "x":
+        return -2**31, 2**31 - 1
+    info = np.iinfo(dtype.compute)
+    return int(info.min), int(info.max)
+
+
+def _wraps(operation: Operation, operands: Sequence[Any], result: Any) -> Array | None:
+    dtype = element_type(operation.results[0].type)
+    if dtype.kind not in "ix":
+        return None
+    low, high = _limits(dtype)
+    if isinstance(result, int):
+        return None if low <= result <= high else np.ones((1,) * BATCH, bool)
+    a, b = (np.asarray(operand) for operand in operands)
+    if not a.size or not b.size:
+        return None
+    _, function = _WRAPPING[type(operation)]
+    shifts = isinstance(operation, arith.ShLIOp)
+    ends = [(int(side.min()), int(side.max())) for side in (a, b)]
+    if shifts and (ends[1][0] < 0 or ends[1][1] >= 64):
+        return np.asarray((b < 0) | (b >= dtype.bits) | np.zeros_like(a, bool))
+    if all(low <= function(*corner) <= high for corner in product(*ends)):
+        return None
+    wide = object if dtype.bits == 64 and dtype.kind == "i" else np.int64
+    exact = np.asarray(function(a.astype(wide), b.astype(wide)))
+    return np.asarray((exact < low) | (exact > high), bool)
+
+
+def _does_not_fit(operation: Operation, operands: Sequence[Any], result: Any) -> Array | None:
+    dtype, value = element_type(operation.results[0].type), np.asarray(operands[0])
+    low, high = _limits(dtype)
+    if not value.size or (dtype.kind == "u" and value.dtype.kind != "f"):
+        return None
+    if low <= value.min() and value.max() < high:
+        return None
+    whole = np.trunc(value) if value.dtype.kind == "f" else value
+    return np.asarray(~((whole >= low) & (whole < high + 1 if value.dtype.kind == "f" else whole <= high)), bool)
+
+
+def _magnitude(operation: Operation, operands: Sequence[Any], result: Any) -> Array | None:
+    value = np.asarray(operands[0])
+    low, _ = _limits(element_type(operation.results[0].type))
+    return None if not value.size or value.min() != low else np.asarray(value == low)
+
+
+def _sums(operation: Any, operands: Sequence[Any], result: Any) -> Array | None:
+    dtype, value = element_type(operation.results[0].type), operands[0]
+    if dtype.kind != "i" or operation.kind.data != "add" or not value.size:
+        return None
+    low, high = _limits(dtype)
+    count = value[0, 0, 0, 0, 0].size // max(result[0, 0, 0, 0, 0].size, 1)
+    if low <= int(value.min()) * count and int(value.max()) * count <= high:
+        return None
+    axes = tuple(axis - (value.ndim - BATCH) for axis in axes_of(operation))
+    exact = np.sum(value, axis=axes, keepdims=True, dtype=object if dtype.bits == 64 else np.int64)
+    return np.asarray((exact < low) | (exact > high), bool).reshape(result.shape)
+
+
+_LOOKS: dict[type[Operation], Callable[[Any, Sequence[Any], Any], Array | None]] = {
+    **dict.fromkeys(_WRAPPING, _wraps), **dict.fromkeys(_CONVERTING, _does_not_fit), math.AbsIOp: _magnitude,
+    TileReduceOp: _sums}
+
+
+def _raised(machine: Machine, mask: Array) -> Array:
+    """A mask with all batch axes."""
+    return mask if mask.ndim >= BATCH else mask.reshape((1,) * BATCH)
+
+
+def _of_active(machine: Machine, lost: Array) -> Array:
+    lost = _raised(machine, lost)
+    if machine.active is None:
+        return lost
+    return lost & machine.active.reshape(*machine.active.shape, *[1] * (lost.ndim - BATCH))
+
+
+# --- what is said of it ----------------------------------------------------------------------------------------------
+
+def _finding(machine: Machine, birth: _Birth, bad: Array, use: str,
+             others: Sequence[tuple[str, Location | None]] = ()) -> CheckError:
+    instances = by_instance(machine, bad)
+    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
+    dtype = element_type(birth.operation.results[0].type)
+    code = "XT6009" if isinstance(birth.operation, _CONVERTING) else "XT6008"
+    return failed(machine, birth.operation, code, f"{instance(machine, at)} {_text(birth, at, bad)} here, which "
+                  f"{dtype} does not hold, {use}", _hint(birth.operation, dtype), at, birth.loops, others)
+
+
+def _hint(operation: Operation, dtype: DType) -> str:
+    if dtype.kind == "x":
+        return "devices count with 32 bits: calculate what is larger with xt.i64"
+    if isinstance(operation, TruncIOp):
+        return f"limit it first with xt.maximum and xt.minimum; for its low bits alone convert it to xt.u{dtype.bits}"
+    if isinstance(operation, _CONVERTING):
+        return "limit it first with xt.maximum and xt.minimum, and keep NaN out; or convert it to a wider type"
+    wider = "limit what goes in" if dtype.bits == 64 else f"calculate in a wider type, as in x.to(xt.i{2 * dtype.bits})"
+    return f"{wider}; where it shall wrap around, in xt.u{dtype.bits}, which does so by definition"
+
+
+def _text(birth: _Birth, at: tuple[int, ...], bad: Array) -> str:
+    """What was calculated, with the numbers of an element that lost something, if possible of one of those found."""
+    own = _at(birth.lost, at)
+    if own.shape[BATCH:] == bad.shape[BATCH:] and (both := own & _at(bad, at)).any():
+        own = both
+    element = [*at, *(int(i) for i in np.unravel_index(int(np.argmax(own)), own.shape)[BATCH:])]
+    if isinstance(birth.operation, TileReduceOp):
+        return "makes a sum"
+    numbers = [_element(operand, element) for operand in birth.operands]
+    if type(birth.operation) in _WRAPPING:
+        symbol, function = _WRAPPING[type(birth.operation)]
+        left, right = map(int, numbers)
+        outcome = f" = {function(left, right)}" if symbol != "<<" or 0 <= right < 64 else ""
+        return f"makes {left} {symbol} {f'({right})' if right < 0 else right}{outcome}"
+    if isinstance(birth.operation, math.AbsIOp):
+        return f"makes {abs(int(numbers[0]))} of {numbers[0]}"
+    return f"converts {numbers[0]}"
+
+
+def _at(mask: Array, at: tuple[int, ...]) -> Array:
+    """A mask for one instance, with all its axes."""
+    return mask[tuple(slice(min(i, n - 1), min(i, n - 1) + 1) for i, n in zip(at, mask.shape, strict=False))]
+
+
+def _element(operand: Any, element: Sequence[int]) -> Any:
+    array = np.asarray(operand)
+    if not array.ndim:
+        return array.item()
+    return array[tuple(min(int(i), n - 1) for i, n in zip(element, array.shape, strict=False))].reshape(-1)[0].item()
+
+
+def _use(operation: Any, value: SSAValue, window: Window | None, bad: Array, instances: Array) -> str:
+    name = array_name(operation.tile)
+    if value is operation.tile:
+        return f"and uses what follows from it to find elements of {name}"
+    if value is getattr(operation, "mask", None):
+        return f"and uses what follows from it to choose elements of {name}"
+    verb = "stores" if operation.name.endswith(("store_tile", "store_scatter")) else "updates with"
+    end = f"what follows from it {'to ' if verb == 'stores' else 'in '}{name}"
+    return f"and {verb} {end}{_place(window, bad, instances)}"
+
+
+def _place(window: Window | None, bad: Array, instances: Array) -> str:
+    if window is None or bad.ndim != BATCH + 2:
+        return ""
+    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
+    own = bad[tuple(min(i, n - 1) for i, n in zip(at, bad.shape, strict=False))]
+    row, column = np.unravel_index(int(np.argmax(own)), own.shape)
+    return element_of(window, (*at, int(row), int(column)))

@@ -1,0 +1,272 @@
+"""Checks of what instances read and write: outside an array, without order, and before anything was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from xegpu.interpreter import memory
+from xegpu.interpreter.gather_scatter import Elements, active_elements
+from xegpu.interpreter.interpreter import BATCH, Machine, Window
+from xegpu.ir.memref import is_shared
+from xegpu.ir.use_def import array_of
+from xegpu.support.location import Location
+from xegpu.support.notes import made_at
+from xetile.dialect.tile_ops import OOB, text, tile_of
+from xetile.dialect.types import TileParameters
+from xetile.dialect.wg_map import WgMap
+from xetile.interpreter.gather_scatter import updated
+from xetile.runtime.sanitizer.findings import array_name, element_of, failed, instance
+from xetile.runtime.sanitizer.races import Access, Epoch, Judge, first
+from xetile.runtime.sanitizer.regions import region_of
+from xetile.runtime.sanitizer.shadow_memory import OUTSIDE, READ, UPDATE, WRITE, Span, seen
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Accesses(Judge):
+    """The accesses of one launch, each looked at before it happens."""
+
+    def load(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before a tile is loaded."""
+        self._window(machine, operation, operands[0], READ)
+
+    def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before a tile is stored."""
+        self._window(machine, operation, operands[1], WRITE)
+
+    def gather(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before single elements are loaded."""
+        elements, mask = operands
+        self._elements(machine, operation, elements, mask, READ)
+
+    def scatter(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before single elements are stored."""
+        _, elements, mask = operands
+        self._elements(machine, operation, elements, mask, WRITE)
+
+    def update(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+        """Before elements are updated atomically."""
+        window = operands[1] if isinstance(operands[1], Window) else None
+        elements, mask = updated(machine, operation, operands)
+        self._elements(machine, operation, elements, mask, UPDATE, window)
+
+    # --- tiles -------------------------------------------------------------------------------------------------------
+
+    def _window(self, machine: Machine, operation: Any, window: Window, kind: str) -> None:
+        if isinstance(window.array, memory.Surfaces):
+            return  # memory at addresses, of which nothing is known
+        tile, shared = tile_of(operation.tile), is_shared(array_of(operation.tile).type)
+        if "bounds" in self.names or OOB in operation.attributes:
+            self._bounds(machine, operation, window, tile, kind)
+        span = self._tracked(window.array, kind, shared=shared)
+        if span is None:
+            return
+        if shared and span.written is not None:
+            self._written(machine, operation, window, span, kind)
+        if shared and not self.in_step:
+            return  # who waits for whom at named barriers is not followed
+
+        bare = replace(machine, values={})  # a region outlives its machine; its vectors must not
+
+        def access(epoch: Epoch) -> Access:
+            return self._tile_access(bare, operation, window, span, kind, epoch, shared=shared)
+
+        epoch = self.epoch(machine)
+        owner = None if self.dealt and _is_held_by_several(tile) else \
+            (machine.groups, machine.origin, tile.encoding.wg_map if self.dealt else None)
+        region = region_of(window.array, (*window.lead, window.row, window.column), tile.shape, machine.instances,
+                           owner, writes=kind == WRITE, whole=machine.active is None,
+                           record=lambda: access(epoch).note())
+        if not span.takes(region):
+            self.judge(machine, operation, access(epoch))
+
+        def again() -> None:
+            behind = self.epoch(bare)
+            span.enters(region, lambda: access(behind).note())
+
+        self.between(again)
+
+    def _tile_access(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str,
+                     epoch: Epoch, *, shared: bool) -> Access:
+        tile, running = tile_of(operation.tile), machine.active
+        where, offsets = (window.row, window.column), (*window.lead, window.row, window.column)
+
+        def look(numbers: Array) -> Array:
+            return memory.read(seen(span, numbers, window.array), *where, tile.shape, BATCH, OUTSIDE, window.lead)
+
+        def put(numbers: Array, value: Array, chosen: Array | None = None) -> None:
+            active = running if chosen is None else chosen
+            memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
+
+        still = _still(machine, offsets) if kind == READ and isinstance(epoch, int) else []
+        codes = self._codes(machine, still, tile, epoch)
+        several = bool(still) or (self.dealt and _is_held_by_several(tile))
+        active = True if running is None else running[..., None, None]
+        return Access(kind, span, shared, codes, several, self.form, look, put, active, lambda at: at,
+                      lambda at: f"{array_name(operation.tile)}{element_of(window, at, shared=shared)}",
+                      lambda at: [_tile(operation, window, at, shared=shared)])
+
+    def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, kind: str) -> None:
+        array = window.array
+        if _surely_inside(array, (*window.lead, window.row, window.column), tile.shape):
+            return
+        inside = memory.is_inside(array, window.row, window.column, tile.shape, BATCH, window.lead)
+        bad = ~inside if machine.active is None else ~inside & machine.active[..., None, None]
+        if bad.any():
+            at, shared = first(bad), is_shared(array_of(operation.tile).type)
+            shape = array.shape[3:] if shared else array.shape
+            element = f"{array_name(operation.tile)}{element_of(window, at, shared=shared)}"
+            raise failed(machine, operation, "XT6001", f"{instance(machine, at)} {kind}s {element}, "
+                         f"outside its {text(shape)} elements", "mend the offsets; or drop oob=\"error\" and the "
+                         "check \"bounds\": reads outside give the padding, and writes there are dropped", at,
+                         others=[_tile(operation, window, at, shared=shared)])
+
+    def _written(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str) -> None:
+        """Whether what is read from shared local memory was written, and note what is."""
+        assert span.written is not None
+        written, where = seen(span, span.written, window.array), (window.row, window.column)
+        shape, offsets = tile_of(operation.tile).shape, (*window.lead, window.row, window.column)
+        if kind == WRITE:
+            still = _still(machine, offsets)
+            everywhere = np.broadcast_to(np.True_, (*_without(machine.instances, still), *shape))
+            memory.write(written, *where, everywhere, machine.active, window.lead)
+            span.written = None if span.written.all() else span.written
+            return
+        missing = ~memory.read(written, *where, shape, BATCH, True, window.lead)
+        if missing.any() and (missing := missing if machine.active is None else
+                              missing & machine.active[..., None, None]).any():
+            at = first(missing)
+            raise failed(machine, operation, "XT6004", f"{instance(machine, at)} reads {array_name(operation.tile)}"
+                         f"{element_of(window, at, shared=True)}, which nothing has written yet",
+                         "write it before, and wait at an xt.barrier where another subgroup does", at,
+                         others=[("the array is made here", made_at(array_of(operation.tile))),
+                                 _tile(operation, window, at, shared=True)])
+
+    # --- single elements ---------------------------------------------------------------------------------------------
+
+    def _elements(self, machine: Machine, operation: Any, elements: Elements, mask: Any, kind: str,
+                  window: Window | None = None) -> None:
+        span = self._tracked(elements.array, kind, shared=False) if elements.bounded else None
+        if span is None:
+            return
+        span.takes(None)  # single elements are looked at one by one
+        tile = tile_of(operation.tile)
+        rank = len(tile.blocked_shape())
+        mask = active_elements(machine, np.asarray(mask, bool), rank)
+        codes = self._codes(machine, [], tile, self.epoch(machine))
+        if rank == 4:
+            codes = codes.max(axis=(-1, -2), keepdims=True)[..., None, None]
+        offsets = np.asarray(elements.offsets, np.int64)
+        shape = np.broadcast_shapes(mask.shape, offsets.shape, codes.shape)
+        chosen = None if mask.all() else np.flatnonzero(np.broadcast_to(mask, shape))
+        size = elements.array.itemsize // span.unit
+        start = (elements.array.__array_interface__["data"][0] - span.low) // span.unit
+        at, codes = (_flat(values, shape, chosen) for values in (offsets * size + start, codes))
+        if not len(at) or at.min() < 0 or at.max() >= -(-(span.high - span.low) // span.unit):
+            return  # outside the array's memory, which is an error anyway
+
+        def put(numbers: Array, value: Array, some: Array | None = None) -> None:
+            numbers[at if some is None else at[some]] = value if some is None else value[some]
+
+        def place(index: tuple[int, ...]) -> tuple[int, ...]:
+            whole = index[0] if chosen is None else chosen[index[0]]
+            return tuple(int(i) for i in np.unravel_index(int(whole), shape))
+
+        def name(index: tuple[int, ...]) -> str:
+            array = array_name(operation.tile)
+            return f"element {int(at[index] - start) // size} of {array}" if window is None or rank == 4 else \
+                f"{array}{element_of(window, place(index), shared=False)}"
+
+        several = self.dealt and _is_held_by_several(tile)
+        self.judge(machine, operation, Access(
+            kind, span, False, codes, several, self.form,
+            lambda numbers: numbers.take(at, mode="clip"),  # all are inside, and so it is faster
+            put, True, place, name,
+            lambda index: [("the tile gets its offsets here", made_at(operation.tile))]))
+
+    # --- both --------------------------------------------------------------------------------------------------------
+
+    def _tracked(self, array: Array, kind: str, *, shared: bool) -> Span | None:
+        """The memory that an operation reaches, if it is looked after."""
+        if ("shared" if shared else "races") not in self.names:
+            return None
+        span = self.shadows.find(array, shared=shared)
+        return None if span is None or kind not in span.numbers else span
+
+    def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters, epoch: Epoch) -> Array:
+        """The number of each instance, ``[batch axes, rows, columns]``.
+
+        Along ``still`` axes all instances reach the same elements, and have one number together.
+        """
+        x, y, z = (np.asarray(machine.along(axis, *machine.groups[axis])) for axis in range(3))
+        group = None if any(axis < 3 for axis in still) else _behind(x + self.grid[0] * (y + self.grid[1] * z))
+        if self.dealt:
+            owners = _owners(tile.encoding.wg_map, tile.shape)
+            subgroup: Array | None = np.where(owners < 0, self.form.many - 1, owners)
+        else:
+            subgroup = None if any(axis > 2 for axis in still) else _behind(np.asarray(machine.subgroup))
+        codes = self.form.of(group, epoch if isinstance(epoch, int) else _behind(epoch), subgroup)
+        return np.broadcast_to(codes, (*_without(machine.instances, still), *tile.shape))
+
+
+def _behind(number: Array) -> Array:
+    """A number with axes for rows and columns behind its batch axes."""
+    return number.reshape(*(number.shape or (1,) * BATCH), 1, 1)
+
+
+@lru_cache(maxsize=256)
+def _owners(map_: WgMap | None, shape: tuple[int, int]) -> Array:
+    """The subgroup of each element of a tile; -1 where several hold it."""
+    owners = np.full(shape, -1, np.int64)
+    if map_ is not None:
+        for (row, column), held in map_.owners(shape).items():
+            block = owners[row:row + map_.sg_data[0], column:column + map_.sg_data[1]]
+            block[...] = held[0] if len(held) == 1 else -1
+    return owners
+
+
+def _is_held_by_several(tile: TileParameters) -> bool:
+    return _several(tile.encoding.wg_map, tile.shape)
+
+
+@lru_cache(maxsize=256)
+def _several(map_: WgMap | None, shape: tuple[int, int]) -> bool:
+    return bool((_owners(map_, shape) < 0).any())
+
+
+def _still(machine: Machine, offsets: Sequence[Any]) -> list[int]:
+    """The batch axes along which nothing moves."""
+    if machine.active is not None:
+        return []
+    return [axis for axis, count in enumerate(machine.instances) if count > 1 and not _varies(offsets, axis)]
+
+
+def _without(instances: Sequence[int], still: Sequence[int]) -> list[int]:
+    return [1 if axis in still else count for axis, count in enumerate(instances)]
+
+
+def _varies(offsets: Sequence[Any], axis: int) -> bool:
+    return any(isinstance(offset, np.ndarray) and offset.ndim and offset.shape[axis] > 1 for offset in offsets)
+
+
+def _flat(values: Array, shape: tuple[int, ...], chosen: Array | None) -> Array:
+    whole = np.broadcast_to(values, shape).reshape(-1)
+    return whole if chosen is None else whole[chosen]
+
+
+def _surely_inside(array: Array, offsets: Sequence[Any], shape: tuple[int, int]) -> bool:
+    sizes = (*[1] * (len(offsets) - 2), *shape)
+    return all(np.min(offset) >= 0 and np.max(offset) + size <= limit
+               for offset, size, limit in zip(offsets, sizes, array.shape, strict=True))
+
+
+def _tile(operation: Any, window: Window, at: tuple[int, ...], *, shared: bool) -> tuple[str, Location | None]:
+    """The tile that an operation is on, as a party to a finding: its offsets stand where it was made."""
+    stands = element_of(window, (*at[:BATCH], 0, 0), shared=shared)
+    return f"the tile, which stands at {stands} now, is made here", made_at(operation.tile)

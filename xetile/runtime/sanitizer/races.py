@@ -1,0 +1,250 @@
+"""Whether two instances meet at an element of memory, and what is said of it then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.interpreter.interpreter import BATCH, Machine
+from xegpu.ir.use_def import arrays_of
+from xegpu.support.errors import CheckError
+from xegpu.support.location import Location, author_location
+from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
+from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp
+from xetile.runtime.sanitizer.findings import failed, instance, number, ran
+from xetile.runtime.sanitizer.shadow_memory import AGAINST, READ, UPDATE, WRITE, Codes, Shadows, Span
+
+Array = np.ndarray[Any, Any]
+KINDS: dict[type[Operation], str] = {LoadTileOp: READ, LoadGatherOp: READ, StoreTileOp: WRITE, StoreScatterOp: WRITE,
+                                     AtomicRMWTileOp: UPDATE}
+"""What operations do to memory."""
+Epoch = int | Array
+"""A number of barriers, or one for each instance on the batch axes where not all passed the same."""
+_VERBS = {READ: "reads", WRITE: "writes", UPDATE: "updates"}
+_PARTICIPLES = {READ: "read", WRITE: "written", UPDATE: "updated"}
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one operation does to the elements of a span.
+
+    Attributes:
+        kind: reading, writing or updating.
+        span: the memory.
+        shared: whether it is shared local memory.
+        codes: for each element, the number of the instance that reaches it.
+        several: whether some of these are numbers of several instances.
+        form: how they are made up.
+        look: the numbers of the elements, of those of the span.
+        put: new ones for them, or for a choice of them.
+        active: which elements count.
+        instance: from where an element stands in ``codes``: where its instance does on the batch axes.
+        name: the element's name, from the same.
+        parties: what else takes part in it, for an error.
+    """
+
+    kind: str
+    span: Span
+    shared: bool
+    codes: Array
+    several: bool
+    form: Codes
+    look: Callable[[Array], Array]
+    put: Callable[..., None]
+    active: Any
+    instance: Callable[[tuple[int, ...]], tuple[int, ...]]
+    name: Callable[[tuple[int, ...]], str]
+    parties: Callable[[tuple[int, ...]], list[tuple[str, Location | None]]]
+
+    def surely_alone(self, before: Array) -> bool:
+        """Whether nobody, or only the same subgroup, was at every element."""
+        return not before.any() or self.owns(before)
+
+    def owns(self, before: Array) -> bool:
+        """Whether the same subgroup was at every element: then no other one reaches it by this operation either."""
+        return not self.several and bool((before == self.codes).all())
+
+    def past(self, kind: str) -> Array | None:
+        """Who did something to each element before; None for nobody."""
+        return self.look(self.span.numbers[kind]) if kind in self.span.touched else None
+
+    def note(self) -> None:
+        """Enter who did this."""
+        numbers, before = self.span.numbers[self.kind], self.past(self.kind)
+        self.span.touched.add(self.kind)
+        if self.kind == WRITE:
+            self.put(numbers, self.codes)
+            return
+        if before is not None and self.owns(before):
+            return
+        now = self.codes if before is None or self.surely_alone(before) else self.form.merged(before, self.codes)
+        self.put(numbers, now)
+        last = self.look(numbers)
+        if (last == now).all():
+            return
+        others = (last != now) & (last > 0) & self.active  # instances that did so by this very operation
+        self.put(numbers, self.form.merged(last, now), others)
+
+
+@dataclass
+class Judge:
+    """What the checks of one launch remember.
+
+    Attributes:
+        names: the checks.
+        dealt: whether a ``wg_map`` deals the kernel's tiles to subgroups.
+        in_step: whether all subgroups pass each barrier together.
+        grid: work-groups of the launch.
+        form: how the numbers of instances are made up.
+    """
+
+    names: frozenset[str]
+    dealt: bool
+    in_step: bool
+    grid: tuple[int, int, int]
+    form: Codes
+
+    def __post_init__(self) -> None:
+        self.shadows = Shadows(self.form)
+        self._epochs: dict[Any, Epoch] = {}
+        self._arrived: dict[SSAValue, int] = {}
+        self._between: list[Callable[[], None]] = []
+
+    def epoch(self, machine: Machine) -> Epoch:
+        """Barriers that the instances that run have passed so far."""
+        return self._epochs.get(ran(machine), 0)
+
+    def barrier(self, machine: Machine) -> None:
+        """Instances have waited for the others of their work-group."""
+        passed = self.epoch(machine)
+        self._epochs[ran(machine)] = passed + (1 if machine.active is None else machine.active.astype(np.int64))
+        if self.in_step and machine.active is None:
+            self.shadows.barrier()
+
+    def arrive(self, machine: Machine, barrier: SSAValue) -> None:
+        """Instances say that they are at a named barrier, and go on."""
+        if self.in_step and machine.active is None:
+            self._arrived.setdefault(barrier, len(self._between))
+
+    def between(self, again: Callable[[], None]) -> None:
+        """An access between arriving and waiting: it may come after what others do behind their wait.
+
+        Args:
+            again: enters it once more, as one behind the barrier.
+        """
+        if self._arrived:
+            self._between.append(again)
+
+    def wait(self, machine: Machine, barrier: SSAValue) -> None:
+        """Instances have waited at a named barrier for the arrival of the others."""
+        self.barrier(machine)
+        if (start := self._arrived.pop(barrier, None)) is None:
+            return
+        for again in self._between[start:]:
+            again()
+        if not self._arrived:
+            self._between.clear()
+
+    def judge(self, machine: Machine, operation: Operation, access: Access) -> None:
+        """Look at each element of an access, and note who was there.
+
+        Raises:
+            CheckError: another instance was there, and nothing orders the two.
+        """
+        own = False
+        for past in AGAINST[access.kind]:
+            if (before := access.past(past)) is not None:
+                if access.owns(before):
+                    own = True
+                else:
+                    self._compare(machine, operation, access, before, past)
+        access.note()
+        if access.kind == WRITE and not own:
+            last = access.look(access.span.numbers[WRITE])
+            if access.several or not (last == access.codes).all():  # two instances write it by this very operation
+                self._compare(machine, operation, access, np.where(last == access.codes, 0, last), WRITE)
+
+    def _compare(self, machine: Machine, operation: Operation, access: Access, before: Array, past: str) -> None:
+        if access.surely_alone(before):
+            return
+        bad = self.form.conflicts(before, access.codes, within=self.in_step, one_group=access.shared) & access.active
+        if bad.any():
+            at = first(bad)
+            raise self._race(machine, operation, access, at, int(np.broadcast_to(before, bad.shape)[at]), past)
+
+    def _race(self, machine: Machine, operation: Operation, access: Access, at: tuple[int, ...], other: int,
+              past: str) -> CheckError:
+        mine = self._another(machine, access, access.instance(at), other)
+        who, same_group = self._other(machine, other, mine)
+        atomically = " atomically"
+        does = f"{_VERBS[access.kind]} {access.name(at)}{atomically if access.kind == UPDATE else ''}"
+        done = f"{_PARTICIPLES[past]}{atomically if past == UPDATE else ''}"
+        order = "since the last barrier" if same_group else "in the same launch"
+        return failed(machine, operation, "XT6003" if same_group else "XT6002",
+                      f"{instance(machine, mine)} {does}, which {who} {done} {order}",
+                      _hint(access.kind, past, same_group=same_group), mine,
+                      others=[*_others(operation, past), *access.parties(mine)])
+
+    def _another(self, machine: Machine, access: Access, position: tuple[int, ...], other: int) -> tuple[int, ...]:
+        """Where several instances have one number together, one of them that is not the one that was there before."""
+        if not access.several or access.codes.ndim < BATCH:
+            return position
+        choices = [(0, 1) if size == 1 < count else (i,)
+                   for i, size, count in zip(position, access.codes.shape, machine.instances, strict=False)]
+        group, subgroup = self.form.fields(other)
+        for start in product(*choices):
+            mine = self._group(machine, start)
+            if mine != self._indices(group) or number(machine.subgroup, start) != subgroup:
+                return (*start, *position[BATCH:])
+        return position
+
+    def _group(self, machine: Machine, position: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(number(machine.along(axis, *machine.groups[axis]), position) for axis in range(3))
+
+    def _indices(self, group: int | None) -> tuple[int, ...]:
+        """A work-group's position in the grid; none for several."""
+        return () if group is None else (group % self.grid[0], group // self.grid[0] % self.grid[1],
+                                         group // (self.grid[0] * self.grid[1]))
+
+    def _other(self, machine: Machine, other: int, position: tuple[int, ...]) -> tuple[str, bool]:
+        """Who was there before, and whether it is of the same work-group."""
+        group, subgroup = self.form.fields(other)
+        if group is None:
+            return "other work-groups have", False
+        there = self._indices(group)
+        if there != self._group(machine, position):
+            return f"work-group ({', '.join(map(str, there))}) has", False
+        return "another subgroup has" if subgroup is None or self.dealt else f"subgroup {subgroup} has", True
+
+
+def _others(operation: Any, kind: str) -> list[tuple[str, Location | None]]:
+    """Where the kernel does something to the arrays that an operation reaches."""
+    arrays, whole = arrays_of(operation.tile), operation
+    while (above := whole.parent_op()) is not None:
+        whole = above
+    found: list[Any] = [other for other in whole.walk() if KINDS.get(type(other)) == kind and other is not operation
+                        and arrays & arrays_of(other.tile)]
+    surely = len(found) == 1 and KINDS.get(type(operation)) != kind  # else it may be this very operation
+    verb = "was" if surely else "may have been"
+    return [(f"it {verb} {_PARTICIPLES[kind]} here", author_location(other)) for other in found[:3]]
+
+
+def _hint(kind: str, past: str, *, same_group: bool) -> str:
+    if UPDATE in (kind, past):
+        return ("only atomic updates go together: let xt.atomic_rmw_tile do both, whose result is what it found (an "
+                "update with 0 and \"addi\" or \"addf\" reads), or " +
+                ("put xt.barrier() between" if same_group else "use two launches"))
+    if same_group:
+        return "put xt.barrier() between what one subgroup writes and another reads, and before it is written anew"
+    return ("let each work-group write elements of its own, or update them with xt.atomic_rmw_tile; nothing orders the "
+            "work-groups of a launch")
+
+
+def first(bad: Array) -> tuple[int, ...]:
+    """Where the first true element stands."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))

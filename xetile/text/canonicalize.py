@@ -1,0 +1,310 @@
+"""What was read, in the form that the language records: constants spread, maps where they are needed.
+
+    %c = arith.constant {map = #m} dense<0.0> : vector<256x256xf32>
+    %d = arith.addf %c, %v {map = #m} : vector<256x256xf32>
+    %n = memref.dim %A, %c0 : memref<1024x512xf16>
+becomes
+    %z = arith.constant 0.0 : f32 ; %c = vector.broadcast %z {wg_map = #m} : f32 to vector<256x256xf32>
+    %d = arith.addf %c, %v : vector<256x256xf32>
+    %n = arith.constant 1024 : index
+
+The map of an element-wise operation is that of its operands, so one in the text is only checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
+
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+)
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
+
+from xegpu.analysis.webs import Webs
+from xegpu.ir.matchers import number
+from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.support.errors import TextError
+from xegpu.support.location import Location, SourceLocation
+from xegpu.support.notes import elsewhere
+from xetile.dialect import tile_ops
+from xetile.dialect.supervector import ContractOp
+from xetile.dialect.types import TileType, WgMapAttr
+from xetile.dialect.vector_ops import TileBroadcastOp
+from xetile.dialect.wg_map import WgMap
+from xetile.dialect.wg_map_inference import forget, map_of
+from xetile.text.operand_parser import RESULT_MAP
+from xetile.text.subviews import resolve_subviews
+from xetile.text.types import guess
+
+
+def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
+    """Bring a function at the first stages to the form that the language records.
+
+    Args:
+        function: the function; it is changed.
+        any_rank: whether vectors may have any number of dimensions, as they may beside transfers.
+
+    Raises:
+        TextError: maps contradict each other, or a vector constant has different elements.
+    """
+    resolve_subviews(function)
+    rewrite(function)
+    for operation in function.walk():
+        _check(operation, any_rank)
+    _check_subgroups(function)
+    _Maps(function).settle()
+
+
+def rewrite(function: func.FuncOp) -> None:
+    """Put what the passes know in the place of what else a text may say for it, at any stage of tiles.
+
+    Raises:
+        TextError: there is nothing for it: a vector constant has different elements.
+    """
+    for operation in list(function.walk()):
+        if operation.parent is not None and (rule := _REWRITES.get(type(operation))) is not None:
+            rule(operation)
+
+
+def _check_subgroups(function: func.FuncOp) -> None:
+    """Raise unless all maps deal to as many subgroups: those of one work-group."""
+    first: tuple[WgMap, Operation] | None = None
+    for operation in function.walk():
+        tiles = [value.type.data.encoding.wg_map for value in operation.results if isinstance(value.type, TileType)]
+        given = operation.properties.get("wg_map")
+        for map_ in (*tiles, given.data if isinstance(given, WgMapAttr) else None):
+            if map_ is None:
+                continue
+            first = first or (map_, operation)
+            if map_.subgroups != first[0].subgroups:
+                _fail(operation, "XT1070",
+                      f"{map_} has {map_.subgroups} subgroups, and {first[0]} above has {first[0].subgroups}",
+                      "all maps of a kernel share out one work-group: make the product of every sg_layout "
+                      f"{first[0].subgroups}", ("the other map is given here", first[1]))
+
+
+def _check(operation: Operation, any_rank: bool) -> None:
+    """Raise unless an operation's vectors are tiles, and its attributes known."""
+    dialect = operation.name.partition(".")[0]
+    if dialect == "vector" and not isinstance(operation, BroadcastOp):
+        _fail(operation, "XT2012", "it is for vectors in registers, and here a vector is a tile",
+              "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
+    for value in operation.results:
+        if not any_rank and isinstance(value.type, VectorType) and len(value.type.get_shape()) not in (2, 4):
+            _fail(operation, "XT2070",
+                  f"{value.type} has {len(value.type.get_shape())} dimensions", "use two: vector<1x32xf32>")
+    if dialect in ("arith", "math", "vector"):
+        unknown = [name for name in operation.attributes if name not in RESULT_MAP and "." not in name]
+        if unknown:
+            _fail(operation, "XT2031", f"there is no attribute {unknown[0]}", guess(unknown[0], RESULT_MAP))
+
+
+def _place(operation: Operation) -> Location | None:
+    place = operation.location
+    return place.data if isinstance(place, SourceLocation) else None  # type: ignore[unreachable]
+
+
+def _fail(operation: Operation, code: str, message: str, hint: str, *others: tuple[str, Operation]) -> NoReturn:
+    place = _place(operation)
+    notes = elsewhere(place, [(said, _place(other)) for said, other in others])
+    raise TextError(code, f"{operation.name}: {message}", hint, place, notes)
+
+
+def _replace(old: Operation, *new: Operation) -> None:
+    """Operations in the place of one; the last one's result takes that of the old one."""
+    block = old.parent
+    assert block is not None
+    for operation in new:
+        operation.location = old.location
+        block.insert_op_before(operation, old)
+    before, after = old.results[0], new[-1].results[0]
+    after.name_hint = before.name_hint
+    before.replace_all_uses_with(after)
+    _erase(old)
+
+
+def _spread(constant: arith.ConstantOp) -> None:
+    """A vector of equal elements as a broadcast of one."""
+    dense, type_ = constant.value, constant.result.type
+    if not isinstance(type_, VectorType):
+        return
+    if not isinstance(dense, DenseIntOrFPElementsAttr):
+        _fail(constant, "XT2071", f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
+    elements = list(dense.get_attrs())
+    if any(element != elements[0] for element in elements):
+        _fail(constant, "XT2072", "a vector constant whose elements differ cannot be lowered",
+              "pass the numbers as an array and load them, or compute them")
+    made = arith.ConstantOp(elements[0])  # type: ignore[arg-type]
+    spread = BroadcastOp(made.result, type_)
+    spread.attributes.update(constant.attributes)
+    _replace(constant, made, spread)
+
+
+def _dimension(operation: memref.DimOp) -> None:
+    """A size of an array: a constant, or read from the array."""
+    source, axis = operation.source, number(operation.index)
+    if not isinstance(source.type, MemRefType) or axis is None or not 0 <= axis < len(source.type.get_shape()):
+        _fail(operation, "XT2073",
+              "which dimension is meant is not known", "give a constant index below the array's rank")
+    size = source.type.get_shape()[axis]
+    if size != DYNAMIC_INDEX:
+        _replace(operation, arith.ConstantOp(IntegerAttr(size, IndexType())))
+        return
+    metadata = memref.ExtractStridedMetaDataOp(source)
+    metadata.location = operation.location
+    block = operation.parent
+    assert block is not None
+    block.insert_op_before(metadata, operation)
+    operation.result.replace_all_uses_with(metadata.sizes[axis])
+    _erase(operation)
+
+
+def _negate(operation: arith.NegfOp) -> None:
+    """``-x`` as ``-0.0 - x``, which has the sign of every zero right."""
+    type_ = operation.operand.type
+    made: list[Operation] = [arith.ConstantOp(FloatAttr(-0.0, get_element_type_or_self(type_)))]  # type: ignore
+    if isinstance(type_, VectorType):
+        made.append(BroadcastOp(made[0].results[0], type_))
+    negated = arith.SubfOp(made[-1].results[0], operation.operand)
+    negated.attributes.update(operation.attributes)
+    _replace(operation, *made, negated)
+
+
+def _ceiling(operation: arith.CeilDivSIOp) -> None:
+    """A quotient rounded up: minus that of minus the dividend, rounded down."""
+    if isinstance(operation.result.type, VectorType):
+        _fail(operation, "XT2074", "vectors have no division that rounds up",
+              "negate the dividend, divide with arith.floordivsi, and negate the quotient")
+    zero = arith.ConstantOp(IntegerAttr(0, operation.result.type))  # type: ignore[call-overload]
+    below = arith.SubiOp(zero.result, operation.lhs)
+    quotient = arith.FloorDivSIOp(below.result, operation.rhs)
+    _replace(operation, zero, below, quotient, arith.SubiOp(zero.result, quotient.result))
+
+
+def _transpose(operation: TransposeOp) -> None:
+    """A transposition as that of a tile."""
+    made = tile_ops.TileTransposeOp(operation.operands[0])
+    made.attributes.update({name: value for name, value in operation.attributes.items() if name in RESULT_MAP})
+    _replace(operation, made)
+
+
+def _broadcast(operation: BroadcastOp) -> None:
+    """A broadcast of a vector along its dimensions of size 1; scalars stay as they are."""
+    source, result = operation.source, operation.vector.type
+    if not isinstance(source.type, VectorType) or len(source.type.get_shape()) != len(result.get_shape()):
+        return
+    pairs = enumerate(zip(source.type.get_shape(), result.get_shape(), strict=True))
+    axes = [axis for axis, (small, large) in pairs if small != large]
+    map_ = _said(operation)
+    if axes:
+        _replace(operation, TileBroadcastOp(source, result.get_shape(), axes, map_))
+
+
+def _shape_cast(operation: ShapeCastOp) -> None:
+    """A cast back to where others came from is nothing; those that nobody uses then go."""
+    source = operation.source
+    while isinstance(source.owner, ShapeCastOp):
+        source = source.owner.source
+    if source.type != operation.result.type:
+        return
+    operation.result.replace_all_uses_with(source)
+    cast: Operation | Block = operation
+    while isinstance(cast, ShapeCastOp) and not list(cast.result.uses):
+        before = cast.source.owner
+        _erase(cast)
+        cast = before
+
+
+def _erase(operation: Operation) -> None:
+    operation.detach()  # type: ignore[no-untyped-call]
+    operation.erase()
+
+
+_REWRITES: dict[type[Operation], Callable[[Any], None]] = {
+    arith.ConstantOp: _spread, arith.NegfOp: _negate, arith.CeilDivSIOp: _ceiling, memref.DimOp: _dimension,
+    TransposeOp: _transpose, BroadcastOp: _broadcast, ShapeCastOp: _shape_cast,
+}
+_OWN_MAPS = ("xetile.", "supervector.")
+"""Operations that carry a map of their own or take it from their tile."""
+_DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
+
+
+def _alike(operation: Operation) -> Iterator[SSAValue]:
+    """The vectors of an operation that are dealt out alike: those of element-wise ones, accumulator and result."""
+    if isinstance(operation, (tile_ops.TileMmaOp, ContractOp)):
+        yield from (value for value in (operation.acc, operation.result) if value is not None)
+    elif not operation.name.startswith(_OWN_MAPS) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
+        values = (*operation.operands, *operation.results)
+        yield from (value for value in values if isinstance(value.type, VectorType))
+
+
+class _Maps:
+    """The maps of one function's vectors, web by web."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self._function = function
+        self._webs = Webs(function, _alike)
+        self._known: dict[SSAValue, tuple[WgMap, Operation]] = {}
+
+    def settle(self) -> None:
+        """Check what the text says of each web, and write it where nothing else does: on broadcasts of scalars."""
+        for operation in self._function.walk():
+            said = _said(operation)
+            for value in operation.results if said is not None else ():
+                if isinstance(value.type, VectorType):
+                    self._note(value, said, operation)  # type: ignore[arg-type]
+        for operation in self._function.walk():
+            self._write(operation)
+
+    def _note(self, value: SSAValue, map_: WgMap, operation: Operation) -> None:
+        known, cause = self._known.setdefault(self._webs.root(value), (map_, operation))
+        if known != map_:
+            _fail(operation, "XT2075",
+                  f"its result is dealt out as {map_}, and what it is computed with as {known}",
+                  "give both the same map, or put a tile_conv_layout between",
+                  (f"{cause.name} says the other map", cause))
+
+    def _write(self, operation: Operation) -> None:
+        if operation.name in _DERIVED and "wg_map" not in operation.properties:
+            self._give(operation, map_of(operation.results[0]))
+        elif isinstance(operation, (tile_ops.TileMmaOp, ContractOp)) and operation.wg_map is None:
+            self._give(operation, self._known.get(self._webs.root(operation.result), (None,))[0])
+        if operation.name.startswith(_OWN_MAPS):
+            return
+        for name in RESULT_MAP:
+            operation.attributes.pop(name, None)
+        if isinstance(operation, BroadcastOp):
+            known = self._known.get(self._webs.root(operation.vector))
+            if known is not None:
+                operation.attributes["wg_map"] = WgMapAttr(known[0])
+                forget()
+
+    @staticmethod
+    def _give(operation: Operation, map_: WgMap | None) -> None:
+        if map_ is not None:
+            operation.properties["wg_map"] = WgMapAttr(map_)
+            forget()
+
+
+def _said(operation: Operation) -> WgMap | None:
+    """The map that an operation itself says its result has."""
+    tile = next((operand.type for operand in operation.operands if isinstance(operand.type, TileType)), None)
+    if tile is not None and operation.name.startswith(_OWN_MAPS):  # what is loaded is dealt out as the tile is
+        return tile.data.encoding.wg_map
+    given: Iterable[Attribute | None] = (*(operation.attributes.get(name) for name in RESULT_MAP),
+                                         operation.properties.get("wg_map"))
+    found = next((attribute for attribute in given if attribute is not None), None)
+    if found is not None and not isinstance(found, WgMapAttr):
+        _fail(operation, "XT2054",
+              f"{found} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+    return None if found is None else found.data

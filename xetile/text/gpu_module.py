@@ -1,0 +1,261 @@
+"""``gpu.module`` and ``gpu.func`` to the functions that the passes work on, and back for printing.
+
+    gpu.module @m attributes {a} { gpu.func @f(%A: memref<64x64xf16>) kernel attributes {b} { ... gpu.return } }
+becomes
+    func.func @f(%A: memref<64x64xf16>) attributes {b, gpu.module = {name = "m", attributes = {a}}, gpu.kernel} {...}
+and is printed as it was, at every stage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import arith, func, gpu
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import i32 as i32_type
+from xdsl.dialects.builtin import i64 as i64_type
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
+from xegpu.rewrite.rewriter import Rebuilder
+from xegpu.support.errors import ShapeError
+from xegpu.support.location import SourceLocation
+
+# Host functions beside a ``gpu.module``: they are passed over, and tell how the kernels are launched.
+#
+#     func.func @main(...) {
+#       %c8 = arith.constant 8 : index
+#       gpu.launch_func @test_kernel::@test_kernel blocks in (%c16, %c16, %c1) threads in (%c8, %c4, %c1) args(...)
+#     }
+# says that a work-group of ``test_kernel`` has 8 x 4 subgroups: in such files threads count subgroups.
+
+
+Counts = tuple[int, int, int]
+_COMMENT = re.compile(r"//[^\n]*")
+_MODULE = re.compile(r"^\s*\"?gpu\.module\b", re.MULTILINE)
+_CONSTANT = re.compile(r"%([\w$.-]+)\s*=\s*arith\.constant\s+(\d+)\s*:\s*index")
+_LAUNCH = re.compile(r"gpu\.launch_func\b[^@]*@([\w$.-]+)::@([\w$.-]+)\s+blocks\s+in\s*\(([^)]*)\)\s*"
+                     r"threads\s+in\s*\(([^)]*)\)")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: work-groups of the grid and subgroups of a work-group, each along x, y, z; None if not constant."""
+
+    blocks: Counts | None
+    threads: Counts | None
+
+
+def has_kernels(text: str) -> bool:
+    """Whether a text has a ``gpu.module``, so that functions outside it are the host's."""
+    return _MODULE.search(_COMMENT.sub("", text)) is not None
+
+
+def launches(function: str) -> dict[tuple[str, str], Launch]:
+    """The launches of a host function's text, by the names of module and kernel; those that differ count as unknown."""
+    text = _COMMENT.sub("", function)
+    constants = {name: int(number) for name, number in _CONSTANT.findall(text)}
+    found: dict[tuple[str, str], Launch] = {}
+    for module, kernel, blocks, threads in _LAUNCH.findall(text):
+        launch = Launch(_listed_counts(blocks, constants), _listed_counts(threads, constants))
+        found[module, kernel] = joined(found.get((module, kernel)), launch)
+    return found
+
+
+def joined(first: Launch | None, second: Launch) -> Launch:
+    """What two launches of one kernel have in common."""
+    if first is None:
+        return second
+    return Launch(first.blocks if first.blocks == second.blocks else None,
+                  first.threads if first.threads == second.threads else None)
+
+
+def _listed_counts(listed: str, constants: dict[str, int]) -> Counts | None:
+    found = [constants.get(name.strip().removeprefix("%")) for name in listed.split(",")]
+    if len(found) != 3 or None in found:
+        return None
+    x, y, z = (count or 0 for count in found)
+    return x, y, z
+
+
+_HOME, _KERNEL = "gpu.module", "gpu.kernel"
+SUBGROUPS = "xegpu.subgroups"
+_BLOCK_SIZES = ("known_block_size", "gpu.known_block_size")
+_GRID_SIZES = ("known_grid_size", "gpu.known_grid_size")
+
+
+def functions(module: ModuleOp, host: Mapping[tuple[str, str], Launch]) -> list[func.FuncOp]:
+    """The kernels of a module that was read, as functions; those of a gpu.module keep where they were.
+
+    Args:
+        module: what was read; it loses its kernels.
+        host: how host functions launch them.
+    """
+    found: list[func.FuncOp] = []
+    for operation in list(module.body.block.ops):
+        if isinstance(operation, func.FuncOp) and operation.body.blocks:
+            operation.detach()  # type: ignore[no-untyped-call]
+            found.append(operation)
+        elif isinstance(operation, GpuModuleOp):
+            found += _of_module(operation, host)
+    return found
+
+
+def _of_module(module: GpuModuleOp, host: Mapping[tuple[str, str], Launch]) -> Iterator[func.FuncOp]:
+    home = DictionaryAttr({"name": module.sym_name, "attributes": DictionaryAttr(dict(module.attributes))})
+    for operation in module.body.block.ops:
+        if not isinstance(operation, GpuFuncOp):
+            continue
+        launch = host.get((module.sym_name.data, operation.sym_name.data))
+        attributes = {**operation.attributes, **_known(operation.attributes, launch), _HOME: home}
+        if operation.kernel is not None:
+            attributes[_KERNEL] = UnitAttr()
+        yield _function(operation, attributes)
+
+
+def _known(attributes: Mapping[str, Attribute], launch: Launch | None) -> dict[str, Attribute]:
+    """What a launch tells of a kernel that the kernel does not say itself, and the subgroups of its work-groups."""
+    told: dict[str, Attribute] = {}
+    if launch is not None and launch.threads and not any(name in attributes for name in _BLOCK_SIZES):
+        told["known_block_size"] = DenseArrayBase.from_list(i32_type, launch.threads)
+    if launch is not None and launch.blocks and not any(name in attributes for name in _GRID_SIZES):
+        told["known_grid_size"] = DenseArrayBase.from_list(i32_type, launch.blocks)
+    counts = _counts({**attributes, **told}, _BLOCK_SIZES)
+    if counts is not None and SUBGROUPS not in attributes:
+        told[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64_type) for size in (counts[0], counts[1] * counts[2])])
+    return told
+
+
+def _counts(attributes: Mapping[str, Attribute], names: tuple[str, ...]) -> Counts | None:
+    given = next((attributes[name] for name in names if name in attributes), None)
+    if not isinstance(given, DenseArrayBase):
+        return None
+    x, y, z = (*(int(size) for size in given.get_values()), 1, 1, 1)[:3]
+    return x, y, z
+
+
+def block_size(function: func.FuncOp) -> Counts | None:
+    """Subgroups of a work-group along x, y and z, if the text says them."""
+    return _counts(function.attributes, _BLOCK_SIZES)
+
+
+def grid_size(function: func.FuncOp) -> Counts | None:
+    """Work-groups of a launch along x, y and z, if the text says them."""
+    return _counts(function.attributes, _GRID_SIZES)
+
+
+def _function(kernel: GpuFuncOp, attributes: Mapping[str, Attribute]) -> func.FuncOp:
+    body = kernel.body
+    kernel.detach_region(body)
+    last = body.block.last_op
+    assert isinstance(last, GpuReturnOp)  # it verifies
+    end = func.ReturnOp()
+    end.location = last.location
+    body.block.insert_op_before(end, last)
+    last.detach()  # type: ignore[no-untyped-call]
+    made = func.FuncOp(kernel.sym_name.data, ([argument.type for argument in body.block.args], []), body)
+    made.attributes.update(attributes)
+    made.location = kernel.location
+    return made
+
+
+def printed(module: ModuleOp) -> str:
+    """A module as text, kernels of a gpu.module as they were read."""
+    if not any(_HOME in operation.attributes for operation in module.body.block.ops):
+        return str(module)
+    block, homes = Block(), dict[Attribute, Block]()
+    for operation in module.body.block.ops:
+        home = operation.attributes.get(_HOME)
+        if not isinstance(operation, func.FuncOp) or not isinstance(home, DictionaryAttr):
+            block.add_op(operation.clone())
+            continue
+        if home not in homes:
+            homes[home] = Block()
+            block.add_op(_gpu_module(home, homes[home]))
+        homes[home].add_op(_gpu_function(operation.clone()))
+    return str(ModuleOp(Region(block), dict(module.attributes), module.sym_name))
+
+
+def _gpu_module(home: DictionaryAttr, block: Block) -> GpuModuleOp:
+    name, attributes = home.data["name"], home.data["attributes"]
+    assert isinstance(name, StringAttr)
+    assert isinstance(attributes, DictionaryAttr)
+    return GpuModuleOp(name.data, Region(block), dict(attributes.data))
+
+
+def _gpu_function(function: func.FuncOp) -> Operation:
+    body = function.body
+    function.detach_region(body)
+    last = body.block.last_op
+    assert isinstance(last, func.ReturnOp)
+    body.block.insert_op_before(GpuReturnOp(), last)
+    last.detach()  # type: ignore[no-untyped-call]
+    attributes = {name: value for name, value in function.attributes.items() if name not in (_HOME, _KERNEL)}
+    return GpuFuncOp(function.sym_name.data, body, _KERNEL in function.attributes, attributes)
+
+
+# ``gpu.thread_id``, which counts subgroups in texts of mlir-extensions, to ``gpu.subgroup_id``.
+#
+#     %x = gpu.thread_id x ; %y = gpu.thread_id y ; %n = gpu.block_dim x          with 8 x 4 subgroups
+# becomes
+#     %s = gpu.subgroup_id ; %x = %s floordiv 4 ; %y = %s - %x * 4 ; %n = 8
+#
+# x counts rows of subgroups, as the first number of ``sg_layout`` does, and y columns; subgroup ids run row by row.
+
+
+THREADS = (gpu.ThreadIdOp, gpu.BlockDimOp, gpu.GlobalIdOp, gpu.NumSubgroupsOp)
+"""Operations that ask where a subgroup is, or how many there are."""
+
+
+def counts_threads(function: func.FuncOp) -> Operation | None:
+    """The first operation of a function that asks where its subgroup is, or how many there are."""
+    return next((operation for operation in function.walk() if isinstance(operation, THREADS)), None)
+
+
+def unknown(operation: Operation) -> ShapeError:
+    """The error that nothing says how many subgroups a work-group has."""
+    place = operation.location
+    return ShapeError("XT2025", f"{operation.name} counts subgroups, and nothing says how many a work-group has",
+                      "give the gpu.func the attribute known_block_size = array<i32: 8, 4, 1>, or launch it with "
+                      ".on(where, subgroups=(8, 4))",
+                      place.data if isinstance(place, SourceLocation) else None)  # type: ignore[unreachable]
+
+
+def resolved(function: func.FuncOp, block: Counts) -> func.FuncOp:
+    """A copy of a function for work-groups of ``block`` subgroups along x, y and z."""
+    def rule(of: Callable[[Rebuilder, int, Counts], SSAValue]) -> Callable[[Rebuilder, Any], None]:
+        def apply(build: Rebuilder, operation: Any) -> None:
+            build.set(operation.result, of(build, "xyz".index(operation.dimension.data.value), block))
+        return apply
+
+    count = block[0] * block[1] * block[2]
+    return Rebuilder({
+        gpu.ThreadIdOp: rule(_thread), gpu.GlobalIdOp: rule(_global),
+        gpu.BlockDimOp: rule(lambda build, axis, block: build.constant(block[axis])),
+        gpu.NumSubgroupsOp: lambda build, operation: build.set(operation.result, build.constant(count)),
+    }).function(function)
+
+
+def _thread(build: Rebuilder, axis: int, block: Counts) -> SSAValue:
+    linear = build.shared("subgroup", lambda: build.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
+    inner = (block[1] * block[2], block[2], 1)[axis]
+    position = build.index(arith.FloorDivSIOp, linear, build.constant(inner))
+    if block[axis] == 1:
+        return build.constant(0)
+    return position if axis == 0 else _modulo(build, position, block[axis])
+
+
+def _modulo(build: Rebuilder, value: SSAValue, size: int) -> SSAValue:
+    multiple = build.index(arith.MuliOp, build.index(arith.FloorDivSIOp, value, build.constant(size)),
+                           build.constant(size))
+    return build.index(arith.SubiOp, value, multiple)
+
+
+def _global(build: Rebuilder, axis: int, block: Counts) -> SSAValue:
+    dimension = gpu.DimensionAttr(tuple(gpu.DimensionEnum)[axis])
+    group = build.shared(("group", axis), lambda: build.emit(gpu.BlockIdOp(dimension)))
+    first = build.index(arith.MuliOp, group, build.constant(block[axis]))
+    return build.index(arith.AddiOp, first, _thread(build, axis, block))

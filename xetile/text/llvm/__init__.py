@@ -1,0 +1,78 @@
+"""Reads text in LLVM's form of XeGPU, and converts its kernels to ours.
+
+A text is in that form if it has a ``#xegpu.layout``, offsets on an operation that moves data, or a descriptor without
+offsets; ours has none of these.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
+
+from xegpu.interop.llvm import context
+from xegpu.interop.llvm.import_blocks import Blocks, needs_blocks
+from xegpu.interop.llvm.importer import LANES
+from xegpu.passes.normalize import Normalize
+from xegpu.rewrite.verifier import verify
+from xetile.compiler.pipeline import run_pass
+from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector
+from xetile.text.gpu_module import SUBGROUPS
+from xetile.text.llvm.importer import Tiles
+from xetile.text.reader import FOREIGN_READERS, Reader
+
+_COMMENT = re.compile(r"//[^\n]*")
+_SIGNS = re.compile(r"#xegpu\.(layout|slice)\b|xegpu\.(load_nd|prefetch_nd)\s+%[\w$.#-]+\s*\["
+                    r"|xegpu\.store_nd\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
+                    r"|xegpu\.(load|prefetch)\s+%[\w$.#-]+\s*\[|xegpu\.store\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
+                    r"|xegpu\.create_nd_tdesc\s+%[\w$.#-]+\s*(:|\[|,\s*shape\b)")
+_THREADS = ("known_block_size", "gpu.known_block_size")
+WRITTEN_FOR = "xegpu.written_for"
+"""A function's attribute: the lanes of a subgroup for which it cuts its blocks up."""
+_MADE = (*_THREADS, SUBGROUPS)
+
+
+def is_upstream(text: str) -> bool:
+    """Whether a text is in LLVM's form."""
+    return isinstance(text, str) and _SIGNS.search(_COMMENT.sub("", text)) is not None
+
+
+class UpstreamReader(Reader):
+    """A reader of LLVM's form; launches by host functions count threads."""
+
+    readers = FOREIGN_READERS
+    descriptor = None
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text, name)
+        self.ctx = context()
+
+
+def converted(function: func.FuncOp) -> ModuleOp:
+    """A kernel in LLVM's form as a module in ours: in XeTile, or in XeGPU on whole blocks if it cuts them into slices.
+
+    Raises:
+        TextError: something in it cannot be read; it points at the text's line.
+    """
+    threads = _threads(function)
+    blocks = needs_blocks(function)
+    new = (Blocks(threads) if blocks else Tiles(function, threads)).function(function)
+    for name in _MADE:
+        new.attributes.pop(name, None)
+    count = 1 if threads is None else max(threads // LANES, 1)
+    if count > 1:
+        new.attributes[SUBGROUPS] = ArrayAttr([IntegerAttr(size, i64) for size in (count, 1)])
+    if blocks:
+        new.attributes[WRITTEN_FOR] = IntegerAttr(LANES, i64)
+    verify(new)
+    if blocks:
+        return run_pass("normalize", Normalize(), ModuleOp([new], {STAGE: StringAttr("to-xegpu")}))
+    return ModuleOp([new], {STAGE: StringAttr(FIRST if is_supervector(new) else RECORDED)})
+
+
+def _threads(function: func.FuncOp) -> int | None:
+    """Threads of a work-group, as the kernel or its launch says."""
+    given = next((function.attributes[name] for name in _THREADS if name in function.attributes), None)
+    return prod(int(size) for size in given.get_values()) if isinstance(given, DenseArrayBase) else None  # type: ignore

@@ -1,0 +1,243 @@
+"""LLVM's XeGPU to XeTile: every descriptor's block is a tile, every product a ``tile_mma``.
+
+    %d = xegpu.create_nd_tdesc %A : ... -> !xegpu.tensor_desc<256x32xbf16, #xegpu.layout<sg_layout = ...>>
+    %v = xegpu.load_nd %d[%m, %k] : ... -> vector<256x32xbf16>
+    %c = xegpu.dpas %v, %w, %acc
+becomes
+    %t = xetile.init_tile %A, [%m, %k] : ... -> !xetile.tile<256x32xbf16, #xetile.tile_attr<wg_map = ...>>
+    %v = xetile.load_tile %t
+    %c = xetile.tile_mma %v, %w, %acc
+
+so that work-group, subgroup and lane level take one way, on every target. A lane's vector becomes the whole block that
+it is a part of. VNNI form, blocks side by side and layouts within a subgroup are our passes' to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import BroadcastOp, ExtractOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.dialect.hints import CacheHintAttr, words
+from xegpu.interop.llvm import ops as upstream
+from xegpu.interop.llvm.importer import LANES, Described, Import
+from xegpu.interop.llvm.types import Layout, LayoutAttr, SliceAttr, desc_of
+from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import exchanged, static_form
+from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.rewrite.rewriter import Rule
+from xegpu.support.errors import Invalid, said
+from xetile.dialect import tile_ops, vector_ops
+from xetile.dialect.types import CacheHintAttr as OurHint
+from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
+from xetile.dialect.wg_map import Pair, WgMap
+from xetile.text.llvm.layout_facts import Facts, is_turned, map_from, turned
+
+_BLOCK, _SIDE_BY_SIDE = "a block", "blocks side by side"
+_CONVERTED = (LayoutAttr, SliceAttr, CacheHintAttr)
+
+
+class Tiles(Import):
+    """The conversion of one kernel."""
+
+    def __init__(self, function: func.FuncOp, threads: int | None) -> None:
+        super().__init__(RULES, threads)
+        self.facts = Facts(function)
+
+    def copy(self, operation: Operation) -> None:
+        """The operation on what its operands became, without LLVM's layouts."""
+        super().copy(operation)
+        for result in operation.results:
+            made = self.one(result).owner
+            if isinstance(made, Operation):
+                self._clean(made)
+            if isinstance(result.type, VectorType):
+                self.set(result, self.one(result), _BLOCK)
+
+    @staticmethod
+    def _clean(made: Operation) -> None:
+        for name, value in list(made.attributes.items()):
+            if isinstance(value, _CONVERTED) or name.startswith("layout_"):
+                del made.attributes[name]
+
+    def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
+        """The kernel in XeTile."""
+        new = super().function(old, arguments)
+        for operation in new.walk():
+            self._clean(operation)
+        return new
+
+    def fill(self, scalar: SSAValue, old: SSAValue) -> None:
+        """Make a vector of one number, in the block that it is used with."""
+        shape = self.facts.shape(old)
+        if shape is None:
+            self.refuse("XT2406",
+                        f"nothing says which block {old.type} is a part of", "give it the block's two dimensions")
+        made = BroadcastOp(scalar, VectorType(scalar.type, shape))
+        map_ = self.map_of(self.facts.layout(old), shape)
+        if map_ is not None:
+            made.attributes["wg_map"] = WgMapAttr(map_)
+        self.set(old, self.emit(made), _BLOCK)
+
+    def map_of(self, layout: Layout | None, shape: Pair) -> WgMap | None:
+        """The map for a layout."""
+        try:
+            found = map_from(layout, shape)
+            if found is not None and self.threads not in (None, found.subgroups * LANES):
+                raise Invalid("XT2407", f"{found} has {found.subgroups} subgroups of {LANES} lanes, and a work-group "
+                              f"has {self.threads} threads\nlaunch {found.subgroups * LANES} threads a work-group")
+            return found
+        except Invalid as error:
+            self.refuse(*said(error))
+
+    def tile(self, operation: upstream.MovementOp, column: int = 0) -> tuple[SSAValue, bool]:
+        """The tile that an operation moves, ``column`` columns further on, and whether it is its transpose.
+
+        Where subgroups are numbered along columns, the transpose on the transposed array has them along rows.
+        """
+        form = self.get(operation.desc).form
+        assert isinstance(form, Described)
+        shape = form.desc.shape[0], form.desc.shape[1]
+        given = operation.layout or form.desc.layout
+        layout = given.data if isinstance(given, LayoutAttr) else None
+        *lead, last = self.starts(operation)
+        offsets: Sequence[SSAValue] = [*lead, self.add(last, column)]
+        source, sizes, strides = form.source, form.sizes, form.strides
+        if flipped := is_turned(layout, shape):
+            assert layout is not None
+            source, sizes, strides = self.spelled_out(form)  # type: ignore[assignment]
+            offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)  # type: ignore
+            shape, layout = shape[::-1], turned(layout)
+        encoding = TileEncoding(order=_order(source, strides), wg_map=self.map_of(layout, shape))
+        type_ = TileType(TileParameters(shape, form.desc.element_type, encoding))
+        return self.emit(tile_ops.InitTileOp(source, offsets, sizes, strides, type_)), flipped
+
+    def transposed(self, value: SSAValue, map_: WgMap | None = None) -> SSAValue:
+        """The transpose of a vector; of a transpose, what that is of."""
+        owner = value.owner
+        return owner.source if isinstance(owner, tile_ops.TileTransposeOp) else \
+            self.emit(tile_ops.TileTransposeOp(value, map_))
+
+
+def _order(source: SSAValue, strides: Sequence[SSAValue]) -> Pair:
+    """The order in memory: ``[0, 1]`` where the columns of the array are contiguous."""
+    if strides:
+        down, across = (number(stride) for stride in strides[-2:])
+        return (0, 1) if down == 1 and across != 1 else (1, 0)
+    static = static_form(source.type)
+    return (0, 1) if static and static[1][-2] == 1 and static[1][-1] != 1 and static[0][-1] != 1 else (1, 0)
+
+
+def _hints(made: Operation, old: upstream.MovementOp) -> Operation:
+    """The operation with the hints of LLVM's; a store may say ``cached`` there, which is to keep it in the cache."""
+    kept = {"cached": "write_back"} if isinstance(old, upstream.StoreNdOp) else {}
+    made.attributes.update({level: OurHint(kept.get(policy, policy)) for level, policy in words(old).items()})
+    return made
+
+
+def _load(build: Tiles, operation: upstream.LoadNdOp) -> None:
+    if operation.transpose_bit_width is not None:
+        build.refuse("XT2408", "a load that transposes words of several elements is not read",
+                     "transpose elements: transpose = array<i64: 1, 0>, without transpose_bit_width")
+    desc = desc_of(operation.desc)
+    width = desc.shape[1]
+    loads: list[SSAValue] = []
+    for column in range(0, width * desc.block.array_length, width):
+        tile, flipped = build.tile(operation, column)
+        load = build.emit(_hints(tile_ops.LoadTileOp(tile), operation))
+        loads.append(build.transposed(load) if flipped != (operation.transpose is not None) else load)
+    build.set(operation.result, tuple(loads), _SIDE_BY_SIDE if len(loads) > 1 else _BLOCK)
+
+
+def _store(build: Tiles, operation: upstream.StoreNdOp) -> None:
+    tile, flipped = build.tile(operation)
+    value = build.one(operation.value)
+    build.emit(_hints(tile_ops.StoreTileOp(build.transposed(value) if flipped else value, tile), operation))
+
+
+def _prefetch(build: Tiles, operation: upstream.PrefetchNdOp) -> None:
+    desc = desc_of(operation.desc)
+    skipped = list(words(operation).values()).count("uncached")
+    for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
+        build.emit(_hints(tile_ops.PrefetchTileOp(build.tile(operation, column)[0], 3 - skipped), operation))
+
+
+def _dpas(build: Tiles, operation: upstream.DpasOp) -> None:
+    a, b = build.one(operation.a), build.one(operation.b)
+    shape = tile_ops.shape_of(a)[0], tile_ops.shape_of(b)[1]
+    result = VectorType(operation.result.type.element_type, shape)  # type: ignore[attr-defined]
+    acc = None if operation.acc is None else build.one(operation.acc)
+    map_ = build.map_of(build.facts.layout(operation.result), shape)
+    build.set(operation.result, build.emit(tile_ops.TileMmaOp(a, b, acc, result, map_)), _BLOCK)
+
+
+def _spread(build: Tiles, operation: BroadcastOp) -> None:
+    if not isinstance(operation.source.type, VectorType):
+        build.fill(build.one(operation.source), operation.vector)
+        return
+    source, shape = build.one(operation.source), operation.vector.type.get_shape()
+    axes = [axis for axis, (small, large) in enumerate(zip(tile_ops.shape_of(source), shape,
+                                                           strict=True)) if small != large]
+    map_ = build.map_of(build.facts.layout(operation.vector), (shape[0], shape[1]))
+    made = build.emit(vector_ops.TileBroadcastOp(source, shape, axes, map_)) if axes else source
+    build.set(operation.vector, made, _BLOCK)
+
+
+def _reduce(build: Tiles, operation: MultiReductionOp) -> None:
+    build.check_reduction(operation)
+    result = build.emit(vector_ops.TileReduceOp(operation.kind.data, build.one(operation.source), operation.axes))
+    build.set(operation.result, build.onto(operation, result), _BLOCK)
+
+
+def _cast(build: Tiles, operation: ShapeCastOp) -> None:
+    """Only one side of a reduction; between fragments of a lane it is nothing at all."""
+    source = build.get(operation.source)
+    result = operation.result.type
+    assert isinstance(result, VectorType)
+    shapes = [tile_ops.shape_of(value) for value in source.values]
+    if not build.facts.of_lanes and len(result.get_shape()) == 2 and shapes[0] != result.get_shape():
+        build.refuse("XT2409",
+                     f"{operation.source.type} is cast to {result}, and is {tile_ops.text(shapes[0])} of its block",
+                     f"cast to those dimensions: vector<{tile_ops.text(shapes[0])}x{result.element_type}>")
+    build.set(operation.result, source.values, source.form)
+
+
+def _turn(build: Tiles, operation: TransposeOp) -> None:
+    source = build.one(operation.source)
+    rows, columns = tile_ops.shape_of(source)
+    map_ = build.map_of(build.facts.layout(operation.result), (columns, rows))
+    build.set(operation.result, build.transposed(source, map_), _BLOCK)
+
+
+def _extract(build: Tiles, operation: ExtractOp) -> None:
+    source, position = build.get(operation.vector), list(operation.static_position.get_values())
+    if source.form != _SIDE_BY_SIDE or len(position) != 1:
+        build.refuse("XT2410",
+                     "only whole blocks are extracted, from several side by side", "load the block that is needed")
+    build.set(operation.result, source.values[position[0]], _BLOCK)
+
+
+def _convert(build: Tiles, operation: upstream.ConvertLayoutOp) -> None:
+    source, target = build.one(operation.source), operation.target_layout
+    shape = tile_ops.shape_of(source)
+    map_ = build.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
+    made = source if map_ is None else build.emit(vector_ops.TileConvLayoutOp(source, map_))
+    build.set(operation.result, made, _BLOCK)
+
+
+RULES: dict[type[Operation], Rule] = {
+    upstream.LoadNdOp: _load,
+    upstream.StoreNdOp: _store,
+    upstream.PrefetchNdOp: _prefetch,
+    upstream.DpasOp: _dpas,
+    upstream.ConvertLayoutOp: _convert,
+    MultiReductionOp: _reduce,
+    BroadcastOp: _spread,
+    ShapeCastOp: _cast,
+    TransposeOp: _turn,
+    ExtractOp: _extract,
+}

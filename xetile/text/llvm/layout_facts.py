@@ -1,0 +1,155 @@
+"""What is known of the vectors of a kernel in LLVM's form: their blocks, and how these are dealt to subgroups.
+
+Vectors of a lane, and those that a reduction left one dimension of, do not say which block they are of; what computes
+with them does. Values that are computed together share what is known: a web.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.analysis.webs import Webs
+from xegpu.interop.llvm import ops
+from xegpu.interop.llvm.export_vector import RESULT
+from xegpu.interop.llvm.types import Layout, LayoutAttr, desc_of
+from xegpu.interop.llvm.vector import MultiReductionOp
+from xegpu.mlir.vector import ShapeCastOp, TransposeOp
+from xegpu.support.errors import Invalid
+from xetile.dialect.wg_map import Pair, WgMap
+
+_OWN_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, scf.ForOp, scf.IfOp, scf.YieldOp)
+
+
+@dataclass
+class Fact:
+    """What is known of a web: the block of its vectors, and their layout."""
+
+    shape: Pair | None = None
+    layout: Layout | None = None
+
+
+class Facts:
+    """The facts of one function."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.of_lanes = any(_is_fragment(operation) for operation in function.walk())
+        self._webs = Webs(function, self._links)
+        self._known: dict[SSAValue, Fact] = {}
+        pending = list(function.walk())
+        for operation in (*pending, *pending):  # what a product is of may be known after its operands are
+            self._note(operation)
+
+    def _links(self, operation: Operation) -> Iterator[SSAValue]:
+        if isinstance(operation, ops.DpasOp):
+            yield from (value for value in (operation.acc, operation.result) if value is not None)
+        elif isinstance(operation, MultiReductionOp):
+            yield from (operation.acc, operation.result)
+        elif isinstance(operation, ShapeCastOp) and self.of_lanes:
+            yield from (operation.source, operation.result)
+        elif not isinstance(operation, _OWN_SHAPE) and not operation.name.startswith("xegpu."):
+            values = (*operation.operands, *operation.results)
+            yield from (value for value in values if isinstance(value.type, VectorType))
+
+    def shape(self, value: SSAValue) -> Pair | None:
+        """Rows and columns of the block that a vector is, or is a part of."""
+        known = self._fact(value).shape
+        sizes = value.type.get_shape() if isinstance(value.type, VectorType) else ()
+        return (sizes[0], sizes[1]) if known is None and len(sizes) == 2 and not self.of_lanes else known
+
+    def layout(self, value: SSAValue) -> Layout | None:
+        """How a vector is dealt out, if anything says it."""
+        return self._fact(value).layout
+
+    def _fact(self, value: SSAValue) -> Fact:
+        return self._known.setdefault(self._webs.root(value), Fact())
+
+    def _is(self, value: SSAValue, shape: Pair | None, layout: object = None) -> None:
+        fact = self._fact(value)
+        fact.shape = fact.shape or shape
+        if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
+            fact.layout = fact.layout or layout.data
+
+    def _note(self, operation: Operation) -> None:
+        for result in operation.results:
+            if isinstance(result.type, VectorType) and RESULT in operation.attributes:
+                self._is(result, None, operation.attributes[RESULT])
+        if isinstance(operation, ops.LoadNdOp):
+            self._load(operation)
+        elif isinstance(operation, ops.StoreNdOp):
+            desc = desc_of(operation.desc)
+            self._is(operation.value, _pair(desc.shape), operation.layout or desc.layout)
+        elif isinstance(operation, ops.DpasOp):
+            self._product(operation)
+        elif isinstance(operation, (MultiReductionOp, BroadcastOp, ShapeCastOp)) and not self.of_lanes:
+            self._other(operation)
+
+    def _load(self, operation: ops.LoadNdOp) -> None:
+        desc = desc_of(operation.desc)
+        shape = _pair(desc.shape)
+        turned = shape and operation.transpose is not None
+        self._is(operation.result, shape[::-1] if turned and shape else shape, operation.layout or desc.layout)
+
+    def _product(self, operation: ops.DpasOp) -> None:
+        a, b = self.shape(operation.a), self.shape(operation.b)
+        self._is(operation.result, (a[0], b[1]) if a and b else None, operation.layout_cd)
+        self._is(operation.a, None, operation.layout_a)
+        self._is(operation.b, None, operation.layout_b)
+
+    def _other(self, operation: MultiReductionOp | BroadcastOp | ShapeCastOp) -> None:
+        """A reduced vector keeps both dimensions here, one of them 1; what it becomes may tell which."""
+        source = operation.source
+        if isinstance(operation, MultiReductionOp) and (shape := self.shape(source)) is not None:
+            rows, columns = (1 if axis in operation.axes else size for axis, size in enumerate(shape))
+            self._is(operation.result, (rows, columns))
+        elif isinstance(operation, ShapeCastOp) and isinstance(operation.result.type, VectorType):
+            self._is(source, _pair(operation.result.type.get_shape()))
+        elif isinstance(operation, BroadcastOp) and isinstance(source.type, VectorType):
+            sizes = source.type.get_shape()
+            self._is(source, (1, sizes[0]) if len(sizes) == 1 else _pair(sizes))
+
+
+def _pair(sizes: tuple[int, ...]) -> Pair | None:
+    return (sizes[0], sizes[1]) if len(sizes) == 2 else None
+
+
+def _is_fragment(operation: Operation) -> bool:
+    """Whether an operation moves or computes what one lane holds of a block."""
+    if isinstance(operation, (ops.LoadNdOp, ops.StoreNdOp)):
+        value = operation.result if isinstance(operation, ops.LoadNdOp) else operation.value
+        return len(value.type.get_shape()) < len(desc_of(operation.desc).shape)  # type: ignore[attr-defined]
+    return isinstance(operation, ops.DpasOp) and len(operation.result.type.get_shape()) == 1  # type: ignore[attr-defined]
+
+
+def map_from(layout: Layout | None, shape: Pair) -> WgMap | None:
+    """The map that deals a tile out as a layout does, None if the layout is of one subgroup.
+
+    Raises:
+        Invalid: no map does; that of the transposed tile does where :func:`is_turned`.
+    """
+    if layout is None or layout.sg_layout is None:
+        return None
+    (rows, columns), data = layout.sg_layout, layout.sg_data
+    height, width = data or (max(shape[0] // rows, 1), max(shape[1] // columns, 1))
+    if is_turned(layout, shape):
+        raise Invalid("XT2405", f"{layout} numbers its subgroups along columns, and a wg_map numbers them along rows\n"
+                      "use order = [1, 0]")
+    return WgMap((rows, columns) if layout.is_row_major else (rows * columns, 1), (height, width))
+
+
+def is_turned(layout: Layout | None, shape: Pair) -> bool:
+    """Whether subgroups are numbered along columns, in a way that matters."""
+    if layout is None or layout.sg_layout is None or layout.is_row_major or 1 in layout.sg_layout:
+        return False
+    return layout.sg_data is None or layout.sg_data[1] != shape[1]  # where all share the columns, rows go round
+
+
+def turned(layout: Layout) -> Layout:
+    """The layout of the transposed tile whose subgroups are numbered along rows."""
+    return Layout(sg_layout=layout.sg_layout and layout.sg_layout[::-1],
+                  sg_data=layout.sg_data and layout.sg_data[::-1])

@@ -1,0 +1,157 @@
+"""What the rules of operations take from a line that was read: operands, types, maps, hints and paddings.
+
+What does not stand there as it must is an error at the line (:class:`TextError`, by ``sketch.fail``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.dialect.hints import LEVELS
+from xegpu.ir.dtypes import DType, of_mlir
+from xetile.dialect.types import CacheHintAttr, TileType, WgMapAttr, limits_of
+from xetile.dialect.wg_map import WgMap
+from xetile.dialect.wg_map_inference import map_of
+from xetile.text.grammar import Entry, Sketch, agrees
+
+RESULT_MAP = ("wg_map", "map", "wg_map_result", "wg_map_c", "layout_result_0")
+"""Names of the attribute that says how a result is dealt out: ours, then those of mlir-extensions."""
+SOURCE_MAP = ("source_map", "wg_map_source")
+Rule = Callable[[Sketch], Operation]
+"""Makes an operation of what was read of its line."""
+
+
+def only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
+    """The operands that stand by themselves, of which there must be as many as ``counts`` allow."""
+    if len(sketch.operands) not in counts:
+        sketch.fail("XT2042",
+                    f"it takes {what}, not {len(sketch.operands)} operands", f"write {sketch.name} {what} : types")
+    return sketch.operands
+
+
+def group_of(sketch: Sketch) -> list[Entry]:
+    """The next entries in brackets; none if there are no more brackets."""
+    return sketch.groups.pop(0) if sketch.groups else []
+
+
+def values(sketch: Sketch, entries: Sequence[Entry]) -> list[SSAValue]:
+    """Index values; an integer in the text becomes a constant."""
+    return [sketch.parser.constant(entry) if isinstance(entry, int) else entry for entry in entries]
+
+
+def axes_of(sketch: Sketch, *names: str) -> list[int]:
+    """Dimensions, in brackets or as an attribute."""
+    given = integers_of(sketch, *names)
+    entries = given if given is not None else group_of(sketch)
+    if not all(isinstance(entry, int) for entry in entries):
+        sketch.fail("XT2047", "its dimensions are values", "write them as numbers: [1]")
+    return [entry for entry in entries if isinstance(entry, int)]
+
+
+def integers_of(sketch: Sketch, *names: str) -> list[int] | None:
+    """An attribute of integers: ``[16, 16]`` or ``array<i64: 16, 16>``."""
+    given = sketch.take(*names)
+    if isinstance(given, ArrayAttr) and all(isinstance(item, IntegerAttr) for item in given):
+        return [item.value.data for item in given]
+    if isinstance(given, DenseArrayBase):
+        return [int(item) for item in given.get_values()]
+    return None if given is None else \
+        sketch.fail("XT2048", f"{names[0]} is {given}, not a list of integers", f"write {names[0]} = [16, 16]")
+
+
+def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
+    """The one type behind the arrow; ``b16`` becomes ``like``."""
+    if len(sketch.results) != 1:
+        sketch.fail("XT2041", f"it has one result, and the text says {len(sketch.results)} types for it",
+                    "write the result's type behind ->")
+    said = sketch.results[0]
+    if like is not None and isinstance(said, VectorType) and \
+            agrees(said, VectorType(like, said.get_shape())):  # type: ignore[arg-type]
+        return VectorType(like, said.get_shape())
+    return said
+
+
+def map_said(sketch: Sketch, given: Attribute | None) -> WgMap | None:
+    """The map that an attribute holds; none without one."""
+    if given is not None and not isinstance(given, WgMapAttr):
+        sketch.fail("XT2054",
+                    f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+    return given.data if given is not None else None  # type: ignore[attr-defined]
+
+
+def result_map(sketch: Sketch, *sources: tuple[SSAValue, tuple[str, ...]]) -> WgMap | None:
+    """The result's map; those that the text gives for the sources must be what they have.
+
+    Maps without names stand in the order of the operands, the result's last.
+    """
+    bare, sketch.bare = sketch.bare, []
+    if len(bare) > len(sources) + 1:
+        sketch.fail("XT2034", f"{len(bare)} maps stand without names, for {len(sources)} operands and a result",
+                    "give the result's alone, or one for each operand and the result's last")
+    named = sketch.take(*RESULT_MAP)
+    if named is not None and bare:
+        sketch.fail("XT2030", "its map has a name, and another one stands there without", "leave one of them out")
+    before = [None] * (len(sources) + 1 - len(bare)) + bare[:-1] if bare else [None] * len(sources)
+    for (value, names), first in zip(sources, before, strict=True):
+        said = map_said(sketch, sketch.take(*names) if first is None else first)
+        has = map_of(value)
+        if said is not None and has is not None and said != has:
+            sketch.fail("XT2076", f"an operand is dealt out as {has}, and the text says {said}",
+                        "leave the operand's map out", value)
+    return map_said(sketch, bare[-1] if bare else named)
+
+
+def map_attribute(map_: WgMap | None) -> WgMapAttr | None:
+    """A map as an attribute; none for none."""
+    return None if map_ is None else WgMapAttr(map_)
+
+
+def tile_and_vector(sketch: Sketch, counts: tuple[int, ...]) -> tuple[SSAValue, SSAValue, SSAValue | None]:
+    """Tile, value and mask in whatever order they stand."""
+    operands = only(sketch, "%value, %tile" + (", %mask" if 3 in counts else ""), *counts)
+    tiles = [value for value in operands if isinstance(value.type, TileType)]
+    vectors = [value for value in operands if isinstance(value.type, VectorType)]
+    if len(tiles) != 1 or len(tiles) + len(vectors) != len(operands):
+        sketch.fail("XT2042", "it takes a vector and a tile", "write %value, %tile : vector<...>, tile<...>")
+    masks = [value for value in vectors if of_mlir(value.type.element_type).name == "i1"]  # type: ignore[attr-defined]
+    mask = masks[-1] if len(vectors) == 2 and masks else None
+    value = next(value for value in vectors if value is not mask)
+    if len(vectors) == 2 and mask is None:
+        sketch.fail("XT2046", "neither of its vectors is a mask", "a mask has elements of i1")
+    return tiles[0], value, mask
+
+
+def hints_of(sketch: Sketch) -> dict[str, Attribute]:
+    """The cache hints, by level."""
+    hints = {level: sketch.take(level) for level in LEVELS}
+    for level, hint in hints.items():
+        if hint is not None and not isinstance(hint, CacheHintAttr):
+            sketch.fail("XT2049", f"{level} is {hint}, which is no cache hint",
+                        f"write {level} = #xetile.cache_hint<cached>")
+    return {level: hint for level, hint in hints.items() if hint is not None}
+
+
+def padding_of(sketch: Sketch, dtype: DType) -> Attribute | None:
+    """The padding as the tile's element type; zero is what there is without it."""
+    given = sketch.take("padding")
+    if given is None:
+        return None
+    if not isinstance(given, (FloatAttr, IntegerAttr)):
+        sketch.fail("XT2132", f"padding is {given}, which is no number", "write {padding = 1.0}")
+    number = given.value.data
+    if not dtype.is_float and (number != int(number) or int(number) not in limits_of(dtype)):
+        sketch.fail("XT1125", f"padding {number} does not fit {dtype}", f"give a whole number that {dtype} holds")
+    if number == 0:
+        return None
+    return FloatAttr(float(number), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
+
+
+def create(kind: type[Operation], operands: Sequence[SSAValue], results: Sequence[Attribute],
+           properties: dict[str, Any], attributes: dict[str, Attribute] | None = None) -> Operation:
+    """An operation of a class as the text has it, without what is None; what it must be its verifier says later."""
+    return kind.create(operands=operands, result_types=results, attributes=attributes or {},
+                       properties={name: value for name, value in properties.items() if value is not None})

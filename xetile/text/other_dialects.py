@@ -1,0 +1,228 @@
+"""Operations of other dialects whose custom form xDSL does not read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, gpu, memref, scf
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType, i64
+from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.parser import Parser
+
+from xegpu.ir.dtypes import of_mlir
+from xegpu.ir.matchers import number
+from xegpu.ir.memref import SHARED
+from xegpu.mlir.vector import ShapeCastOp
+from xegpu.support.errors import ElementTypeError, misread
+from xetile.text.types import fail
+
+_POSITIONS: dict[str, Callable[[DimensionAttr], Operation]] = {
+    "gpu.block_id": gpu.BlockIdOp, "gpu.grid_dim": gpu.GridDimOp, "gpu.thread_id": gpu.ThreadIdOp,
+    "gpu.block_dim": gpu.BlockDimOp, "gpu.global_id": gpu.GlobalIdOp,
+}
+_PLAIN: dict[str, type[Operation]] = {
+    "gpu.subgroup_id": gpu.SubgroupIdOp, "gpu.num_subgroups": gpu.NumSubgroupsOp,
+    "gpu.subgroup_size": gpu.SubgroupSizeOp, "gpu.lane_id": gpu.LaneIdOp,
+}
+
+
+def _bound(parser: Any) -> None:
+    """``upper_bound 8``: what is known of a position without running; nothing here needs it."""
+    if parser.parse_optional_keyword("upper_bound"):
+        parser.parse_integer()
+    parser.parse_optional_attr_dict()
+
+
+def _position(parser: Any, name: str) -> Operation:
+    """``gpu.block_id x``."""
+    at, word = parser._current_token.span, parser.parse_identifier()
+    if word not in ("x", "y", "z"):
+        fail(parser, "XT2066", f"{name} is along x, y or z, not {word}", f"write {name} x", at)
+    _bound(parser)
+    return _POSITIONS[name](DimensionAttr(DimensionEnum(word)))
+
+
+def _number(parser: Any, name: str) -> Operation:
+    """``gpu.subgroup_id : index``."""
+    _bound(parser)
+    if parser.parse_optional_punctuation(":"):
+        parser.parse_type()
+    return _PLAIN[name]()
+
+
+def _barrier(parser: Any, name: str) -> Operation:
+    return gpu.BarrierOp()  # type: ignore[no-untyped-call]
+
+
+def _cast(parser: Any, name: str) -> Operation:
+    """``memref.cast %m : memref<4x4xf32> to memref<?x?xf32>``."""
+    source = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    operand = parser.resolve_operand(source, parser.parse_type())
+    parser.parse_keyword("to")
+    at, result = parser._current_token.span, parser.parse_type()
+    if not isinstance(result, MemRefType):
+        fail(parser, "XT2067", f"memref.cast gives a memref, not {result}", "write memref<?x?xf32>", at)
+    made: Operation = memref.CastOp.get(operand, result)
+    return made
+
+
+def _address(parser: Any, name: str) -> Operation:
+    """``memref.extract_aligned_pointer_as_index %m : memref<4x4xf32> -> index``."""
+    source = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    operand = parser.resolve_operand(source, parser.parse_type())
+    parser.parse_punctuation("->")
+    parser.parse_type()
+    return memref.ExtractAlignedPointerAsIndexOp.build(operands=[operand], result_types=[IndexType()])
+
+
+def _splat(parser: Any, name: str) -> Operation:
+    """``vector.splat %x : vector<8x16xf32>``: a broadcast of a scalar."""
+    source = parser.parse_unresolved_operand()
+    parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    at, result = parser._current_token.span, parser.parse_type()
+    if not isinstance(result, VectorType):
+        fail(parser, "XT2067", f"vector.splat gives a vector, not {result}", "write vector<8x16xf32>", at)
+    return BroadcastOp(parser.resolve_operand(source, result.element_type), result)
+
+
+def _shape_cast(parser: Any, name: str) -> Operation:
+    """``vector.shape_cast %v : vector<8x32xf16> into vector<8x16x2xf16>``."""
+    at, source = parser._current_token.span, parser.parse_unresolved_operand()
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    said = parser.parse_type()
+    known = parser.ssa_values.get(source.operand_name, ())
+    if len(known) == 1 and known[0].type != said:
+        fail(parser, "XT2039", f"%{source.operand_name} is {known[0].type}, and the text says {said}",
+             f"write {known[0].type}", at, known[0])
+    if not (parser.parse_optional_keyword("into") or parser.parse_optional_punctuation("->")):
+        parser.parse_keyword("to")
+    return ShapeCastOp.create(operands=[parser.resolve_operand(source, said)], result_types=[parser.parse_type()],
+                              attributes=attributes)
+
+
+RULES: dict[str, Callable[[Any, str], Operation]] = {
+    **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_PLAIN, _number),
+    "gpu.barrier": _barrier, "memref.cast": _cast, "vector.splat": _splat, "vector.shape_cast": _shape_cast,
+    "memref.extract_aligned_pointer_as_index": _address,
+}
+
+
+def read_operation(parser: Any, name: str, span: Any) -> Operation:
+    """Read an operation of another dialect from behind its name."""
+    return RULES[name](parser, name)
+
+
+# Floats in the text as their bits: ``dense<0xFF800000> : vector<16xf32>`` is minus infinity.
+
+
+_Element: Any = Parser._TensorLiteralElement
+
+
+class BitsElement(_Element):  # type: ignore[misc]
+    """An element of a vector constant that is written in hexadecimal."""
+
+    def to_type(self, parser: Any, type: Attribute) -> Any:
+        """The element as a number of a type: of a float type, the float that has these bits."""
+        if not isinstance(type, AnyFloat):
+            return super().to_type(parser, type)
+        try:
+            dtype = of_mlir(type)
+        except ElementTypeError as error:
+            misread(parser, error.code, f"{error.message}\n{error.hint}", self.span)
+        if self.value >> dtype.bits:
+            misread(parser, "XT2061", f"{self.span.text} has more than the {dtype.bits} bits of {dtype}\n"
+                    f"write {dtype.bits // 4} digits at most", self.span)
+        bits = np.array([self.value], f"u{dtype.bits // 8}")
+        return float(bits.view(dtype.numpy)[0])
+
+
+def with_bits(element: Any) -> Any:
+    """An element as the parser read it, or one in hexadecimal as its bits."""
+    if isinstance(element.value, int) and element.span.text.lower().startswith("0x"):
+        return BitsElement(False, element.value, element.span)
+    return element
+
+
+# Operations as MLIR wrote them when SuperVector.md was written: without the name of a dialect.
+#
+#     %f0 = constant 0.0f : f32
+#     for %i1 = 0 to %1 step 256 { ... }
+#     %A = alloc() : memref<5x4x3xf32>
+#     %0 = dim %A, 0 : memref<?x?xf32>
+#
+# What is allocated lies in shared local memory, the only memory that a kernel can allocate.
+
+
+def _constant(parser: Any, name: str) -> Operation:
+    at, number = parser._current_token.span, parser.parse_number()
+    parser.parse_optional_keyword("f")
+    parser.parse_punctuation(":")
+    type_ = parser.parse_type()
+    if isinstance(type_, AnyFloat):
+        return arith.ConstantOp(FloatAttr(float(number), type_))
+    if not isinstance(type_, (IntegerType, IndexType)) or number != int(number):
+        fail(parser, "XT2068", f"{number} is no {type_}", "write constant 0.0 : f32, constant 0 : index", at)
+    return arith.ConstantOp(IntegerAttr(int(number), type_))
+
+
+def _early_bound(parser: Any) -> SSAValue:
+    number = parser.parse_optional_integer()
+    bound: SSAValue = parser.constant(number) if number is not None else \
+        parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
+    return bound
+
+
+def _for(parser: Any, name: str) -> Operation:
+    variable = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    first = _early_bound(parser)
+    parser.parse_keyword("to")
+    last = _early_bound(parser)
+    at, step = parser._current_token.span, parser.constant(1)
+    if parser.parse_optional_keyword("step"):
+        at, step = parser._current_token.span, _early_bound(parser)
+    if (size := number(step)) is not None and size <= 0:
+        fail(parser, "XT1331", f"the step of a loop is {size}, and it counts up", "write a positive step", at)
+    before, parser._pending = parser._pending, []  # constants of the bounds stay in front of the loop
+    body = parser.parse_region((variable.resolve(IndexType()),))
+    parser._pending = before
+    if not isinstance(body.block.last_op, scf.YieldOp):
+        body.block.add_op(scf.YieldOp())
+    return scf.ForOp(first, last, step, [], body)
+
+
+def _alloc(parser: Any, name: str) -> Operation:
+    parser.parse_punctuation("(")
+    parser.parse_punctuation(")")
+    parser.parse_punctuation(":")
+    at, type_ = parser._current_token.span, parser.parse_type()
+    if not isinstance(type_, MemRefType):
+        fail(parser, "XT2067", f"alloc gives a memref, not {type_}", "write alloc() : memref<5x4x3xf32>", at)
+    shared = MemRefType(type_.element_type, type_.get_shape(), type_.layout, IntegerAttr(SHARED, i64))
+    return memref.AllocOp([], [], shared)
+
+
+def _dim(parser: Any, name: str) -> Operation:
+    source = parser.parse_unresolved_operand()
+    parser.parse_punctuation(",")
+    axis = _early_bound(parser)
+    parser.parse_punctuation(":")
+    return memref.DimOp(parser.resolve_operand(source, parser.parse_type()), axis)
+
+
+EARLY_RULES: dict[str, Callable[[Any, str], Operation]] = {
+    "constant": _constant, "for": _for, "alloc": _alloc, "dim": _dim,
+}
+
+
+def read_early_operation(parser: Any, name: str, span: Any) -> Operation:
+    """Read an operation from behind its name."""
+    return EARLY_RULES[name](parser, name)

@@ -1,0 +1,77 @@
+"""A text to its module, and what goes wrong in that: xDSL's errors and those of the rules, as TextErrors."""
+
+from __future__ import annotations
+
+import re
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import ParseError
+
+from xegpu.support.errors import UNREADABLE, ElementTypeError, Note, TextError, XeError, said
+from xegpu.support.location import Location, SourceLocation
+from xegpu.support.notes import valued
+from xetile.text.llvm import UpstreamReader, is_upstream
+from xetile.text.parse_hints import cure_of, reworded
+from xetile.text.reader import OlderReader, Reader, is_older
+
+
+def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
+    """The module of a text, and what read it.
+
+    Raises:
+        TextError: the text does not parse.
+        ElementTypeError: it is no text.
+    """
+    if not isinstance(text, str):
+        raise ElementTypeError("XT2013", f"xt.parse reads a str, not a {type(text).__name__}", "pass the text itself",
+                               Location.of_caller(("xetile",)))
+    reader: Reader | None = None
+    try:
+        reader = (UpstreamReader if is_upstream(text) else OlderReader if is_older(text) else Reader)(text, name)
+        module = reader.parse_module()
+    except TextError:
+        raise
+    except ParseError as error:
+        code, message, hint = said(error, UNREADABLE)
+        start, end = _span(text, error, reader)
+        if code == UNREADABLE:
+            code, message, hint = reworded(message, text[error.span.start:error.span.end].strip())
+        place = _range(text, name, *((start, end) if text[start:end].strip() else _last_word(text)))
+        notes = _notes(error, text[start:end], reader)
+        raise TextError(code, message, hint or cure_of(message), place, notes) from None
+    except Exception as error:  # attributes and types check their own text, each in its own way
+        place = reader.here() if reader else _range(text, name, 0, 1)
+        message, _, hint = str(getattr(error, "message", error)).partition("\n")
+        code = error.code if isinstance(error, XeError) else UNREADABLE
+        message = f"this does not make sense here: {message}"
+        raise TextError(code, message, hint or cure_of(message), place) from error
+    if not isinstance(module.location, SourceLocation):  # the module that the parser puts around functions
+        module.location = SourceLocation(_range(text, name, 0, 1))  # type: ignore[assignment]
+    return module, reader
+
+
+def _notes(error: ParseError, word: str, reader: Reader | None) -> list[Note]:
+    """What a rule noted; where the word of the error is a value's name, where that was made."""
+    values = reader.ssa_values.get(word.removeprefix("%"), ()) if reader and word.startswith("%") else ()
+    notes: list[Note] = getattr(error, "notes", [])
+    return notes or valued(None, dict.fromkeys([word], values[0]) if len(values) == 1 else {})
+
+
+def _last_word(text: str) -> tuple[int, int]:
+    """Where the last word of a text stands, for what is missing behind it."""
+    end = len(text.rstrip())
+    return max(text.rstrip().rfind(" "), text.rstrip().rfind("\n")) + 1, end
+
+
+def _span(text: str, error: ParseError, reader: Reader | None) -> tuple[int, int]:
+    """Where the mistake is: the parser finds values without a definition at the end of the text only."""
+    unknown = re.match(r"values used but not defined: \[(%[^\],]+)", error.msg)
+    found = re.search(rf"{re.escape(unknown[1])}\b", text) if unknown else None
+    if found or reader is None:
+        return found.span() if found else (error.span.start, error.span.end)
+    return reader.within(error.span.start, error.span.end)
+
+
+def _range(text: str, name: str, start: int, end: int) -> Location:
+    line, column = text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1)
+    return Location.at(name, line, column, column + max(end - start, 1), text)

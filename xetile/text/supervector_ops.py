@@ -1,0 +1,259 @@
+"""How transfers, casts and contractions are made from what was read: names of the seed, and of MLIR's vector dialect.
+
+    vector_transfer_read %A, %i0, %i1, %f0 {permutation_map: (d0, d1) -> (d1, d0)} : (memref<?x?xf32>, ...) -> vector
+    vector.transfer_read %A[%i0, %i1], %f0 {in_bounds = [true, false]} : memref<?x?xf32>, vector<32x64xf32>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    UnitAttr,
+    VectorType,
+)
+from xdsl.dialects.memref import LoadOp, StoreOp, SubviewOp
+from xdsl.dialects.vector import CombiningKindAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.support.errors import said
+from xetile.dialect.contract import ITERATORS, MATMUL
+from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
+from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp
+from xetile.dialect.types import WgMapAttr
+from xetile.dialect.wg_map import WgMap
+from xetile.text.grammar import Sketch, read
+
+Rule = Callable[[Sketch], Operation]
+
+
+def _rank(sketch: Sketch, source: SSAValue) -> int:
+    if not isinstance(source.type, MemRefType):
+        sketch.fail("XT2301",
+                    f"it takes a memref, not {source.type}", "pass the array, then an index for each dimension")
+    return len(source.type.get_shape())
+
+
+def _indices(sketch: Sketch, rest: list[SSAValue], rank: int) -> list[SSAValue]:
+    """An index for each dimension: in brackets, one by one behind the memref, or none for the first element."""
+    if sketch.groups:
+        return [sketch.parser.constant(entry) if isinstance(entry, int) else entry for entry in sketch.groups.pop(0)]
+    if not rest:
+        return [sketch.parser.constant(0) for _ in range(rank)]
+    given, rest[:] = rest[:rank], rest[rank:]
+    return given
+
+
+def _permutation(sketch: Sketch, rank: int, vector: VectorType[Attribute]) -> Permutation:
+    """The permutation map that the text says, by default that of the last dimensions in their order."""
+    given, dimensions = sketch.take("permutation_map"), len(vector.get_shape())
+    if given is None:
+        if dimensions > rank:
+            sketch.fail("XT1509", f"{vector} has more dimensions than memory of {rank}",
+                        "say where it repeats: permutation_map = affine_map<(d0) -> (0, d0)>")
+        return minor_identity(rank, dimensions)
+    if not isinstance(given, AffineMapAttr):
+        sketch.fail("XT2303", f"its permutation map is {given}, which is no affine map",
+                    "write permutation_map = affine_map<(d0, d1) -> (d1, d0)>")
+    if given.data.num_dims != rank:
+        sketch.fail("XT2304",
+                    f"its permutation map {given.data} is of {given.data.num_dims} dimensions, and the memref has "
+                    f"{rank}", "the map's dimensions are those of the memref")
+    return _permuted(sketch, given)
+
+
+def _permuted(sketch: Sketch, map_: AffineMapAttr) -> Permutation:
+    try:
+        return permutation_of(map_)
+    except VerifyException as error:
+        sketch.fail(*said(error))
+
+
+def _stays_inside(sketch: Sketch, vector: VectorType[Attribute]) -> bool:
+    """Whether ``in_bounds`` promises it of every dimension."""
+    given = sketch.take("in_bounds")
+    if given is None or isinstance(given, UnitAttr):
+        return given is not None
+    truths = list(given) if isinstance(given, ArrayAttr) else []
+    if len(truths) != len(vector.get_shape()) or not all(isinstance(truth, IntegerAttr) for truth in truths):
+        sketch.fail("XT2305", f"in_bounds is {given}, and the vector has {len(vector.get_shape())} dimensions",
+                    "give a truth value for each dimension of the vector: [true, false]")
+    return all(truth.value.data for truth in truths)
+
+
+def _vector(sketch: Sketch, type_: Attribute | None) -> VectorType[Attribute]:
+    if not isinstance(type_, VectorType):
+        sketch.fail("XT2306", f"it gives a vector, not {type_}" if type_ else "the type of its vector is missing",
+                    "write : memref<?x?xf32> -> vector<32x64xf32>")
+    return type_
+
+
+def _map(sketch: Sketch) -> WgMap | None:
+    given = sketch.take("wg_map")
+    if given is not None and not isinstance(given, WgMapAttr):
+        sketch.fail("XT2054",
+                    f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
+    return given.data if isinstance(given, WgMapAttr) else None
+
+
+def _read(sketch: Sketch) -> Operation:
+    if not sketch.operands:
+        sketch.fail("XT2042", "it reads a memref", "write %array[%i, %j] : memref<?x?xf32> -> vector<32x64xf32>")
+    source, *rest = sketch.operands
+    vector = _vector(sketch, sketch.results[0] if len(sketch.results) == 1 else None)
+    rank = _rank(sketch, source)
+    indices = _indices(sketch, rest, rank)
+    if len(rest) > 1:
+        sketch.fail("XT2308",
+                    "it takes indices and a padding, and there are more operands", "masks are not implemented: choose "
+                    "with arith.select, or use load_gather")
+    permutation, inside = _permutation(sketch, rank, vector), _stays_inside(sketch, vector)
+    map_ = _map(sketch)
+    sketch.finish("permutation_map", "in_bounds", "wg_map")
+    padding = rest[0] if rest and not inside else None
+    return TransferReadOp(source, indices, vector, permutation, padding, map_)
+
+
+def _write(sketch: Sketch) -> Operation:
+    vectors = [value for value in sketch.operands if isinstance(value.type, VectorType)]
+    memories = [value for value in sketch.operands if isinstance(value.type, MemRefType)]
+    if len(vectors) != 1 or len(memories) != 1:
+        sketch.fail("XT2042", "it takes a vector, a memref and indices",
+                    "write %value, %array[%i, %j] : vector<32x64xf32>, memref<?x?xf32>")
+    sketch.no_result()
+    rest = [value for value in sketch.operands if value not in (*vectors, *memories)]
+    vector, rank = _vector(sketch, vectors[0].type), _rank(sketch, memories[0])
+    indices = _indices(sketch, rest, rank)
+    if rest:
+        sketch.fail("XT1508", f"memory of {rank} dimensions takes {rank} indices", "leave the others out")
+    permutation, inside = _permutation(sketch, rank, vector), _stays_inside(sketch, vector)
+    sketch.finish("permutation_map", "in_bounds")
+    return TransferWriteOp(vectors[0], memories[0], indices, permutation, inside)
+
+
+def _type_cast(sketch: Sketch) -> Operation:
+    if len(sketch.operands) != 1 or len(sketch.results) != 1:
+        sketch.fail("XT2310", "it casts a memref of scalars to one of a vector",
+                    "write %A : memref<5x4x3xf32>, memref<1xvector<5x4x3xf32>>")
+    result, (source,) = sketch.results[0], sketch.operands
+    _rank(sketch, source)
+    assert isinstance(source.type, MemRefType)
+    if isinstance(source.type.element_type, VectorType):
+        sketch.fail("XT2310", f"{source.type} holds vectors already", "load its vector: load %V[%c0]")
+    if not isinstance(result, MemRefType) or not isinstance(result.element_type, VectorType) \
+            or result.get_shape() not in ((1,), ()):
+        shape = "x".join("4" if size == DYNAMIC_INDEX else str(size) for size in source.type.get_shape())
+        sketch.fail("XT2311", f"it gives a memref of one vector, not {result}",
+                    f"write memref<1xvector<{shape}x{source.type.element_type}>>")
+    if DYNAMIC_INDEX in source.type.get_shape():
+        sketch.fail("XT2312",
+                    f"{source.type} does not say its sizes, which the vector copies", "cast a memref of static shape")
+    sketch.finish()
+    made = TypeCastOp(source, result.element_type.get_shape())
+    if made.vector != result.element_type:
+        sketch.fail("XT2313", f"the vector of {source.type} is not {result.element_type}",
+                    "it has the shape and the element type of the memref")
+    return made
+
+
+def _contract(sketch: Sketch) -> Operation:
+    if len(sketch.operands) not in (2, 3) or len(sketch.results) != 1:
+        sketch.fail("XT2042", "it takes two vectors and an accumulator, or two",
+                    "write %a, %b, %acc : vector<64x32xbf16>, vector<32x64xbf16> into vector<64x64xf32>")
+    for attribute in [bare for bare in sketch.bare if isinstance(bare, DictionaryAttr)]:
+        sketch.bare.remove(attribute)
+        sketch.attributes = {**attribute.data, **sketch.attributes}
+    maps, iterators, kind = sketch.take("indexing_maps"), sketch.take("iterator_types"), sketch.take("kind")
+    if maps is None:
+        maps = ArrayAttr([map_of_permutation(axes, len(ITERATORS)) for axes in MATMUL])
+    if not isinstance(maps, ArrayAttr) or not all(isinstance(map_, AffineMapAttr) for map_ in maps):
+        sketch.fail("XT2321", f"its indexing maps are {maps}, and no list of affine maps",
+                    "give three affine maps, of the operands and of the result")
+    for map_ in maps:
+        _permuted(sketch, map_)
+    names = [item.data for item in iterators if isinstance(item, StringAttr)] if isinstance(iterators, ArrayAttr) \
+        else list(ITERATORS)
+    if isinstance(kind, CombiningKindAttr) and kind.data != "add":
+        sketch.fail("XT2322", f"it combines by {kind.data}, and products are added up", "leave kind out, or write add")
+    result, wg_map = _vector(sketch, sketch.results[0]), _map(sketch)
+    sketch.finish("indexing_maps", "iterator_types", "kind", "wg_map")
+    lhs, rhs, *acc = sketch.operands
+    return ContractOp(lhs, rhs, acc[0] if acc else None, result, list(maps), names, wg_map)
+
+
+def _subview(sketch: Sketch) -> Operation:
+    if len(sketch.operands) != 1 or len(sketch.results) != 1 or not isinstance(sketch.results[0], MemRefType):
+        sketch.fail("XT2042", "it takes a memref, and gives one",
+                    "write %A[%i, %j] [64, 32] [1, 1] : memref<?x?xf32> to memref<64x32xf32, strided<[?, 1]>>")
+    (source,), result = sketch.operands, sketch.results[0]
+    rank, shape = _rank(sketch, source), result.get_shape()
+    offsets, sizes, strides = (*sketch.groups, *[[]] * 3)[:3]
+    sketch.groups = sketch.groups[3:]
+    if any(len(group) != rank for group in (offsets, sizes or offsets, strides or offsets)):
+        sketch.fail("XT2085", f"a view of memory of {rank} dimensions takes {rank} offsets, sizes and strides",
+                    "the dimensions of size 1 that the view drops have them, too")
+    if not sizes and len(shape) != rank:
+        sketch.fail("XT2085",
+                    f"{result} has {len(shape)} dimensions, and the memref {rank}", "give the sizes: [1, 64, 32]")
+    sketch.finish()
+    made: Operation = SubviewOp.get(source, offsets, sizes or list(shape), strides or [1] * rank, result)
+    return made
+
+
+def _element_load(sketch: Sketch) -> Operation:
+    source = _cast_memory(sketch, sketch.operands[:1])
+    return LoadOp.get(source, _only_index(sketch, sketch.operands[1:]))
+
+
+def _element_store(sketch: Sketch) -> Operation:
+    sketch.no_result()
+    source = _cast_memory(sketch, sketch.operands[1:2])
+    if sketch.operands[0].type != source.type.element_type:  # type: ignore[attr-defined]
+        sketch.fail("XT2330", f"{sketch.operands[0].type} does not go into {source.type}",
+                    f"store a {source.type.element_type}")  # type: ignore[attr-defined]
+    return StoreOp.get(sketch.operands[0], source, _only_index(sketch, sketch.operands[2:]))
+
+
+def _cast_memory(sketch: Sketch, operands: list[SSAValue]) -> SSAValue:
+    type_ = operands[0].type if operands else None
+    if not isinstance(type_, MemRefType) or not isinstance(type_.element_type, VectorType):
+        sketch.fail("XT2331",
+                    f"it takes a memref of a vector, not {type_}" if operands else "it takes a memref of a vector",
+                    "make one with vector_type_cast; elements are read by vector_transfer_read")
+    return operands[0]
+
+
+def _only_index(sketch: Sketch, rest: list[SSAValue]) -> list[SSAValue]:
+    indices = _indices(sketch, rest, 1)
+    sketch.finish()
+    if len(indices) != 1:
+        sketch.fail("XT2332", "a memref of one vector takes one index", "write [%c0]")
+    return indices
+
+
+_RULES: dict[str, Rule] = {
+    "vector_transfer_read": _read, "vector.transfer_read": _read,
+    "vector_transfer_write": _write, "vector.transfer_write": _write,
+    "vector_type_cast": _type_cast, "vector.type_cast": _type_cast,
+    "vector.contract": _contract, "memref.subview": _subview,
+    "load": _element_load, "memref.load": _element_load, "store": _element_store, "memref.store": _element_store,
+}
+NAMES = tuple(_RULES)
+"""Names of operations that are read here."""
+_COMMAS = (_read, _type_cast)
+"""Rules of operations whose result's type MLIR writes behind a comma."""
+
+
+def read_operation(parser: Any, name: str, span: Any) -> Operation:
+    """Read an operation from behind its name."""
+    rule = _RULES[name]
+    return rule(read(parser, name, span, result_behind_comma=rule in _COMMAS))

@@ -1,0 +1,360 @@
+"""Tile types and attributes of XeTile as the seed and mlir-extensions spell them.
+
+    tile<64x32xbf16, #xetile.tile_attr<wg = #wg_map_a, order = [0, 1], inner_blocks = array<i64: 32,16>>>
+    tile<256x32xf16  #mp_a>                  the map itself, with or without the comma
+    tile<1x256xbf16, #scatter>
+    !xetile.tile<32x64xf16, #xetile.tile_attr<scattered = true, memory_space = 3>>
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, MemRefType, NoneAttr, StridedLayoutAttr, i64
+from xdsl.ir import Attribute, Data, SSAValue
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError
+
+from xegpu.dialect.types import (
+    BlockTdesc,
+    BlockTdescAttr,
+    ScatterTdesc,
+    ScatterTdescAttr,
+    SgMapAttr,
+    TensorDesc,
+    parse_integers,
+)
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import XeError, misread
+from xegpu.support.notes import valued
+from xegpu.target.cache_policy import POLICIES
+from xetile.dialect.types import TileAttr, TileEncoding, TileParameters, WgMapAttr
+from xetile.dialect.wg_map import WgMap
+
+ENCODINGS = {"wg": "wg_map", "scattered": "scatter"}
+"""Other names of what a tile_attr holds."""
+_MAP_FORMS = {"wg_map": "<sg_layout = [8, 4], sg_data = [32, 64]>", "sg_map": "<wi_layout = [1, 16], wi_data = [1, 1]>"}
+SPACES = {"slm": 3, "shared": 3, "global": 0}
+"""Words for memory spaces, with the numbers that MLIR uses."""
+
+
+def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None, *others: SSAValue) -> NoReturn:
+    """Raise an error at a position of the text, by default at what is read next; ``others`` have a part in it."""
+    try:
+        misread(parser, code, f"{message}\n{hint}", at)
+    except ParseError as error:
+        error.notes = valued(None, {f"%{value.name_hint}": value for value in others})  # type: ignore[attr-defined]
+        raise
+
+
+def guess(word: str, known: Any) -> str:
+    """A hint that names what a word may have meant."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"did you mean {near[0]}?" if near else f"it is one of {', '.join(known)}"
+
+
+def _read_fields(parser: AttrParser, what: str, read: Mapping[str, Callable[[AttrParser], Any]]) -> dict[str, Any]:
+    """``<name = value, ...>``, each field read by its own function; other names for one are those of ENCODINGS."""
+    found: dict[str, Any] = {}
+
+    def field() -> None:
+        at = parser._current_token.span
+        word = parser.parse_identifier()
+        name = ENCODINGS.get(word, word)
+        if name not in read:
+            fail(parser, "XT2032", f"a {what} has no field {word}", guess(word, read), at)
+        if name in found:
+            fail(parser, "XT2030", f"{word} is given twice", "leave one out", at)
+        parser.parse_punctuation("=")
+        found[name] = read[name](parser)
+
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+    return found
+
+
+def read_integers(parser: AttrParser) -> tuple[int, ...]:
+    """``[1, 16]`` or ``array<i64: 1, 16>``."""
+    word = parser._current_token.text
+    if word not in ("[", "array"):
+        fail(parser, "XT2048", f"{word} stands where a list of integers must", "write it in brackets: [8, 16]")
+    return parse_integers(parser)
+
+
+def _made(parser: AttrParser, at: Any, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except XeError as error:
+        fail(parser, error.code, error.message, error.hint, at)
+
+
+def _need(parser: AttrParser, at: Any, fields: dict[str, Any], what: str, *names: str) -> None:
+    if missing := [name for name in names if name not in fields]:
+        fail(parser, "XT2056", f"a {what} needs {missing[0]}", f"write {_MAP_FORMS[what]}", at)
+
+
+def read_wg_map(parser: AttrParser) -> WgMap:
+    """``<sg_layout = [8, 4], sg_data = [32, 64]>``."""
+    at = parser._current_token.span
+    fields = _read_fields(parser, "wg_map", {"sg_layout": read_integers, "sg_data": read_integers})
+    _need(parser, at, fields, "wg_map", "sg_layout", "sg_data")
+    return _made(parser, at, lambda: WgMap(fields["sg_layout"], fields["sg_data"]))  # type: ignore[no-any-return]
+
+
+def read_sg_map(parser: AttrParser) -> LaneMap:
+    """``<wi_layout = [1, 16], wi_data = [1, 1]>``."""
+    at = parser._current_token.span
+    fields = _read_fields(parser, "sg_map", {"wi_layout": read_integers, "wi_data": read_integers})
+    _need(parser, at, fields, "sg_map", "wi_layout")
+    layout, data = fields["wi_layout"], fields.get("wi_data", (1, 1))
+    return _made(parser, at, lambda: LaneMap(layout, data))  # type: ignore[no-any-return]
+
+
+def read_hint(parser: AttrParser) -> str:
+    """``<cached>``."""
+    with parser.in_angle_brackets():
+        at = parser._current_token.span
+        policy = parser.parse_identifier()
+        if policy not in POLICIES:
+            fail(parser, "XT2050", f"there is no cache hint {policy}", guess(policy, POLICIES), at)
+    return policy
+
+
+def _map_field(parser: AttrParser) -> WgMap:
+    if parser._current_token.text == "<":
+        return read_wg_map(parser)
+    at, given = parser._current_token.span, parser.parse_attribute()
+    if not isinstance(given, WgMapAttr):
+        fail(parser, "XT2054",
+             f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 32]>", at)
+    return given.data
+
+
+def _lanes_field(parser: AttrParser) -> LaneMap:
+    if parser._current_token.text == "<":
+        return read_sg_map(parser)
+    at, given = parser._current_token.span, parser.parse_attribute()
+    if not isinstance(given, SgMapAttr):
+        fail(parser, "XT2055",
+             f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
+    return given.data
+
+
+def _number_field(parser: AttrParser) -> int:
+    number = parser.parse_integer()
+    if parser.parse_optional_punctuation(":"):  # MLIR prints 3 : i32
+        parser.parse_type()
+    return number
+
+
+def _space_field(parser: AttrParser) -> int:
+    word = parser.parse_optional_identifier()
+    return _number_field(parser) if word is None else SPACES.get(word, -1)
+
+
+_FIELDS: dict[str, Callable[[AttrParser], Any]] = {
+    "order": read_integers, "wg_map": _map_field, "sg_map": _lanes_field, "inner_blocks": read_integers,
+    "array_length": _number_field, "memory_space": _space_field, "scatter": lambda parser: parser.parse_boolean(),
+}
+
+
+def read_tile_attr(parser: AttrParser) -> TileEncoding:
+    """``<order = [0, 1], wg_map = #map, sg_map = #lanes, memory_space = 3, scattered = true, array_length = 2>``."""
+    return TileEncoding(**_read_fields(parser, "tile_attr", _FIELDS))
+
+
+def read_tile(parser: AttrParser) -> TileParameters:
+    """What stands behind ``tile``: ``<64x32xbf16, #tile_attr>``."""
+    with parser.in_angle_brackets():
+        at = parser._current_token.span
+        shape, element_type = parser.parse_shape()
+        if shape is None or len(shape) != 2 or not all(size > 0 for size in shape):
+            fail(parser, "XT2057", "a tile has two static dimensions", "write tile<64x32xbf16>", at)
+        fields: dict[str, Any] = {}
+        while parser.parse_optional_punctuation(",") or parser._current_token.text != ">":
+            fields |= _read_part(parser)
+        return TileParameters((shape[0], shape[1]), element_type, TileEncoding(**fields))
+
+
+def _read_part(parser: AttrParser) -> dict[str, Any]:
+    """One of the parts behind a tile's element type: a tile_attr, a map, ``order = [0, 1]``."""
+    at = parser._current_token.span
+    if (word := parser.parse_optional_identifier()) is not None:
+        name = ENCODINGS.get(word, word)
+        if name not in _FIELDS:
+            fail(parser, "XT2032", f"a tile has no {word}", guess(word, _FIELDS), at)
+        parser.parse_punctuation("=")
+        return {name: _FIELDS[name](parser)}
+    given = parser.parse_attribute()
+    if isinstance(given, TileAttr):
+        return {name: value for name, value in vars(given.data).items() if value != getattr(TileEncoding, name)}
+    if isinstance(given, WgMapAttr):
+        return {"wg_map": given.data}
+    if isinstance(given, SgMapAttr):
+        return {"sg_map": given.data}
+    fail(parser, "XT2058",
+         f"{given} is not an attribute of a tile", "write #xetile.tile_attr<order = [0, 1], wg_map = #map>", at)
+
+
+def read_memref(parser: AttrParser) -> Attribute:
+    """What stands behind ``memref``, with the layout ``affine_map=<...>`` and the space ``slm`` of the seed."""
+    with parser.in_angle_brackets():
+        if parser._current_token.text == "*":
+            fail(parser, "XT2060", "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
+        shape, element_type = parser.parse_ranked_shape()
+        layout: Attribute = NoneAttr()
+        space: Attribute = NoneAttr()
+        while parser.parse_optional_punctuation(","):
+            given = _memref_part(parser)
+            if isinstance(given, (AffineMapAttr, StridedLayoutAttr)):
+                layout = given
+            else:
+                space = given
+        return MemRefType(element_type, shape, layout, space)  # type: ignore[arg-type]
+
+
+def _memref_part(parser: AttrParser) -> Attribute:
+    start = parser._current_token.span.start
+    word = parser._current_token.text
+    if word in SPACES:
+        parser.parse_identifier()
+        return IntegerAttr(SPACES[word], i64)
+    if word == "affine_map":
+        parser.parse_identifier()
+        if parser.parse_optional_punctuation("="):
+            with parser.in_angle_brackets():
+                return AffineMapAttr(parser.parse_affine_map())
+        parser._resume_from(start)
+    return parser.parse_attribute()
+
+
+# Descriptor types of XeGPU as XeGPU.md spells them, both generations.
+#
+#     #tdesc_attr = !xegpu.tdesc_attr<memory_scope = slm, scattered = true, chunk_size_per_lane = 8>
+#     tensor_desc<16x8xuint16, #tdesc_attr>
+#     tensor_desc<8x16xbf16, #sg_map_a, memory_scope = global, array_length = 2>
+#     tensor_desc<16xuint8, #scattered>
+
+
+SCATTERED = ("scattered", "Scattered", "scatter")
+"""Words that mark a descriptor of single elements, where the text does not define them itself."""
+_NAMES = {"chunk_size_per_lane": "chunk_size", "memory_space": "memory_scope", "sg_map": "sg"}
+_SCOPES = ("global", "slm")
+
+
+@irdl_attr_definition
+class TdescAttr(Data[tuple[tuple[str, Any], ...]]):
+    """``!xegpu.tdesc_attr<memory_scope = slm, boundary_check = false>``: what an alias keeps for a descriptor."""
+
+    name = "xegpu.tdesc_attr"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, Any], ...]:
+        return tuple(read_fields(parser).items())
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{', '.join(f'{name} = {value}' for name, value in self.data)}>")
+
+
+def _scope(parser: Any) -> str:
+    at, word = parser._current_token.span, parser.parse_identifier()
+    if word not in _SCOPES:
+        fail(parser, "XT2063", f"there is no memory_scope {word}", guess(word, _SCOPES), at)
+    return str(word)
+
+
+def _lanes(parser: Any) -> Any:
+    if parser._current_token.text == "<":
+        return read_sg_map(parser)
+    at, given = parser._current_token.span, parser.parse_attribute()
+    if not isinstance(given, SgMapAttr):
+        fail(parser, "XT2055",
+             f"{given} is not an sg_map", "write #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>", at)
+    return given.data
+
+
+_DESCRIPTOR_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "memory_scope": _scope, "boundary_check": lambda parser: parser.parse_boolean(),
+    "array_length": lambda parser: parser.parse_integer(), "chunk_size": lambda parser: parser.parse_integer(),
+    "scattered": lambda parser: parser.parse_boolean(), "sg": _lanes,
+    "access": lambda parser: parser.parse_identifier(),
+}
+
+
+def _field(parser: Any, found: dict[str, Any]) -> None:
+    at = parser._current_token.span
+    word = parser.parse_identifier()
+    name = _NAMES.get(word, word)
+    if name not in _DESCRIPTOR_FIELDS:
+        fail(parser, "XT2032", f"a descriptor has no {word}", guess(word, (*_DESCRIPTOR_FIELDS, *_NAMES)), at)
+    if name in found:
+        fail(parser, "XT2030", f"{word} is given twice", "leave one out", at)
+    parser.parse_punctuation("=")
+    found[name] = _DESCRIPTOR_FIELDS[name](parser)
+
+
+def read_fields(parser: Any) -> dict[str, Any]:
+    """``<memory_scope = slm, boundary_check = false, sg = #sg_map>``."""
+    found: dict[str, Any] = {}
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _field(parser, found))
+    return found
+
+
+def _part(parser: Any, found: dict[str, Any]) -> None:
+    """One of the parts behind a descriptor's element type: attributes, maps, ``array_length = 2``."""
+    if parser._current_token.text[0] != "#":
+        _field(parser, found)
+        return
+    at = parser._current_token.span
+    given = parser.parse_attribute()
+    fields = _fields_of(given)
+    if fields is None:
+        fail(parser, "XT2058", f"{given} is not an attribute of a descriptor",
+             "write #xegpu.sg_map<...>, or name = value: memory_scope = slm", at)
+    if twice := sorted(found.keys() & fields.keys()):
+        fail(parser, "XT2030", f"{twice[0]} is given twice", "leave one out", at)
+    found.update(fields)
+
+
+def _fields_of(given: Any) -> Mapping[str, Any] | None:
+    if isinstance(given, TdescAttr):
+        return dict(given.data)
+    if isinstance(given, SgMapAttr):
+        return {"sg": given.data}
+    if isinstance(given, (BlockTdescAttr, ScatterTdescAttr)):
+        default = type(given.data)()
+        said = {name: value for name, value in vars(given.data).items() if value != getattr(default, name)}
+        return {**said, "scattered": True} if isinstance(given, ScatterTdescAttr) else said
+    return None
+
+
+def read_tensor_desc(parser: Any) -> TensorDesc:
+    """What stands behind ``tensor_desc``: ``<8x16xbf16, #sg_map_a, array_length = 2>``."""
+    found: dict[str, Any] = {}
+    with parser.in_angle_brackets():
+        at = parser._current_token.span
+        shape, element_type = parser.parse_shape()
+        if not shape or not all(size > 0 for size in shape):
+            fail(parser, "XT2062", "a descriptor has static dimensions", "write tensor_desc<8x16xbf16>", at)
+        parser.on_descriptor = True
+        while parser.parse_optional_punctuation(","):
+            _part(parser, found)
+        parser.on_descriptor = False
+    lanes = found.pop("sg", None)
+    if found.pop("scattered", False) or "chunk_size" in found:
+        return TensorDesc(tuple(shape), element_type, sg_map=lanes, scatter=_scatter(parser, shape, found, at))
+    if len(shape) == 1:  # of one dimension nothing else is legal, and the document leaves it out
+        found.setdefault("boundary_check", False)
+    return TensorDesc(tuple(shape), element_type, BlockTdesc(**found), lanes)
+
+
+def _scatter(parser: Any, shape: list[int], found: dict[str, Any], at: Any) -> ScatterTdesc:
+    """Scatter attributes; the chunk may be left to the shape, as the seed does."""
+    found.pop("boundary_check", None)  # single elements have a mask for that
+    chunk = found.pop("chunk_size", shape[1] if len(shape) == 2 else 1)
+    if found.keys() - {"memory_scope"}:
+        fail(parser, "XT2064", f"a descriptor of single elements has no {min(found)}", "leave it out", at)
+    return ScatterTdesc(found.get("memory_scope", "global"), chunk)

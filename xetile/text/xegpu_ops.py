@@ -1,0 +1,327 @@
+"""How each XeGPU operation is made from what was read: XeGPU.md's own spelling, and what this package prints.
+
+    %d = XeGPU.create_nd_tdesc %mem_addr, %offsets:2, %base_shape:2, %base_stride:2
+           : uint64, index, index, index, index, index, index into tensor_desc<8x16xbf16>
+    %v = XeGPU.load_nd %d {L1_hint = uncached, packed} : tensor_desc<16x16xbf16> into vector<8x16x2xbf16>
+
+Both generations have the same grammar; a table says which classes the names stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, UnitAttr, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.dialect import gather_scatter
+from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.hints import LEVELS, SCHEDULE_BARRIER, CacheHintAttr, CompileHintOp
+from xegpu.dialect.sync import FenceOp
+from xegpu.dialect.types import SgMapAttr
+from xegpu.interop.v1 import dialect as older
+from xegpu.interop.v1.types import WordAttr
+from xegpu.ir.atomic_kind import KINDS, full_name, kinds_of
+from xegpu.ir.dtypes import i1, of_mlir
+from xegpu.ir.memref import ALIGNED
+from xegpu.target.cache_policy import POLICIES
+from xetile.text.grammar import Entry, Sketch, read
+from xetile.text.operand_parser import Rule, create, only, result_of, values
+from xetile.text.types import guess
+
+Kinds = Mapping[str, Any]
+"""The class of each operation, by its name."""
+_HINTS = {level: (level, level.replace("l", "L", 1), level[:2].upper(), level[:2]) for level in LEVELS}
+"""Names of the cache hints: ``l1_hint``, ``L1_hint``, ``L1``."""
+_POLICIES = {"read_invaldiate": "read_invalidate"}
+"""A word that the document spells wrongly, everywhere."""
+_MAPS = ("sg_map_a", "sg_map_b", "sg_map_c")
+
+
+def _properties(sketch: Sketch, kind: Any, *more: str) -> dict[str, Attribute]:
+    """Cache hints and what else an operation declares, taken from the text; all else there is an error."""
+    declared = kind.get_irdl_definition().properties
+    known = [name for name in (*more, *LEVELS) if name in declared or name in LEVELS]
+    found = {name: value for name in known
+             if (value := sketch.take(*_HINTS.get(name, (name,)))) is not None}
+    if isinstance(mode := found.get("mode"), StringAttr):
+        found["mode"] = WordAttr(mode.data)
+    for name in LEVELS:
+        if name in found:
+            found[name] = _hint(sketch, name, found[name], stores="value" in dict(kind.get_irdl_definition().operands))
+    sketch.finish(*(_HINTS.get(name, (name,))[-1 if name not in _HINTS else 1] for name in known))
+    return found
+
+
+def _hint(sketch: Sketch, name: str, given: Attribute, *, stores: bool) -> Attribute:
+    if isinstance(given, StringAttr):
+        policy = _POLICIES.get(given.data, given.data)
+        if policy not in POLICIES:
+            sketch.fail("XT2050", f"there is no cache hint {policy}", guess(policy, POLICIES))
+        # The document's table has a store that is "cached"; its text has other words for stores.
+        return CacheHintAttr("write_back" if stores and policy == "cached" else policy)
+    if not isinstance(given, CacheHintAttr):
+        sketch.fail("XT2049", f"{name} is {given}, which is no cache hint", f"write {{{name} = cached}}")
+    return given
+
+
+def _made(kind: Any, operands: list[SSAValue], results: list[Attribute], given: dict[str, Attribute]) -> Operation:
+    """An operation; hints that it does not declare are kept beside it."""
+    declared = kind.get_irdl_definition().properties
+    return create(kind, operands, results, {name: value for name, value in given.items() if name in declared},
+                  {name: value for name, value in given.items() if name not in declared})
+
+
+def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAValue]]:
+    """The descriptor and the vectors, in whatever order they stand."""
+    operands = only(sketch, "%value, %desc", count) if count == 2 else only(sketch, "%value, %desc, %mask", count)
+    found = [value for value in operands if sketch.parser.is_descriptor(value.type)]
+    rest = [value for value in operands if value not in found]
+    if len(found) != 1 or not all(isinstance(value.type, VectorType) for value in rest):
+        sketch.fail("XT2042",
+                    "it takes a descriptor and vectors", "write tensor_desc<...>, vector<...> behind the colon")
+    return found[0], rest
+
+
+def _value_and_mask(sketch: Sketch, given: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
+    masks = [value for value in given if of_mlir(value.type.element_type) is i1]  # type: ignore[attr-defined]
+    if not masks:
+        sketch.fail("XT2046", "neither of its vectors is a mask", "a mask has elements of i1: vector<16xi1>")
+    mask = masks[-1]
+    return next(value for value in given if value is not mask), mask
+
+
+def _create_nd(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        result = result_of(sketch)
+        if not sketch.operands or not sketch.parser.is_descriptor(result):
+            sketch.fail("XT2042", "it makes a descriptor of memory",
+                        "write %memory, %offsets:2 : memref<...>, index, index into tensor_desc<8x16xbf16>")
+        source, *rest = sketch.operands
+        rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else len(result.data.shape)
+        listed: list[list[Entry]] = [list(rest[i:i + rank]) for i in range(0, len(rest), rank)]
+        groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
+        sketch.groups = []
+        if len(groups) not in (1, 3):
+            sketch.fail("XT2043", f"it takes {rank} offsets, or {rank} offsets, sizes and strides each, not "
+                        f"{sum(map(len, groups))} numbers", "write %memory, [%offsets:2], [%shape:2], [%strides:2]")
+        offsets, sizes, strides = (*groups, [], [])[:3]
+        made = kind(source, offsets, sizes, strides, result)
+        if sketch.take(ALIGNED) is not None:
+            made.attributes[ALIGNED] = UnitAttr()
+        made.properties.update(_properties(sketch, kind, "mode"))
+        return made  # type: ignore[no-any-return]
+
+    return rule
+
+
+def _update_nd(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        if not sketch.operands:
+            sketch.fail("XT2042", "it moves a descriptor", "write %desc, %offsets:2 : tensor_desc<...>, index, index")
+        desc, *rest = sketch.operands
+        offsets = values(sketch, rest or (sketch.groups.pop(0) if sketch.groups else []))
+        _same_type(sketch, desc)
+        return _made(kind, [desc, *offsets], [desc.type], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _same_type(sketch: Sketch, desc: SSAValue) -> None:
+    if sketch.results and sketch.results != [desc.type]:
+        sketch.fail("XT2111", f"a descriptor that moves keeps its type, {desc.type}", "drop the type behind the arrow")
+
+
+def _load_nd(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        (desc,) = only(sketch, "%desc", 1)
+        given = _properties(sketch, kind, "packed", "vnni_axis", "transpose", "transpose_bit_width", "mode")
+        return _made(kind, [desc], [result_of(sketch)], given)
+
+    return rule
+
+
+def _store_nd(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, (value,) = _desc_and_vectors(sketch, 2)
+        sketch.no_result()
+        return _made(kind, [value, desc], [], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _prefetch(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        (desc,) = only(sketch, "%desc", 1)
+        sketch.no_result()
+        return _made(kind, [desc], [], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _create(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        source, offsets = only(sketch, "%address, %offsets", 2)
+        result = result_of(sketch)
+        _check_chunk(sketch, result, None if "chunk_size_per_lane" in kind.get_irdl_definition().properties else
+                     sketch.take("chunk_size_per_lane"))
+        return _made(kind, [source, offsets], [result], _properties(sketch, kind, "chunk_size_per_lane", "mode"))
+
+    return rule
+
+
+def _check_chunk(sketch: Sketch, result: Any, said: Attribute | None) -> None:
+    """Raise unless the chunk that an operation says is that of its descriptor."""
+    scatter = result.data.scatter if sketch.parser.is_descriptor(result) else None
+    if said is not None and (scatter is None or not isinstance(said, IntegerAttr)
+                             or said.value.data != scatter.chunk_size):
+        sketch.fail("XT2065", f"chunk_size_per_lane is {said}, and its descriptor is {result}",
+                    "make the descriptor's second dimension the chunk: tensor_desc<16x8xf32, #scattered>")
+
+
+def _update(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, offsets = only(sketch, "%desc, %offsets", 2)
+        _same_type(sketch, desc)
+        return _made(kind, [desc, offsets], [desc.type], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _gather(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, (mask,) = _desc_and_vectors(sketch, 2)
+        given = _properties(sketch, kind, "padding", "transpose", "mode")
+        return _made(kind, [desc, mask], [result_of(sketch)], given)
+
+    return rule
+
+
+def _scatter(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, vectors = _desc_and_vectors(sketch, 3)
+        value, mask = _value_and_mask(sketch, vectors)
+        sketch.no_result()
+        return _made(kind, [value, desc, mask], [], _properties(sketch, kind, "mode"))
+
+    return rule
+
+
+def _atomic(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        desc, vectors = _desc_and_vectors(sketch, 3)
+        value, mask = _value_and_mask(sketch, vectors)
+        word, sketch.kind = sketch.kind, None
+        dtype = of_mlir(value.type.element_type)  # type: ignore[attr-defined]
+        if word is None:
+            sketch.fail("XT2044", "it takes a kind", 'write "addf" %value, %desc, %mask')
+        if full_name(word, dtype) not in KINDS:
+            sketch.fail("XT1450", f"there is no atomic update {word}", guess(word, kinds_of(dtype)))
+        name: Attribute = gather_scatter.AtomicKindAttr(full_name(word, dtype))
+        results = sketch.results or [value.type]
+        return _made(kind, [value, desc, mask], results, {"kind": name, **_properties(sketch, kind, "mode")})
+
+    return rule
+
+
+def _dpas(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        operands = only(sketch, "%a, %b or %a, %b, %acc", 2, 3)
+        result = result_of(sketch)
+        bare, sketch.bare = sketch.bare, []
+        if bare and (len(bare) != 3 or not all(isinstance(map_, SgMapAttr) for map_ in bare)):
+            sketch.fail("XT2034", f"it has the lane maps of A, B and C, and the text gives {len(bare)} attributes",
+                        "write {#sg_map_a #sg_map_b #sg_map_c}")
+        maps = dict(zip(_MAPS, bare, strict=False))
+        given = _properties(sketch, kind, *_MAPS, "mode")
+        return _made(kind, _in_order(operands, result), [result], {**maps, **given})
+
+    return rule
+
+
+def _in_order(operands: list[SSAValue], result: Attribute) -> list[SSAValue]:
+    """A, B and the accumulator; the document's table has the accumulator in front."""
+    if len(operands) == 3 and operands[0].type == result and operands[2].type != result:
+        return [*operands[1:], operands[0]]
+    return operands
+
+
+def _fence(kind: Any) -> Rule:
+    def rule(sketch: Sketch) -> Operation:
+        names = tuple(kind.get_irdl_definition().properties)
+        found = {name: sketch.take(name, *(other for other in _FENCE_NAMES if _FENCE_NAMES[other] == name))
+                 for name in names}
+        for name, value in found.items():
+            if not isinstance(value, StringAttr):
+                sketch.fail("XT2053", f"it needs {name}" if value is None else f"{name} is {value}",
+                            f"write {{{_FENCE_FORMS['fence_op' in names]}}}")
+        sketch.finish(*names)
+        return create(kind, [], [], found)
+
+    return rule
+
+
+def _hinted(kind: Any) -> Rule:
+    """``{hint = schedule_barrier}``, or as the table has it ``{scheduling_barrier}``."""
+    def rule(sketch: Sketch) -> Operation:
+        given = sketch.take("hint")
+        if given is None and sketch.take("scheduling_barrier", "schedule_barrier") is not None:
+            given = StringAttr(SCHEDULE_BARRIER)
+        if not isinstance(given, StringAttr):
+            sketch.fail("XT2053", "it needs a hint", f"write {{hint = {SCHEDULE_BARRIER}}}")
+        sketch.finish("hint")
+        return create(kind, [], [], {"hint": given})
+
+    return rule
+
+
+UNTYPED = ("xegpu.fence", "xegpu.mfence", "xegpu.compile_hint")
+"""Operations that have no operands, and no types behind them."""
+_FENCE_FORMS = ("scope = workgroup, memory_kind = global", "memory_kind = ugm, fence_op = none, fence_scope = local")
+"""What a fence says, in this generation and in the earlier one."""
+_FENCE_NAMES = {"Fence_op": "fence_op", "Fence_scope": "fence_scope", "Memory_kind": "memory_kind"}
+
+_FORMS = {
+    "create_nd_tdesc": _create_nd, "update_nd_offset": _update_nd, "load_nd": _load_nd, "store_nd": _store_nd,
+    "prefetch_nd": _prefetch, "create_tdesc": _create, "update_offset": _update, "update_offsets": _update,
+    "load_gather": _gather, "store_scatter": _scatter, "prefetch": _prefetch, "atomic_rmw": _atomic, "dpas": _dpas,
+    "fence": _fence, "mfence": _fence, "compile_hint": _hinted,
+}
+_KINDS: Kinds = {
+    "create_nd_tdesc": CreateNdTdescOp, "update_nd_offset": UpdateNdOffsetOp, "load_nd": LoadNdOp,
+    "store_nd": StoreNdOp, "prefetch_nd": PrefetchNdOp, "create_tdesc": gather_scatter.CreateTdescOp,
+    "update_offset": gather_scatter.UpdateOffsetOp, "update_offsets": gather_scatter.UpdateOffsetOp,
+    "load_gather": gather_scatter.LoadGatherOp, "store_scatter": gather_scatter.StoreScatterOp,
+    "prefetch": gather_scatter.PrefetchOp,
+    "atomic_rmw": gather_scatter.AtomicRMWOp, "dpas": DpasOp, "fence": FenceOp,
+    "compile_hint": CompileHintOp,
+}
+_OLDER: Kinds = {
+    "create_nd_tdesc": older.CreateNdTdescOp, "update_nd_offset": older.UpdateNdOffsetOp, "load_nd": older.LoadNdOp,
+    "store_nd": older.StoreNdOp, "prefetch_nd": older.PrefetchNdOp, "create_tdesc": older.CreateTdescOp,
+    "update_offset": older.UpdateOffsetOp, "update_offsets": older.UpdateOffsetOp,
+    "load_gather": older.LoadGatherOp, "store_scatter": older.StoreScatterOp, "prefetch": older.PrefetchOp,
+    "atomic_rmw": older.AtomicRMWOp, "dpas": older.DpasOp, "mfence": older.MfenceOp, "compile_hint": CompileHintOp,
+}
+
+
+def rules(kinds: Kinds) -> dict[str, Rule]:
+    """The rules of the operations of one generation, by their names with the prefix."""
+    return {f"xegpu.{name}": _FORMS[name](kind) for name, kind in kinds.items()}
+
+
+RULES = rules(_KINDS)
+OLDER_RULES = rules(_OLDER)
+"""Names of XeGPU's operations, in lower case, with what reads them: of this generation, and of the earlier one."""
+
+
+def read_operation(parser: Any, name: str, span: Any) -> Operation:
+    """Read an XeGPU operation from behind its name."""
+    return RULES[name](read(parser, name, span, typed=name not in UNTYPED))
+
+
+def read_older_operation(parser: Any, name: str, span: Any) -> Operation:
+    """Read an operation of the earlier generation from behind its name."""
+    return OLDER_RULES[name](read(parser, name, span, typed=name not in UNTYPED))

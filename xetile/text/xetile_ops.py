@@ -1,0 +1,275 @@
+"""How each XeTile operation is made from what was read: the seed's names and those of mlir-extensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnitAttr, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xegpu.dialect.hints import LEVELS
+from xegpu.ir.atomic_kind import KINDS, full_name, kinds_of
+from xegpu.ir.combining_kind import kind_of
+from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.vector import integers
+from xegpu.support.errors import XeError
+from xetile.dialect import tile_ops, vector_ops
+from xetile.dialect.gather_scatter import (
+    AtomicRMWTileOp,
+    InitScatteredTileOp,
+    LoadGatherOp,
+    StoreScatterOp,
+    UpdateScatteredTileOp,
+)
+from xetile.dialect.types import CacheHintAttr, TileType
+from xetile.dialect.wg_map import WgMap
+from xetile.dialect.wg_map_inference import map_of
+from xetile.text.grammar import Entry, Sketch, read
+from xetile.text.operand_parser import (
+    RESULT_MAP,
+    SOURCE_MAP,
+    Rule,
+    axes_of,
+    create,
+    group_of,
+    hints_of,
+    integers_of,
+    map_attribute,
+    map_said,
+    only,
+    padding_of,
+    result_map,
+    result_of,
+    tile_and_vector,
+    values,
+)
+from xetile.text.types import guess
+
+_KINDS = {"addf": "add", "addi": "add", "mulf": "mul", "muli": "mul", "andi": "and", "ori": "or", "xori": "xor",
+          "maxf": "maximumf", "minf": "minimumf"}
+
+
+def _init(sketch: Sketch) -> Operation:
+    result = result_of(sketch)
+    if not isinstance(result, TileType) or not sketch.operands:
+        sketch.fail("XT2042", "it makes a tile of an array", "write %array[%row, %column] : memref<...> -> tile<...>")
+    source, *rest = sketch.operands
+    if rest and isinstance(rest[0].type, VectorType):
+        sketch.finish()
+        return InitScatteredTileOp(source, rest[0], result)
+    rank = len(source.type.get_shape()) if isinstance(source.type, MemRefType) else 2
+    listed: list[list[Entry]] = [list(rest[i:i + rank]) for i in range(0, len(rest), rank)]
+    groups = [values(sketch, group) for group in (*listed, *sketch.groups)]
+    sketch.groups = []
+    if not 1 <= len(groups) <= 3 or len(groups) == 2:
+        sketch.fail("XT2043", "it takes offsets, or offsets, sizes and strides",
+                    "write %array, [%row, %column], [%height, %width], [%pitch, %one]")
+    blocks = integers_of(sketch, "inner_blocks")  # what later stages print in the place of the tile's own
+    said = [name for name in tile_ops.PROMISES if sketch.take(name) is not None]
+    sketch.finish("inner_blocks", *tile_ops.PROMISES)
+    offsets, sizes, strides = (*groups, [], [])[:3]
+    made = tile_ops.InitTileOp(source, offsets, sizes, strides, result)
+    made.attributes.update(dict.fromkeys(said, UnitAttr()))
+    if blocks is not None:
+        made.attributes["inner_blocks"] = integers(blocks)
+    return made
+
+
+def _load(sketch: Sketch) -> Operation:
+    (tile,) = only(sketch, "%tile", 1)
+    if not isinstance(tile.type, TileType):
+        sketch.fail("XT2042", f"it loads a tile, not {tile.type}", "make one with xetile.init_tile")
+    element = tile.type.data.element_type
+    properties = {"padding": padding_of(sketch, tile.type.data.dtype)}
+    hints = hints_of(sketch)
+    sketch.finish("padding", *LEVELS)
+    return create(tile_ops.LoadTileOp, [tile], [result_of(sketch, element)], properties, hints)
+
+
+def _store(sketch: Sketch) -> Operation:
+    tile, value, _ = tile_and_vector(sketch, (2,))
+    sketch.no_result()
+    hints = hints_of(sketch)
+    sketch.finish(*LEVELS)
+    return create(tile_ops.StoreTileOp, [value, tile], [], {}, hints)
+
+
+def _prefetch(sketch: Sketch) -> Operation:
+    (tile,) = only(sketch, "%tile", 1)
+    sketch.no_result()
+    hints, given = hints_of(sketch), sketch.take("locality")
+    if given is not None and not isinstance(given, IntegerAttr):
+        sketch.fail("XT1128", f"locality is {given}, which is no number", "write {locality = 3}, or 0 to 2")
+    locality = given.value.data if isinstance(given, IntegerAttr) else sketch.locality
+    sketch.locality = None
+    sketch.finish("locality", *LEVELS)
+    made = tile_ops.PrefetchTileOp(tile, _locality(hints) if locality is None else locality)
+    made.attributes.update(hints)
+    return made
+
+
+def _locality(hints: dict[str, Attribute]) -> int:
+    """What cache hints say as a locality: one less for each level that they leave out, from the nearest on."""
+    skipped = [isinstance(hint := hints.get(level), CacheHintAttr) and hint.data == "uncached" for level in LEVELS]
+    return 3 - (skipped.index(False) if False in skipped else 3)
+
+
+def _update(sketch: Sketch) -> Operation:
+    if not sketch.operands:
+        sketch.fail("XT2042", "it moves a tile", "write %tile, [%rows, %columns] : tile<...> -> tile<...>")
+    tile, *rest = sketch.operands
+    offsets = values(sketch, rest or group_of(sketch))
+    if sketch.results and sketch.results != [tile.type]:
+        sketch.fail("XT2111", f"a tile that moves keeps its type, {tile.type}", "drop the type behind the arrow")
+    sketch.finish()
+    if offsets and isinstance(offsets[0].type, VectorType):
+        return UpdateScatteredTileOp(tile, offsets[0])
+    return tile_ops.UpdateTileOffsetOp(tile, offsets)
+
+
+def _mma(sketch: Sketch) -> Operation:
+    a, b, *acc = only(sketch, "%a, %b or %a, %b, %acc", 2, 3)
+    given = result_map(sketch, (a, ("wg_map_a",)), (b, ("wg_map_b",)))
+    sketch.finish("wg_map", "wg_map_a", "wg_map_b", "wg_map_c")
+    has = map_of(a), map_of(b)
+    derived = WgMap(has[0].sg_layout, (has[0].sg_data[0], has[1].sg_data[1])) if has[0] and has[1] else None
+    map_ = given or (map_of(acc[0]) if acc else None) or derived
+    return tile_ops.TileMmaOp(a, b, acc[0] if acc else None, result_of(sketch), map_)
+
+
+def _transpose(sketch: Sketch) -> Operation:
+    (source,) = only(sketch, "%v", 1)
+    permutation = axes_of(sketch, "permutation") or [1, 0]
+    map_ = result_map(sketch, (source, SOURCE_MAP))
+    sketch.finish("permutation", "wg_map", "source_map")
+    properties = {"permutation": integers(permutation), "wg_map": map_attribute(map_)}
+    return create(tile_ops.TileTransposeOp, [source], [result_of(sketch)], properties)
+
+
+def _reduce(sketch: Sketch) -> Operation:
+    (source,) = only(sketch, "<kind> %v [axis]", 1)
+    name, sketch.kind = sketch.kind, None
+    if name is None or not isinstance(source.type, VectorType):
+        sketch.fail("XT2044", "it takes a kind and a vector", "write <add> %v [1] : vector<...> -> vector<...>")
+    try:
+        kind = kind_of(_KINDS.get(name, name), of_mlir(source.type.element_type))
+    except XeError as error:
+        sketch.fail(error.code, error.message, error.hint)
+    made = vector_ops.TileReduceOp(kind, source, axes_of(sketch, "axes", "reduction_dims"))
+    return _finished(sketch, made, source)
+
+
+def _broadcast(sketch: Sketch) -> Operation:
+    (source,) = only(sketch, "%v [axis]", 1)
+    result, axes = result_of(sketch), axes_of(sketch, "axes", "broadcast_dims")
+    if not isinstance(result, VectorType):
+        sketch.fail("XT2067", f"its result is a vector, not {result}", "write the result's type behind ->")
+    if not axes and isinstance(source.type, VectorType):
+        pairs = zip(source.type.get_shape(), result.get_shape(), strict=False)
+        axes = [axis for axis, (small, large) in enumerate(pairs) if small != large]
+    return _finished(sketch, vector_ops.TileBroadcastOp(source, result.get_shape(), axes), source)
+
+
+def _finished(sketch: Sketch, made: Any, source: SSAValue) -> Operation:
+    """A reduction or a broadcast with its map and the result type that the text says."""
+    map_ = result_map(sketch, (source, SOURCE_MAP))
+    sketch.finish("axes", "wg_map", "source_map")
+    properties = {**made.properties, "wg_map": map_attribute(map_)}
+    return create(type(made), [source], [result_of(sketch, source.type.element_type)], properties)  # type: ignore
+
+
+def _conv_layout(sketch: Sketch) -> Operation:
+    """Of two maps without names the first is the result's (the seed's text), unless it is the one the source has."""
+    (source,) = only(sketch, "%v", 1)
+    bare, sketch.bare = [map_said(sketch, attribute) for attribute in sketch.bare], []
+    target = map_said(sketch, sketch.take(*RESULT_MAP))
+    given = map_said(sketch, sketch.take(*SOURCE_MAP))
+    if bare:
+        target, given = (*bare, None)[:2]
+        if given is not None and map_of(source) == target:
+            target, given = given, target
+    if target is None:
+        sketch.fail("XT2077", "it needs the map of its result", "write {wg_map = #xetile.wg_map<...>}")
+    sketch.finish("wg_map", "source_map")
+    properties = {"wg_map": map_attribute(target), "source_map": map_attribute(given)}
+    return create(vector_ops.TileConvLayoutOp, [source], [result_of(sketch) if sketch.results else source.type],
+                   properties)
+
+
+def _blocked(kind: type[Operation], position: int) -> Rule:
+    """A rule for tile_pack (whose result is blocked) and tile_unpack (whose source is)."""
+    def rule(sketch: Sketch) -> Operation:
+        (source,) = only(sketch, "%v", 1)
+        result = result_of(sketch)
+        blocks = integers_of(sketch, "inner_blocks")
+        if blocks is None:
+            blocked = (source.type, result)[position]
+            blocks = list(blocked.get_shape()[2:]) if isinstance(blocked, VectorType) else []
+        sketch.finish("inner_blocks")
+        return create(kind, [source], [result], {"inner_blocks": integers(blocks)})
+
+    return rule
+
+
+def _atomic(sketch: Sketch) -> Operation:
+    tile, value, mask = tile_and_vector(sketch, (2, 3))
+    name, sketch.kind = sketch.kind, None
+    if name is None:
+        sketch.fail("XT2044", "it takes a kind", "write <addf> %value, %tile : vector<...>, tile<...> -> vector<...>")
+    dtype, result = tile.type.data.dtype, result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
+    sketch.finish()
+    kind = full_name(name, dtype)
+    if kind not in KINDS:
+        sketch.fail("XT1450", f"there is no atomic update {name}", guess(name, kinds_of(dtype)))
+    return _checked(sketch, AtomicRMWTileOp(kind, value, tile, mask), result)
+
+
+def _gather(sketch: Sketch) -> Operation:
+    tile, mask, _ = tile_and_vector(sketch, (2,))
+    padding = padding_of(sketch, tile.type.data.dtype)  # type: ignore[attr-defined]
+    hints = hints_of(sketch)
+    result = result_of(sketch, tile.type.data.element_type)  # type: ignore[attr-defined]
+    sketch.finish("padding", *LEVELS)
+    made = LoadGatherOp(tile, mask, padding)
+    made.attributes.update(hints)
+    return _checked(sketch, made, result)
+
+
+def _checked(sketch: Sketch, made: Operation, result: Attribute) -> Operation:
+    """The operation, if it has the result that the text says."""
+    if made.results[0].type != result:
+        sketch.fail("XT2040", f"its result is {made.results[0].type}, and the text says {result}",
+                    f"write {made.results[0].type} behind the arrow")
+    return made
+
+
+def _scatter(sketch: Sketch) -> Operation:
+    tile, value, mask = tile_and_vector(sketch, (3,))
+    sketch.no_result()
+    hints = hints_of(sketch)
+    sketch.finish(*LEVELS)
+    assert mask is not None  # there are three operands
+    made = StoreScatterOp(value, tile, mask)
+    made.attributes.update(hints)
+    return made
+
+
+_SEED: dict[str, Rule] = {
+    "init_tile": _init, "load_tile": _load, "store_tile": _store, "prefetch_tile": _prefetch,
+    "update_tile_offset": _update, "tile_mma": _mma, "tile_transpose": _transpose, "tile_reduce": _reduce,
+    "tile_broadcast": _broadcast, "tile_conv_layout": _conv_layout, "conv_layout": _conv_layout,
+    "tile_pack": _blocked(tile_ops.TilePackOp, 1), "tile_unpack": _blocked(tile_ops.TileUnpackOp, 0),
+    "tile_upack": _blocked(tile_ops.TileUnpackOp, 0), "atomic_rmw_tile": _atomic, "load_gather": _gather,
+    "store_scatter": _scatter,
+}
+_EXTENSIONS: dict[str, Rule] = {
+    "transpose": _transpose, "reduction": _reduce, "broadcast": _broadcast, "convert_layout": _conv_layout,
+    "atomic_rmw": _atomic, "load": _gather, "store": _scatter,
+}
+RULES: dict[str, Rule] = {**_SEED, **{f"xetile.{name}": rule for name, rule in (_SEED | _EXTENSIONS).items()}}
+"""Names of operations in the text, with and without the prefix where the seed writes them without."""
+
+
+def read_operation(parser: Any, name: str, span: Any) -> Operation:
+    """Read an XeTile operation from behind its name."""
+    return RULES[name](read(parser, name, span))

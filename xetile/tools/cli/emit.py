@@ -1,0 +1,50 @@
+"""``xetile emit``: one kernel as source text, SPIR-V, device binary or disassembly."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from codegen.runtime.devices import chosen_road
+from xetile.compiler.compiled import Lowered
+from xetile.tools.cli.arguments import add_operands, add_target, constants_of, described
+from xetile.tools.cli.output import write_bytes, write_text
+from xetile.tools.cli.sources import kernel_of
+
+FORMATS: Mapping[str, Callable[[Lowered], str | bytes]] = {
+    "opencl": lambda lowered: lowered.opencl,
+    "sycl": lambda lowered: lowered.sycl,
+    "spirv": lambda lowered: lowered.spirv(chosen_road() or "sycl"),
+    "binary": lambda lowered: lowered.binary(),
+    "isa": lambda lowered: str(lowered.isa()),
+    "report": lambda lowered: str(lowered.report()),
+}
+"""What can be made of a kernel, by name."""
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser("emit", help="make source text, SPIR-V or machine code of a kernel")
+    parser.add_argument("file", help="MLIR text, - for standard input, or FILE.py:kernel")
+    parser.add_argument("--format", choices=FORMATS, default="opencl", help="what to make (default: opencl)")
+    parser.add_argument("--kernel", metavar="NAME", help="which kernel, where the file has several")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write, by default standard output")
+    add_target(parser)
+    add_operands(parser, "64x32xbf16 (? for a size known at run time) or a number; by default what a text says")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> None:
+    """Write one kernel in one format.
+
+    Raises:
+        XeError: the file does not read, the kernel cannot be lowered, or a compiler is missing or fails.
+    """
+    kernel = kernel_of(given.file, given.kernel)
+    lowered = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
+    made = FORMATS[given.format](lowered)
+    if isinstance(made, bytes):
+        write_bytes(made, given.output)
+    else:
+        write_text(made, given.output)

@@ -1,0 +1,128 @@
+"""``xetile opt``: stages and passes over text, as mlir-opt runs them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from xegpu.support.errors import ArgumentError
+from xegpu.target.targets import find_target
+from xetile.compiler.compiled import Lowered
+from xetile.compiler.pipeline import PASSES, STAGES, Options, precedes, stage_names, steps
+from xetile.dialect.stage import FIRST, INPUTS, RECORDED, STAGE, stage_of
+from xetile.jit.kernel import BaseKernel
+from xetile.text.gpu_module import printed
+from xetile.tools.cli.arguments import add_operands, add_target, constants_of, described
+from xetile.tools.cli.output import write_text
+from xetile.tools.cli.sources import kernels_of
+
+_ABROAD: Mapping[str, Callable[[Lowered], str]] = {
+    "upstream": lambda lowered: lowered.xegpu_upstream,
+    "upstream-workgroup": lambda lowered: lowered.xegpu_upstream_workgroup,
+    "xegpu-older": lambda lowered: lowered.xegpu_older,
+}
+"""Forms beside the stages: those of LLVM's XeGPU dialect, and the earlier generation."""
+_APART = "\n// -----\n"
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser("opt", help="run passes over text, and print what they make of it",
+                                 description="Reads kernels and prints them, checked, at a later stage if one is "
+                                             "named.")
+    parser.add_argument("file", nargs="?", help="MLIR text, - for standard input, or FILE.py:kernel")
+    parser.add_argument("--list", action="store_true", help="print the stages and what leads to each")
+    parser.add_argument("--to", metavar="STAGE", help="run all passes up to this stage")
+    parser.add_argument("--pass", action="append", default=[], metavar="NAME", dest="passes",
+                        help="run this pass, named by the stage that it leads to; may be repeated, in order")
+    parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write, by default standard output")
+    add_target(parser)
+    add_operands(parser, "64x32xbf16 or a number; by default what the text says")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> None:
+    """Print the kernels of a file at a stage.
+
+    Raises:
+        XeError: the file does not read, or a pass fails.
+    """
+    if given.list:
+        write_text(_listing(), given.output)
+        return
+    if given.file is None:
+        raise ArgumentError("XT8010", "opt reads a file, and none is named",
+                            "name one, or - for standard input; --list prints the stages")
+    if given.to and given.passes:
+        raise ArgumentError("XT8030", "--to names a stage, and --pass the passes that lead to one", "give one of them")
+    kernels = kernels_of(given.file, given.kernel)
+    write_text(_APART.join(_printed(kernel, given) for kernel in kernels.values()), given.output)
+
+
+def _listing() -> str:
+    """Each stage with what the pass that leads to it does: the first line of the pass's file."""
+    # Between them these have all stages.
+    some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",), is_text=True)]
+    made = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
+    rows = [(FIRST, "What was recorded or read, where it has transfers of vectors."),
+            (RECORDED, "What was recorded or read in XeTile.")]
+    rows += [(name, str(sys.modules[type(step).__module__].__doc__).partition("\n")[0]) for name, step in made]
+    rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made after to-xegpu."),
+             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made of what was recorded."),
+             ("xegpu-older", "The earlier generation of XeGPU, made after pack-vnni.")]
+    return "\n".join(f"{name:<20} {what}" for name, what in rows)
+
+
+def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
+    lowered = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
+    if given.to in _ABROAD:
+        return _ABROAD[given.to](lowered)
+    options = Options.of(lowered.module, lowered.target, lowered.access)
+    found = steps(lowered.module, options)
+    if given.to is None:
+        stage, module = _after_passes(lowered, given.passes, found)
+    else:
+        _check_stage(lowered, given.to, stage_names(options))
+        stage, module = next(step for step in found if step[0] == given.to)
+    said = module.clone()
+    said.attributes[STAGE] = StringAttr(stage)  # the pass itself may have changed nothing
+    return printed(said)
+
+
+def _check_stage(lowered: Lowered, stage: str, own: Sequence[str]) -> None:
+    """Raise unless a kernel comes to a stage; ``own`` are those that its target and its arrays have."""
+    first, known = stage_of(lowered.module), (*STAGES, *_ABROAD)
+    if stage not in known:
+        raise ArgumentError("XT8031", f"there is no stage {stage}", f"the stages are {', '.join(known)}")
+    if stage not in own:
+        raise ArgumentError("XT8031", f"there is no stage {stage} for {lowered.target.name}",
+                            f"the stages are {', '.join(own)}")
+    if stage != first and (stage in INPUTS or not precedes(first, stage)):
+        raise ArgumentError("XT8032", f"{lowered.name} is at stage {first}, which is behind {stage}",
+                            f"choose {first} or a later stage")
+
+
+def _after_passes(lowered: Lowered, names: Sequence[str], found: Iterator[tuple[str, ModuleOp]]) -> \
+        tuple[str, ModuleOp]:
+    """Run passes by name, in order; only one that would change nothing may be left out."""
+    here, module = next(found)
+    for wanted in names:
+        for name, made in found:
+            if name == wanted:
+                here, module = name, made
+                break
+            if made is not module:
+                raise _not_here(lowered, here, wanted, f"the next is --pass {name}")
+        else:
+            raise _not_here(lowered, here, wanted, "it is behind that stage, or its target has no such pass")
+    return here, module
+
+
+def _not_here(lowered: Lowered, stage: str, wanted: str, hint: str) -> ArgumentError:
+    return ArgumentError("XT8033", f"{lowered.name} is at stage {stage}, and the pass {wanted} does not start there",
+                         hint)

@@ -1,0 +1,52 @@
+"""Where commands write: to a file, or to standard output."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from xegpu.support.errors import ArgumentError
+from xetile.compiler.report.table import Table
+
+
+def write_text(text: str, path: str | None) -> None:
+    """Write text to a file, or to standard output without one; it ends with a line break."""
+    text = text.rstrip("\n") + "\n"
+    if path is None:
+        sys.stdout.write(text)
+    else:
+        write_bytes(text.encode(), path)
+
+
+def write_bytes(data: bytes, path: str | None) -> None:
+    """Write bytes to a file, or to standard output without one.
+
+    Raises:
+        ArgumentError: the file cannot be written, or standard output is a terminal.
+    """
+    if path is None:
+        if sys.stdout.isatty():
+            raise ArgumentError("XT8003", "this is no text for a terminal", "name a file: -o kernel.bin")
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise ArgumentError("XT8002",
+                            f"{path} cannot be written: {error.strerror}", "name a file in a folder that is there") \
+            from None
+
+
+def show(table: Table) -> None:
+    """Print a table: through rich if it is installed and standard output is a terminal, else as plain text."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        print(table)
+        return
+    console = Console()
+    if console.is_terminal:
+        console.print(table)
+    else:
+        print(table)

@@ -1,0 +1,88 @@
+"""``xetile run``: one launch of a kernel on arrays from files, or on random numbers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xegpu.support.errors import ArgumentError
+from xetile.compiler.arguments import Spec
+from xetile.jit.kernel import BaseKernel
+from xetile.tools.cli.arguments import add_operands, add_target, array_of, constants_of, operand
+from xetile.tools.cli.sources import kernel_of
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser("run", help="launch a kernel")
+    parser.add_argument("file", help="MLIR text, - for standard input, or FILE.py:kernel")
+    parser.add_argument("--kernel", metavar="NAME", help="which kernel, where the file has several")
+    parser.add_argument("--grid", metavar="X,Y,Z", help="work-groups along one to three axes")
+    parser.add_argument("--where", default="numpy", help="numpy, numpy:xegpu, opencl:cpu, ... (default: numpy)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first random array; the next have the next numbers")
+    parser.add_argument("-o", "--output", action="append", default=[], metavar="FILE",
+                        help="a .npy file for an array that the kernel writes; may be repeated, in their order")
+    add_target(parser)
+    add_operands(parser, "a.npy, a.npy:bf16, random:64x32:bf16, zeros:64x32:f32 or a number")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> None:
+    """Launch a kernel; what it writes goes to files, or is printed.
+
+    Raises:
+        XeError: the launch is refused, or fails.
+    """
+    kernel, constants = kernel_of(given.file, given.kernel), constants_of(given.constant)
+    arguments = [operand(word, given.seed + position) for position, word in enumerate(given.operands)]
+    if described := next((word for word, value in zip(given.operands, arguments, strict=True)
+                          if isinstance(value, Spec)), None):
+        raise ArgumentError("XT8050", f"--arg {described} describes an array that is not there",
+                            f"make one: random:{':'.join(described.rsplit('x', 1))}, or name a file")
+    written = _written(kernel, arguments, constants, given)
+    if given.output and len(given.output) != len(written):
+        raise ArgumentError("XT8051", f"{kernel.name} writes {', '.join(written) or 'nothing'}, and -o names "
+                            f"{len(given.output)} files",
+                            f"give -o for each of them: {len(written)}" if written else "leave -o out")
+    if given.grid is None and kernel.grid_function is None:
+        raise ArgumentError("XT8052", f"nothing says how many work-groups {kernel.name} has", "give --grid 4,4")
+    placed = kernel.on(given.where, target=given.target)
+    if given.grid is None:
+        placed(*arguments, **constants)
+    else:
+        placed[_grid(given.grid)](*arguments, **constants)
+    for name, path in zip(written, given.output or [None] * len(written), strict=True):
+        _show(name, written[name], path)
+
+
+def _grid(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(count) for count in text.split(","))
+    except ValueError:
+        raise ArgumentError("XT8053", f"--grid {text} is not one to three integers", "write --grid 4,4") from None
+
+
+def _written(kernel: BaseKernel, arguments: Sequence[Any], constants: dict[str, Any],
+             given: argparse.Namespace) -> dict[str, Any]:
+    """The arrays that the kernel writes, by name."""
+    lowered = kernel.lower(*arguments, target=given.target, **constants)
+    return {kernel.parameters[position]: array_of(arguments[position]) for position in lowered.written}
+
+
+def _show(name: str, array: np.ndarray[Any, Any], path: str | None) -> None:
+    shape = "x".join(map(str, array.shape))
+    if path is None:
+        print(f"{name}: {shape} {array.dtype}\n{array}")
+        return
+    plain = array if array.dtype.kind in "biuf" else array.view(f"u{array.dtype.itemsize}")  # .npy knows no bf16
+    try:
+        with open(path, "wb") as file:
+            np.save(file, plain, allow_pickle=False)
+    except OSError as error:
+        raise ArgumentError("XT8002",
+                            f"{path} cannot be written: {error.strerror}", "name a file in a folder that is there") \
+            from None
+    print(f"{name}: {shape} {array.dtype} to {path}")

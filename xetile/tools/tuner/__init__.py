@@ -1,0 +1,247 @@
+"""``xt.tune``: the fastest of a kernel's configurations, for the arguments of one call."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from codegen.runtime.build_worker import build_all
+from codegen.runtime.usm import UsmArray, scratch_copy
+from codegen.toolchain import disk_cache
+from xegpu.support.errors import ArgumentError, XeError
+from xegpu.target.targets import Target, find_target
+from xetile.compiler.arguments import Argument, AtTheCall
+from xetile.compiler.compiled import Lowered
+from xetile.compiler.report.cost import passes_of
+from xetile.jit.kernel import BaseKernel
+from xetile.runtime.device_executor import DeviceExecutor
+from xetile.runtime.executors import Executor, executor_of
+from xetile.runtime.grid import Grid
+from xetile.tools.tuner.result import Outcome, Result
+from xetile.tools.tuner.space import Configuration, Space, configurations, seconds_of
+from xetile.tools.tuner.timing import Series, compare
+
+_KIND = "timing"
+_BUILD_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration that lowers: its code and its launch."""
+
+    configuration: Configuration
+    lowered: Lowered
+    grid: Grid
+
+
+def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = None, where: Any = None,
+         target: str | Target | None = None, by: str = "time", budget: float | str = "30s",
+         processes: int | None = None, final: bool = True) -> Result:
+    """Find the fastest configuration of a kernel's constants.
+
+    What the kernel itself, the target's tables and the register budget rule out is never built. The rest is built in
+    processes of their own and timed in turns, until the best one's confidence interval is narrow; what cannot win any
+    more is dropped. The kernel writes copies of the arrays that it writes; at the end it runs once with the best
+    configuration on the arrays that were given. Times are kept on disk, for each configuration, shapes, device and
+    driver, so that another configuration costs one timing.
+
+    Args:
+        kernel: the kernel.
+        args: the arguments of a call; for ``by="prediction"`` also ``xt.Spec``.
+        space: for each constant the values to try, of which all combinations are tried; or a list of configurations.
+        grid: as in ``kernel[grid]``, or a function of the constants: ``lambda BM, BN, **_: (M // BM, N // BN)``. None
+            for the decorator's.
+        where, target: as in ``kernel.on``; by default the arrays decide.
+        by: ``"time"``, or ``"prediction"``: the model of ``lower(...).report()``, where there is no device.
+        budget: the time to spend on timing: seconds, or ``"30s"``, ``"500ms"``, ``"2min"``.
+        processes: how many programs are built at a time, by default one a core.
+        final: whether the best configuration runs on the arrays at the end.
+
+    Raises:
+        ArgumentError: the space or the budget is none, or ``by`` is unknown.
+        TargetError: every configuration fails and ``final`` asks for a run; it lists the reasons.
+    """
+    with AtTheCall():
+        start = time.perf_counter()
+        if not isinstance(kernel, BaseKernel):
+            own = getattr(kernel, "kernel", None)
+            raise ArgumentError("XT7100", f"xt.tune takes a kernel, not {shown(kernel)}",
+                                "pass what @xt.autotune stands above: .kernel of it" if isinstance(own, BaseKernel) else
+                                "put @xt.kernel above its def, and pass that")
+        if by not in ("time", "prediction"):
+            raise ArgumentError("XT7106", f"by={by!r} is no way to rank configurations", 'use "time" or "prediction"')
+        every, seconds = configurations(space, _constants(kernel), kernel.name), seconds_of(budget)
+        arguments = kernel.bind(args)
+        if by == "prediction":
+            device = find_target("pvc" if target is None else target)
+            _check_sizes(arguments)
+            candidates, outcomes = _candidates(kernel, every, arguments, args, grid, device)
+            outcomes += [_predicted(candidate, arguments) for candidate in candidates]
+            return _result(kernel, device.name, by, outcomes, start)
+        for argument in arguments:
+            argument.check_there()
+        executor = executor_of(kernel.own_target, where, target, arguments)
+        placed = executor.place(arguments)
+        candidates, outcomes = _candidates(kernel, every, placed, args, grid, executor.target)
+        outcomes += _timed(executor, candidates, placed, seconds, processes)
+        result = _result(kernel, executor.device, by, outcomes, start)
+        if final:
+            best = result.best
+            kernel.on(where, target=target)[_grid(kernel, grid, best, args)](*args, **best)
+        return result
+
+
+def _check_sizes(arguments: Sequence[Argument]) -> None:
+    """Raise if a prediction cannot know how large a problem is.
+
+    Raises:
+        ArgumentError: an array has sizes that are known at run time only.
+    """
+    unknown = next((argument for argument in arguments if argument.rank is not None and None in argument.shape), None)
+    if unknown is not None:
+        sizes = tuple(4096 if size is None else size for size in unknown.shape)
+        raise ArgumentError("XT7108", f"{unknown.name} is described as {unknown.shape}, and a prediction is for one "
+                            "size", f"give the sizes of the problem: xt.Spec({sizes}, {unknown.dtype.name!r})")
+
+
+def shown(thing: object) -> str:
+    """What stands in the place of a kernel: a function by its name."""
+    name = getattr(thing, "__name__", None)
+    return repr(thing) if name is None or not callable(thing) else f"the {type(thing).__name__} {name}"
+
+
+def _constants(kernel: BaseKernel) -> list[str]:
+    names = getattr(kernel, "_constants", {})
+    return list(names)
+
+
+def _grid(kernel: BaseKernel, grid: Any, configuration: Configuration, args: Sequence[Any]) -> Grid:
+    constants = kernel.all_constants(configuration)
+    return kernel.grid(grid(**constants) if callable(grid) else grid, args, configuration)
+
+
+def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: Sequence[Argument], args: Sequence[Any],
+                grid: Any, target: Target) -> tuple[list[Candidate], list[Outcome]]:
+    """The configurations that lower for a target, and the others with their reasons."""
+    found, failures = [], []
+    for configuration in every:
+        try:
+            lowered = kernel.lowered(arguments, target, configuration, None)
+            assert lowered.emitted.text
+            found.append(Candidate(configuration, lowered, _grid(kernel, grid, configuration, args)))
+        except XeError as error:
+            failures.append(Outcome(configuration, stage="tables", reason=str(error)))
+    return found, failures
+
+
+def _result(kernel: BaseKernel, device: str, by: str, outcomes: Sequence[Outcome], start: float) -> Result:
+    ordered = sorted(outcomes, key=lambda o: (o.seconds is None, o.dropped, o.seconds or 0.0))
+    return Result(kernel.name, device, by, tuple(ordered), time.perf_counter() - start)
+
+
+def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:
+    """A configuration's predicted time; one that spills has none, since that is not in the model."""
+    configuration = candidate.configuration
+    try:
+        report = candidate.lowered.report()
+        if spilled := report.spill_size + report.private_size:
+            return Outcome(configuration, stage="spill", reason=f"{spilled} bytes of registers are kept in memory")
+        passes = passes_of(candidate.lowered.function, [argument.shape for argument in arguments])
+        return Outcome(configuration, report.predict(grid=candidate.grid, passes=passes).time, how="predicted")
+    except XeError as error:
+        return Outcome(configuration, stage="build", reason=str(error))
+
+
+def _timed(executor: Executor, candidates: Sequence[Candidate], placed: Sequence[Argument], budget: float,
+           processes: int | None) -> list[Outcome]:
+    keys = [_key(executor, candidate, placed) for candidate in candidates]
+    kept = [_kept(key) for key in keys]
+    outcomes = [replace(old, configuration=candidate.configuration)
+                for candidate, old in zip(candidates, kept, strict=True) if old is not None]
+    fresh = [(candidate, key) for candidate, key, old in zip(candidates, keys, kept, strict=True) if old is None]
+    built, failures = _built(executor, fresh, processes)
+    runs, keys_of_runs, ready = [], [], []
+    for candidate, key in built:
+        run = _runner(executor, candidate, _scratch(candidate.lowered.written, placed, executor))
+        try:
+            run(1)  # builds what no worker built, and warms up
+        except XeError as error:
+            failures.append(Outcome(candidate.configuration, stage="run", reason=str(error)))
+            continue
+        runs.append(run)
+        keys_of_runs.append(key)
+        ready.append(candidate)
+    series = compare(runs, budget)
+    for candidate, key, one in zip(ready, keys_of_runs, series, strict=True):
+        outcome = Outcome(candidate.configuration, one.median, _finite(one), len(one.samples), "timed", one.dropped)
+        _keep(key, outcome)
+        outcomes.append(outcome)
+    return outcomes + failures
+
+
+def _finite(one: Series) -> tuple[float, float]:
+    low, high = one.interval
+    return (min(one.samples), max(one.samples)) if high == float("inf") else (low, high)
+
+
+def _built(executor: Executor, fresh: Sequence[tuple[Candidate, str]],
+           processes: int | None) -> tuple[list[tuple[Candidate, str]], list[Outcome]]:
+    """Build in processes of their own, into the cache; without one, building waits for the first run."""
+    count = os.cpu_count() or 1 if processes is None else processes
+    if not isinstance(executor, DeviceExecutor) or not disk_cache.is_on() or count < 2 or len(fresh) < 2:
+        return list(fresh), []
+    where = executor.queue.sycl_device.filter_string
+    jobs = [(where, *executor.program_of(candidate.lowered)) for candidate, _ in fresh]
+    errors = build_all(jobs, count, _BUILD_SECONDS)
+    failures = [Outcome(candidate.configuration, stage="build", reason=error)
+                for (candidate, _), error in zip(fresh, errors, strict=True) if error]
+    return [pair for pair, error in zip(fresh, errors, strict=True) if not error], failures
+
+
+def _scratch(written: Sequence[int], placed: Sequence[Argument], executor: Executor) -> tuple[Argument, ...]:
+    """The arguments with copies in the place of the arrays that the kernel writes."""
+    return tuple(replace(argument, source=_copied(argument.source)) if position in written else argument
+                 for position, argument in enumerate(placed))
+
+
+def _copied(source: Any) -> Any:
+    return scratch_copy(source) if isinstance(source, UsmArray) else np.copy(source)
+
+
+def _runner(executor: Executor, candidate: Candidate, arguments: Sequence[Argument]) -> Callable[[int], None]:
+    def run(times: int) -> None:
+        for _ in range(times):
+            executor.run(candidate.lowered, arguments, candidate.grid)
+        if isinstance(executor, DeviceExecutor):
+            executor.queue.wait()
+
+    return run
+
+
+def _key(executor: Executor, candidate: Candidate, placed: Sequence[Argument]) -> str:
+    """All that a time depends on."""
+    lowered = candidate.lowered
+    sizes = [(str(a.dtype), a.shape, a.strides, a.source if a.kind == "number" else None) for a in placed]
+    driver = executor.queue.sycl_device.driver_version if isinstance(executor, DeviceExecutor) else np.__version__
+    return disk_cache.key_of(lowered.emitted.text, lowered.emitted.options, repr((candidate.grid, sizes)),
+                             executor.device, type(executor).__name__, driver)
+
+
+def _kept(key: str) -> Outcome | None:
+    data = disk_cache.find(_KIND, key) if disk_cache.is_on() else None
+    if data is None:
+        return None
+    seconds, low, high, samples, dropped = json.loads(data)
+    return Outcome({}, seconds, (low, high), samples, "kept", dropped)
+
+
+def _keep(key: str, outcome: Outcome) -> None:
+    if disk_cache.is_on() and outcome.interval is not None:
+        held = [outcome.seconds, *outcome.interval, outcome.samples, outcome.dropped]
+        disk_cache.keep(_KIND, key, json.dumps(held).encode())

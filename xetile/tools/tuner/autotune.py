@@ -1,0 +1,122 @@
+"""``@xt.autotune``: a kernel that finds its constants at the first call with arguments of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from xegpu.support.errors import ArgumentError
+from xegpu.target.targets import Target
+from xetile.compiler.arguments import AtTheCall
+from xetile.jit.kernel import BaseKernel, Kernel
+from xetile.runtime.executors import executor_of
+from xetile.tools.tuner import shown, tune
+from xetile.tools.tuner.result import Result
+from xetile.tools.tuner.space import Configuration, Space, configurations, seconds_of
+
+
+class Tuned:
+    """A kernel with a space of configurations: ``tuned[grid](*args)`` takes the best for arguments like these.
+
+    Attributes:
+        kernel: the kernel.
+        results: what the tuner found, for each kind of arguments and place.
+    """
+
+    def __init__(self, kernel: BaseKernel, space: Space, key: Sequence[str] | None, budget: float | str,
+                 by: str) -> None:
+        if not isinstance(kernel, BaseKernel):
+            raise ArgumentError("XT7100", f"@xt.autotune goes above a kernel, not above {shown(kernel)}",
+                                "write it above the line @xt.kernel")
+        strange = next((name for name in key or () if name not in kernel.parameters), None)
+        if strange is not None:
+            raise ArgumentError("XT7101", f"the key names {strange}, which is no argument of {kernel.name}",
+                                f"its arguments are {', '.join(kernel.parameters)}")
+        names = list(getattr(kernel, "_constants", {}))
+        self._space = configurations(space, names, kernel.name)
+        seconds_of(budget)
+        self.kernel, self._key, self._budget, self._by = kernel, key, budget, by
+        self.results: dict[Any, Result] = {}
+        self.__name__, self.__doc__ = kernel.name, kernel.__doc__
+
+    def __repr__(self) -> str:
+        return f"<{self.kernel.name}, tuned over {len(self._space)} configurations>"
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return partial(self._launch, None, None, grid)
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Launch with the grid that the kernel's decorator gives."""
+        self._launch(None, None, None, *args, **constants)
+
+    def on(self, where: Any, *, target: str | Target | None = None) -> TunedAt:
+        """The kernel, to be tuned and launched at ``where``."""
+        return TunedAt(self, where, target)
+
+    def best(self, *args: Any, grid: Any = None, where: Any = None,
+             target: str | Target | None = None) -> Configuration:
+        """The best configuration for arguments like these; the tuner runs if there were none yet.
+
+        Raises:
+            TargetError: every configuration fails.
+        """
+        if len(self._space) == 1:
+            return dict(self._space[0])
+        arguments = self.kernel.bind(args)
+        executor = executor_of(self.kernel.own_target, where, target, arguments)
+        named = self._key if self._key is not None else self.kernel.parameters
+        key = (executor.device, executor.target.name, *(
+            (a.name, a.dtype, a.shape, a.source if a.kind == "number" else None)
+            for a in arguments if a.name in named))
+        if key not in self.results:
+            self.results[key] = tune(self.kernel, args, self._space, grid=grid, where=where, target=target, by=self._by,
+                                     budget=self._budget, final=False)
+        return self.results[key].best
+
+    def _launch(self, where: Any, target: str | Target | None, grid: Any, /, *args: Any, **constants: Any) -> None:
+        with AtTheCall():
+            best = {**self.best(*args, grid=grid, where=where, target=target), **constants}
+            counts = grid(**self.kernel.all_constants(best)) if callable(grid) else grid
+            self.kernel.on(where, target=target)[counts](*args, **best)
+
+    def lower(self, *args: Any, **options: Any) -> Any:
+        """As :meth:`Kernel.lower`, with constants of the author's choice."""
+        return self.kernel.lower(*args, **options)
+
+
+class TunedAt:
+    """A tuned kernel with its place."""
+
+    def __init__(self, tuned: Tuned, where: Any, target: str | Target | None) -> None:
+        self._launch = partial(tuned._launch, where, target)
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return partial(self._launch, grid)
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Launch with the grid that the kernel's decorator gives."""
+        self._launch(None, *args, **constants)
+
+
+def autotune(space: Space, *, key: Sequence[str] | None = None, budget: float | str = "30s",
+             by: str = "time") -> Callable[[Kernel], Tuned]:
+    """Tune a kernel at its first call with arguments of a kind: ``@xt.autotune(space)`` above ``@xt.kernel``.
+
+    Calls with arguments of the same kind take the configuration that was found. A space of one configuration is taken
+    without tuning.
+
+    Args:
+        space: for each constant the values to try, of which all combinations are tried; or a list of configurations.
+        key: the arguments whose types, shapes and values make a kind of their own; by default all of them.
+        budget: the time to spend on timing, as for :func:`tune`.
+        by: ``"time"`` or ``"prediction"``.
+
+    Raises:
+        ArgumentError: the space is none of this kernel, or ``key`` names no argument.
+    """
+    def make(kernel: Kernel) -> Tuned:
+        with AtTheCall():
+            return Tuned(kernel, space, key, budget, by)
+
+    return make

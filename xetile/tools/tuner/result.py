@@ -1,0 +1,123 @@
+"""What a tuner found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xegpu.support.errors import TargetError
+from xetile.compiler.report.table import Row, Table
+from xetile.tools.tuner.space import Configuration, told
+
+STAGES = {"tables": "not built: the kernel, or the target's tables, rule it out", "build": "not built: the compiler",
+          "spill": "built, and spills registers", "run": "built, and fails when it runs"}
+"""Where configurations fail, and what that is called."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one configuration.
+
+    Attributes:
+        configuration: its constants.
+        seconds: the median time of a launch, or the predicted one; None if it failed.
+        interval: a 95 % confidence interval of the median, in seconds; None for a prediction.
+        samples: how many samples that rests on.
+        how: ``"timed"``, ``"kept"`` (timed before, read from disk) or ``"predicted"``; empty if it failed.
+        dropped: whether timing it was given up early, as it cannot be the fastest.
+        stage, reason: where it failed, a key of :data:`STAGES`, and why; empty if it did not.
+    """
+
+    configuration: Configuration
+    seconds: float | None = None
+    interval: tuple[float, float] | None = None
+    samples: int = 0
+    how: str = ""
+    dropped: bool = False
+    stage: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a tuner found for one kernel, one set of arguments and one device.
+
+    Attributes:
+        kernel: the kernel's name.
+        device: what it was timed on, or the target that a prediction is for.
+        by: ``"time"`` or ``"prediction"``.
+        outcomes: every configuration, the fastest first, then those that failed.
+        seconds: how long it took.
+    """
+
+    kernel: str
+    device: str
+    by: str
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+
+    @property
+    def best(self) -> Configuration:
+        """The constants of the fastest configuration: ``kernel[grid](*args, **result.best)``.
+
+        Raises:
+            TargetError: every configuration failed; the message says why.
+        """
+        if self.outcomes and self.outcomes[0].seconds is not None:
+            return dict(self.outcomes[0].configuration)
+        reasons = "; ".join(f"{told(f.configuration)}: {f.reason.splitlines()[0]}" for f in self.failures[:8])
+        more = f"; and {len(self.failures) - 8} more" if len(self.failures) > 8 else ""
+        raise TargetError("XT7110",
+                          f"none of the {len(self.outcomes)} configurations of {self.kernel} works on {self.device}: "
+                          f"{reasons}{more}", "all reasons, whole: xt.tune(..., final=False).failures")
+
+    @property
+    def failures(self) -> tuple[Outcome, ...]:
+        """The configurations that failed, each with its reason."""
+        return tuple(outcome for outcome in self.outcomes if outcome.seconds is None)
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def table(self) -> Table:
+        """Every configuration with its time, for ``print``, a notebook and rich.
+
+        Failures are counted by where they happened, and listed with the first line of their reasons.
+        """
+        names = list(dict.fromkeys(name for outcome in self.outcomes for name in outcome.configuration))
+        worked = [outcome for outcome in self.outcomes if outcome.seconds is not None]
+        rows = [_row(outcome, names, worked[0].seconds or 0.0) for outcome in worked]
+        counts = {stage: sum(f.stage == stage for f in self.failures) for stage in STAGES}
+        notes = [f"{count} {STAGES[stage]}" for stage, count in counts.items() if count]
+        notes += [f"{told(failure.configuration)}: {failure.reason.splitlines()[0]}" for failure in self.failures]
+        if self.by == "prediction":
+            notes.insert(0, "ranked by a model's predictions, not by measurements")
+        title = f"{self.kernel} on {self.device}: {len(worked)} of {len(self.outcomes)} configurations"
+        return Table(title, tuple(rows), ("time", "to the best", "spread", *names, "from"), (), tuple(notes))
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def to_decorator(self) -> str:
+        """The line to paste above ``@xt.kernel``, so that the kernel takes the best configuration without tuning.
+
+        Raises:
+            TargetError: every configuration failed.
+        """
+        values = ", ".join(f"{name!r}: {value!r}" for name, value in self.best.items())
+        return f"@xt.autotune([{{{values}}}])"
+
+
+def _row(outcome: Outcome, names: list[str], best: float) -> Row:
+    assert outcome.seconds is not None
+    low, high = outcome.interval or (outcome.seconds, outcome.seconds)
+    spread = f"{(high - low) / 2 / outcome.seconds:.1%}" if high != float("inf") and outcome.samples > 1 else "-"
+    how = f"{outcome.how}{', given up early' if outcome.dropped else ''}"
+    values: list[Any] = [_time(outcome.seconds), f"{outcome.seconds / best:.2f}", spread]
+    values += [str(outcome.configuration.get(name, "-")) for name in names]
+    return Row("", (*values, how))
+
+
+def _time(seconds: float) -> str:
+    unit, scale = ("us", 1e6) if seconds < 1e-3 else ("ms", 1e3) if seconds < 1 else ("s", 1.0)
+    return f"{seconds * scale:.3g} {unit}"
