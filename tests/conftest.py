@@ -1,7 +1,8 @@
-"""What all tests share: how a missing device or compiler is met, and hypothesis profiles.
+"""What all tests share: which cases run, how a missing device or compiler is met, and hypothesis profiles.
 
-XETILE_TEST_NO_SKIP=1 turns every skip into a failure; HYPOTHESIS_PROFILE chooses a profile other than "ci". With
-"thorough" every program is optimised, and no case is left out (CONTRIBUTING.md, "How cases are chosen").
+``pytest`` runs a selection (selection.py), ``pytest --everything`` all cases. XETILE_TEST_NO_SKIP=1 turns every skip
+into a failure. HYPOTHESIS_PROFILE chooses a profile; with "thorough" every program is optimised, and :func:`chosen`
+gives full products (CONTRIBUTING.md, "How cases are chosen").
 """
 
 from __future__ import annotations
@@ -9,11 +10,8 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import sys
 from pathlib import Path
 
-# In an editable installation tests/xetile, which pytest makes visible, would pass for the package of that name.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # before others' packages called benchmarks
 # The products here are small. On few cores, with several test processes, BLAS threads only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What an earlier version of the code had compiled must not stand for what this one makes.
@@ -24,6 +22,7 @@ from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
+from selection import COLLECTED, default_run
 
 from codegen.runtime import devices
 from codegen.toolchain.ocloc import find_ocloc
@@ -31,14 +30,44 @@ from codegen.toolchain.sycl import find_sycl_compiler
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.jit.kernel import BaseKernel
 
+ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
-settings.register_profile("ci", derandomize=True, max_examples=40, database=None, **_QUIET)
+settings.register_profile("default", derandomize=True, max_examples=10, database=None, **_QUIET)
+settings.register_profile("everything", derandomize=True, max_examples=40, database=None, **_QUIET)
 settings.register_profile("thorough", max_examples=1000, **_QUIET)
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
-THOROUGH = PROFILE == "thorough"
-settings.load_profile(PROFILE)
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--everything``."""
+    parser.addoption("--everything", action="store_true", help="all cases of all tests, not the default selection")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the hypothesis profile: before test files are imported, whose settings start from it."""
+    profile = "everything" if config.getoption("everything") else "default"
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", profile))
+
+
+def _selects(config: pytest.Config) -> bool:
+    """Whether a selection of the cases runs: not with ``--everything``, nor for tests that are named by their ids."""
+    return not config.getoption("everything") and not any("::" in argument for argument in config.args)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cases that only ``--everything`` runs."""
+    config.stash[COLLECTED] = list(items)
+    if _selects(config):
+        items[:], left_out = default_run(items)
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """A line that tells a selection from all cases."""
+    if _selects(config):
+        terminalreporter.write_line("A selection of the cases ran. All of them: pytest --everything")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -215,6 +215,7 @@ def _carried_words(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> t
     words, fragment = emitter.words(initial), emitter.fragment(initial)
     stem = emitter.name(argument.name_hint)
     variables = tuple(f"{stem}_{position}" for position in range(len(words)))
+    emitter.claim(variables)
     emitter.line(f"{fragment.word} {', '.join(f'{v} = {w}' for v, w in zip(variables, words, strict=True))};")
     emitter.set_words(argument, fragment.renamed(variables))
     return variables
@@ -228,6 +229,7 @@ def carried(emitter: Emitter, argument: SSAValue, initial: Any, moves: bool) -> 
     stem = emitter.name(argument.name_hint)
     if isinstance(initial, Fragment):
         fragment = initial.renamed(names(stem, len(initial.names)))
+        emitter.claim(fragment.names)
         for name, value in zip(fragment.names, initial.names, strict=True):
             emitter.line(f"{fragment.c_type} {name} = {value};")
         return fragment, list(fragment.names)

@@ -30,9 +30,9 @@ _FAILED = f"""static void assertion_failed(global int *{ARGUMENT}, int number, i
 
 
 def parameter(emitter: Emitter, function: func.FuncOp) -> list[str]:
-    """The parameter that a kernel with assertions has behind its own; its name is taken before theirs are."""
+    """The parameter that a kernel with assertions has behind its own; its name is reserved."""
     emitter.assertions = assertions(function)
-    return [f"global int *{emitter.name(ARGUMENT)}"] if emitter.assertions else []
+    return [f"global int *{ARGUMENT}"] if emitter.assertions else []
 
 
 def _each(emitter: Emitter, operation: DiagnosticOp) -> Iterator[list[str]]:

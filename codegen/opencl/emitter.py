@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from codegen.opencl.bounds import Inside
+from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.values import Coordinate, Fragment, empty, vector_type, width_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
@@ -29,13 +30,6 @@ FILL = "XETILE_FILL"
 """The same for functions that give their results through pointers, which fewer compilers can keep."""
 FETCH = "XETILE_FETCH"
 """What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
-_RESERVED = frozenset([
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
-    "float", "for", "goto", "half", "if", "inline", "int", "long", "register", "return", "short", "signed",
-    "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "kernel",
-    "global", "local", "constant", "private", "uchar", "ushort", "uint", "ulong", "bool", "read_only", "write_only",
-    "read_write", "generic", "pipe", "event_t", "main", "floor_divide", "lane", "row", "column", "base", "out",
-])
 
 
 @dataclass
@@ -91,7 +85,8 @@ class Emitter:
         self.inside: Inside | None = None
         self.block: Block | None = None
         self._place = self._printed = ""
-        self._names: set[str] = set(_RESERVED)
+        self._names: set[str] = set(KEYWORDS | RULES)
+        self._claimed: set[str] = set()
         self._tried: dict[str, int] = {}  # numbers below these are taken
         self._ahead: set[Operation] = set()
 
@@ -103,15 +98,28 @@ class Emitter:
         self.lines.append("  " * self.depth + text)
 
     def name(self, hint: str | None) -> str:
-        """A new variable name, like ``hint``."""
-        stem = re.sub(r"\W", "_", hint or "v").strip("_") or "v"
+        """A new name of a variable or function, like ``hint``: with a number behind it where that is taken or reserved.
+
+        A name of a reserved family (``intel_sub_group_...``) and one that begins with a digit get ``v_`` in front.
+        Letters that are not of ASCII, which ocloc does not take in the name of a kernel, become underscores.
+        """
+        stem = re.sub(r"[^A-Za-z0-9_]", "_", hint or "v").strip("_") or "v"
+        if stem[0].isdigit() or is_reserved(f"{stem}1"):
+            stem = f"v_{stem}"
         joint = "_" if stem[-1].isdigit() else ""
         number = self._tried.get(stem, 0)
-        while (candidate := f"{stem}{joint}{number}" if number else stem) in self._names:
+        while self._is_taken(candidate := f"{stem}{joint}{number}" if number else stem):
             number += 1
         self._tried[stem] = number
         self._names.add(candidate)
         return candidate
+
+    def _is_taken(self, name: str) -> bool:
+        return name in self._names or name in self._claimed or is_reserved(name)
+
+    def claim(self, names: Sequence[str]) -> None:
+        """Take names that were made of one of :meth:`name`, for the variables of a fragment."""
+        self._claimed.update(names)
 
     def define(self, value: SSAValue, c_type: str, expression: str) -> str:
         """Declare a variable for a scalar."""
@@ -132,7 +140,9 @@ class Emitter:
         assert isinstance(type_, VectorType)
         *array, units, per_lane = shape if len(shape := type_.get_shape()) > 1 else (*shape, 1)
         blocks = array[0] if array else 1
-        return empty(of_mlir(type_.element_type), units * blocks, per_lane, self.name(value.name_hint), blocks)
+        fragment = empty(of_mlir(type_.element_type), units * blocks, per_lane, self.name(value.name_hint), blocks)
+        self.claim(fragment.names)
+        return fragment
 
     def fragment(self, value: SSAValue) -> Fragment:
         """The fragment that a vector value is."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import sys
 from functools import cache
 from typing import Any, TypeAlias
 
 from xegpu.support.errors import DeviceError
+from xegpu.target.targets import listed
 
 Queue: TypeAlias = Any
 """A ``dpctl.SyclQueue``; dpctl has no type annotations."""
@@ -148,7 +150,7 @@ def best_device(spirv: bool = True) -> str | None:
 
 
 def device_target(queue: Queue) -> str:
-    """The name of the target table that fits the queue's device: ``pvc bmg lnl ptl cri dg2 arl`` or ``cpu``.
+    """The name of the target table that fits the queue's device, ``cpu`` for any CPU.
 
     Raises:
         DeviceError: a device that is in no table, or one without a matrix engine.
@@ -176,7 +178,7 @@ def gpu_target(device_id: int | None, name: str) -> str:
     Raises:
         DeviceError: neither is in the tables, or the device has no matrix engine.
     """
-    hint = 'pass target= ("pvc", "bmg", "lnl", "ptl", "cri", "dg2" or "arl") to say which code it takes'
+    hint = f"pass target=, one of {listed(lambda target: target.ocloc, 'or')}, to say which code it takes"
     number = -1 if device_id is None else device_id
     if number in _WITHOUT_DPAS:
         raise DeviceError("XT5003",
@@ -188,6 +190,20 @@ def gpu_target(device_id: int | None, name: str) -> str:
         known = "" if device_id is None else f" (device id {number:#06x})"
         raise DeviceError("XT5004", f"{name}{known} is in no target table", hint)
     return found
+
+
+def has_intel_cpu_compiler(device: Any) -> bool:
+    """Whether Intel's compiler for x86-64 processors builds a device's programs.
+
+    No other CPU runtime is known to do what :mod:`codegen.opencl.cpu_gemm` is written for: that compiler leaves calls
+    of undefined functions out of its vectorization of work-items, finds them by their ``__asm`` labels when it links,
+    and takes LLVM's names of x86 instructions. The processor, and with it the device's name, may be another vendor's.
+
+    Args:
+        device: a ``dpctl.SyclDevice``.
+    """
+    return bool(device.is_cpu) and "intel" in device.sycl_platform.vendor.lower() \
+        and platform.machine().lower() in ("x86_64", "amd64")
 
 
 def needs_spirv(queue: Queue) -> bool:

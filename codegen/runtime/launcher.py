@@ -61,9 +61,10 @@ def find_kernel(program: Program, name: str) -> Kernel:
     Raises:
         DeviceError: there is none of that name.
     """
-    if not program.has_sycl_kernel(name):
+    kernel = program.get_sycl_kernel(name)  # not has_sycl_kernel, which makes an OpenCL kernel and never releases it
+    if not kernel.addressof_ref():
         raise DeviceError("XT9403", f"the program has no kernel {name!r}", BUG)
-    return program.get_sycl_kernel(name)
+    return kernel
 
 
 def launch(

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from ctypes import byref, c_bool, c_char, c_int, c_int32, c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from codegen.runtime.build_log import opencl_library
@@ -33,6 +32,13 @@ _EXECUTABLE, _OPENCL = 2, 1  # of sycl::bundle_state and sycl::backend
 _KERNEL_PROGRAM, _DEVICES, _BINARY_SIZES, _BINARIES = 0x1194, 0x1163, 0x1165, 0x1166
 _POINTER = ctypes.sizeof(c_void_p)
 _KERNEL_BUNDLE_BYTES = 16  # a kernel bundle is one shared pointer
+_LOSES_REFERENCES = "0.22."
+"""Releases of dpctl that retain OpenCL objects and never release them.
+
+The program: once when it is made (clCreateProgramWith...; its kernel bundle retains it again) and once in
+``get_sycl_kernel`` (``get_native`` of a kernel bundle retains it). The kernel: once in ``get_sycl_kernel``
+(clCreateKernel; its SYCL object retains it again). Intel's CPU driver holds 6 MB for each such program.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,11 @@ class _Interface:
 
     sycl: Any
     opencl: Any
-    copy: Any
+    malloc: Any
     program: Any
 
     def native(self, kind: str, reference: int) -> int:
-        """OpenCL's handle of a SYCL object."""
+        """OpenCL's handle of a SYCL object, retained."""
         function = getattr(self.sycl, _NATIVE[kind])
         function.restype, function.argtypes = c_void_p, [c_void_p]
         return int(function(reference))
@@ -61,8 +67,7 @@ def _interface() -> _Interface | None:
     try:
         sycl = ctypes.CDLL(_LIBRARY)
         wanted = [getattr(sycl, name) for name in (_MAKE, *_NATIVE.values())]
-        dpctl = ctypes.CDLL(str(Path(import_dpctl().__file__).parent / "libDPCTLSyclInterface.so"))
-        copy = dpctl.DPCTLKernelBundle_Copy
+        malloc = ctypes.CDLL(None).malloc
         pointer = _capsule(capsules["SyclProgram_Make"])
     except (OSError, AttributeError, KeyError, ValueError):
         return None
@@ -70,9 +75,9 @@ def _interface() -> _Interface | None:
         return None
     make = wanted[0]
     make.restype, make.argtypes = c_void_p, [c_void_p, c_uint64, c_void_p, c_bool, c_char, c_int]
-    copy.restype, copy.argtypes = c_void_p, [c_void_p]
+    malloc.restype, malloc.argtypes = c_void_p, [c_size_t]
     opencl.clCreateProgramWithBinary.restype = c_void_p
-    return _Interface(sycl, opencl, copy, ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p)(pointer))
+    return _Interface(sycl, opencl, malloc, ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p)(pointer))
 
 
 def _capsule(capsule: Any) -> int:
@@ -107,7 +112,9 @@ def binary_of(queue: Queue, kernel: Any) -> bytes | None:
         return None
     library, program = interface.opencl, c_void_p()
     handle = c_void_p(interface.native("kernel", kernel.addressof_ref()))
-    if library.clGetKernelInfo(handle, c_uint32(_KERNEL_PROGRAM), c_size_t(_POINTER), byref(program), None):
+    unknown = library.clGetKernelInfo(handle, c_uint32(_KERNEL_PROGRAM), c_size_t(_POINTER), byref(program), None)
+    library.clReleaseKernel(handle)
+    if unknown:
         return None
     device = interface.native("device", queue.sycl_device.addressof_ref())
     devices = list(_listed(library, program, _DEVICES, c_void_p))  # a context may hold several
@@ -147,9 +154,32 @@ def program_of(queue: Queue, binary: bytes) -> Any | None:
     if library.clBuildProgram(c_void_p(program), c_uint32(1), device, b"", None, None):
         library.clReleaseProgram(c_void_p(program))
         return None
-    bundle = (c_ubyte * _KERNEL_BUNDLE_BYTES)()  # the function gives it back through this, as C++ does on x86-64
-    getattr(interface.sycl, _MAKE)(ctypes.addressof(bundle), program, context, False, bytes([_EXECUTABLE]), _OPENCL)
-    return interface.program(interface.copy(ctypes.addressof(bundle)))
+    # The function writes its result to the address in its first argument, as C++ does on x86-64. The dpctl program
+    # ends the bundle by C++'s delete, which is free() here.
+    bundle = interface.malloc(_KERNEL_BUNDLE_BYTES)
+    getattr(interface.sycl, _MAKE)(bundle, program, context, False, bytes([_EXECUTABLE]), _OPENCL)
+    library.clReleaseProgram(c_void_p(program))  # the bundle has retained it
+    return interface.program(bundle)
+
+
+def _release_lost_references(queue: Queue, kernel: Any, of_program: int) -> None:
+    """Release what dpctl has retained for nobody, so that a program ends with its last kernel.
+
+    Args:
+        queue: the queue of the kernel's device.
+        kernel: from ``get_sycl_kernel``.
+        of_program: references to its program that are lost, see ``_LOSES_REFERENCES``.
+    """
+    interface = _interface() if queue.backend.name == "opencl" else None
+    if interface is None or not import_dpctl().__version__.startswith(_LOSES_REFERENCES):
+        return
+    library, program = interface.opencl, c_void_p()
+    handle = c_void_p(interface.native("kernel", kernel.addressof_ref()))
+    if not library.clGetKernelInfo(handle, c_uint32(_KERNEL_PROGRAM), c_size_t(_POINTER), byref(program), None):
+        for _ in range(of_program):
+            library.clReleaseProgram(program)
+        library.clReleaseKernel(handle)  # that of clCreateKernel
+    library.clReleaseKernel(handle)  # that of native()
 
 
 # Kernels of a device, built or taken from the cache on disk.
@@ -166,16 +196,21 @@ def build_kernel(queue: Queue, source: str | bytes, options: str, name: str) -> 
         raise.
     """
     if not disk_cache.is_on() or not can_keep(queue):
-        return find_kernel(build_program(queue, source, options), name)
+        kernel = find_kernel(build_program(queue, source, options), name)
+        _release_lost_references(queue, kernel, 2)
+        return kernel
     key = _key(queue, source, options)
     if (binary := disk_cache.find(_KIND, key)) is not None:
         program = program_of(queue, binary)
-        if program is not None and program.has_sycl_kernel(name):
-            return program.get_sycl_kernel(name)
+        kernel = program.get_sycl_kernel(name) if program is not None else None
+        if kernel is not None and kernel.addressof_ref():
+            _release_lost_references(queue, kernel, 1)
+            return kernel
         disk_cache.drop(_KIND, key)
     kernel = find_kernel(build_program(queue, source, options), name)
     if (binary := binary_of(queue, kernel)) is not None:
         disk_cache.keep(_KIND, key, binary)
+    _release_lost_references(queue, kernel, 2)
     return kernel
 
 

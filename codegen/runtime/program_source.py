@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86, WHOLE
 from codegen.opencl.cpu_gemm.microkernel import DOT
-from codegen.opencl.emitter import FETCH
+from codegen.opencl.emitter import CALL, FETCH, FILL
 from codegen.opencl.prelude import prelude_for
 from codegen.opencl.sync import SIGNAL, WAIT
-from codegen.runtime.devices import VARIABLE, Queue, chosen_road, needs_spirv
+from codegen.opencl.unroll import ROLLED
+from codegen.runtime.devices import VARIABLE, Queue, chosen_road, has_intel_cpu_compiler, needs_spirv
 from codegen.toolchain.cpu_features import has_feature
 from codegen.toolchain.logger import LOGGER
 from codegen.toolchain.ocloc import OCLOC_DEVICES, compile_spirv, has_ocloc
@@ -27,13 +29,11 @@ from xegpu.support.errors import ToolError
 
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
-_CALL = ("XETILE_CALL", "__attribute__((noinline))")
+_CALL = (CALL, "__attribute__((noinline))")
 """The CPU's compiler takes seven times as long where every load of an edge is inlined."""
-_FILL = ("XETILE_FILL", "__attribute__((noinline))")
+_FILL = (FILL, "__attribute__((noinline))")
 """The same, for the OpenCL driver alone: where SYCL's compiler kept such a call, a lane read what another had written
 later in the text."""
-_ROLLED = "XETILE_ROLLED"
-"""Leaves out the loops that were unrolled without being asked for: the loops for what is left over do all steps."""
 _FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
 """The processor's instruction, into the second cache: the first is full of what is in use. OpenCL's ``prefetch`` is a
 call for each lane there, and SPIR-V has no word for this."""
@@ -134,8 +134,19 @@ def naming_the_other(road: str, kernel: str) -> Iterator[None]:
         raise
 
 
-def opencl_for_cpu(text: str) -> str:
-    """OpenCL C for the CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps."""
+def opencl_for_cpu(text: str, device: Any) -> str:
+    """OpenCL C for a CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps.
+
+    Functions of whole vectors and x86 instructions are for Intel's compiler on x86-64; every other one gets what the
+    compilers of SPIR-V get.
+
+    Args:
+        text: the kernel.
+        device: the ``dpctl.SyclDevice``.
+    """
+    if not has_intel_cpu_compiler(device):
+        LOGGER.info("%s gets no functions of whole vectors: Intel's compiler for x86-64 alone takes them", device.name)
+        return _portable(text)
     return _defined(_FETCH) + _defined(_FILL) + _whole(text) + _portable(text)
 
 
@@ -151,8 +162,8 @@ def _whole(text: str) -> str:
 
 
 def _portable(text: str) -> str:
-    """The same for compilers that make SPIR-V."""
-    return f"{_defined(_CALL)}{_defined((_ROLLED, ''))}{_emulation(text)}{text}"
+    """The same for compilers that make SPIR-V, and for those of other processors."""
+    return f"{_defined(_CALL)}{_defined((ROLLED, ''))}{_emulation(text)}{text}"
 
 
 def _defined(macro: tuple[str, str]) -> str:
@@ -167,7 +178,7 @@ def _emulation(text: str) -> str:
 def _by_sycl(text: Text, emulated: bool) -> bytes:
     if not emulated:
         return compile_sycl(text.sycl(None), *_FEATURES)
-    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{_ROLLED}")
+    return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{ROLLED}")
 
 
 def _by_ocloc(text: Text, emulated: bool) -> bytes:

@@ -12,20 +12,12 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
 
+from codegen.opencl.reserved_names import CPLUSPLUS
 from xegpu.support.errors import BUG, TargetError
 
 _CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?:[^/"]|/(?![/*]))+', re.DOTALL)
 _SCALAR = r"(?:u?(?:char|short|int|long)|half|float|double)"
 _VECTOR = rf"{_SCALAR}(?:2|3|4|8|16)"
-_RESERVED = frozenset([
-    "alignas", "alignof", "and", "and_eq", "asm", "bitand", "bitor", "catch", "char8_t", "char16_t", "char32_t",
-    "class", "co_await", "co_return", "co_yield", "compl", "concept", "consteval", "constexpr", "constinit",
-    "const_cast", "decltype", "delete", "dynamic_cast", "explicit", "export", "friend", "mutable", "namespace",
-    "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "protected", "public",
-    "reinterpret_cast", "requires", "static_assert", "static_cast", "template", "this", "thread_local", "throw",
-    "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq",
-])
-"""Words of C++ that are names in OpenCL C."""
 
 
 def _unrolled(match: re.Match[str]) -> str:
@@ -48,7 +40,7 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\b__spirv_PredicatedStoreINTEL\b", "predicated_store"),
     (r"\bglobal\b", "XETILE_GLOBAL"),
     (r"\blocal\b", "XETILE_LOCAL"),
-    (rf"\b({'|'.join(sorted(_RESERVED))})\b", r"\1_cplusplus"),
+    (rf"\b({'|'.join(sorted(CPLUSPLUS))})\b", r"\1_cplusplus"),
 )
 """Patterns with what takes their place, in order."""
 

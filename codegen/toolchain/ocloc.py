@@ -98,7 +98,7 @@ def compile_device(source: str | bytes, target: str, options: str = "", spirv: b
         TargetError: a target that ocloc has no device for.
         ToolError: ocloc is missing or failed; ``log`` is all that it printed.
     """
-    return _compiled(find_ocloc(), source, target, options, "-spirv_input" if spirv else "", ".bin")
+    return _compiled(_ocloc_for(target), source, target, options, "-spirv_input" if spirv else "", ".bin")
 
 
 def compile_spirv(source: str, target: str, options: str = "") -> bytes:
@@ -108,7 +108,13 @@ def compile_spirv(source: str, target: str, options: str = "") -> bytes:
         TargetError: a target that ocloc has no device for.
         ToolError: ocloc is missing or failed; ``log`` is all that it printed.
     """
-    return _compiled(find_ocloc(), source, target, options, "-spv_only", ".spv").data
+    return _compiled(_ocloc_for(target), source, target, options, "-spv_only", ".spv").data
+
+
+def _ocloc_for(target: str) -> str:
+    """The path of ocloc; a target that it compiles nothing for is an error whether ocloc is installed or not."""
+    _device_name(target)
+    return find_ocloc()
 
 
 @cache

@@ -20,7 +20,7 @@ from xegpu.dialect.sync import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp
 from xegpu.support.errors import Note, ShapeError, TargetError, TraceError, XeError
 from xegpu.support.location import author_location
 from xegpu.support.notes import elsewhere
-from xegpu.target.targets import Target
+from xegpu.target.targets import Target, listed
 
 
 def init_of(operation: NbarrierOp) -> InitNbarrierOp:
@@ -33,6 +33,29 @@ def init_of(operation: NbarrierOp) -> InitNbarrierOp:
 def _key(init: InitNbarrierOp) -> object:
     """What tells barriers apart: the id, or the value that it is at run time."""
     return init.nbarrier_id if init.id is None else init.id
+
+
+def check_alike(init: InitNbarrierOp, other: InitNbarrierOp, subgroups: int) -> None:
+    """Check that a named barrier is as the first one of its id, and no larger than the work-group.
+
+    Raises:
+        ShapeError: more participants than subgroups, or another number of participants or producers.
+    """
+    count, first = init.participants, other.participants
+    if count > subgroups:
+        raise ShapeError("XT1470",
+                         f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
+                         f"give at most {subgroups}" if subgroups > 1 else "say how many subgroups a work-group "
+                         f"has, as in @xt.kernel(subgroups=({count}, 1))", author_location(init))
+    if count != first:
+        raise ShapeError("XT1471", f"{_titled(init)} has {count} participants here and {first} above",
+                         f"give {first} in both places, or another id", author_location(init),
+                         _above(other, init, f"{first} participants"))
+    if init.said_producers != other.said_producers:
+        here, there = (_producing(each) for each in (init, other))
+        raise ShapeError("XT1472", f"{_titled(init)} has {here} here and {there} above",
+                         "give one number in both places, or another id", author_location(init),
+                         _above(other, init, there))
 
 
 def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceError) -> None:
@@ -51,23 +74,7 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
     most = next((op.count for op in function.walk() if isinstance(op, AllocNbarrierOp)), None)
     seen: dict[object, InitNbarrierOp] = {}
     for init in inits:
-        count, other = init.participants, seen.setdefault(_key(init), init)
-        first = other.participants
-        if count > subgroups:
-            raise ShapeError("XT1470",
-                             f"{count} subgroups take part in this barrier, and the work-group has {subgroups}",
-                             f"give at most {subgroups}" if subgroups > 1 else "say how many subgroups a work-group "
-                             f"has, as in @xt.kernel(subgroups=({count}, 1))", author_location(init))
-        if count != first:
-            raise ShapeError("XT1471", f"{_titled(init)} has {count} participants here and {first} above",
-                             f"give {first} in both places, or another id", author_location(init),
-                             _above(other, init, f"{first} participants"))
-        if init.said_producers != other.said_producers:
-            here, there = (_producing(each) for each in (init, other))
-            raise ShapeError("XT1472", f"{_titled(init)} has {here} here and {there} above",
-                             "give one number in both places, or another id", author_location(init), _above(other,
-                                                                                                            init,
-                                                                                                            there))
+        check_alike(init, seen.setdefault(_key(init), init), subgroups)
         if most is not None and init.id is not None and init.id >= most:
             raise ShapeError("XT1473", f"barrier {init.id} is none of the {most} that are allocated",
                              f"write xegpu.alloc_nbarrier {init.id + 1}", author_location(init))
@@ -167,10 +174,7 @@ class _Walk:
     def function(self, function: func.FuncOp) -> None:
         left = self._block(function.body.block, {})
         if left:
-            stray = next(iter(left.values()))
-            self._fail(stray, "XT1477", "nothing waits behind this arrival",
-                       "call .wait() on the barrier before the kernel ends, or give the number of producers, where "
-                       "some subgroups only arrive and others only wait", _made(init_of(stray), stray))
+            raise no_wait(next(iter(left.values())), self.kind)
 
     def _block(self, block: Block, state: Mapping[object, NbarrierOp]) -> dict[object, NbarrierOp]:
         """What is open behind a block."""
@@ -190,18 +194,11 @@ class _Walk:
             self.crowded |= {key, *now}
         elif isinstance(operation, NbarrierArriveOp):
             if key in now:
-                self._fail(operation, "XT1478",
-                           "a subgroup arrives here a second time, and has not waited since the first",
-                           "call .wait() on the barrier between two arrivals",
-                           elsewhere(author_location(operation), [("the first arrival is here",
-                           author_location(now[key]))]))
+                raise second_arrival(operation, now[key], self.kind)
             self.crowded |= {key, *now} if now else set()
             now[key] = operation
         elif now.pop(key, None) is None:
-            self._fail(operation, "XT1479", "a subgroup waits here, and has not arrived at this barrier",
-                       "every subgroup that waits is one of those waited for: call .arrive() before it, or give the "
-                       "number of producers, where some subgroups only arrive and others only wait",
-                       _made(init_of(operation), operation))
+            raise no_arrival(operation, self.kind)
 
     def _inside(self, operation: scf.ForOp | scf.IfOp, now: dict[object, NbarrierOp]) -> dict[object, NbarrierOp]:
         ends = [self._block(region.block, now) for region in operation.regions if region.blocks]
@@ -212,17 +209,37 @@ class _Walk:
                 key = next(iter(stray))
                 what, than, around = ("the body of a loop", "it finds it", "loop") \
                     if isinstance(operation, scf.ForOp) else ("a branch", "the other one does", "condition")
-                self._fail(one[key], "XT1480",
-                           f"{what} leaves this barrier otherwise than {than}: on some ways a subgroup has arrived "
-                           "and not waited",
-                           "put arrival and wait into the same body, or give the number of producers, where some "
-                           "subgroups only arrive and others only wait",
-                           elsewhere(author_location(one[key]), [(f"the {around} is here",
-                           author_location(operation))]))
+                here = author_location(one[key])
+                raise self.kind("XT1480", f"{what} leaves this barrier otherwise than {than}: on some ways a subgroup "
+                                "has arrived and not waited",
+                                "put arrival and wait into the same body, or give the number of producers, where some "
+                                "subgroups only arrive and others only wait", here,
+                                elsewhere(here, [(f"the {around} is here", author_location(operation))]))
         return ends[0]
 
-    def _fail(self, operation: NbarrierOp, code: str, message: str, hint: str, others: list[Note]) -> None:
-        raise self.kind(code, message, hint, author_location(operation), others)
+
+def no_wait(arrival: NbarrierOp, kind: type[XeError] = TraceError) -> XeError:
+    """The error of an arrival that no wait follows."""
+    return kind("XT1477", "nothing waits behind this arrival",
+                "call .wait() on the barrier before the kernel ends, or give the number of producers, where some "
+                "subgroups only arrive and others only wait", author_location(arrival),
+                _made(init_of(arrival), arrival))
+
+
+def second_arrival(second: NbarrierOp, first: NbarrierOp, kind: type[XeError] = TraceError) -> XeError:
+    """The error of two arrivals of a subgroup without a wait between them."""
+    here = author_location(second)
+    return kind("XT1478", "a subgroup arrives here a second time, and has not waited since the first",
+                "call .wait() on the barrier between two arrivals", here,
+                elsewhere(here, [("the first arrival is here", author_location(first))]))
+
+
+def no_arrival(wait: NbarrierOp, kind: type[XeError] = TraceError) -> XeError:
+    """The error of a wait of a subgroup that has not arrived."""
+    return kind("XT1479", "a subgroup waits here, and has not arrived at this barrier",
+                "every subgroup that waits is one of those waited for: call .arrive() before it, or give the number of "
+                "producers, where some subgroups only arrive and others only wait", author_location(wait),
+                _made(init_of(wait), wait))
 
 
 def _titled(init: InitNbarrierOp) -> str:
@@ -296,7 +313,8 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     """
     if target.named_barriers or not (inits := _inits(function)):
         return
-    advice = "let all subgroups come by, for example with the barrier behind the condition; pvc and bmg have named ones"
+    having = listed(lambda other: other.named_barriers)
+    advice = f"let all subgroups come by, for example with the barrier behind the condition; {having} have named ones"
     if strays := apart(function):
         raise TargetError("XT1481", f"{target.name} has no named barriers, and not all subgroups of a work-group come "
                           "by this one", advice, author_location(strays[0]), _made(init_of(strays[0]), strays[0]))
@@ -305,7 +323,7 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     if crowded is not None:
         raise TargetError("XT1482", f"{target.name} has one barrier, and between an arrival at this one and its wait "
                           "there is another",
-                          "wait before the next barrier; pvc and bmg have named ones", author_location(crowded),
+                          f"wait before the next barrier; {having} have named ones", author_location(crowded),
                           elsewhere(author_location(crowded), [(f"{_titled(init)} is another", author_location(init))
                           for init in inits
                                                      if init is not crowded and _key(init) in walk.crowded]))

@@ -29,6 +29,7 @@ from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.support.errors import TextError
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import elsewhere, made_at, verb
+from xegpu.target.targets import listed
 
 SUBGROUP_SIZE = "xegpu.subgroup_size"
 """A function's attribute: the lanes of a subgroup, where its vectors are what one lane has."""
@@ -83,7 +84,7 @@ def _agreed(mapped: list[tuple[Operation, LaneMap]]) -> int:
     (first, lanes), size = mapped[0], mapped[0][1].lanes
     if size not in ENGINES:
         _refuse(first, "XT3511", f"{spelled(lanes)} has {size} lanes, as no target's subgroups",
-                "make wi_layout[0] x wi_layout[1] 16, or 8 for dg2 and arl")
+                f"make wi_layout[0] x wi_layout[1] 16, or 8 for {listed(lambda target: target.subgroup == 8)}")
     for operation, other in mapped:
         if other.lanes != size:
             _refuse(operation, "XT3512",

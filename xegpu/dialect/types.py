@@ -16,6 +16,7 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import Invalid, ShapeError, misread
+from xegpu.target.targets import listed
 
 ACCESS = ("block", "rows", "strided")
 """How an array may be reached: 2D block IO, elements of unit stride along a row, or elements of any stride."""
@@ -306,7 +307,8 @@ def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
     if subgroup not in ENGINES:
         raise Invalid("XT3507",
                       f"sg_map_c spreads C over {subgroup} lanes, and the matrix engine's subgroups have 8 or "
-                      f"16\nuse {spelled(lane_map.plain(16, 16))}, or [1, 8] on dg2 and arl",
+                      f"16\nuse {spelled(lane_map.plain(16, 16))}, or [1, 8] on "
+                      f"{listed(lambda target: target.subgroup == 8)}",
                       alone=True)
     for name, given, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits), strict=True):
         if given != needed:

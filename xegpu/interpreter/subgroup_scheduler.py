@@ -1,13 +1,17 @@
-"""Runs kernels in NumPy whose subgroups wait for each other at named barriers (XeGPU.md, ``nbarrier_wait``).
+"""Scheduler of the subgroups of a work-group that wait for each other at barriers (XeGPU.md, ``nbarrier_wait``).
 
-Lock step would be wrong there: of two branches the interpreter runs the first to its end before the second, and a
-producer would fill a buffer again before the consumer has read it. So each subgroup of a work-group runs by itself, in
-a thread of its own, one at a time: until it waits, and on when all participants have arrived. When all of them wait,
-none will ever go on, and that is an error.
+The interpreter runs all instances of a kernel in lock step. With named barriers that is wrong: of two branches it runs
+the first to its end before the second, and a producer would fill a buffer again before the consumer has read it. So
+each subgroup of a work-group is a cooperative thread: one runs at a time, until it waits, and on when all participants
+have arrived. When all of them wait, none will ever go on, and that is an error.
+
+Kernels as IR run so here (:func:`run`), and an author's Python function, subgroup by subgroup, in the execution
+``"numpy:program"``.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,8 +37,8 @@ _WHOLE = "all"
 
 def run(function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, int], subgroups: tuple[int, int],
         meanings: Meanings, lanes: int | None = None) -> None:
-    """Run a kernel on NumPy arrays as :func:`xegpu.interpreter.interpreter.run` does, its subgroups apart where they
-    must be.
+    """Run a kernel on NumPy arrays as :func:`xegpu.interpreter.interpreter.run` does, subgroup by subgroup where
+    they wait for each other at named barriers.
 
     Raises:
         TraceError: subgroups wait for an arrival that does not come.
@@ -44,7 +48,7 @@ def run(function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, i
         interpreter.run(function, arguments, grid, subgroups, meanings, lanes)
         return
     for group in product(*map(range, grid)):
-        _Crew(function, arguments, tuple((at, 1) for at in group), grid, subgroups, meanings, lanes).run()
+        _WorkGroup(function, arguments, tuple((at, 1) for at in group), grid, subgroups, meanings, lanes).run()
 
 
 def _made(operation: Operation) -> list[Note]:
@@ -67,8 +71,17 @@ class _Barrier:
 
 
 @dataclass
-class _Subgroup:
-    """One subgroup: its thread, the rounds that it has arrived in, and what it waits for."""
+class Subgroup:
+    """One subgroup: its thread, the rounds that it has arrived in, and what it waits for.
+
+    Attributes:
+        position: its row and column in the work-group.
+        tickets: the round of each barrier in which it arrived last.
+        go: what its thread waits for while another subgroup runs.
+        may_go: whether what it waits for has come.
+        waits_at: the operation at which it waits, or waited last.
+        is_over: whether it has run to its end.
+    """
 
     position: tuple[int, int]
     tickets: dict[Any, int] = field(default_factory=dict)
@@ -78,9 +91,145 @@ class _Subgroup:
     is_over: bool = False
 
 
+class SubgroupScheduler:
+    """Cooperative threads for the subgroups of one work-group, and its barriers.
+
+    Args:
+        layout: rows and columns of subgroups in the work-group.
+    """
+
+    def __init__(self, layout: tuple[int, int]) -> None:
+        self.members = [Subgroup(position) for position in product(range(layout[0]), range(layout[1]))]
+        self._barriers: dict[Any, _Barrier] = {}
+        self._back = threading.Semaphore(0)
+        self._error: BaseException | None = None
+        self._trace = None if threading.gettrace() else sys.gettrace()  # a debugger that knows of this thread alone
+
+    def run(self, body: Callable[[Subgroup], object]) -> None:
+        """Run all subgroups to their ends; a single one in the thread of the caller.
+
+        Args:
+            body: what a subgroup does; it calls the other methods.
+
+        Raises:
+            TraceError: subgroups wait for an arrival that does not come.
+            BaseException: what a body raises.
+        """
+        if len(self.members) == 1:
+            with np.errstate(all="ignore"):
+                body(self.members[0])
+            return
+        threads = [threading.Thread(target=self._live, args=(member, body), daemon=True) for member in self.members]
+        for thread in threads:
+            thread.start()
+        try:
+            while self._error is None and not all(member.is_over for member in self.members):
+                self._resume(self._next())
+        finally:
+            self._end(threads)
+        if self._error is not None:
+            raise self._error
+
+    def _next(self) -> Subgroup:
+        """The first subgroup that can go on."""
+        waiting = [member for member in self.members if not member.is_over]
+        ready = next((member for member in waiting if member.may_go()), None)
+        if ready is None:
+            raise self._stuck(waiting)
+        return ready
+
+    def _stuck(self, waiting: Sequence[Subgroup]) -> TraceError:
+        at = waiting[0].waits_at
+        assert at is not None
+        return TraceError("XT1483",
+                          f"{len(waiting)} of {len(self.members)} subgroups wait at barriers for arrivals that do "
+                          "not come; this is where the first of them waits",
+                          "let as many subgroups arrive as the barrier has participants, in the same order "
+                          "everywhere", author_location(at), elsewhere(author_location(at), [
+                              ("another one waits here", author_location(member.waits_at)) for member in waiting[1:]
+                              if member.waits_at is not None]))
+
+    def _resume(self, member: Subgroup) -> None:
+        member.go.release()
+        self._back.acquire()
+
+    def _end(self, threads: Sequence[threading.Thread]) -> None:
+        self._error = self._error or (None if all(member.is_over for member in self.members) else _Cancelled())
+        for member, thread in zip(self.members, threads, strict=True):
+            member.go.release()
+            thread.join()
+
+    def _live(self, member: Subgroup, body: Callable[[Subgroup], object]) -> None:
+        """A subgroup's thread."""
+        member.go.acquire()
+        if self._trace is not None:
+            sys.settrace(self._trace)
+        try:
+            if self._error is None:
+                with np.errstate(all="ignore"):
+                    body(member)
+        except _Cancelled:
+            pass
+        except BaseException as error:
+            self._error = self._error or error
+        member.is_over = True
+        self._back.release()
+
+    def arrive(self, member: Subgroup, operation: Operation, barrier: Any, kind: type[Operation],
+               awaited: Counter[type[Operation]]) -> None:
+        """Count an arrival.
+
+        Args:
+            member: who arrives.
+            operation: where it does.
+            barrier: what tells the barrier from others.
+            kind: as what it arrives, a key of ``awaited``.
+            awaited: who must come for a round to be over.
+
+        Raises:
+            ShapeError: it arrives twice in one round, or more subgroups than are awaited.
+        """
+        state = self._barriers.setdefault(barrier, _Barrier())
+        if member.tickets.get(barrier, -1) == state.rounds:
+            raise ShapeError("XT1484", f"a subgroup arrives twice in one round of barrier {barrier}, which has "
+                             f"{awaited.total()} participants", "wait between two arrivals, at this barrier or, as a "
+                             "producer, at one where its consumers say that they are ready", author_location(operation),
+                             _made(operation))
+        if state.arrived[kind] == awaited[kind]:
+            raise ShapeError("XT1485",
+                             f"more subgroups than {awaited[kind]} "
+                             f"{'wait' if isinstance(operation, NbarrierWaitOp) else 'arrive'} in one round of barrier "
+                             f"{barrier}, which has {awaited.total()} participants", "give the number of those that "
+                             "arrive and, with producers, of those that wait", author_location(operation),
+                             _made(operation))
+        member.tickets[barrier] = state.rounds
+        state.arrived[kind] += 1
+        if state.arrived == awaited:
+            state.arrived, state.rounds = Counter(), state.rounds + 1
+
+    def wait(self, member: Subgroup, operation: Operation, barrier: Any) -> None:
+        """Let others run until the round is over in which a subgroup has arrived last."""
+        state, ticket = self._barriers[barrier], member.tickets[barrier]
+        member.may_go, member.waits_at = (lambda: state.rounds > ticket), operation
+        if len(self.members) == 1:
+            if not member.may_go():
+                raise self._stuck(self.members)
+            return
+        self._back.release()
+        member.go.acquire()
+        if self._error is not None:
+            raise _Cancelled
+        member.may_go = lambda: True
+
+    def meet(self, member: Subgroup, operation: Operation) -> None:
+        """Wait at the barrier of the whole work-group."""
+        self.arrive(member, operation, _WHOLE, gpu.BarrierOp, Counter({gpu.BarrierOp: len(self.members)}))
+        self.wait(member, operation, _WHOLE)
+
+
 @dataclass
-class _Crew:
-    """The subgroups of one work-group."""
+class _WorkGroup:
+    """The machines of the subgroups of one work-group."""
 
     function: func.FuncOp
     arguments: Sequence[Any]
@@ -91,73 +240,22 @@ class _Crew:
     lanes: int | None
 
     def __post_init__(self) -> None:
-        self.barriers: dict[Any, _Barrier] = {}
+        self.scheduler = SubgroupScheduler(self.layout)
         self.handed = handed(self.function)
         self.shared: dict[Operation, Any] = {}
-        self.back = threading.Semaphore(0)
-        self.error: BaseException | None = None
-        self.members = [_Subgroup(position) for position in product(range(self.layout[0]), range(self.layout[1]))]
 
     def run(self) -> None:
-        threads = [threading.Thread(target=self._live, args=(member,), daemon=True) for member in self.members]
-        for thread in threads:
-            thread.start()
-        try:
-            while self.error is None and not all(member.is_over for member in self.members):
-                self._resume(self._next())
-        finally:
-            self._end(threads)
-        if self.error is not None:
-            raise self.error
+        block = self.function.body.block
+        self.scheduler.run(lambda member: self._machine(member).run(block))
 
-    def _next(self) -> _Subgroup:
-        """The first subgroup that can go on."""
-        waiting = [member for member in self.members if not member.is_over]
-        ready = next((member for member in waiting if member.may_go()), None)
-        if ready is None:
-            at = waiting[0].waits_at
-            assert at is not None
-            raise TraceError("XT1483",
-                             f"{len(waiting)} of {len(self.members)} subgroups wait at barriers for arrivals that do "
-                             "not come; this is where the first of them waits",
-                             "let as many subgroups arrive as the barrier has participants, in the same order "
-                             "everywhere", author_location(at), elsewhere(author_location(at), [
-                                 ("another one waits here", author_location(member.waits_at)) for member in waiting[1:]
-                                 if member.waits_at is not None]))
-        return ready
-
-    def _resume(self, member: _Subgroup) -> None:
-        member.go.release()
-        self.back.acquire()
-
-    def _end(self, threads: Sequence[threading.Thread]) -> None:
-        self.error = self.error or (None if all(member.is_over for member in self.members) else _Cancelled())
-        for member, thread in zip(self.members, threads, strict=True):
-            member.go.release()
-            thread.join()
-
-    def _live(self, member: _Subgroup) -> None:
-        """A subgroup's thread."""
-        member.go.acquire()
-        try:
-            if self.error is None:
-                with np.errstate(all="ignore"):
-                    self._machine(member).run(self.function.body.block)
-        except _Cancelled:
-            pass
-        except BaseException as error:
-            self.error = error
-        member.is_over = True
-        self.back.release()
-
-    def _machine(self, member: _Subgroup) -> Machine:
+    def _machine(self, member: Subgroup) -> Machine:
         meanings: dict[type[Operation], Meaning] = {
             **self.meanings,
             memref.AllocOp: self._allocate,
             InitNbarrierOp: lambda machine, operation, operands: int(operands[0]),
             NbarrierArriveOp: lambda machine, operation, operands: self._arrive(member, operation, operands[0]),
-            NbarrierWaitOp: lambda machine, operation, operands: self._wait_named(member, operation, operands[0]),
-            gpu.BarrierOp: lambda machine, operation, operands: self._meet(member, operation),
+            NbarrierWaitOp: lambda machine, operation, operands: self._wait(member, operation, operands[0]),
+            gpu.BarrierOp: lambda machine, operation, operands: self.scheduler.meet(member, operation),
         }
         machine = Machine(meanings, self.group, self.grid, (1, 1), self.lanes, origin=member.position,
                           layout=self.layout)
@@ -170,48 +268,16 @@ class _Crew:
             self.shared[operation] = self.meanings[memref.AllocOp](machine, operation, operands)
         return self.shared[operation]
 
-    def _arrive(self, member: _Subgroup, operation: NbarrierArriveOp, barrier: Any) -> None:
-        self._count(member, operation, barrier, self._awaited(operation))
+    def _arrive(self, member: Subgroup, operation: NbarrierArriveOp, barrier: Any) -> None:
+        self.scheduler.arrive(member, operation, barrier, NbarrierArriveOp, self._awaited(operation))
 
-    def _wait_named(self, member: _Subgroup, operation: NbarrierWaitOp, barrier: Any) -> None:
+    def _wait(self, member: Subgroup, operation: NbarrierWaitOp, barrier: Any) -> None:
         """A wait; a consumer, which does not arrive, is counted here."""
         if operation.nbarrier in self.handed:
-            self._count(member, operation, barrier, self._awaited(operation))
-        self._wait(member, operation, barrier)
+            self.scheduler.arrive(member, operation, barrier, NbarrierWaitOp, self._awaited(operation))
+        self.scheduler.wait(member, operation, barrier)
 
     def _awaited(self, operation: NbarrierOp) -> Counter[type[Operation]]:
         """Who must come for a round to be over."""
         producers, consumers = self.handed.get(operation.nbarrier, (init_of(operation).participants, 0))
         return Counter({NbarrierArriveOp: producers, NbarrierWaitOp: consumers})
-
-    def _count(self, member: _Subgroup, operation: Operation, barrier: Any, awaited: Counter[type[Operation]]) -> None:
-        state = self.barriers.setdefault(barrier, _Barrier())
-        if member.tickets.get(barrier, -1) == state.rounds:
-            raise ShapeError("XT1484", f"a subgroup arrives twice in one round of barrier {barrier}, which has "
-                             f"{awaited.total()} participants", "wait between two arrivals, at this barrier or, as a "
-                             "producer, at one where its consumers say that they are ready", author_location(operation),
-                             _made(operation))
-        if state.arrived[type(operation)] == awaited[type(operation)]:
-            raise ShapeError("XT1485",
-                             f"more subgroups than {awaited[type(operation)]} "
-                             f"{'wait' if isinstance(operation, NbarrierWaitOp) else 'arrive'} in one round of barrier "
-                             f"{barrier}, which has {awaited.total()} participants", "give the number of those that "
-                             "arrive and, with producers, of those that wait", author_location(operation),
-                             _made(operation))
-        member.tickets[barrier] = state.rounds
-        state.arrived[type(operation)] += 1
-        if state.arrived == awaited:
-            state.arrived, state.rounds = Counter(), state.rounds + 1
-
-    def _wait(self, member: _Subgroup, operation: Operation, barrier: Any) -> None:
-        state, ticket = self.barriers[barrier], member.tickets[barrier]
-        member.may_go, member.waits_at = (lambda: state.rounds > ticket), operation
-        self.back.release()
-        member.go.acquire()
-        if self.error is not None:
-            raise _Cancelled
-        member.may_go = lambda: True
-
-    def _meet(self, member: _Subgroup, operation: Operation) -> None:
-        self._count(member, operation, _WHOLE, Counter({type(operation): len(self.members)}))
-        self._wait(member, operation, _WHOLE)

@@ -5,6 +5,7 @@ A :class:`Target` answers questions; it holds no code of any pass. Adding a devi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,6 +109,7 @@ class Target:
         caches: what its messages may say of the caches; None where nothing can be said.
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
         block_scales: whether its products of 8-bit floats take a scale for each 32 elements.
+        llvm_chip: its name in LLVM's own lowering of XeGPU; None where that does not know it.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Target:
     caches: Caches | None = None
     named_barriers: bool = False
     block_scales: bool = False
+    llvm_chip: str | None = None
 
     @property
     def block_io(self) -> bool:
@@ -189,10 +192,10 @@ class Target:
 
 
 def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, distances: bool = True,
-         caches: Caches = XE2, more: tuple[MatrixForm, ...] = ()) -> Target:
+         caches: Caches = XE2, more: tuple[MatrixForm, ...] = (), llvm_chip: str | None = None) -> Target:
     forms = _dpas_forms(16) + more + _vector_forms(16, all_types=False)
     return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances,
-                  caches=caches, named_barriers=True, block_scales=bool(more))
+                  caches=caches, named_barriers=True, block_scales=bool(more), llvm_chip=llvm_chip)
 
 
 def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:
@@ -203,11 +206,12 @@ def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] 
 TARGETS = {
     target.name: target
     for target in (
-        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024, distances=False, caches=XE),
-        _xe2("bmg", "Arc B-series (Battlemage)", "bmg"),
+        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024, distances=False, caches=XE,
+             llvm_chip="pvc"),
+        _xe2("bmg", "Arc B-series (Battlemage)", "bmg", llvm_chip="bmg"),
         _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
         _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),
-        _xe2("cri", "Crescent Island (Xe3P)", "cri", caches=XE3P, more=_FLOAT8),
+        _xe2("cri", "Crescent Island (Xe3P)", "cri", caches=XE3P, more=_FLOAT8, llvm_chip="cri"),
         _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2", frozenset([f64])),
         _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_forms(16, all_types=True),
@@ -227,3 +231,14 @@ def find_target(name: str | Target) -> Target:
     if name not in TARGETS:
         raise TargetError("XT4104", f"there is no target {name!r}", f"use one of: {', '.join(TARGETS)}")
     return TARGETS[name]
+
+
+def listed(has: Callable[[Target], object], last: str = "and") -> str:
+    """The names of the targets that have something, for messages: ``pvc, bmg and lnl``.
+
+    Args:
+        has: whether a target has it.
+        last: the word before the last name.
+    """
+    names = [target.name for target in TARGETS.values() if has(target)]
+    return f" {last} ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

@@ -188,7 +188,13 @@ class Lowered:
 
     @property
     def opencl(self) -> str:
-        """The kernel as OpenCL C, the same text for every device."""
+        """The kernel as OpenCL C, the same text for every device.
+
+        Kernel, arguments and variables keep the author's names where those are free. What OpenCL C, C++ or the text
+        itself calls so (``exp``, ``max``, ``float4``, ``launch``) gets a number behind it, ``exp1``, or ``v_`` in front
+        where a whole family is reserved (``intel_sub_group_...``); letters that are not of ASCII become underscores.
+        ``.emitted.name`` is the kernel's name in the text, ``.name`` the author's.
+        """
         return self.emitted.text
 
     @property

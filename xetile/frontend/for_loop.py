@@ -23,7 +23,7 @@ from xetile.frontend.arith_rules import constant_of
 from xetile.frontend.constants import scalar
 from xetile.frontend.frames import Scope
 from xetile.frontend.loop_carried import Body, Construct
-from xetile.frontend.tracer import current
+from xetile.frontend.tracer import current, name_value
 from xetile.frontend.values import Scalar, Value
 
 _LOOP = Construct(
@@ -133,14 +133,14 @@ class range:
         scope = Scope(frame, self._tracer.code, statement)
         self._body = Body(self._tracer, self._location, scope, _LOOP)
         self._block = Block(arg_types=[IndexType()])
-        self._block.args[0].name_hint = bytecode.loop_variable(frame)
+        name_value(self._block.args[0], bytecode.loop_variable(frame))
         self._arguments = {identity: self._argument(value) for identity, value in self._body.objects.items()}
         self._tracer.blocks.append(self._block)
         return Scalar(self._block.args[0])
 
     def _argument(self, value: Value) -> SSAValue:
         argument = self._block.insert_arg(value.ssa.type, len(self._block.args))
-        argument.name_hint = self._body.hint(value)
+        name_value(argument, self._body.hint(value))
         self._tracer.starts[argument] = value.ssa
         value.ssa = argument
         return argument

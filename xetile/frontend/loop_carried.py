@@ -18,7 +18,7 @@ from xegpu.support.location import Location
 from xetile.frontend.frames import Path, Scope
 from xetile.frontend.notes import told
 from xetile.frontend.tiles import Tile
-from xetile.frontend.tracer import Tracer
+from xetile.frontend.tracer import Tracer, name_value
 from xetile.frontend.values import Arithmetic, Scalar, Value, Vector
 
 PLAIN = (int, float, complex, str, NoneType)
@@ -125,7 +125,7 @@ class Body:
         every = {path for paths in groups for path in paths}
         taken = {*self.objects, *(id(value) for path, value in self.after.items() if path not in every)}
         for paths, result in zip(groups, results, strict=True):
-            result.name_hint = paths[0].hint or None
+            name_value(result, paths[0].hint or None)
             value = self.after[paths[0]]
             if id(value) in taken:
                 value = value.clone()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ class Tracer:
 
     def _argument(self, name: str, type_: Attribute) -> SSAValue:
         argument = self.entry.insert_arg(type_, len(self.entry.args))
-        argument.name_hint = name
+        name_value(argument, name)
         return argument
 
     def held(self, value: SSAValue) -> Any:
@@ -211,7 +212,7 @@ class Tracer:
         rank = len(operation.sizes)
         for axis, value in enumerate(operation.results[2:]):
             kind, position = ("size", axis) if axis < rank else ("stride", axis - rank)
-            value.name_hint = f"{name}_{kind}{position}"
+            name_value(value, f"{name}_{kind}{position}")
         return list(operation.sizes), list(operation.strides)
 
     def emit_at_head(self, operation: Operation) -> SSAValue:
@@ -322,3 +323,8 @@ def _said(value: object) -> str:
     """A value as an author knows it."""
     describe = getattr(value, "describe", None)
     return f"a {describe()}" if describe is not None else repr(value)
+
+
+def name_value(value: SSAValue, name: str | None) -> None:
+    """Name a value in printed IR after the author's variable: MLIR's names have letters of ASCII only, Python's any."""
+    value.name_hint = name and re.sub(r"\W", "_", f"v{name}" if not name[0].isascii() else name, flags=re.ASCII)

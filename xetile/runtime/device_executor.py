@@ -129,7 +129,7 @@ class DeviceExecutor:
             (name,) = entry_points(source)
             return source, self._options(emitted.options, road), name
         LOGGER.info("%s gets %s as OpenCL C", self.device, emitted.name)
-        text = opencl_for_cpu(emitted.text) if on_cpu else emitted.text
+        text = opencl_for_cpu(emitted.text, self.queue.sycl_device) if on_cpu else emitted.text
         return text, self._options(emitted.options, road), emitted.name
 
     def _options(self, options: str, road: str) -> str:

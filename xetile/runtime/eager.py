@@ -2,16 +2,15 @@
 
 Nothing is recorded. Each call of the language makes its operation, checks it as a recording would, and runs its NumPy
 meaning at once, so that ``breakpoint()``, ``print`` and an editor's steps work inside a kernel. The body of an
-``xt.when`` runs only where the condition holds. Subgroups of a work-group take turns: each runs up to a barrier, then
-the next one.
+``xt.when`` runs only where the condition holds. Subgroups of a work-group run one at a time, each up to a barrier
+(:mod:`xegpu.interpreter.subgroup_scheduler`).
 """
 
 from __future__ import annotations
 
-import sys
-import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from types import CodeType
@@ -23,8 +22,11 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
+from xegpu.analysis.barriers import check_alike, init_of, no_arrival, no_wait, second_arrival
+from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
 from xegpu.interpreter.interpreter import BATCH, Machine, now
-from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, TraceError, XeError
+from xegpu.interpreter.subgroup_scheduler import Subgroup, SubgroupScheduler
+from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, XeError
 from xegpu.support.location import Location
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.tracer import Tracer, recording
@@ -57,6 +59,21 @@ class OneInstance(Machine):
         return (0, 0, 0)
 
 
+@dataclass
+class WorkGroup:
+    """What the subgroups of a work-group share.
+
+    Attributes:
+        scheduler: lets one of them run at a time.
+        shared: arrays in shared local memory that there are so far, in the order in which they were made.
+        barriers: the first barrier of each id.
+    """
+
+    scheduler: SubgroupScheduler
+    shared: list[Any] = field(default_factory=list)
+    barriers: dict[int, InitNbarrierOp] = field(default_factory=dict)
+
+
 class Running(Tracer):
     """What the language's functions find in the place of a recording: it runs each operation when it is made.
 
@@ -65,16 +82,17 @@ class Running(Tracer):
         code: the code object of the author's function.
         subgroups: subgroups of a work-group.
         machine: the instance.
-        shared: arrays in shared local memory that the work-group has so far, in the order in which they were made.
-        barrier: what waits for the other subgroups.
+        group: its work-group.
+        member: its subgroup.
     """
 
     runs = True
 
     def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int], machine: OneInstance,
-                 shared: list[Any], barrier: Callable[[Location], None]) -> None:
+                 group: WorkGroup, member: Subgroup) -> None:
         super().__init__(name, code, subgroups)
-        self.machine, self._shared, self._barrier, self._allocated = machine, shared, barrier, 0
+        self.machine, self._group, self._member, self._allocated = machine, group, member, 0
+        self._arrivals: dict[int, NbarrierOp] = {}  # at barriers without producers, with no wait behind them yet
 
     def check_visible(self, value: SSAValue, location: Location) -> None:
         """Nothing: what was never made has no name."""
@@ -84,12 +102,59 @@ class Running(Tracer):
         self.condition = None
         result = super().emit(operation)
         operation.detach()  # type: ignore[no-untyped-call]
-        location = self.location()
         if isinstance(operation, BarrierOp):
-            self._barrier(location)
+            self._group.scheduler.meet(self._member, operation)
+        elif isinstance(operation, NbarrierArriveOp):
+            self._arrive(operation, self._barrier_of(operation))
+        elif isinstance(operation, NbarrierWaitOp):
+            self._wait(operation, self._barrier_of(operation))
         else:
-            self._run(operation, location)
+            self._run(operation, self.location())
+        if isinstance(operation, InitNbarrierOp):
+            first = self._group.barriers.setdefault(self._barrier_of(operation), operation)
+            check_alike(operation, first, len(self._group.scheduler.members))
         return result
+
+    def _barrier_of(self, operation: InitNbarrierOp | NbarrierOp) -> int:
+        """The id of a named barrier."""
+        value = operation.result if isinstance(operation, InitNbarrierOp) else operation.nbarrier
+        return int(self.held(value))
+
+    def _arrive(self, operation: NbarrierArriveOp, barrier: int) -> None:
+        if init_of(operation).said_producers is None:
+            if barrier in self._arrivals and not _may_have_sides(operation):
+                raise second_arrival(operation, self._arrivals[barrier])
+            self._arrivals[barrier] = operation
+        self._count(operation, barrier)
+
+    def _wait(self, operation: NbarrierWaitOp, barrier: int) -> None:
+        """A wait; a consumer, which does not arrive, is counted here."""
+        if self._arrivals.pop(barrier, None) is None:
+            if init_of(operation).said_producers is None and not _may_have_sides(operation):
+                raise no_arrival(operation)
+            self._count(operation, barrier)
+        self._group.scheduler.wait(self._member, operation, barrier)
+
+    def _count(self, operation: NbarrierOp, barrier: int) -> None:
+        """Count an arrival: as a producer's or a consumer's where they are told apart, else as that of any."""
+        init = init_of(operation)
+        kind, awaited = NbarrierOp, Counter[type[Operation]]({NbarrierOp: init.participants})
+        if (producers := init.said_producers) is not None:
+            kind, awaited = type(operation), Counter({NbarrierArriveOp: producers,
+                                                      NbarrierWaitOp: init.participants - producers})
+        self._group.scheduler.arrive(self._member, operation, barrier, kind, awaited)
+
+    def check_end(self) -> None:
+        """Raise if the function ends where a recording would have been refused.
+
+        Raises:
+            XeError: what a call broke, or an arrival at a named barrier that no wait follows.
+        """
+        if self.broken is not None:
+            raise self.broken
+        for arrival in self._arrivals.values():
+            if not _may_have_sides(arrival):
+                raise no_wait(arrival)
 
     def _at_entry(self, operation: Operation) -> None:
         self._run(operation, self.location())
@@ -115,10 +180,11 @@ class Running(Tracer):
 
     def _allocate(self, operation: AllocOp) -> Any:
         """The work-group's next array in shared local memory: all of its subgroups ask in the same order."""
-        if self._allocated == len(self._shared):
-            self._shared.append(self.machine.evaluate(operation, []))
+        shared = self._group.shared
+        if self._allocated == len(shared):
+            shared.append(self.machine.evaluate(operation, []))
         self._allocated += 1
-        return self._shared[self._allocated - 1]
+        return shared[self._allocated - 1]
 
     def held(self, value: SSAValue) -> Any:
         """What a value is: a Python number, or a NumPy array of a vector's shape."""
@@ -127,6 +193,11 @@ class Running(Tracer):
             return found
         shape = found.shape[self.machine.batch:] if found.ndim > BATCH else ()
         return found.reshape(shape) if shape else found.reshape(-1)[0].item()
+
+
+def _may_have_sides(operation: NbarrierOp) -> bool:
+    """Whether one may only arrive and the other only wait, though no number of producers is said."""
+    return init_of(operation).participants == 2
 
 
 def _let_go(operation: Operation) -> None:
@@ -192,94 +263,20 @@ class Program:
 
     def _group(self, group: tuple[int, int, int], counts: Grid, arguments: Sequence[Argument], values: list[Any],
                constants: dict[str, Any]) -> None:
-        shared: list[Any] = []
+        shared = WorkGroup(SubgroupScheduler(self.subgroups))
 
-        def instance(row: int, column: int, barrier: Callable[[Location], None]) -> None:
+        def instance(member: Subgroup) -> None:
             groups = tuple((place, 1) for place in group)
-            machine = OneInstance(MEANINGS, groups, counts, self.subgroups, place=(*group, row, column))
-            running = Running(self.name, self.function.__code__, self.subgroups, machine, shared, barrier)
+            machine = OneInstance(MEANINGS, groups, counts, self.subgroups, place=(*group, *member.position))
+            running = Running(self.name, self.function.__code__, self.subgroups, machine, shared, member)
             with recording(running):
                 symbols = [make(running) for make in self.makers(arguments)]
                 for symbol, value in zip(symbols, values, strict=True):
                     machine.values[symbol.ssa] = value
                 self.function(*symbols, **constants)
-                if running.broken is not None:
-                    raise running.broken
+                running.check_end()
 
-        places = list(product(range(self.subgroups[0]), range(self.subgroups[1])))
-        if len(places) == 1:
-            instance(0, 0, lambda location: None)
-        else:
-            take_turns([partial(instance, *place) for place in places])
-
-
-class _Turn:
-    """One subgroup, in a thread of its own that runs only while it has the turn."""
-
-    def __init__(self, body: Callable[[Callable[[Location], None]], None]) -> None:
-        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
-        self.waits_at: Location | None = None
-        self.error: BaseException | None = None
-        self.over, self._given_up = False, False
-        self._trace = None if threading.gettrace() else sys.gettrace()  # a debugger that knows of this thread alone
-        self._thread = threading.Thread(target=self._work, args=(body,), daemon=True)
-        self._thread.start()
-
-    def _work(self, body: Callable[[Callable[[Location], None]], None]) -> None:
-        self._go.acquire()
-        if self._trace is not None:
-            sys.settrace(self._trace)
-        try:
-            if not self._given_up:
-                body(self._wait)
-        except BaseException as error:  # the launch raises it
-            self.error = error
-        self.over = True
-        self._back.release()
-
-    def _wait(self, location: Location) -> None:
-        self.waits_at = location
-        self._back.release()
-        self._go.acquire()
-        if self._given_up:
-            raise SystemExit
-
-    def run(self) -> None:
-        """Run up to the next barrier or the end."""
-        self.waits_at = None
-        self._go.release()
-        self._back.acquire()
-        if self.error is not None:
-            raise self.error
-
-    def give_up(self) -> None:
-        """End the thread where it waits."""
-        if not self.over:
-            self._given_up = True
-            self._go.release()
-            self._thread.join()
-
-
-def take_turns(bodies: Sequence[Callable[[Callable[[Location], None]], None]]) -> None:
-    """Run the subgroups of a work-group, each up to a barrier, then the next.
-
-    Raises:
-        TraceError: some end, or meet no further barrier, where others wait at one.
-    """
-    turns = [_Turn(body) for body in bodies]
-    try:
-        while any(not turn.over for turn in turns):
-            for turn in turns:
-                if not turn.over:
-                    turn.run()
-            waiting = next((turn.waits_at for turn in turns if turn.waits_at is not None), None)
-            if waiting is not None and any(turn.over for turn in turns):
-                count = sum(turn.over for turn in turns)
-                raise TraceError("XT1604", f"{count} of {len(turns)} subgroups end while others wait at a barrier",
-                                 "let every subgroup meet every barrier of its work-group", waiting)
-    finally:
-        for turn in turns:
-            turn.give_up()
+        shared.scheduler.run(instance)
 
 
 def _only(indices: tuple[int, ...]) -> str:

@@ -22,10 +22,8 @@ from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.rewriter import Rebuilder, Rule
 from xegpu.rewrite.verifier import verify
 from xegpu.support.errors import TargetError
-from xegpu.target.targets import Target
+from xegpu.target.targets import Target, listed
 
-CHIPS = ("pvc", "bmg")
-"""Targets that LLVM's own lowering knows."""
 _OURS = ("xegpu", "xetile")
 _PLACED = ("block", "block-columns")
 
@@ -230,7 +228,6 @@ def check_chip(target: Target) -> None:
     Raises:
         TargetError: it does not.
     """
-    if target.name not in CHIPS:
-        raise TargetError("XT3657",
-                          f"LLVM's XeGPU dialect has no {target.name}: it is for devices with 2D block messages",
-                          f"choose target={' or '.join(map(repr, CHIPS))}")
+    if target.llvm_chip is None:
+        raise TargetError("XT3657", f"LLVM's lowering of its XeGPU dialect does not know {target.name}",
+                          f"choose one of the targets {listed(lambda other: other.llvm_chip, 'or')}")

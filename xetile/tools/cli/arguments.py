@@ -148,9 +148,9 @@ def _made(word: str, kind: str, rest: Sequence[str], seed: int) -> Any:
 
 
 def _random(shape: tuple[int, ...], dtype: DType, seed: int) -> np.ndarray[Any, Any]:
-    """Floats from -1 to 1, integers from all that there are."""
+    """Floats from -1 to 1, those that are not calculated with included; integers from all that there are."""
     generator = np.random.default_rng(seed)
-    if dtype.is_float:
+    if dtype.kind in "fs":
         return generator.uniform(-1, 1, shape).astype(dtype.numpy)
     data = generator.integers(0, 256, prod(shape) * dtype.bytes, np.uint8)
     return (data & 1 if dtype is dtypes.i1 else data).view(dtype.numpy).reshape(shape)

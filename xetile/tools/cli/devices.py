@@ -64,6 +64,8 @@ def _target_of(where: str) -> Target | None:
 
 def _works(device: Any, target: Target | None) -> str:
     if device.is_cpu:
+        if not devices.has_intel_cpu_compiler(device):
+            return "its own portable code; the text of every GPU, with what it lacks emulated"
         products = "vdpbf16ps" if has_feature("avx512_bf16") else "float32, since the processor has no avx512_bf16"
         return f"its own code, bf16 products by {products}; the text of every GPU, with what it lacks emulated"
     if target is None:

@@ -1,0 +1,137 @@
+"""Products by functions of whole vectors, on the CPU device: edges, odd depths, the processor's products of bf16."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import require_device
+
+import xetile as xt
+from codegen.opencl.cpu_gemm import DOT_BF16, WHOLE, Shape
+from codegen.opencl.emitter import CALL
+from codegen.runtime import program_source
+from codegen.runtime.devices import find_queue
+from codegen.toolchain.cpu_features import has_feature
+from xegpu.ir.dtypes import bf16, f16, f32, i8
+
+KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)
+SHAPES = ((64, 160, 96), (37, 77, 45), (5, 3, 1), (70, 96, 600))
+"""M, N and K: whole tiles; parts of them, and an odd depth; less than a vector; more than a panel and a long step."""
+
+
+@xt.kernel
+def gemm(A, B, C, *, rows=32):
+    """Subgroups of 32 x 80, whose vectors of columns go in two parts of three and two; or of a few rows."""
+    m, n = xt.group_id(0) * rows, xt.group_id(1) * 80
+    a, b = xt.init_tile(A, (m, 0), (rows, 32)), xt.init_tile(B, (0, n), (32, 80))
+    total = xt.full((rows, 80), 1, xt.f32)
+    for _ in xt.range(0, A.shape[1], 32):
+        total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
+        a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 32, 0)
+    xt.store_tile(total, xt.init_tile(C, (m, n), (rows, 80)))
+
+
+def _check(shape: tuple[int, int, int], kind: Any, rows: int = 32) -> None:
+    """C in a border that must stay, of integers; a row and a column that are no numbers spoil themselves alone."""
+    m, n, k = shape
+    rng = np.random.default_rng(m + n + k)
+    a, b = (rng.integers(-4, 5, size).astype(kind) for size in ((m, k), (k, n)))
+    expected = np.full((m + 2, n + 2), 7, np.float32)
+    c = expected.copy()
+    expected[1:-1, 1:-1] = 1 + a.astype(np.float32) @ b.astype(np.float32)
+    run = gemm.on("opencl:cpu")[-(-m // rows), -(-n // 80)]
+    run(a, b, c[1:-1, 1:-1], rows=rows)
+    np.testing.assert_array_equal(c, expected)
+    a[-1, 0], b[0, -1] = np.inf, np.nan
+    run(a, b, c[1:-1, 1:-1], rows=rows)
+    np.testing.assert_array_equal(c[:-2, :-2], expected[:-2, :-2])
+    assert not np.isfinite(c[-2, -2])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_edges_and_odd_depths(kind: Any) -> None:
+    require_device()
+    for shape in SHAPES:
+        _check(shape, kind)
+
+
+@pytest.mark.parametrize(("kind", "rows"), list(zip(KINDS, (32, 2, 32), strict=True)), ids=str)
+def test_sums_outside_the_operands(kind: Any, rows: int) -> None:
+    """Where C is larger than A and B, nothing is added; a number of A that is none spoils its row alone."""
+    require_device()
+    m, n, k = 37, 77, 45
+    rng = np.random.default_rng(rows)
+    a, b = (rng.integers(-4, 5, size).astype(kind) for size in ((m, k), (k, n)))
+    expected, c = np.ones((m + 2, n + 3), np.float32), np.zeros((m + 2, n + 3), np.float32)
+    expected[:m, :n] += a.astype(np.float32) @ b.astype(np.float32)
+    run = gemm.on("opencl:cpu")[-(-c.shape[0] // rows), 1]
+    run(a, b, c, rows=rows)
+    np.testing.assert_array_equal(c, expected)
+    a[3, 4] = np.nan
+    run(a, b, c, rows=rows)
+    np.testing.assert_array_equal(np.delete(c, 3, 0), np.delete(expected, 3, 0))
+    assert not np.isfinite(c[3, :n]).any()
+
+
+@pytest.mark.parametrize(("kind", "rows"), list(zip(KINDS, (3, 1, 2), strict=True)), ids=str)
+def test_few_rows(kind: Any, rows: int) -> None:
+    require_device()
+    for shape in SHAPES[1:]:
+        _check(shape, kind, rows)
+
+
+def test_a_processor_without_bf16(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The numbers are widened, and the log says so."""
+    require_device()
+    monkeypatch.setattr(program_source, "has_feature", lambda name: False)
+    gemm.forget()
+    with caplog.at_level(logging.INFO, "xetile"):
+        for shape in SHAPES:
+            _check(shape, ml_dtypes.bfloat16)
+    assert "this processor has no avx512_bf16" in caplog.text
+    gemm.forget()
+
+
+def test_sums_of_bf16_are_f32() -> None:
+    """Random numbers stay within the bound of sums in f32, whichever way the processor multiplies."""
+    require_device()
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((256, 256)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    c = np.zeros((256, 256), np.float32)
+    gemm.on("opencl:cpu")[8, 4](a, b, c)
+    wide = a.astype(np.float64), b.astype(np.float64)
+    bound = 256 * 2.0 ** -23 * (np.abs(wide[0]) @ np.abs(wide[1]) + 1)
+    assert (np.abs(c - (wide[0] @ wide[1] + 1)) <= bound).all()
+
+
+def test_the_instruction_is_taken_where_there_is_one() -> None:
+    pair = xt.Spec((None, None), "bf16")
+    text = gemm.lower(pair, pair, xt.Spec((None, None), "f32"), target="cpu").opencl
+    assert WHOLE in text
+    require_device()
+    source = program_source.opencl_for_cpu(text, find_queue("opencl:cpu").sycl_device)
+    assert text in source
+    assert (DOT_BF16 in source) == has_feature("avx512_bf16")
+
+
+def test_only_edges_are_stored_by_calls() -> None:
+    """In a call the place would be each lane's own, and 16 numbers side by side would be scattered."""
+    text = gemm.lower(*[xt.Spec((None, None), "f32")] * 3, target="cpu").opencl
+    heads = re.findall(r"^(.*)static void (store_\w+)\(", text, re.MULTILINE)
+    assert {(before.strip(), name.endswith("_edge")) for before, name in heads} == {(CALL, True), ("", False)}
+
+
+def test_which_products_are_whole() -> None:
+    kinds = (f32, bf16, i8)
+    fitting = {(rows, a.name, b.name) for rows, a, b in itertools.product((8, 16, 256), kinds, kinds)
+               if Shape(rows, 64, a, b).fits}
+    assert Shape(1, 1024, f16, f16).is_few
+    assert fitting == {(16, "f32", "f32"), (16, "bf16", "bf16")}
+    assert Shape(16, 48, f16, f16).fits
+    assert not Shape(16, 40, f16, f16).fits

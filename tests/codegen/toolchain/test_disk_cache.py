@@ -1,0 +1,239 @@
+"""The cache on disk: what is kept, what counts as a miss, and several processes at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ROOT, require_device, require_ocloc, require_sycl_compiler
+from products import gemm
+
+import xetile as xt
+from codegen.runtime import program_cache
+from codegen.runtime.launcher import build_program, find_kernel, launch
+from codegen.runtime.program_cache import binary_of, build_kernel, can_keep, program_of
+from codegen.runtime.program_source import opencl_for_cpu
+from codegen.runtime.usm import copy_in, copy_out
+from codegen.toolchain import disk_cache, ocloc, sycl
+from xegpu.support.errors import ToolError
+from xetile.tools.cli import main
+
+ADD = "kernel void add(global int *a) { a[get_global_id(0)] += VALUE; }"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of its own."""
+    monkeypatch.setenv("XETILE_CACHE", "1")
+    monkeypatch.setenv("XETILE_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.delenv("XETILE_CACHE_SIZE", raising=False)
+    return tmp_path / "kept"
+
+
+def never(*_: Any, **__: Any) -> Any:
+    pytest.fail("it was made once more")
+
+
+def test_what_is_kept_and_what_is_a_miss(folder: Path) -> None:
+    parts = ("kernel void f() {}", b"\x00\x01")
+    data = bytes(range(256)) * 100
+    assert disk_cache.kept("thing", lambda: parts, lambda: data) == data
+    assert disk_cache.kept("thing", lambda: parts, never) == data
+    (file,) = folder.iterdir()
+    whole = file.read_bytes()
+    broken = [b"", whole[:20], whole[:-1], whole[:50] + b"\xff" + whole[51:], b"other 1\n" + whole[8:], b"x" * 99]
+    for stored in broken:
+        file.write_bytes(stored)
+        assert disk_cache.find("thing", disk_cache.key_of(*parts)) is None
+        assert not file.exists()
+        assert disk_cache.kept("thing", lambda: parts, lambda: data) == data
+        assert file.read_bytes() == whole
+    assert disk_cache.key_of("ab", "c") != disk_cache.key_of("a", "bc") != disk_cache.key_of("abc")
+
+
+def test_what_cannot_be_kept_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write_text("no folder")
+    assert disk_cache.kept("thing", lambda: ("a",), lambda: b"made") == b"made"
+    assert disk_cache.entries() == []
+    folder.unlink()
+    monkeypatch.setenv("XETILE_CACHE", "0")
+    assert disk_cache.kept("thing", never, lambda: b"made") == b"made"
+    assert not folder.exists()
+    monkeypatch.setenv("XETILE_CACHE", "1")
+    with pytest.raises(ZeroDivisionError):
+        disk_cache.kept("thing", lambda: ("a",), lambda: bytes(1 // 0))
+    assert not folder.exists()
+
+
+def test_the_least_recently_used_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XETILE_CACHE_SIZE", "0.01")
+    noise = np.random.default_rng(1).bytes
+    now = time.time()
+    for i in range(9):
+        disk_cache.keep("thing", disk_cache.key_of(str(i)), noise(1000))
+        os.utime(folder / f"thing-{disk_cache.key_of(str(i))}", (now + i - 100,) * 2)
+    assert disk_cache.find("thing", disk_cache.key_of("0")) is not None  # used again
+    (folder / "old.part").write_text("half")
+    os.utime(folder / "old.part", (now - 10000,) * 2)
+    disk_cache.keep("thing", disk_cache.key_of("last"), noise(2000))
+    there = {i for i in range(9) if (folder / f"thing-{disk_cache.key_of(str(i))}").exists()}
+    assert 0 in there
+    assert there == {0} | set(range(min(there - {0}), 9)), "the older ones went"
+    assert 1 not in there
+    assert sum(entry.size for entry in disk_cache.entries()) <= disk_cache.bound()
+    assert not (folder / "old.part").exists()
+    disk_cache.keep("thing", disk_cache.key_of("huge"), noise(20000))
+    assert disk_cache.find("thing", disk_cache.key_of("huge")) is None
+    for wrong in ("much", "-1", "inf"):
+        monkeypatch.setenv("XETILE_CACHE_SIZE", wrong)
+        with pytest.raises(ToolError, match="no number of megabytes"):
+            disk_cache.keep("thing", disk_cache.key_of("a"), b"")
+
+
+def added(queue: Any, kernel: Any) -> list[int]:
+    values = np.arange(4, dtype=np.int32)
+    (out,) = copy_in([values], queue)
+    launch(queue, kernel, [out], (4,), 1)
+    copy_out(out, values)
+    return values.tolist()
+
+
+def test_a_built_program_comes_back(folder: Path, monkeypatch: pytest.MonkeyPatch, cpu_queue: Any) -> None:
+    assert can_keep(cpu_queue)
+    for value in (3, 5):
+        assert added(cpu_queue, build_kernel(cpu_queue, ADD, f"-DVALUE={value}", "add"))[0] == value
+    build = program_cache.build_program
+    monkeypatch.setattr(program_cache, "build_program", never)
+    for value in (5, 3):
+        kernel = build_kernel(cpu_queue, ADD, f"-DVALUE={value}", "add")
+        assert added(cpu_queue, kernel) == [value, value + 1, value + 2, value + 3]
+    monkeypatch.setattr(program_cache, "build_program", build)
+    for file in folder.iterdir():  # reads well, and is no program
+        disk_cache.keep(*file.name.split("-"), b"\x7fELF nonsense")
+    assert added(cpu_queue, build_kernel(cpu_queue, ADD, "-DVALUE=3", "add"))[0] == 3
+    monkeypatch.setattr(program_cache, "build_program", never)
+    assert added(cpu_queue, build_kernel(cpu_queue, ADD, "-DVALUE=3", "add"))[0] == 3
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_programs_end_with_their_kernels(folder: Path, cpu_queue: Any) -> None:
+    """The driver holds megabytes for each program until it is released."""
+    spec = xt.Spec((None, None), xt.bf16)
+    lowered = gemm.lower(spec, spec, xt.Spec((None, None), xt.f32), target="pvc")
+    text = opencl_for_cpu(lowered.emitted.text)
+
+    def growth(values: range) -> int:
+        before = resident()
+        for value in values:
+            build_kernel(cpu_queue, text, f"-cl-std=CL3.0 -cl-opt-disable -DVALUE={value}", lowered.emitted.name)
+        return resident() - before
+
+    growth(range(2))
+    assert growth(range(2, 12)) < 30e6
+
+
+def test_a_program_of_a_queue_with_a_context_of_its_own(cpu_queue: Any) -> None:
+    dpctl = pytest.importorskip("dpctl")
+    device = cpu_queue.sycl_device
+    other = dpctl.SyclQueue(dpctl.SyclContext(device), device, property="in_order")
+    binary = binary_of(cpu_queue, find_kernel(build_program(cpu_queue, ADD, "-DVALUE=7"), "add"))
+    assert binary
+    program = program_of(other, binary)
+    assert program is not None
+    assert added(other, program.get_sycl_kernel("add")) == [7, 8, 9, 10]
+    assert program_of(other, b"") is None
+
+
+def test_what_the_compilers_of_machine_code_and_spirv_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_ocloc()
+    require_sycl_compiler()
+    ocloc._compiled.cache_clear()
+    ocloc.disassemble.cache_clear()
+    source = ADD.replace("VALUE", "get_num_groups(0)")
+    first = ocloc.compile_device(source, "bmg", "-cl-std=CL3.0")
+    text = str(ocloc.disassemble(first))
+    ocloc._compiled.cache_clear()
+    ocloc.disassemble.cache_clear()
+    monkeypatch.setattr(ocloc, "_compile", never)
+    monkeypatch.setattr(ocloc, "_disassembled", never)
+    assert ocloc.compile_device(source, "bmg", "-cl-std=CL3.0") == first
+    assert str(ocloc.disassemble(first)) == text
+    monkeypatch.setattr(sycl, "_compiled", lambda *_: b"\x03\x02\x23\x07" + bytes(16))
+    with pytest.raises(ToolError, match="0 kernels instead of one"):
+        sycl.compile_sycl("int a;")
+    assert {entry.kind for entry in disk_cache.entries()} == {"ocloc", "disassembly", "spirv"}
+
+
+HAMMER = """
+import random, sys
+from codegen.toolchain import disk_cache
+numbers = random.Random(sys.argv[1])
+for _ in range(400):
+    i = numbers.randrange(30)
+    wanted = (str(i) * (200 + 37 * i)).encode() + random.Random(i).randbytes(3000)
+    assert disk_cache.kept("thing", lambda: (str(i),), lambda: wanted) == wanted
+    if numbers.random() < 0.01:
+        disk_cache.clear()
+"""
+RUN = """
+import numpy as np, xetile as xt
+
+@xt.kernel
+def twice(X, Y):
+    xt.store_tile(xt.load_tile(xt.init_tile(X, (0, 0), (8, 16))) * 2, xt.init_tile(Y, (0, 0), (8, 16)))
+
+x, y = np.arange(128, dtype=np.float32).reshape(8, 16), np.zeros((8, 16), np.float32)
+twice.on("opencl:cpu", target="pvc")[1](x, y)
+assert (y == 2 * x).all()
+"""
+
+
+def processes(folder: Path, *commands: list[str], **variables: str) -> list[str]:
+    """Runs Python programs at the same time; what each wrote to standard error."""
+    environment = {**os.environ, "XETILE_CACHE_DIR": str(folder), "XETILE_CACHE": "1", "PYTHONPATH": str(ROOT),
+                   **variables}
+    running = [subprocess.Popen([sys.executable, *command], env=environment, stderr=subprocess.PIPE, text=True)
+               for command in commands]
+    said = [process.communicate(timeout=300)[1] for process in running]
+    assert [process.returncode for process in running] == [0] * len(commands), said
+    return said
+
+
+def test_processes_at_once(folder: Path, tmp_path: Path) -> None:
+    processes(folder, *(["-c", HAMMER, str(seed)] for seed in range(3)), XETILE_CACHE_SIZE="0.05")
+    assert not list(folder.glob("*.part"))
+
+
+def test_processes_that_build_the_same_kernel_at_once(folder: Path, tmp_path: Path) -> None:
+    require_device()
+    program = tmp_path / "program.py"
+    program.write_text(RUN)
+    processes(folder, [str(program)], [str(program)])
+    assert [entry.kind for entry in disk_cache.entries()] == ["program"]
+    (said,) = processes(folder, [str(program)], XETILE_LOG="1")
+    assert "the cache has this program" in said
+
+
+def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache"]) == 0
+    assert "in all  0" in capsys.readouterr().out
+    disk_cache.keep("program", disk_cache.key_of("a"), bytes(10))
+    disk_cache.keep("spirv", disk_cache.key_of("a"), bytes(10))
+    assert main(["cache"]) == 0
+    shown = capsys.readouterr().out
+    assert str(folder) in shown
+    assert [line.split()[:2] for line in shown.splitlines()[2:4]] == [["program", "1"], ["spirv", "1"]]
+    assert main(["cache", "--clear"]) == 0
+    assert "2 entries removed" in capsys.readouterr().out
+    assert disk_cache.entries() == []

@@ -1,0 +1,260 @@
+"""The report: facts of machine code, a prediction made of them, kernels side by side, and where to draw them."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import require_ocloc
+
+import xetile as xt
+from codegen.perf.performance_model import Pass, predict, product_traffic
+from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
+from xegpu.target.machine_model import MACHINES, find_machine
+from xetile.compiler.report import Report
+from xetile.compiler.report.roofline import plot
+from xetile.compiler.report.table import Row, Table
+from xetile.tools.cli import main
+
+SPECS = [xt.Spec((None, None), dtype) for dtype in ("bf16", "bf16", "f32")]
+
+
+@xt.kernel
+def gemm(A, B, C, *, BM=256, BN=256, BK=32, sg=(8, 4)):
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    map_c = xt.wg_map(sg, (BM // sg[0], BN // sg[1]))
+    a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=xt.wg_map(sg, (BM // sg[0], BK)))
+    b = xt.init_tile(B, (0, n), (BK, BN), wg_map=xt.wg_map(sg, (BK, BN // sg[1])))
+    acc = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
+    for _ in xt.range(0, A.shape[1], BK):
+        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
+        a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN), wg_map=map_c))
+
+
+@xt.kernel(subgroups=(2, 2))
+def by_subgroup(A, B, C, *, BM=16, BN=32, BK=16):
+    """Each subgroup has a tile of its own; two steps of K in a pass."""
+    m = (xt.group_id(0) * 2 + xt.subgroup_id(0)) * BM
+    n = (xt.group_id(1) * 2 + xt.subgroup_id(1)) * BN
+    a = xt.init_tile(A, (m, 0), (BM, BK))
+    b = xt.init_tile(B, (0, n), (BK, BN))
+    acc = xt.zeros((BM, BN), xt.f32)
+    for _ in xt.range(0, A.shape[1], 2 * BK):
+        for _ in range(2):
+            acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
+            a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@xt.kernel
+def doubled(X, Y):
+    at = (xt.group_id(0) * 8, xt.group_id(1) * 32)
+    xt.store_tile(xt.load_tile(xt.init_tile(X, at, (8, 32))) * 2, xt.init_tile(Y, at, (8, 32)))
+
+
+def report_of(kernel: Any, target: str = "pvc", specs: Any = SPECS, **constants: Any) -> Report:
+    require_ocloc()
+    return kernel.lower(*specs, target=target, **constants).report()
+
+
+def test_what_a_product_of_a_whole_core_is_predicted_to_take() -> None:
+    """The figures of a 256x256 work-group: 32 dpas of 32 subgroups on 8 engines."""
+    pvc, bmg = report_of(gemm), report_of(gemm, "bmg")
+    assert (pvc.subgroups, pvc.lanes, pvc.step, pvc.dpas_rows) == (32, 16, 32 * pvc.unrolled, 256 * pvc.unrolled)
+    assert pvc.work.distinct == 2 * 256 * 32 * 2
+    assert pvc.work.loaded == 32 * (32 * 32 + 32 * 64) * 2  # every subgroup its rows of A and its columns of B
+    assert pvc.intensity == 128
+    one, other = pvc.predict((4096, 4096, 4096)), bmg.predict((4096, 4096, 4096))
+    assert (one.work_groups, one.waves, other.waves) == (256, 4, 13)
+    assert one.clocks["matrix engine"] == 1024 * pvc.unrolled
+    assert one.clocks["issue"] == pvc.hot.total * 4
+    assert other.clocks["matrix engine"] == 2048 * bmg.unrolled
+    assert one.bound == "matrix engine"
+    assert one.time == pytest.approx(4 * 128 * 1024 / 1.6e9)
+    assert one.tflops == pytest.approx(2 * 4096**3 / one.time / 1e12)
+    assert pvc.predict((4096, 4096, 4096), machine="max1100").waves == 5
+
+
+def test_a_product_of_subgroups() -> None:
+    report = report_of(by_subgroup)
+    assert (report.work.tile, report.work.step, report.unrolled, report.subgroups) == ((32, 64), 32, 1, 4)
+    found = report.predict((100, 100, 100))
+    assert found.work_groups == 4 * 2
+    assert found.bytes == 4 * 32 * 100 * 2 + 2 * 64 * 100 * 2 + 100 * 100 * 4
+    launched = report.predict(grid=(4, 2), passes=4)
+    assert (launched.clocks, launched.work_groups, launched.bytes) == (found.clocks, 8, 0)
+    assert launched.flops == 2 * 128 * 128 * 128  # whole tiles
+
+
+def test_a_kernel_without_a_loop_is_bound_by_memory() -> None:
+    report = report_of(doubled, specs=[SPECS[2], SPECS[2]])
+    found = report.predict((4096, 4096))
+    assert (found.bytes, found.bound, found.flops) == (2 * 4 * 4096**2, "memory", 0)
+    assert "instructions, no loop" in str(report)
+    with pytest.raises(ShapeError, match=r"\(M, N\), 2 positive integers"):
+        report.predict((4096, 4096, 4096))
+    with pytest.raises(ArgumentError, match="no products or no memory traffic"):
+        plot("unused.png", [(report, found)])
+
+
+def test_spills_come_first_with_the_tile_that_avoids_them() -> None:
+    lowered = by_subgroup.lower(*SPECS, target="pvc", BM=64, BN=128)
+    require_ocloc()
+    report = lowered.report()
+    assert report.spill_size + report.private_size > 0
+    remedy = report.remedy
+    assert remedy is not None
+    assert remedy.constants
+    cured = report_of(by_subgroup, **{"BM": 64, "BN": 128, **remedy.constants})
+    assert (cured.spill_size, cured.private_size, cured.remedy) == (0, 0, None)
+    second = str(report).splitlines()[1]
+    assert f"{report.spill_size} bytes of a thread are spilled" in second
+    assert all(f"{name}={value}" in second for name, value in remedy.constants.items())
+
+
+def test_a_tile_far_too_large() -> None:
+    """Rows of 1024 elements are halved three times; what surely does not fit is not built."""
+    @xt.kernel
+    def softmax(X, Y, *, rows=16, columns=1024):
+        x = xt.load_tile(xt.init_tile(X, (xt.group_id(0) * rows, 0), (rows, columns)))
+        e = xt.exp(x - xt.tile_broadcast(xt.tile_reduce("maximumf", x, 1), (rows, columns)))
+        total = xt.tile_broadcast(xt.tile_reduce("add", e, 1), (rows, columns))
+        xt.store_tile(e / total, xt.init_tile(Y, (xt.group_id(0) * rows, 0), (rows, columns)))
+
+    require_ocloc()
+    remedy = softmax.lower(SPECS[2], SPECS[2], target="bmg").report().remedy
+    assert remedy is not None
+    assert remedy.constants == {"columns": 128}
+    assert softmax.lower(SPECS[2], SPECS[2], target="bmg", **remedy.constants).report().remedy is None
+
+
+def test_what_block_messages_do_not_reach_is_said_first() -> None:
+    @xt.kernel
+    def part(A, B, C, *, even=False):
+        share = A.shape[1] // 3 // 16 * 16 if even else A.shape[1] // 3
+        acc = xt.zeros((16, 32), xt.f32)
+        for k in xt.range(0, share, 16):
+            a = xt.init_tile(A, (0, xt.group_id(0) * share + k), (16, 16))
+            acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(xt.init_tile(B, (k, 0), (16, 32))), acc)
+        xt.store_tile(acc, xt.init_tile(C, (0, 0), (16, 32)))
+
+    require_ocloc()
+    odd = part.lower(*SPECS[:2], xt.Spec((64, 77), "f32"), target="pvc").report()
+    assert [sentence.partition(":")[0] for sentence in odd.slow] == [
+        "A is read row by row, not by block messages", "C is written row by row, not by block messages"]
+    assert "columns that are not known to be multiples of 2; make them so" in str(odd).splitlines()[1]
+    assert "a pitch that is a multiple of 16 bytes" in str(odd).splitlines()[2]
+    even = part.lower(*SPECS, target="pvc", even=True).report()
+    assert (even.slow, even.loop["load_block2d"]) == ((), 2)
+    assert part.lower(*SPECS, target="dg2").report().slow == ()
+
+
+def test_two_kernels_side_by_side() -> None:
+    a, b = report_of(gemm), report_of(gemm, "bmg")
+    table = a.compare(b)
+    assert table.columns == ("pvc", "bmg", "difference")
+    waves = next(row for row in table.rows if row.label == "waves")
+    assert waves.cells() == ["4", "13", "+9 (+225%)"]
+    assert "<td>+9 (+225%)</td>" in table._repr_html_()
+    assert "<td>128.0 operations a byte</td>" in a._repr_html_()
+    with pytest.raises(ArgumentError, match="compare takes the reports"):
+        a.compare()
+
+
+def test_tables() -> None:
+    one = Table("one <1>", (Row("bytes", (1024,), unit=" B"), Row("share", (0.5,), ".1%"), Row("name", ("x",))))
+    two = Table("two", (Row("bytes", (512,), unit=" B"), Row("more", (1,)), Row("share", (0.5,), ".1%")),
+                warnings=("hot",))
+    both = Table.side_by_side("both", ["1", "2"], [one, two])
+    assert str(both) == ("both\n"
+                         "  ! 2: hot\n"
+                         "         1        2      difference\n"
+                         "  bytes  1,024 B  512 B  -512 B (-50%)\n"
+                         "  more   -        1\n"
+                         "  share  50.0%    50.0%\n"
+                         "  name   x        -")
+    assert "one &lt;1&gt;" in one._repr_html_()
+    console = pytest.importorskip("rich.console")
+    shown = io.StringIO()
+    console.Console(file=shown, width=80).print(both)
+    assert "-512 B (-50%)" in shown.getvalue()
+    assert "! 2: hot" in shown.getvalue()
+
+
+def test_the_model() -> None:
+    machine = MACHINES["b580"]
+    step = Pass(8, 64, 100, 1e6, 1e5)
+    assert step.clocks(machine) == {"matrix engine": 128, "issue": 100}  # no published rate of its L1 and L2
+    small = predict(machine, "", step, work_groups=161, passes=10, large=False, traffic=0, flops=1)
+    large = predict(machine, "", step, work_groups=161, passes=10, large=True, traffic=0, flops=1)
+    assert (small.waves, large.waves) == (2, 3)  # a core holds 8 and 4 work-groups
+    assert small.time == pytest.approx(2 * 8 * 10 * 128 / 2.85e9)
+    slow = predict(machine, "", step, work_groups=1, passes=1, large=True, traffic=456e9, flops=1)
+    assert (slow.time, slow.bound) == (1, "memory")
+    assert product_traffic(machine, (4, 4), (1e5, 1e5), 1e5, 20) == 9e5  # all fits in L2
+    assert product_traffic(machine, (4, 4), (1e7, 1e7), 1e5, 8) == 2 * (2e7 + 4e7) + 1e5  # two waves of two rows
+
+
+def test_what_is_wrong_with_a_prediction() -> None:
+    report = report_of(gemm)
+    for wrong in ({"shape": (4096, 4096)}, {"shape": (4096, 4096, 0)}, {"shape": (4096.0, 1, 1)}):
+        with pytest.raises(ShapeError, match=r"\(M, N, K\), 3 positive integers"):
+            report.predict(**wrong)
+    with pytest.raises(ShapeError, match="needs a problem"):
+        report.predict()
+    with pytest.raises(ShapeError, match="passes= does not say"):
+        report.predict(grid=(16, 16))
+    with pytest.raises(ShapeError, match="describe no launch"):
+        report.predict(grid=(16, 0), passes=1)
+    with pytest.raises(TargetError, match="b580 runs code for bmg"):
+        report.predict((64, 64, 64), machine="b580")
+    with pytest.raises(TargetError, match="no machine with code for lnl"):
+        find_machine(None, "lnl")
+    with pytest.raises(TargetError, match="no machine 'a100'"):
+        find_machine("a100", "pvc")
+
+
+def test_the_roofline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = report_of(gemm)
+    points = [(report, report.predict((4096, 4096, 4096)))]
+    plot(tmp_path / "roof.png", points)
+    assert (tmp_path / "roof.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ArgumentError, match="does not end as a picture"):
+        plot(tmp_path / "roof.txt", points)
+    with pytest.raises(ArgumentError, match="cannot be written"):
+        plot(tmp_path / "no" / "roof.png", points)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ToolError, match=r"xetile\[plot\]"):
+        plot(tmp_path / "roof.png", points)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require_ocloc()
+    file, picture = f"{Path(__file__)}:gemm", str(tmp_path / "roof.svg")
+    said = ("A=bf16[512,256]", "B=bf16[256,?]", "C=f32[512,1024]")
+    assert main(["report", file, "--target", "pvc,bmg", *said, "BM=256", "--plot", picture]) == 0
+    out = capsys.readouterr().out
+    assert "predicted for 512 x 1024 x 256" in out
+    assert "difference" in out
+    assert "Arc B580" in Path(picture).read_text()
+    assert main(["report", file, "--shape", "8192x8192x8192", "--machine", "max1100"]) == 0
+    printed = capsys.readouterr()
+    assert "taken are A=bf16[?,?] B=bf16[?,?] C=f32[?,?]" in printed.err
+    assert "predicted for 8192 x 8192 x 8192   Data Center GPU Max 1100" in printed.out
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (("--target", "pvc,abc"), "there is no target 'abc'"),
+    (("A=bf16[64,64]",), "nothing describes B"),
+    (("A=bf16[64,64", "B=1", "C=1"), "describes no argument"),
+    (("--shape", "64"), "is no problem"),
+    (("BQ=64",), "no constant BQ"),
+])
+def test_what_is_wrong_with_the_command(words: tuple[str, ...], message: str,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", f"{Path(__file__)}:gemm", *words]) == 1
+    assert message in capsys.readouterr().err

@@ -1,0 +1,205 @@
+"""Work that a table describes: numbers loaded of arrays, and tiles on memory of run-time address, sizes and pitch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import require_ocloc
+from products import DEVICE, LANES, NUMPY, PLACES, Array, Place, integers, product
+
+import xetile as xt
+from tests.xetile.lang.memory.test_addresses import Memory
+from tests.xetile.text.llvm.test_reader import verified_by_llvm
+from xegpu.interpreter.memory import memory_at, read
+
+pytestmark = pytest.mark.unoptimised
+
+
+@xt.kernel
+def listed(table, scale, *, BM=16, BN=16, BK=16, aligned=False, turned=False):
+    """C = A @ B * scale for each row of the table: three addresses, M, N and K, and the pitches of A, B and C."""
+    problem, tile = xt.group_id(1), xt.group_id(0)
+    a_at, b_at, c_at = (xt.load_scalar(table, (problem, field)) for field in range(3))
+    m, n, k, *pitches = (xt.load_scalar(table, (problem, field)).to(xt.index) for field in range(3, 9))
+    across = (n + (BN - 1)) // BN
+    row, column = tile // across * BM, tile % across * BN
+    with xt.when(row < m):
+        a, b, c = (xt.init_tile(at, offsets, shape, base_shape=size, dtype=kind, aligned=aligned,
+                                base_strides=(1, pitch) if columns else (pitch, 1), order=(0, 1) if columns else (1, 0))
+                   for at, offsets, shape, size, pitch, kind, columns in (
+                       (a_at, (row, 0), (BM, BK), (m, k), pitches[0], xt.bf16, False),
+                       (b_at, (0, column), (BK, BN), (k, n), pitches[1], xt.bf16, turned),
+                       (c_at, (row, column), (BM, BN), (m, n), pitches[2], xt.f32, False)))
+        total = xt.zeros((BM, BN), xt.f32)
+        for _ in xt.range(0, k, BK):
+            total = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), total)
+            a, b = xt.update_tile_offset(a, 0, BK), xt.update_tile_offset(b, BK, 0)
+        xt.store_tile(total * xt.load_scalar(scale, problem), c)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("sizes", [[(32, 64, 48)], [(17, 33, 65), (1, 5, 9), (40, 16, 16)]], ids=len)
+def test_problems_of_different_sizes(sizes: list[tuple[int, int, int]], place: Place) -> None:
+    rng, memory = np.random.default_rng(1), Memory(place)
+    rows, results, kept = [], [], []
+    for m, n, k in sizes:
+        a, b = integers(rng, xt.bf16, m, k + 3), integers(rng, xt.bf16, k, n + 5)
+        (left, a_at), (right, b_at) = memory.put(a), memory.put(b)
+        c, c_at = memory.put(np.full((m, n + 2), 7, np.float32))
+        kept += [left, right]
+        rows.append([int(a_at), int(b_at), int(c_at), m, n, k, k + 3, n + 5, n + 2])
+        results.append((c, product(a[:, :k], b[:, :n], xt.f32)))
+    most = max(-(-m // 16) * -(-n // 16) for m, n, _ in sizes)
+    scale = np.arange(2, 2 + len(sizes)).astype(np.float32)
+    place.of(listed)[most, len(sizes)](np.array(rows, np.int64), scale)
+    memory.wait()
+    for factor, (c, expected) in zip(scale, results, strict=True):
+        np.testing.assert_array_equal(c[:, :-2], expected * factor)
+        assert (c[:, -2:] == 7).all()
+
+
+@pytest.mark.parametrize("place", [NUMPY, LANES[0], DEVICE[0], Place("numpy:program", "pvc")], ids=str)
+def test_updates_of_matrices_of_different_sizes(place: Place) -> None:
+    @xt.kernel
+    def counted(table):
+        at, rows = xt.load_scalar(table, (xt.group_id(0), 0)), xt.load_scalar(table, (xt.group_id(0), 1)).to(xt.index)
+        tile = xt.init_tile(at, (0, 0), (8, 16), base_shape=(rows, 16), base_strides=(16, 1), dtype=xt.i32)
+        xt.atomic_rmw_tile("add", xt.full((8, 16), 3, xt.i32), tile)
+
+    memory = Memory(place)
+    held = [memory.put(np.full((9, 16), number, np.int32)) for number in range(3)]
+    sizes = [9, 2, 0]
+    run = counted.on(place.where) if place.where == "numpy:program" else place.of(counted)
+    run[3](np.array([[int(at), rows] for (_, at), rows in zip(held, sizes, strict=True)], np.int64))
+    memory.wait()
+    for number, ((array, _), rows) in enumerate(zip(held, sizes, strict=True)):
+        reached = min(rows, 8)
+        assert (array[:reached] == number + 3).all()
+        assert (array[reached:] == number).all()
+
+
+def test_equal_matrices_may_lie_far_apart() -> None:
+    """NumPy has no array from the first to the last: it would be too large."""
+    a = integers(np.random.default_rng(3), xt.f32, 40, 50)
+    places = a.ctypes.data + np.array([0, 16, 1 << 46]).reshape(3, 1, 1, 1, 1)
+    memory, where = memory_at(places, (1 << 12, 1 << 12), (50, 1), xt.f32)
+    rows = np.array([3, 4, 1 << 12]).reshape(places.shape)  # none of the far one, where there is nothing
+    found = read(memory, rows, 20, (8, 16), 5, lead=where)
+    np.testing.assert_array_equal(found[0, 0, 0, 0, 0], a[3:11, 20:36])
+    np.testing.assert_array_equal(found[1, 0, 0, 0, 0], a[4:12, 24:40])
+    assert not found[2].any()
+
+
+TABLE = xt.Spec((None, None), xt.i64)
+SCALE = xt.Spec((None,), xt.f32)
+
+
+@pytest.mark.parametrize("place", [NUMPY, LANES[0], *DEVICE], ids=str)
+def test_numbers_of_every_type(place: Place) -> None:
+    kinds = (xt.i32, xt.u32, xt.i64, xt.u64, xt.f32)
+
+    @xt.kernel
+    def spread(a, b, c, d, e, C):
+        for number, array in enumerate((a, b, c, d, e)):
+            value = xt.load_scalar(array, (xt.group_id(0), 1)).to(xt.f32)
+            xt.store_tile(xt.full((1, 16), value, xt.f32), xt.init_tile(C, (xt.group_id(0), number * 16), (1, 16)))
+
+    arrays = [np.arange(6, dtype=kind.numpy).reshape(3, 2) + number for number, kind in enumerate(kinds)]
+    arrays[1] = np.asfortranarray(arrays[1])
+    c = np.full((3, 80), 99, np.float32)
+    place.of(spread)[3](*arrays, c)
+    np.testing.assert_array_equal(c, np.repeat([array[:, 1] for array in arrays], 16, 0).T.astype(np.float32))
+
+
+def test_its_text_goes_round() -> None:
+    for aligned in (False, True):
+        lowered = listed.lower(TABLE, SCALE, aligned=aligned)
+        assert ("xegpu.load_scalar %table" in lowered.xetile, "aligned" in lowered.xetile) == (True, aligned)
+        for stage, text in lowered.stages.items():
+            assert str(xt.parse(text)) == text, stage
+
+
+def test_llvm_takes_the_numbers_as_loads_of_memrefs() -> None:
+    text = listed.lower(TABLE, SCALE, aligned=True, BM=32, BN=32, BK=32).xegpu_upstream
+    assert text.count("memref.load %table") == 9
+    verified_by_llvm(text)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_what_is_promised_moves_in_blocks(target: str) -> None:
+    require_ocloc()
+    constants: Any = {"target": target, "BM": 32, "BN": 32, "BK": 32}
+    plain, promised = (listed.lower(TABLE, SCALE, aligned=aligned, **constants) for aligned in (False, True))
+    assert "2d_block" not in plain.opencl
+    report = promised.report()
+    assert (report.spill_size, report.private_size) == (0, 0)
+    assert (report.loop["dpas"], report.loop["load_block2d"]) == (16 * report.unrolled, 2 * report.unrolled)
+    assert "2d_block" not in listed.lower(TABLE, SCALE, aligned=True, target="dg2").opencl
+    assert "read_transpose" in listed.lower(TABLE, SCALE, aligned=True, turned=True, **constants).opencl
+
+
+def by_columns(at, C, rows, columns):
+    turned = xt.init_tile(at, (0, 0), (16, 16), order=(0, 1), base_shape=(rows, columns), base_strides=(1, rows),
+                          dtype=xt.f32, aligned=True)
+    xt.store_tile(xt.load_tile(turned), xt.init_tile(C, (0, 0), (16, 16)))
+
+
+def aligned_array(rng: np.random.Generator, *shape: int) -> Array:
+    """Integers from an address on that is a multiple of 64."""
+    room = np.zeros(np.prod(shape) + 16, np.float32)
+    start = -room.ctypes.data // 4 % 16
+    array = room[start:start + np.prod(shape)].reshape(shape)
+    array[...] = integers(rng, xt.f32, *shape)
+    return array
+
+
+@pytest.mark.parametrize("place", [NUMPY, *LANES[:3]], ids=str)
+def test_promises_are_kept_or_not(place: Place) -> None:
+    a, c = aligned_array(np.random.default_rng(2), 16, 16), np.zeros((16, 16), np.float32)
+    place.of(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data), c, 16, 16)
+    np.testing.assert_array_equal(c, a.T)
+    with pytest.raises(xt.ShapeError, match="promised to be aligned, and its base is 4 bytes off"):
+        place.of(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data + 4), c, 16, 15)
+    with pytest.raises(xt.ShapeError, match="a row of 32 bytes"):
+        place.of(xt.kernel(by_columns))[1](np.uint64(a.ctypes.data), c, 8, 16)
+
+
+def outside(A, T):
+    xt.store_tile(xt.full((1, 16), xt.load_scalar(T, xt.group_id(0) + 2), xt.i32), xt.init_tile(A, (0, 0), (1, 16)))
+
+
+WRONG = {
+    "outside": (outside, xt.ShapeError, "load_scalar reads at 3, outside an array of 3"),
+    "a vector": (lambda A, T: xt.load_scalar(xt.load_tile(xt.init_tile(A, (0, 0), (1, 16))), 0), xt.ElementTypeError,
+                 "takes an array argument of the kernel, not a vector"),
+    "shared memory": (lambda A, T: xt.load_scalar(xt.alloc_slm((8, 16), xt.i32), (0, 0)), xt.ElementTypeError,
+                      "not a 2-dimensional array of i32 in shared"),
+    "a number": (lambda A, T: xt.load_scalar(7, 0), xt.ElementTypeError, "not int 7"),
+    "two indices": (lambda A, T: xt.load_scalar(T, (0, 0)), xt.RankError, "T has 1 dimension, and load_scalar got 2"),
+    "no index": (lambda A, T: xt.load_scalar(A, 0), xt.RankError, "A has 2 dimensions, and load_scalar got 1 index"),
+    "half of an index": (lambda A, T: xt.load_scalar(T, 0.5), xt.ElementTypeError, "0.5 stands where an integer"),
+    "three indices": (lambda A, T: xt.load_scalar(A, (0, 0, 0)), xt.RankError, "got 3 indices"),
+    "an aligned array": (lambda A, T: xt.init_tile(A, (0, 0), (1, 16), aligned=True), xt.ShapeError,
+                         "an array, which each launch looks at"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_mistakes(name: str) -> None:
+    function, kind, message = WRONG[name]
+    made = xt.kernel(lambda A, T: function(A, T))
+    with pytest.raises(kind, match=message) as caught:
+        made[2](np.zeros((4, 16), np.int32), np.zeros(3, np.int32))
+    assert caught.value.hint
+    assert "test_scalars.py" in str(caught.value)
+
+
+def test_only_numbers_are_loaded() -> None:
+    @xt.kernel
+    def halves(A):
+        xt.load_scalar(A, 0)
+
+    with pytest.raises(xt.ElementTypeError, match="and A holds f16"):
+        halves[1](np.zeros(3, np.float16))

@@ -1,0 +1,278 @@
+"""Launches that are looked up, and launches that are prepared: what they must not mix up."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import require_dpnp
+
+import xetile as xt
+from codegen.runtime import launcher
+from xetile.runtime import launch as placed
+from xetile.runtime import launch_cache
+
+
+@xt.kernel(grid=lambda X, Y, n, s, **constants: (1, Y.shape[1] // 16))
+def scaled(X, Y, n, s, *, add=0, rows=8):
+    """Y = X * n + s + add, on the columns of a work-group."""
+    at = (0, xt.group_id(1) * 16)
+    v = xt.load_tile(xt.init_tile(X, at, (rows, 16))).to(xt.f32)
+    xt.store_tile(v * n.to(xt.f32) + s.to(xt.f32) + float(add), xt.init_tile(Y, at, (rows, 16)))
+
+
+class Counted:
+    """How many launches were checked one by one, and how many were looked up."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.checked = self.ready = 0
+        bind, begin = type(scaled).bind, launch_cache.Launch.start
+        monkeypatch.setattr(type(scaled), "bind", lambda *args: self._count("checked") or bind(*args))
+        monkeypatch.setattr(launch_cache.Launch, "start", lambda *args: self._count("ready") or begin(*args))
+
+    def _count(self, kind: str) -> None:
+        setattr(self, kind, getattr(self, kind) + 1)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    return Counted(monkeypatch)
+
+
+def arrays(queue: Any, seed: int, columns: int = 32, dtype: str = "f4") -> tuple[Any, Any, Any]:
+    """X on the device, an output that holds something else, and X on the host."""
+    dpnp = require_dpnp()
+    host = np.random.default_rng(seed).integers(-9, 10, (8, columns)).astype(dtype)
+    return dpnp.asarray(host, sycl_queue=queue), dpnp.full((8, columns), 77, dtype="f4", sycl_queue=queue), host
+
+
+def check(y: Any, expected: Any) -> None:
+    np.testing.assert_array_equal(require_dpnp().asnumpy(y), expected)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_what_is_the_same_is_looked_up_and_what_differs_is_not(in_order: bool, counted: Counted,
+                                                               cpu_queue: Any) -> None:
+    dpctl = pytest.importorskip("dpctl")
+    queue = cpu_queue if in_order else dpctl.SyclQueue("opencl:cpu")
+    own = xt.kernel(scaled.function)
+    for seed, (n, s) in enumerate([(2, 0.5), (3, 0.25), (-4, 1.0)]):
+        x, y, host = arrays(queue, seed)
+        own[1, 2](x, y, n, s)
+        check(y, host * n + s)
+    assert counted.checked == 1, "other arrays of the same kind, other numbers of the same types"
+    x, y, host = arrays(queue, 5)
+    own[1, 1](x, y, 2, 0.0)  # half of the columns
+    check(y, np.hstack([host[:, :16] * 2, np.full((8, 16), 77)]))
+    own[1, 2](x, y, 2.5, 3)  # a float where an integer was, and the other way round
+    check(y, host * 2.5 + 3)
+    own[1, 2](x, y, 2, 0.5, add=1)
+    check(y, host * 2 + 1.5)
+    x, y, host = arrays(queue, 6, dtype="i4")
+    own[1, 2](x, y, 2, 0.5)
+    check(y, host * 2 + 0.5)
+    assert counted.checked == 5
+
+
+def test_views_shapes_and_flags(counted: Counted, cpu_queue: Any) -> None:
+    own = xt.kernel(scaled.function)
+    x, y, host = arrays(cpu_queue, 1, columns=48)
+    for start in (0, 16, 5, 0, 5):  # one element is no whole line: other code
+        y[...] = 77
+        own[1, 2](x[:, start:start + 32], y[:, 8:40], 2, 0.5)
+        check(y[:, 8:40], host[:, start:start + 32] * 2 + 0.5)
+        check(y[:, :8], np.full((8, 8), 77))
+    assert counted.checked == 2
+    x.shape = (4, 96)  # in place: the same object
+    y[...] = 77
+    own[1, 2](x, y, 1, 0.0)
+    check(y[4:], np.hstack([np.zeros((4, 32)), np.full((4, 16), 77)]))
+    check(y[:4, :32], host.reshape(4, 96)[:, :32])
+    y.flags["W"] = False
+    with pytest.raises(xt.ElementTypeError, match="Y is read-only"):
+        own[1, 2](x, y, 1, 0.0)
+
+
+def test_errors_stay_errors_after_a_launch_that_went_well(cpu_queue: Any) -> None:
+    own = xt.kernel(scaled.function)
+    x, y, _ = arrays(cpu_queue, 2)
+
+    def fails(kind: type[xt.XeError], says: str, launch: Callable[[], None]) -> None:
+        for _ in range(3):  # checked or looked up, looked up, and known
+            own[1, 2](x, y, 1, 0.0)
+        with pytest.raises(kind, match=says) as caught:
+            launch()
+        assert "test_launch_cache.py" in str(caught.value)
+
+    for grid in ((True, 2), (1.0, 2), (-1, 2), [1, 2.0]):
+        fails(xt.ShapeError, "a grid is one to three integers", lambda grid=grid: own[grid](x, y, 1, 0.0))
+    fails(xt.ArgumentError, "takes 4 arguments", lambda: own[1, 2](x, y, 1))
+    fails(xt.ArgumentError, "takes 4 arguments", lambda: own[1, 2](x, y, 1, 0.0, 0.0))
+    fails(xt.ArgumentError, "takes 4 arguments", lambda: own[1, 2]())
+    fails(xt.ArgumentError, "no constant ad", lambda: own[1, 2](x, y, 1, 0.0, ad=1))
+    fails(xt.ElementTypeError, "add is a set", lambda: own[1, 2](x, y, 1, 0.0, add={1}))
+    fails(xt.ElementTypeError, "n is a bool", lambda: own[1, 2](x, y, True, 0.0))
+    fails(xt.DeviceError, "Y is a NumPy array", lambda: own[1, 2](x, np.zeros((8, 32), np.float32), 1, 0.0))
+
+    @xt.kernel
+    def outer(Z):
+        own[1, 2](x, y, 1, 0.0)
+
+    fails(xt.TraceError, "called inside another one", lambda: outer[1](x))
+
+
+def test_the_grid_of_the_decorator(counted: Counted, cpu_queue: Any) -> None:
+    for columns in (32, 64, 32, 64):
+        x, y, host = arrays(cpu_queue, columns, columns)
+        scaled(x, y, 3, 0.5, add=2)
+        check(y, host * 3 + 2.5)
+    assert (counted.checked, counted.ready) == (2, 4)
+    for wrong in ((), (x,), (x, y, 3)):
+        for _ in range(3):
+            scaled(x, y, 3, 0.5, add=2)
+        with pytest.raises(xt.ArgumentError, match="takes 4 arguments"):
+            scaled(*wrong, add=2)
+
+
+def test_another_road_is_not_looked_up(counted: Counted, cpu_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = xt.kernel(scaled.function)
+    x, y, _ = arrays(cpu_queue, 4)
+    for _ in range(3):
+        own[1, 2](x, y, 1, 0.0)
+    monkeypatch.setenv("XETILE_SPIRV", "nonsense")
+    with pytest.raises(xt.ToolError, match="no road to SPIR-V"):
+        own[1, 2](x, y, 1, 0.0)
+    monkeypatch.delenv("XETILE_SPIRV")
+    own[1, 2](x, y, 1, 0.0)
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A 1 for every launch whose arrays were looked at as if they were new."""
+    found: list[Any] = []
+    monkeypatch.setattr(placed, "key_of", lambda args: found.append(1) or launch_cache.key_of(args))
+    return found
+
+
+def test_arrays_that_were_seen_before_are_not_looked_up(looked_up: list[Any], cpu_queue: Any) -> None:
+    own = xt.kernel(scaled.function)
+    sets = [arrays(cpu_queue, seed) for seed in (1, 2)]
+    whole, into, host = arrays(cpu_queue, 3, columns=48)
+    part = whole[:, 5:37]
+    for turn in range(5):
+        for x, y, held in (*sets, (part, into, host[:, 5:37])):
+            y[...] = 77
+            own[1, 2](x, y, turn, 0.5)
+            check(y[:, :32], held * turn + 0.5)
+            own[1, 2](x, y, turn, 0.5, add=3)
+            check(y[:, :32], held * turn + 3.5)
+            own[(1, 1)](x, y, turn, 0.0)
+            check(y[:, :16], held[:, :16] * turn)
+    assert len(looked_up) == 3 * 3 * 2
+    (x, y, host), (other, _, held) = sets
+    own[1, 2](x, other, 2, 0.0)  # both known, but not together
+    check(other, host * 2)
+    own[1, 2](other, y, 2, 0.0)
+    check(y, host * 4)
+    for number in (0.5, 3, 2.5, 3):  # a float where an integer was
+        own[1, 2](x, y, number, 0.0)
+        check(y, host * number)
+    before = len(looked_up)
+    scaled(x, y, 1, 0.5)
+    for shift in (1.5, 2.5, 3.5):
+        scaled(x, y, 2, shift)
+        check(y, host * 2 + shift)
+    assert len(looked_up) == before + 2, "the decorator's grid is known, too"
+
+
+def test_what_an_author_changes_in_place_is_noticed(looked_up: list[Any], cpu_queue: Any) -> None:
+    own = xt.kernel(scaled.function)
+    x, y, host = arrays(cpu_queue, 1, columns=64)
+    for _ in range(3):
+        own[1, 4](x, y, 2, 0.0)
+    check(y, host * 2)
+    x.shape = (16, 32)
+    y[...] = 77
+    own[1, 4](x, y, 2, 0.0)
+    check(y, np.hstack([host.reshape(16, 32)[:8] * 2, np.zeros((8, 32))]))
+    x.shape = (8, 64)
+    for _ in range(3):
+        own[1, 4](x, y, 2, 0.0)
+    check(y, host * 2)
+    empty, column = arrays(cpu_queue, 1, columns=0)[0], x[:, :1]
+    for changed, shapes in ((empty, [(3, 0), (0, 7)]),  # of the same strides
+                            (column, [None, (8,), (8, 1)])):  # comes back with other strides
+        for shape in shapes:
+            if shape is not None:
+                changed.shape = shape
+            if shape != (8,):
+                before = len(looked_up)
+                own[1, 4](changed, y, 2, 1.0)
+                assert len(looked_up) > before
+                check(y[:, 1:], np.ones((8, 63)))
+                for _ in range(2):
+                    own[1, 4](changed, y, 2, 1.0)
+    x.flags["W"] = False  # nothing writes it
+    own[1, 4](x, y, 3, 0.0)
+    check(y, host * 3)
+    y.flags["W"] = False
+    with pytest.raises(xt.ElementTypeError, match="Y is read-only"):
+        own[1, 4](x, y, 1, 0.0)
+
+
+def test_an_array_in_the_place_of_another_is_not_taken_for_it(cpu_queue: Any) -> None:
+    """The new array has the identity that the old one had, as it has when Python gives it the same memory."""
+    own = xt.kernel(scaled.function)
+    x, y, _ = arrays(cpu_queue, 1)
+    for _ in range(3):
+        own[1, 2](x, y, 2, 0.0)
+    known = own._place(None, None, None)._repeats._known
+    ((grid, positions, constants, *_), repeat), = known.items()
+    old = weakref.ref(x.get_array())
+    for columns, dtype in ((32, "f4"), (48, "f4"), (32, "i4")):
+        new, into, host = arrays(cpu_queue, 2, columns, dtype)
+        known[grid, positions, constants, id(new.get_array()), id(into.get_array())] = repeat
+        own[1, 2](new, into, 2, 0.0)
+        check(into[:, :32], host[:, :32] * 2)
+    del x, new, into, y
+    cpu_queue.wait()
+    launcher.release_finished()
+    gc.collect()
+    assert old() is None, "nothing keeps an array alive"
+
+
+def test_a_prepared_launch(counted: Counted, cpu_queue: Any) -> None:
+    x, y, host = arrays(cpu_queue, 8)
+    ready = scaled[1, 2].prepare(x, y, 2, 0.5, add=1)
+    check(y, np.full((8, 32), 77))  # nothing has run
+    assert repr(ready) == "<scaled prepared for 1 x 2 x 1 work-groups>"
+    held = ready._start.args[-1]  # it keeps the arrays alive
+    del x
+    gc.collect()
+    for factor in (3, 1):
+        y[...] = 77
+        ready()
+        check(y, host * 2 + 1.5)
+        host = host * factor  # what the arrays hold counts, not what they held
+        held[0][...] = require_dpnp().asarray(host, sycl_queue=cpu_queue)
+    assert counted.checked == 1
+    launcher.release_finished()
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "opencl:cpu"])
+def test_a_prepared_launch_on_host_arrays(where: str) -> None:
+    require_dpnp()
+    host = np.random.default_rng(3).integers(-9, 10, (8, 32)).astype(np.float32)
+    y = np.full((8, 32), 77, np.float32)
+    ready = scaled.on(where).prepare(None, host, y, 2, 0.5)
+    assert (y == 77).all()
+    for _ in range(2):
+        ready()
+        np.testing.assert_array_equal(y, host * 2 + 0.5)
+        host += 1
+    with pytest.raises(xt.ShapeError, match="a grid is"):
+        scaled.prepare((1.5,), host, y, 2, 0.5)
