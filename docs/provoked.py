@@ -31,8 +31,7 @@ from xegpu.rewrite.rewriter import Parts
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
-from xetile.passes import distribute
-from xetile.passes.distribute.slm_exchange import Dealer
+from xetile.passes.distribute_subgroups.slm_exchange import Dealer
 from xetile.passes.wg_offsets import Dealt
 from xetile.runtime import device_executor, executors, numpy_executor
 from xetile.tools.cli.output import write_bytes
@@ -373,7 +372,7 @@ def another_gpu() -> None:
 
 def _dealt_otherwise(change: Callable[[Parts], Parts]) -> None:
     """Deal the second of a kernel's loads out in another way than a rule of the pass does, and lower the kernel."""
-    rule, seen = distribute.RULES[LoadTileOp], []
+    rule, seen = distribute_subgroups.RULES[LoadTileOp], []
 
     def other(build: Dealer, operation: LoadTileOp) -> None:
         rule(build, operation)
@@ -391,7 +390,7 @@ def _dealt_otherwise(change: Callable[[Parts], Parts]) -> None:
         xt.store_tile(total, y)
 
     matrix = xt.Spec((64, 64), "f32")
-    with mock.patch.dict(distribute.RULES, {LoadTileOp: other}):
+    with mock.patch.dict(distribute_subgroups.RULES, {LoadTileOp: other}):
         _ = rows.lower(matrix, matrix).xegpu
 
 

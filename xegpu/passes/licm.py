@@ -1,4 +1,4 @@
-"""Takes out of a loop of products what is the same in each step, down to the moving part of a descriptor's place.
+"""Loop-invariant code motion in loops of products, down to the invariant part of a descriptor's offsets.
 
     scf.for %k = %0 to %n step %32 {
       %s = gpu.subgroup_id ; %r = muli %s, %c8 ; %m1 = addi %m, %r ; %k1 = addi %k, %c96

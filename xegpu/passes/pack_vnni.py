@@ -27,7 +27,7 @@ from xegpu.dialect.hints import hinted
 from xegpu.dialect.layout_ops import PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
-from xegpu.passes.distribute.operand_roles import sides
+from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
 
 _PACKED = "packed"

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from xegpu.ir.memref import ALIGNED
 from xegpu.passes.check_target import CheckTarget
-from xegpu.passes.distribute import DistributeLanes
-from xegpu.passes.distribute.split_gathers import SplitGathers
+from xegpu.passes.distribute_lanes import DistributeLanes
+from xegpu.passes.distribute_lanes.split_gathers import SplitGathers
 from xegpu.passes.induction_variables import InductionVariables
 from xegpu.passes.interleave_rows import InterleaveRows
 from xegpu.passes.legalize import Legalize
@@ -25,11 +25,11 @@ from xegpu.target.targets import Target
 from xetile.dialect.stage import IN_XEGPU, INPUTS, STAGE, TARGET, stage_of
 from xetile.dialect.tile_ops import InitTileOp, TileTransposeOp
 from xetile.passes.blocking import Blocking
-from xetile.passes.blocking.unpack import UnpackBlocks
+from xetile.passes.blocking.unpack_blocks import UnpackBlocks
 from xetile.passes.cooperative_loads import CooperativeLoads
 from xetile.passes.cooperative_loads.carry_tiles import CarryTiles
 from xetile.passes.deepen_k import DeepenK
-from xetile.passes.distribute import DistributeSubgroups
+from xetile.passes.distribute_subgroups import DistributeSubgroups
 from xetile.passes.fuse_load_mma import FuseLoadMma
 from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap

@@ -35,7 +35,7 @@ from xetile.compiler.arguments import Argument
 from xetile.compiler.pipeline import STAGES, precedes, run_pass
 from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, stage_of
 from xetile.jit.kernel import BaseKernel
-from xetile.passes.distribute import is_dealt, subgroups_of
+from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
 from xetile.runtime.numpy_executor import MEANINGS
 from xetile.text.canonicalize import normalise, rewrite
 from xetile.text.gpu_module import (

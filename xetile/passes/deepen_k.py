@@ -1,4 +1,4 @@
-"""Longer steps along K for products that read memory themselves: their sums stay in registers for as long as a step.
+"""Enlarges the K tile of fused load+mma on CPUs, so that accumulators are spilled less often.
 
     for %k = %c0 to %K step %c32 iter_args(%a, %b, %acc) {
       %c = load_mma %a, %b, %acc : tile<32x32xbf16>, tile<32x64xbf16>

@@ -1,4 +1,4 @@
-"""Products of what is loaded for products alone, to products that read memory themselves, on processors without lanes.
+"""Fuses loads into the products that they serve, on processors, whose instructions read memory themselves.
 
     %a = load_tile %ta : tile<32x32xbf16> -> vector<32x32xbf16>
     %b = load_tile %tb : tile<32x64xbf16> -> vector<32x64xbf16>

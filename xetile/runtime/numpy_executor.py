@@ -17,7 +17,7 @@ from xetile.compiler.compiled import Lowered, only_function
 from xetile.dialect.stage import stage_of
 from xetile.interpreter.supervector import MEANINGS as SUPERVECTOR_MEANINGS
 from xetile.interpreter.tile_ops import MEANINGS as XETILE_MEANINGS
-from xetile.passes.distribute import subgroups_of
+from xetile.passes.distribute_subgroups import subgroups_of
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_cache import Launch
 

@@ -39,7 +39,7 @@ from xegpu.interop.v1.importer import KINDS, SCOPES
 from xegpu.interop.v1.types import VC, OlderDescType, earlier_map
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ShapeCastOp, shape_of
-from xegpu.passes.distribute.operand_roles import sides
+from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rebuilder, Rule
 from xegpu.support.errors import TargetError
 

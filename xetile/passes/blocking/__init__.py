@@ -33,7 +33,7 @@ from xetile.dialect.wg_map import Pair
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.blocking import vector
 from xetile.passes.blocking.block_sizes import BlockSizes
-from xetile.passes.blocking.unpack import wanted_blocks
+from xetile.passes.blocking.unpack_blocks import wanted_blocks
 
 
 @dataclass(frozen=True)

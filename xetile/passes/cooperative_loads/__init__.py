@@ -1,4 +1,4 @@
-"""Operand A stored by columns: each subgroup of a work-group loads a share of it, and hands that to the others.
+"""Cooperative loads of a column-major A: each subgroup loads 1/N of the tile and publishes it in double-buffered SLM.
 
     for ... (%t = %tA, %c = %zero)               A stored by columns; each row of subgroups uses the same rows of A
       %a = load_tile %t : tile<256x32xbf16, wg_map<sg_layout = [8, 4], sg_data = [32, 32]>>
@@ -58,7 +58,7 @@ from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.wg_map import Pair
 from xetile.passes.cooperative_loads.analysis import Share, cooperative_loops, narrow_prefetches
-from xetile.passes.distribute.slm_exchange import SLM
+from xetile.passes.distribute_subgroups.slm_exchange import SLM
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from xegpu.target.targets import Target
 from xetile.dialect import tile_ops, vector_ops
 from xetile.dialect.types import TileParameters
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.passes.distribute import slm_bytes
+from xetile.passes.distribute_subgroups import slm_bytes
 
 _LEAST = 2048
 """Bytes of an operand of 16 bits that a subgroup multiplies in a step: fewer it takes apart sooner than it waits."""

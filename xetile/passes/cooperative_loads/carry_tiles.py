@@ -1,4 +1,4 @@
-"""Tiles that a loop of products makes anew in each step, as tiles that it carries and moves.
+"""Tiles that a loop of products makes anew in each step become loop-carried tiles.
 
     for %k = %0 to %n step %32 {
       %t = init_tile %A, [%m, %k]

@@ -1,4 +1,4 @@
-"""Vectors that are too large for one subgroup, dealt out to the subgroups of a work-group.
+"""Distribution of vectors that are too large for one subgroup: each gets a ``wg_map``.
 
     %v = supervector.transfer_read %A[...], %p : -> vector<16x32x64xf32>
 becomes
@@ -25,7 +25,7 @@ from xegpu.support.errors import XeError
 from xetile.dialect.supervector import ContractOp, TransferReadOp, collapsed
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.passes.distribute import is_dealt
+from xetile.passes.distribute_subgroups import is_dealt
 
 _LARGE, _HELD = 8 << 10, 4 << 10
 """Bytes of a vector that is dealt out, and those of it that a subgroup then holds."""

@@ -28,7 +28,7 @@ from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreSc
 from xetile.dialect.stage import IN_XETILE, stage_of
 from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp
 from xetile.dialect.vector_ops import TileReduceOp
-from xetile.passes.distribute import is_dealt, subgroups_of
+from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
 from xetile.runtime.grid import Grid
 from xetile.runtime.numpy_executor import MEANINGS, NumPyExecutor
 from xetile.runtime.sanitizer.float_nan import Numbers, Product

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.reduction import IotaOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
-from xegpu.passes.distribute.rewriter import Distributed, Distributor, Shape
+from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor, Shape
 from xegpu.rewrite.rewriter import Parts, Rule
 
 
@@ -110,7 +110,7 @@ def _assembled(build: Distributor, source: Parts, dest: Parts) -> tuple[Parts, P
 RULES: dict[type[Operation], Rule] = {
     ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice, InsertStridedSliceOp: _insert_strided_slice,
 }
-"""Rules of :mod:`xegpu.passes.distribute`."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`."""
 
 
 # Vectors that come from no other block, and those that are told of, to the fragments of one lane.
@@ -161,4 +161,4 @@ def _diagnostic(build: Distributor, operation: DiagnosticOp) -> None:
 VALUE_RULES: dict[type[Operation], Rule] = {
     ub.PoisonOp: _poison, BroadcastOp: _broadcast, IotaOp: _iota, PrintOp: _diagnostic, AssertOp: _diagnostic,
 }
-"""Rules of :mod:`xegpu.passes.distribute`."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`."""

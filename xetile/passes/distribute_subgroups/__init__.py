@@ -37,8 +37,8 @@ from xetile.dialect.types import TileType, WgMapAttr
 from xetile.dialect.vector_ops import IotaOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
-from xetile.passes.distribute import slm_exchange
-from xetile.passes.distribute.slm_exchange import SLM, Dealer, serves
+from xetile.passes.distribute_subgroups import slm_exchange
+from xetile.passes.distribute_subgroups.slm_exchange import SLM, Dealer, serves
 from xetile.passes.wg_offsets import Dealt, coordinate, offset
 
 

@@ -1,4 +1,4 @@
-"""Blocks that the author chose, to plain vectors that say nothing of blocks (XeTile.md, ``inner_blocks``).
+"""Blocks that the author chose are unpacked: plain vectors say nothing of them (XeTile.md, ``inner_blocks``).
 
     %t = init_tile %A, [%m, %c0] : tile<64x32xbf16, inner_blocks = [16, 16]>
     %v = load_tile %t : -> vector<4x2x16x16xbf16>

@@ -22,8 +22,8 @@ from xdsl.ir import Operation
 
 from xegpu.analysis.simt import SUBGROUP_SIZE
 from xegpu.analysis.webs import view_webs
-from xegpu.passes.distribute import block_io, dpas, gather_scatter, reduction, vector
-from xegpu.passes.distribute.rewriter import Distributor
+from xegpu.passes.distribute_lanes import block_io, dpas, gather_scatter, reduction, vector
+from xegpu.passes.distribute_lanes.rewriter import Distributor
 from xegpu.rewrite.rewriter import Rule, rewrite
 from xegpu.target.targets import Target
 

@@ -15,8 +15,8 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ShapeCastOp, shape_of
-from xegpu.passes.distribute import gather_scatter
-from xegpu.passes.distribute.rewriter import Distributed, Distributor
+from xegpu.passes.distribute_lanes import gather_scatter
+from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Note, TargetError, XeError
 from xegpu.support.notes import made_at, valued
@@ -158,4 +158,4 @@ RULES: dict[type[Operation], Rule] = {
     BitcastOp: _bitcast,
     ShapeCastOp: _shape_cast,
 }
-"""Rules of :mod:`xegpu.passes.distribute`."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`."""

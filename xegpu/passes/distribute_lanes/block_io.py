@@ -16,7 +16,7 @@ from xegpu.dialect.layout_ops import PadOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
-from xegpu.passes.distribute.rewriter import Distributed, Distributor, Shape
+from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor, Shape
 from xegpu.rewrite.rewriter import Rule, follow
 
 
@@ -76,4 +76,4 @@ def _pad(build: Distributor, operation: PadOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: follow, LoadNdOp: _load_nd, StoreNdOp: _store_nd, PadOp: _pad,
 }
-"""Rules of :mod:`xegpu.passes.distribute`."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`."""
