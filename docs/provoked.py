@@ -31,6 +31,7 @@ from xegpu.rewrite.rewriter import Parts
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
+from xetile.passes import distribute_subgroups
 from xetile.passes.distribute_subgroups.slm_exchange import Dealer
 from xetile.passes.wg_offsets import Dealt
 from xetile.runtime import device_executor, executors, numpy_executor

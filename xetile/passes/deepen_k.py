@@ -44,8 +44,13 @@ class DeepenK:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with longer steps where that is the same."""
-        return rewrite(module, lambda function: _Deepener(function).function(function))
+        """The module with longer steps where that is the same; itself if that is nowhere so."""
+        return rewrite(module, _function)
+
+
+def _function(function: func.FuncOp) -> func.FuncOp:
+    deepener = _Deepener(function)
+    return deepener.function(function) if deepener.factors else function
 
 
 class _Deepener(Rebuilder):

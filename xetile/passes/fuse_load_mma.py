@@ -36,8 +36,13 @@ class FuseLoadMma:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with ``load_mma`` where both operands are loaded for products alone."""
-        return rewrite(module, lambda function: _Fuser(function).function(function))
+        """The module with ``load_mma`` where both operands are loaded for products alone; itself without such."""
+        return rewrite(module, _function)
+
+
+def _function(function: func.FuncOp) -> func.FuncOp:
+    fuser = _Fuser(function)
+    return fuser.function(function) if fuser.products else function
 
 
 class _Fuser(Rebuilder):

@@ -42,12 +42,19 @@ class RowMajor:
     access: tuple[str, ...]
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with every tile's order that of memory, and no transposition of what is only loaded."""
+        """The module with every tile's order that of memory, and no transposition of what is only loaded.
+
+        It is the module itself if all tiles are so.
+        """
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         check_orders(function, self.access)
-        return _Orders(self.access, function).function(function)
+        orders = _Orders(self.access, function)
+        inits = (operation for operation in function.walk() if isinstance(operation, tile_ops.InitTileOp))
+        if not any(orders.is_transposed(init.result) or orders.result_type(init) != init.result.type for init in inits):
+            return function
+        return orders.function(function)
 
 
 def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
@@ -84,7 +91,14 @@ class _Orders(Rebuilder):
         self.ways = dict(zip(function.body.block.args, access, strict=True))
         self.webs = view_webs(function)
 
-    def turns(self, tile: SSAValue) -> bool:
+    def result_type(self, operation: tile_ops.InitTileOp) -> TileType:
+        """The type of a tile in the order of memory."""
+        tile, transposed = tile_ops.tile_of(operation.result), self.is_transposed(operation.result)
+        columns = way_of(operation, self.ways).endswith("columns")
+        return TileType(tile).with_(shape=tile.shape[::-1] if transposed else tile.shape,
+                                    order=(0, 1) if columns != transposed else (1, 0))
+
+    def is_transposed(self, tile: SSAValue) -> bool:
         """Whether everything that is loaded through a tile's web is transposed, and nothing is stored."""
         loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
         stores = any(isinstance(use.operation, (tile_ops.StoreTileOp, AtomicRMWTileOp)) for use in self.webs.uses(tile))
@@ -93,19 +107,16 @@ class _Orders(Rebuilder):
 
 
 def _init_tile(build: _Orders, operation: tile_ops.InitTileOp) -> None:
-    tile, turned = tile_ops.tile_of(operation.result), build.turns(operation.result)
-    columns = way_of(operation, build.ways).endswith("columns")
+    transposed = build.is_transposed(operation.result)
     offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
     sizes, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
-    if turned:
+    if transposed:
         source, sizes, strides = spelled_out(build, operation)
         offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
-    shape = tile.shape[::-1] if turned else tile.shape
-    result = TileType(tile).with_(shape=shape, order=(0, 1) if columns != turned else (1, 0))
-    made = tile_ops.InitTileOp(source, offsets, sizes, strides, result)
+    made = tile_ops.InitTileOp(source, offsets, sizes, strides, build.result_type(operation))
     made.attributes.update({name: value for name, value in operation.attributes.items()
-                            if not turned or name in tile_ops.PROMISES})
-    build.set(operation.result, build.emit(made), turned or None)
+                            if not transposed or name in tile_ops.PROMISES})
+    build.set(operation.result, build.emit(made), transposed or None)
 
 
 def _update_tile_offset(build: _Orders, operation: tile_ops.UpdateTileOffsetOp) -> None:

@@ -15,7 +15,7 @@ from xetile.compiler.compiled import Lowered
 
 pytestmark = pytest.mark.unoptimised
 
-STAGES = ("xetile", "distribute-subgroups", "row-major", "blocking", "to-xegpu", "pack-vnni", "distribute-lanes",
+STAGES = ("xetile", "distribute-subgroups", "blocking", "to-xegpu", "pack-vnni", "distribute-lanes",
           "schedule", "induction-variables", "legalize")
 TARGETS = ("pvc", "dg2", "cpu")
 
