@@ -24,7 +24,7 @@ from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.layout_ops import PackOp
+from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.operand_roles import sides

@@ -33,8 +33,8 @@ from xdsl.traits import Pure
 from xegpu.analysis.register_pressure import bytes_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import ProductOp
-from xegpu.dialect.hints import CompileHintOp
-from xegpu.dialect.layout_ops import ConvertLayoutOp
+from xegpu.dialect.sync import CompileHintOp
+from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
 from xegpu.target.targets import Target

@@ -284,4 +284,4 @@ def xegpu_rules(target: Target) -> dict[type[Operation], Rule]:
         InitScatteredTileOp: _lower_init_scattered_tile, UpdateScatteredTileOp: _lower_update_scattered_tile,
         LoadGatherOp: _lower_load_gather, StoreScatterOp: _lower_store_scatter,
         AtomicRMWTileOp: _lower_atomic_rmw_tile}
-    return {kind: partial(rule, lanes=target.subgroup) for kind, rule in rules.items()}
+    return {kind: partial(rule, lanes=target.subgroup_size) for kind, rule in rules.items()}

@@ -12,9 +12,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT, require_device, require_mlir_opt, require_ocloc, require_sycl_compiler
 
 import xetile as xt
+from tests.conftest import ROOT, require_device, require_mlir_opt, require_ocloc, require_sycl_compiler
 from xetile.compiler.pipeline import NAMES, precedes
 from xetile.text.gpu_module import printed
 from xetile.tools.cli import main

@@ -51,5 +51,5 @@ class DistributeLanes:
         if SUBGROUP_SIZE in function.attributes:
             return function  # distributed already
         new = Distributor(RULES, self.target, view_webs(function)).function(function)
-        new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup, i64)
+        new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup_size, i64)
         return new

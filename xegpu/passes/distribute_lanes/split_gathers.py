@@ -59,7 +59,7 @@ class SplitGathers:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        lanes = self.target.subgroup
+        lanes = self.target.subgroup_size
         if SUBGROUP_SIZE in function.attributes or not any(
                 _is_long(result.type, lanes) for operation in function.walk() for result in operation.results):
             return function

@@ -25,7 +25,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import Parts, Rebuilder, follow, rewrite
 from xegpu.support.errors import XeError, located
-from xegpu.target.targets import MatrixForm, Target
+from xegpu.target.targets import MmaShape, Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
 from xetile.dialect.types import TileType
@@ -171,9 +171,9 @@ def _tile_mma(build: _Blocker, operation: tile_ops.TileMmaOp) -> None:
     form = build.sizes.form(operation)
     (m, k), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
     _check_depth(build, operation, form, k, n)
-    repeat, lanes = build.target.repeat(m), build.target.subgroup
-    a = build.reblock(build.one(operation.a), (repeat, form.depth))
-    b = build.reblock(build.one(operation.b), (form.depth, lanes))
+    repeat, lanes = build.target.repeat(m), build.target.subgroup_size
+    a = build.reblock(build.one(operation.a), (repeat, form.k))
+    b = build.reblock(build.one(operation.b), (form.k, lanes))
     acc = None if operation.acc is None else build.reblock(build.one(operation.acc), (repeat, lanes))
     result = VectorType(operation.result.type.element_type, (m // repeat, n // lanes, repeat, lanes))  # type: ignore
     build.set(operation.result, build.emit(tile_ops.TileMmaOp(a, b, acc, result)))
@@ -184,7 +184,7 @@ def _load_mma(build: _Blocker, operation: LoadMmaOp) -> None:
     a, b = tile_ops.tile_of(operation.a), tile_ops.tile_of(operation.b)
     accumulator = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
     try:
-        form = build.target.form(a.dtype, b.dtype, accumulator)
+        form = build.target.mma_shape(a.dtype, b.dtype, accumulator)
     except XeError as error:
         raise located(error, operation) from None
     _check_depth(build, operation, form, a.shape[1], b.shape[1])
@@ -192,15 +192,15 @@ def _load_mma(build: _Blocker, operation: LoadMmaOp) -> None:
     build.set(operation.result, build.emit(LoadMmaOp(build.one(operation.a), build.one(operation.b), acc)))
 
 
-def _check_depth(build: _Blocker, operation: Operation, form: MatrixForm, k: int, n: int) -> None:
+def _check_depth(build: _Blocker, operation: Operation, form: MmaShape, k: int, n: int) -> None:
     engine = "the DPAS depth" if form.engine == "dpas" else "the lanes of a subgroup"
-    if k % form.depth:
-        below = k // form.depth * form.depth
-        options = " or ".join(str(size) for size in (below, below + form.depth) if size)
+    if k % form.k:
+        below = k // form.k * form.k
+        options = " or ".join(str(size) for size in (below, below + form.k) if size)
         build.fail("XT2510",
-                   f"BK = {k} is not a multiple of {form.depth}, {engine} for {form.a} on {build.target.name}",
+                   f"BK = {k} is not a multiple of {form.k}, {engine} for {form.a} on {build.target.name}",
                    f"use {options}", A=operation.operands[0], B=operation.operands[1])
-    lanes = build.target.subgroup
+    lanes = build.target.subgroup_size
     if n % lanes:
         below = n // lanes * lanes
         options = " or ".join(str(size) for size in (below, below + lanes) if size)

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.errors import XeError, located
-from xegpu.target.targets import BlockShape, MatrixForm, Target
+from xegpu.target.targets import BlockShape, MmaShape, Target
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
@@ -61,7 +61,7 @@ class BlockSizes:
 
         Where rows are shorter than that, a block has at least the rows that fill a register.
         """
-        lanes = self.target.subgroup
+        lanes = self.target.subgroup_size
         columns = lanes if shape[1] % lanes == 0 else next(c for c in range(min(lanes, shape[1]), 0, -1)
                                                            if shape[1] % c == 0 and lanes % c == 0)
         rows, register = self.target.repeat(shape[0]), lanes // columns
@@ -103,14 +103,14 @@ class BlockSizes:
         parameters = tile_ops.tile_of(tile)
         if not self.tiles.note("transposes", tile, lambda tile: vector.transposes(self.tiles, tile)):
             return None
-        return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup,
+        return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup_size,
                                          parameters.shape)
 
-    def form_of(self, tile: SSAValue) -> MatrixForm | None:
+    def form_of(self, tile: SSAValue) -> MmaShape | None:
         """The product that the elements of a tile's web go into."""
         return self.tiles.note("form", tile, self._form_of)
 
-    def _form_of(self, tile: SSAValue) -> MatrixForm | None:
+    def _form_of(self, tile: SSAValue) -> MmaShape | None:
         for use in self.tiles.uses(tile):
             if isinstance(use.operation, tile_ops.LoadTileOp):
                 for inner in self.vectors.uses(use.operation.result):
@@ -118,7 +118,7 @@ class BlockSizes:
                         return self.form(inner.operation)
         return None
 
-    def form(self, operation: tile_ops.TileMmaOp | TileMmaScaledOp) -> MatrixForm:
+    def form(self, operation: tile_ops.TileMmaOp | TileMmaScaledOp) -> MmaShape:
         """The target's product for an operation.
 
         Raises:
@@ -128,7 +128,7 @@ class BlockSizes:
             mma_scaled.check_target(operation, self.target)
         types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
         try:
-            return self.target.form(*types)
+            return self.target.mma_shape(*types)
         except XeError as error:
             raise located(error, operation) from None
 
@@ -145,10 +145,10 @@ class BlockSizes:
         if role == "prefetch":
             return self._prefetch_blocks(shape, dtype)
         if role in "ab" and (form := self.form_of(tile)) is not None:
-            columns = form.depth if role == "a" else self.target.subgroup
+            columns = form.k if role == "a" else self.target.subgroup_size
             transform = role == "b" and form.engine == "dpas" and dtype.bits < 32
             if form.engine == "dpas" and not self.target.block_io:
-                return self._step(role, form.depth, shape)
+                return self._step(role, form.k, shape)
             return self._message("read_transform" if transform else "read", dtype, columns, shape)
         kind = "write" if role == "store" else "read"
         compute = self.compute_block(shape)
@@ -168,7 +168,7 @@ class BlockSizes:
         if role == "prefetch":
             return self.target.has_block("prefetch", dtype.bits, rows, columns, 1)
         kind, unit = self._operand_unit(tile, role)
-        if columns != unit[1] or rows % unit[0] or rows * columns % self.target.subgroup:
+        if columns != unit[1] or rows % unit[0] or rows * columns % self.target.subgroup_size:
             return False
         if self.target.block_io:
             return self.target.has_block(kind, dtype.bits, rows, columns, 1)
@@ -180,13 +180,13 @@ class BlockSizes:
         if form is None:
             return "write" if role == "store" else "read", (1, self.compute_block(shape)[1])
         if role == "a":
-            return "read", (self.target.repeat(shape[0]), form.depth)
+            return "read", (self.target.repeat(shape[0]), form.k)
         transforms = form.engine == "dpas" and tile_ops.tile_of(tile).dtype.bits < 32
-        return "read_transform" if transforms else "read", (form.depth, self.target.subgroup)
+        return "read_transform" if transforms else "read", (form.k, self.target.subgroup_size)
 
     def _transposed_blocks(self, tile: SSAValue, role: str) -> tuple[Pair, int]:
         """Blocks of a tile whose columns are contiguous: one row of memory a lane, eight 32-bit words of it."""
-        shape, dtype, lanes = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype, self.target.subgroup
+        shape, dtype, lanes = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype, self.target.subgroup_size
         if role == "prefetch":
             (rows, columns), length = self._prefetch_blocks(shape[::-1], dtype)
             return (columns, rows), length
@@ -195,18 +195,18 @@ class BlockSizes:
         words = 8 * 32 // dtype.bits
         form = self.form_of(tile) if role in "ab" else None
         if form is not None and form.engine == "dpas":
-            if role == "b" and shape[0] % words == 0 and words == form.depth:
+            if role == "b" and shape[0] % words == 0 and words == form.k:
                 return (words, lanes), 1
             if role == "a" and dtype.bits == 16 and shape[0] % words == 0:
                 return (words, lanes), 1
-        columns = form.depth if role == "a" and form is not None else self.compute_block(shape)[1]
+        columns = form.k if role == "a" and form is not None else self.compute_block(shape)[1]
         return self._message("none", dtype, columns, shape)
 
     def reads_transposed(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
         """Whether a tile whose columns are contiguous is read along them: then its messages transpose."""
         role = self.role(tile)
         words = 8 * 32 // tile_ops.tile_of(tile).dtype.bits
-        return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup) and length == 1
+        return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup_size) and length == 1
                                       and (form := self.form_of(tile)) is not None and form.engine == "dpas")
 
     def _message(self, kind: str, dtype: DType, columns: int, shape: Pair) -> tuple[Pair, int]:
@@ -222,7 +222,7 @@ class BlockSizes:
         """What one step of a product takes: read row by row it is used at once, and the next step's takes its place."""
         if role == "a":
             return (gcd(shape[0], _UNBLOCKED_ROWS), depth), 1
-        columns = self.target.subgroup
+        columns = self.target.subgroup_size
         return (depth, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
 
     def _prefetch_blocks(self, shape: Pair, dtype: DType) -> tuple[Pair, int]:

@@ -84,7 +84,7 @@ def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Targ
         return {}
     ways = dict(zip(function.body.block.args, access, strict=True))
     # What is exchanged elsewhere needs memory, too.
-    free = target.slm // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
+    free = target.slm_bytes // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
     found: dict[scf.ForOp, list[Share]] = {}
     arrays: set[tuple[Pair, Attribute, int]] = set()
     for loop in function.walk():

@@ -11,19 +11,19 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from xegpu.support.errors import ArgumentError
 from xegpu.target.targets import find_target
-from xetile.compiler.compiled import Lowered
+from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.pipeline import PASSES, STAGES, Options, precedes, stage_names, steps
 from xetile.dialect.stage import FIRST, INPUTS, RECORDED, STAGE, stage_of
-from xetile.jit.kernel import BaseKernel
+from xetile.jit.base import BaseKernel
 from xetile.text.gpu_module import printed
 from xetile.tools.cli.arguments import add_operands, add_target, constants_of, described
 from xetile.tools.cli.output import write_text
 from xetile.tools.cli.sources import kernels_of
 
-_ABROAD: Mapping[str, Callable[[Lowered], str]] = {
-    "upstream": lambda lowered: lowered.xegpu_upstream,
-    "upstream-workgroup": lambda lowered: lowered.xegpu_upstream_workgroup,
-    "xegpu-older": lambda lowered: lowered.xegpu_older,
+_ABROAD: Mapping[str, Callable[[CompiledKernel], str]] = {
+    "upstream": lambda compiled: compiled.xegpu_upstream,
+    "upstream-workgroup": lambda compiled: compiled.xegpu_upstream_workgroup,
+    "xegpu-older": lambda compiled: compiled.xegpu_older,
 }
 """Forms beside the stages: those of LLVM's XeGPU dialect, and the earlier generation."""
 _APART = "\n// -----\n"
@@ -79,35 +79,35 @@ def _listing() -> str:
 
 
 def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
-    lowered = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
+    compiled = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
     if given.to in _ABROAD:
-        return _ABROAD[given.to](lowered)
-    options = Options.of(lowered.module, lowered.target, lowered.access)
-    found = steps(lowered.module, options)
+        return _ABROAD[given.to](compiled)
+    options = Options.of(compiled.module, compiled.target, compiled.access)
+    found = steps(compiled.module, options)
     if given.to is None:
-        stage, module = _after_passes(lowered, given.passes, found)
+        stage, module = _after_passes(compiled, given.passes, found)
     else:
-        _check_stage(lowered, given.to, stage_names(options))
+        _check_stage(compiled, given.to, stage_names(options))
         stage, module = next(step for step in found if step[0] == given.to)
     said = module.clone()
     said.attributes[STAGE] = StringAttr(stage)  # the pass itself may have changed nothing
     return printed(said)
 
 
-def _check_stage(lowered: Lowered, stage: str, own: Sequence[str]) -> None:
+def _check_stage(compiled: CompiledKernel, stage: str, own: Sequence[str]) -> None:
     """Raise unless a kernel comes to a stage; ``own`` are those that its target and its arrays have."""
-    first, known = stage_of(lowered.module), (*STAGES, *_ABROAD)
+    first, known = stage_of(compiled.module), (*STAGES, *_ABROAD)
     if stage not in known:
         raise ArgumentError("XT8031", f"there is no stage {stage}", f"the stages are {', '.join(known)}")
     if stage not in own:
-        raise ArgumentError("XT8031", f"there is no stage {stage} for {lowered.target.name}",
+        raise ArgumentError("XT8031", f"there is no stage {stage} for {compiled.target.name}",
                             f"the stages are {', '.join(own)}")
     if stage != first and (stage in INPUTS or not precedes(first, stage)):
-        raise ArgumentError("XT8032", f"{lowered.name} is at stage {first}, which is behind {stage}",
+        raise ArgumentError("XT8032", f"{compiled.name} is at stage {first}, which is behind {stage}",
                             f"choose {first} or a later stage")
 
 
-def _after_passes(lowered: Lowered, names: Sequence[str], found: Iterator[tuple[str, ModuleOp]]) -> \
+def _after_passes(compiled: CompiledKernel, names: Sequence[str], found: Iterator[tuple[str, ModuleOp]]) -> \
         tuple[str, ModuleOp]:
     """Run passes by name, in order; only one that would change nothing may be left out."""
     here, module = next(found)
@@ -117,12 +117,12 @@ def _after_passes(lowered: Lowered, names: Sequence[str], found: Iterator[tuple[
                 here, module = name, made
                 break
             if made is not module:
-                raise _not_here(lowered, here, wanted, f"the next is --pass {name}")
+                raise _not_here(compiled, here, wanted, f"the next is --pass {name}")
         else:
-            raise _not_here(lowered, here, wanted, "it is behind that stage, or its target has no such pass")
+            raise _not_here(compiled, here, wanted, "it is behind that stage, or its target has no such pass")
     return here, module
 
 
-def _not_here(lowered: Lowered, stage: str, wanted: str, hint: str) -> ArgumentError:
-    return ArgumentError("XT8033", f"{lowered.name} is at stage {stage}, and the pass {wanted} does not start there",
+def _not_here(compiled: CompiledKernel, stage: str, wanted: str, hint: str) -> ArgumentError:
+    return ArgumentError("XT8033", f"{compiled.name} is at stage {stage}, and the pass {wanted} does not start there",
                          hint)
