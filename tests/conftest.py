@@ -28,7 +28,7 @@ from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
 from tests.selection import COLLECTED, default_run
 from xegpu.support.errors import DeviceError, ToolError
-from xetile.jit.kernel import BaseKernel
+from xetile.jit.base import BaseKernel
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"

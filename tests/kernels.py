@@ -55,7 +55,7 @@ class Types:
     def on(self, place: Place) -> bool:
         """Whether the place takes them; NumPy takes all."""
         try:
-            find_target(place.target).form(self.a, self.b, self.acc)
+            find_target(place.target).mma_shape(self.a, self.b, self.acc)
         except TargetError:
             return place.where == "numpy"
         return True

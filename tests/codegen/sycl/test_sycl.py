@@ -38,7 +38,7 @@ from tests.kernels import (
     run_gemm,
 )
 from xegpu.ir import dtypes
-from xetile.compiler.compiled import Lowered
+from xetile.compiler.compiled import CompiledKernel
 
 WHOLE = "-UXETILE_KERNEL_ONLY"
 """Compiles SYCL's headers and the host part too."""
@@ -55,7 +55,7 @@ def matrix(dtype: str, shape: tuple[Any, Any] = (None, None)) -> xt.Spec:
     return xt.Spec(shape, dtype)
 
 
-def lowered_gemm(types: Types, target: str, **constants: Any) -> Lowered:
+def lowered_gemm(types: Types, target: str, **constants: Any) -> CompiledKernel:
     return gemm.lower(*(matrix(str(dtype)) for dtype in (types.a, types.b, types.acc)), target=target, acc=types.acc,
                       **constants)
 
@@ -122,8 +122,8 @@ def test_functions_and_comparisons_agree_to_the_bit_with_opencl(place: Place, mo
     a, b = (rng.normal(size=(8, 16)).astype(np.float32) * scale for scale in (100, 5))
     a[0, :3], b[1, :3] = (np.nan, np.inf, -np.inf), (np.nan, np.inf, 0)
     results = []
-    for road in ("", "sycl"):
-        monkeypatch.setenv("XETILE_SPIRV", road)
+    for compiler in ("", "sycl"):
+        monkeypatch.setenv("XETILE_SPIRV", compiler)
         c, d = np.zeros_like(a), np.zeros(a.shape, np.int8)
         place.of(several)[1](a, b, c, d)
         results.append((c, d))
@@ -199,7 +199,7 @@ def test_every_kind_of_text_compiles(kernel: Any, types: str, target: str) -> No
 # The file
 
 
-def work_group_gemm() -> Lowered:
+def work_group_gemm() -> CompiledKernel:
     """A product that needs large registers and several subgroups."""
     return gemm_shared.lower(matrix("bf16"), matrix("bf16"), matrix("f32"), target="pvc", BM=128, BN=256, BK=32,
                              sg=(4, 4), data_a=(32, 32), data_b=(32, 64), data_c=(32, 64))

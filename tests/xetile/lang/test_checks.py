@@ -452,7 +452,6 @@ def test_missing_device(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "dpctl"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dpctl", None)
-    monkeypatch.setattr("xetile.runtime.executors._devices", {})
     monkeypatch.setattr("codegen.runtime.devices._queue_of_filter", functools.cache(_uncached_queue))
     fails("XT5000", lambda: copied.on("opencl:cpu")[2](a, c, 0), 'copied.on("opencl:cpu")')
     assert (c == SENTINEL).all()

@@ -27,7 +27,7 @@ TYPES = [dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64, dtypes.i8, dtypes.i16,
 
 def has(place: Place, dtype: DType) -> bool:
     """Whether a place calculates in an element type; dg2 has no 64-bit floats."""
-    return place.where == "numpy" or dtype not in find_target(place.target).lacks
+    return place.where == "numpy" or dtype not in find_target(place.target).unsupported_types
 
 
 SHAPES = [(16, 32), (24, 48), (3, 16), (2, 4), (5, 7), (1, 20), (32, 1), (40, 8)]

@@ -162,7 +162,7 @@ func.func @products(%A: memref<8x{k}x{a.mlir}>, %B: memref<{k}x{lanes}x{b.mlir}>
 
 
 def _pairs(target: str) -> list[tuple[DType, DType, DType]]:
-    forms = xt_target(target).forms
+    forms = xt_target(target).mma_shapes
     return [(form.a, form.b, c) for form in forms if form.engine == "dpas" for c in form.accumulators]
 
 
@@ -179,7 +179,7 @@ PAIRS = [pytest.param(pair, target, id=f"{'-'.join(map(str, pair))}-{target}")
 @pytest.mark.parametrize(("pair", "target"), PAIRS)
 def test_products(pair: tuple[DType, DType, DType], target: str) -> None:
     a_type, b_type, c_type = pair
-    lanes, k = xt_target(target).subgroup, 256 // a_type.bits
+    lanes, k = xt_target(target).subgroup_size, 256 // a_type.bits
     rng = np.random.default_rng(6)
     low = 0 if a_type is dtypes.u8 or b_type is dtypes.u8 else -2
     a, b = rng.integers(low, 3, (8, k)).astype(a_type.numpy), rng.integers(low, 3, (k, lanes)).astype(b_type.numpy)
@@ -199,7 +199,7 @@ COUNTED = ("bf16-bf16-f32-pvc", "u8-i8-i32-pvc", "tf32-tf32-f32-pvc", "bf16-bf16
 @pytest.mark.parametrize(("pair", "target"), [param for param in PAIRS if param.id in COUNTED])
 def test_products_are_dpas(pair: tuple[DType, DType, DType], target: str) -> None:
     require_ocloc()
-    lanes, k = xt_target(target).subgroup, 256 // pair[0].bits
+    lanes, k = xt_target(target).subgroup_size, 256 // pair[0].bits
     specs = [xt.Spec(shape, dtype) for shape, dtype in zip(((8, k), (k, lanes), (24, lanes)), pair, strict=True)]
     report = xt.parse(product(*pair, lanes))["products"].lower(*specs, target=target).report()
     assert report.mix.whole.categories["dpas"] == 3

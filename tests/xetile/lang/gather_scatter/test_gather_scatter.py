@@ -393,7 +393,7 @@ def test_a_gather_is_one_message_a_register_without_branches(target):
         xt.store_scatter(xt.load_gather(tile), xt.init_tile(C, offsets=loaded(K, (0, 0), shape).to(xt.index)))
 
     lowered = gather.lower(xt.Spec((None,), "f32"), *specs("i32", "i32"), xt.Spec((None,), "f32"), target=target)
-    text, registers = str(lowered.isa()), 256 // lowered.target.subgroup
+    text, registers = str(lowered.isa()), 256 // lowered.target.subgroup_size
     assert text.count("store.ugm.d32.a64") == registers
     if target != "dg2":  # which loads its indices in the same way
         assert text.count("load.ugm.d32.a64") == 2 * registers

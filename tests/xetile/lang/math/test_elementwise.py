@@ -28,7 +28,7 @@ SHAPE = (8, 32)
 
 def cases(types: list[DType]) -> list[Any]:
     return [pytest.param(dtype, place, id=f"{dtype}-{place}") for dtype in types for place in PLACES
-            if place.where == "numpy" or dtype not in find_target(place.target).lacks]
+            if place.where == "numpy" or dtype not in find_target(place.target).unsupported_types]
 
 
 def floats(dtype: DType, spread: int = 3) -> Array:

@@ -25,7 +25,7 @@ ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.
 
 def on(place: Place, dtype: DType) -> bool:
     """Whether a place calculates in an element type."""
-    return place.where == "numpy" or dtype not in find_target(place.target).lacks
+    return place.where == "numpy" or dtype not in find_target(place.target).unsupported_types
 
 
 CASES = [pytest.param(dtype, place, id=f"{dtype}-{place}") for dtype in TYPES for place in PLACES if on(place, dtype)]
@@ -212,7 +212,7 @@ def test_a_selection_is_a_comparison_and_a_sel(target: str, dtype: DType) -> Non
 
 
 @pytest.mark.parametrize(("dtype", "target"), chosen(
-    TYPES, ("pvc", "bmg", "dg2"), lambda dtype, target: dtype not in find_target(target).lacks), ids=str)
+    TYPES, ("pvc", "bmg", "dg2"), lambda dtype, target: dtype not in find_target(target).unsupported_types), ids=str)
 def test_machine_code_of_every_type(dtype: DType, target: str) -> None:
     require_ocloc()
     matrix, mask = xt.Spec((None, None), dtype), xt.Spec((None, None), xt.i1)
