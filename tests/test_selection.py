@@ -35,7 +35,7 @@ def _execution(value: Any) -> Any:
     """Where a case runs: a place, a device or a target; targets by their subgroups, the CPU's own code by itself."""
     if isinstance(value, Place):
         return value.where, _execution(value.target)
-    return ("subgroup of", TARGETS[value].subgroup, value == "cpu") if value in TARGETS else value
+    return ("subgroup of", TARGETS[value].subgroup_size, value == "cpu") if value in TARGETS else value
 
 
 def _executions(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str],
