@@ -291,7 +291,7 @@ def _write(*given: Any, **named: Any) -> Any:
     return lambda A, C, v: xt.vector.transfer_write(v, A, *given, **named)
 
 
-MISTAKES: dict[str, tuple[Any, type[xt.XeError], str, str]] = {
+MISTAKES: dict[str, tuple[Any, str]] = {
     "too few indices": (_read((0, 0), (4, 16)), "XT1508"),
     "twice": (_read((0, 0, 0), (4, 4), permutation=(1, 1)), "XT2343"),
     "not there": (_read((0, 0, 0), (4, 4), permutation=(1, 3)), "XT2342"),
