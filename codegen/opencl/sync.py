@@ -17,9 +17,9 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.emitter import Emitter, Rule
-from xegpu.dialect.hints import CompileHintOp
 from xegpu.dialect.sync import (
     AllocNbarrierOp,
+    CompileHintOp,
     ControlBarrierArriveOp,
     ControlBarrierWaitOp,
     FenceOp,

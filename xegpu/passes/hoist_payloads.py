@@ -19,7 +19,7 @@ must be copied or made anew depends on how the text says where a block lies:
 - a prefetch gets a *payload*: an address made before the loop, changed right before each use. Only ``set`` is used for
   that. ``add`` after a read is miscompiled: the read moves past it.
 
-Devices whose block messages take constant distances (``Target.block_distances``) share an address between blocks that
+Devices whose block messages take constant distances (``Target.immediate_offsets``) share an address between blocks that
 lie a constant apart. A loop with payloads and a known number of steps is not to be unrolled by the compiler
 (``xegpu.disable_unroll``), which would copy its payloads until registers run out.
 """
@@ -91,7 +91,7 @@ class HoistPayloads:
             inserter = Inserter(function)
             for loop in _loops(function):
                 if messages := _messages(loop):
-                    _LoopAddresses(inserter, loop, self.target.block_distances).hoist(messages)
+                    _LoopAddresses(inserter, loop, self.target.immediate_offsets).hoist(messages)
             if inserter.made:
                 verify_made(function, inserter.made)
                 erase_dead(function.body.block)

@@ -108,7 +108,7 @@ def trips_of(loop: scf.ForOp) -> int | None:
 
 def _own_factor(loop: scf.ForOp, target: Target) -> int:
     """How many steps of a loop become one where its author does not say."""
-    if not target.block_distances or not (step := number(loop.step)):
+    if not target.immediate_offsets or not (step := number(loop.step)):
         return 1
     trips = trips_of(loop)
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)

@@ -8,9 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from products import integers, wide
 
 import xetile as xt
+from tests.kernels import integers, wide
 from xegpu.dialect.block_io import CreateNdTdescOp
 from xegpu.dialect.bounds import InBoundsOp
 from xegpu.dialect.payload import PayloadSetOp

@@ -1,0 +1,10 @@
+"""NumPy semantics of every operation of the XeGPU level, from the module of each family."""
+
+from __future__ import annotations
+
+from xegpu.interpreter import arith, block_io, bounds, dpas, fused_store, gather_scatter, payload, reduction, vector
+from xegpu.interpreter.interpreter import Meanings
+
+MEANINGS: Meanings = {**arith.MEANINGS, **block_io.MEANINGS, **gather_scatter.MEANINGS, **dpas.MEANINGS,
+                      **vector.MEANINGS, **reduction.MEANINGS, **bounds.MEANINGS, **payload.MEANINGS,
+                      **fused_store.MEANINGS}
