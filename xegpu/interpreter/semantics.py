@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from xegpu.interpreter import arith, block_io, bounds, dpas, fused_store, gather_scatter, payload, reduction, vector
+from xegpu.interpreter import arith, block_io, dpas, gather_scatter, reduction, vector
 from xegpu.interpreter.interpreter import Meanings
 
 MEANINGS: Meanings = {**arith.MEANINGS, **block_io.MEANINGS, **gather_scatter.MEANINGS, **dpas.MEANINGS,
-                      **vector.MEANINGS, **reduction.MEANINGS, **bounds.MEANINGS, **payload.MEANINGS,
-                      **fused_store.MEANINGS}
+                      **vector.MEANINGS, **reduction.MEANINGS}
