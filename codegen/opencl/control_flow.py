@@ -22,7 +22,7 @@ from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, LoadMadOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import OPTIONS
-from xegpu.ir.use_def import makings
+from xegpu.ir.use_def import root_definitions
 
 _AS_IT_IS = "__attribute__((opencl_unroll_hint(1)))"
 """Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
@@ -42,7 +42,7 @@ def _written(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
     outside, held, variables = emitter.names, [], []
     for argument, initial in zip(loop.body.block.args[1:], loop.iter_args, strict=True):
-        moves, single = len(makings(argument)) > 1, _sums(argument)
+        moves, single = len(root_definitions(argument)) > 1, _sums(argument)
         if single:
             changing = list(_carried_words(emitter, argument, initial))
         else:
@@ -334,7 +334,7 @@ def _text(emitter: Emitter, block: Block) -> list[str]:
 def _result(emitter: Emitter, result: SSAValue, yielded: tuple[SSAValue, ...], last: Block,
             texts: list[list[str]]) -> None:
     """Declare the variables of a result, and let the branches assign what they yield."""
-    moves, values = len(makings(result)) > 1, [emitter.values[value] for value in yielded]
+    moves, values = len(root_definitions(result)) > 1, [emitter.values[value] for value in yielded]
     stays = not _is_inside(yielded[-1], last)
     emitter.values[result], names = carried(emitter, result, values[-1] if stays else _blank(values[-1], moves), moves)
     indent = "  " * (emitter.depth + 1)

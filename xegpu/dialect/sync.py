@@ -135,7 +135,7 @@ class InitNbarrierOp(IRDLOperation):
         return count
 
     @property
-    def said_producers(self) -> int | None:
+    def declared_producers(self) -> int | None:
         """How many of them only arrive, None if that is not said."""
         return None if self.producers is None else self.producers.value.data
 
@@ -179,8 +179,8 @@ class InitNbarrierOp(IRDLOperation):
         if count < 1:
             raise Invalid("XT3358", f"a barrier of {count} subgroups\ngive the number of subgroups that wait for each "
                           "other there")
-        if self.said_producers is not None and not 0 < self.said_producers < count:
-            raise Invalid("XT3359", f"{self.said_producers} of {count} subgroups produce\nat least one only "
+        if self.declared_producers is not None and not 0 < self.declared_producers < count:
+            raise Invalid("XT3359", f"{self.declared_producers} of {count} subgroups produce\nat least one only "
                           "arrives, and at least one only waits")
 
 

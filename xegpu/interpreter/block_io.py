@@ -266,8 +266,8 @@ def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     shape, axis = operation.block_shape(), operation.axis.value.data
     dtype = of_mlir(operation.result.type.element_type)
     if operation.sg_map is None:
-        return iota.whole(shape, axis, operands[0], dtype, machine.batch)
-    return iota.of_lanes(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data,
+        return iota.block_iota(shape, axis, operands[0], dtype, machine.batch)
+    return iota.lane_iota(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data,
                               machine.lanes or operation.sg_map.data.lanes)
 
 

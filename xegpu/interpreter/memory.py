@@ -15,7 +15,7 @@ import numpy as np
 
 from xegpu.ir.dtypes import DType, i1
 from xegpu.support.errors import ShapeError
-from xegpu.target.block2d import fault
+from xegpu.target.block2d import block_io_fault
 
 Offset = int | np.ndarray[Any, Any]
 Block = np.ndarray[Any, Any]
@@ -335,7 +335,7 @@ def check_promise(address: int, sizes: Sequence[int], strides: Sequence[int], it
         ShapeError: they may not.
     """
     turn = -1 if strides[-2] == 1 and strides[-1] != 1 else 1
-    why = fault(address, tuple(sizes[-2:][::turn]), tuple(strides[-2:][::turn]), itemsize)
+    why = block_io_fault(address, tuple(sizes[-2:][::turn]), tuple(strides[-2:][::turn]), itemsize)
     if why:
         raise ShapeError("XT3034", f"this memory is promised to be aligned, and {why}",
                          "drop aligned=True for such memory, or allocate it with another pitch")

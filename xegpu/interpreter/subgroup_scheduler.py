@@ -24,13 +24,13 @@ import numpy as np
 from xdsl.dialects import func, gpu, memref
 from xdsl.ir import Operation
 
-from xegpu.analysis.barriers import handed, in_step, init_of
+from xegpu.analysis.barriers import in_step, init_of, producer_consumer
 from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
 from xegpu.interpreter import interpreter
 from xegpu.interpreter.interpreter import Machine, Meaning, Meanings
 from xegpu.support.errors import Note, ShapeError, TraceError
 from xegpu.support.location import author_location
-from xegpu.support.notes import elsewhere
+from xegpu.support.notes import notes_at
 
 _WHOLE = "all"
 
@@ -55,7 +55,7 @@ def _made(operation: Operation) -> list[Note]:
     """Where the named barrier of an operation was made."""
     if not isinstance(operation, NbarrierOp):
         return []
-    return elsewhere(author_location(operation), [("the barrier is made here", author_location(init_of(operation)))])
+    return notes_at(author_location(operation), [("the barrier is made here", author_location(init_of(operation)))])
 
 
 class _Cancelled(BaseException):
@@ -145,7 +145,7 @@ class SubgroupScheduler:
                           f"{len(waiting)} of {len(self.members)} subgroups wait at barriers for arrivals that do "
                           "not come; this is where the first of them waits",
                           "let as many subgroups arrive as the barrier has participants, in the same order "
-                          "everywhere", author_location(at), elsewhere(author_location(at), [
+                          "everywhere", author_location(at), notes_at(author_location(at), [
                               ("another one waits here", author_location(member.waits_at)) for member in waiting[1:]
                               if member.waits_at is not None]))
 
@@ -241,7 +241,7 @@ class _WorkGroup:
 
     def __post_init__(self) -> None:
         self.scheduler = SubgroupScheduler(self.layout)
-        self.handed = handed(self.function)
+        self.handed = producer_consumer(self.function)
         self.shared: dict[Operation, Any] = {}
 
     def run(self) -> None:

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, DeviceError, Note, ShapeError, TraceError, XeError
-from xegpu.support.gc_pause import collection_waits
+from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
 from xegpu.target import block2d
 from xegpu.target.grf_mode import REGISTERS
@@ -391,7 +391,7 @@ class Kernel(BaseKernel):
             attributes: dict[str, Attribute] = {"xegpu.subgroups": ArrayAttr([IntegerAttr(n, i64) for n in shape])}
             if self.registers is not None:
                 attributes[REGISTERS] = IntegerAttr(self.registers, i64)
-            with collection_waits():
+            with gc_paused():
                 self._modules[key] = trace(self.function, self.name, _makers(arguments), constants, attributes, shape)
         return self._modules[key]
 

@@ -25,10 +25,10 @@ from xegpu.support.errors import (
     TargetError,
     TextError,
     XeError,
-    said,
+    error_parts,
 )
 from xegpu.support.location import Location, SourceLocation
-from xegpu.support.notes import parties
+from xegpu.support.notes import operand_notes
 from xegpu.target.block2d import SERVED_BY
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument
@@ -343,10 +343,10 @@ def _verify(operation: Operation) -> None:
         operation.verify(verify_nested_ops=False)
         verify_memory(operation)
     except VerifyException as error:
-        code, message, hint = said(error)
+        code, message, hint = error_parts(error)
         hint = "" if "\n" in hint else hint or cure_of(message)  # more lines are xDSL's account of a type
         raise TextError(code, f"{operation.name}: {message}", hint, _place(operation),
-                        parties(operation, error)) from None
+                        operand_notes(operation, error)) from None
     except XeError as error:
         raise error.at(_place(operation)) from None
 

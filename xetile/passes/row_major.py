@@ -20,7 +20,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.hints import hinted
 from xegpu.ir.memref import exchanged
@@ -66,7 +66,7 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
         if not isinstance(operation, tile_ops.InitTileOp) or tile_ops.tile_of(operation.result).encoding.order == (1,
                                                                                                                    0):
             continue
-        way = way_of(operation, ways)
+        way = access_kind(operation, ways)
         if not way.endswith("columns"):
             stored = "is not known to be stored column by column" if way == "strided" else "is stored row by row"
             raise located(ShapeError("XT2131",
@@ -99,7 +99,7 @@ class _Orders(Rebuilder):
 
 def _init(build: _Orders, operation: tile_ops.InitTileOp) -> None:
     tile, turned = tile_ops.tile_of(operation.result), build.turns(operation.result)
-    columns = way_of(operation, build.ways).endswith("columns")
+    columns = access_kind(operation, build.ways).endswith("columns")
     offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
     sizes, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
     if turned:

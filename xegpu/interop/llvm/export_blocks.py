@@ -243,7 +243,7 @@ def _fence(build: Export, operation: sync.FenceOp) -> None:
 def _nbarrier(build: Export, operation: sync.InitNbarrierOp) -> None:
     """LLVM counts barriers and participants in bytes."""
     id_, count = (_byte(build, value) for value in operation.operands)
-    build.set(operation.result, build.emit(sync.InitNbarrierOp(id_, count, operation.said_producers)))
+    build.set(operation.result, build.emit(sync.InitNbarrierOp(id_, count, operation.declared_producers)))
 
 
 def _byte(build: Export, value: SSAValue) -> SSAValue:

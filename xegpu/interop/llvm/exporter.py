@@ -10,7 +10,7 @@ from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, UnrealizedConversionCastOp, i32, i64
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
-from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.memory_access import access_kind
 from xegpu.dialect.block_io import LoadScalarOp
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp
 from xegpu.interop.llvm.types import Desc, DescType
@@ -82,7 +82,7 @@ class Export(Rebuilder):
         if is_shared(operation.source.type):
             self.refuse("XT3655", "LLVM's block descriptors do not stand on shared local memory",
                         "print the kernel in our own form: .xegpu or .stages")
-        way = way_of(operation, self.ways)
+        way = access_kind(operation, self.ways)
         if way not in _PLACED:
             self.refuse("XT3656",
                         f"this array can only be reached {_WAYS.get(way, way)}, and LLVM's form has block loads only",
@@ -94,7 +94,7 @@ class Export(Rebuilder):
             return list(static[0]), list(static[1])
         sizes = [literal(self.one(value)) for value in operation.shape]
         strides = [literal(self.one(value)) for value in operation.strides]
-        axis = -2 if way_of(operation, self.ways) == "block-columns" else -1
+        axis = -2 if access_kind(operation, self.ways) == "block-columns" else -1
         strides[axis] = 1  # what was asked for above, and LLVM wants to see
         return sizes, strides
 

@@ -16,7 +16,7 @@ from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import ArgumentError, CheckError
 from xegpu.support.location import Location, author_location
-from xegpu.support.notes import elsewhere
+from xegpu.support.notes import notes_at
 from xetile.dialect.tile_ops import tile_of
 
 Array = np.ndarray[Any, Any]
@@ -75,7 +75,7 @@ def failed(machine: Machine, operation: Operation, code: str, message: str, hint
     said = [f"{name} = {number(value, at)}" for name, value in
             (loops(machine, operation) if around is None else around)]
     where = f" (in the loop, {', '.join(said)})" if said else ""
-    return CheckError(code, message + where, hint, author_location(operation), elsewhere(author_location(operation),
+    return CheckError(code, message + where, hint, author_location(operation), notes_at(author_location(operation),
                                                                                          others))
 
 
