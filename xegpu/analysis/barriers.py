@@ -282,7 +282,8 @@ def workgroup_barriers(function: func.FuncOp, subgroups: int, target: Target) ->
     """Named barriers that are lowered to the work-group's split barrier.
 
     All subgroups participate, in uniform control flow, and no other barrier is used between an arrival and its wait:
-    the hardware has one work-group barrier. On a target without named barriers that is every one (:func:`check_target`).
+    the hardware has one work-group barrier. Without named barriers on the target that is every one
+    (:func:`check_target`).
     """
     inits = _inits(function)
     if not inits:
@@ -320,7 +321,8 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     advice = f"let all subgroups come by, for example with the barrier behind the condition; {having} have named ones"
     if strays := divergent_operations(function):
         raise TargetError("XT1481", f"{target.name} has no named barriers, and not all subgroups of a work-group come "
-                          "by this one", advice, author_location(strays[0]), _definition_note(init_of(strays[0]), strays[0]))
+                          "by this one", advice, author_location(strays[0]),
+                          _definition_note(init_of(strays[0]), strays[0]))
     walk = walked(function, TraceError)
     first = next((init for init in inits if _key(init) in walk.overlapping), None)
     if first is not None:

@@ -1,7 +1,7 @@
-"""What each XeGPU operation means, in NumPy: on whole blocks, and on the fragments of all lanes.
+"""NumPy semantics of block operations of XeGPU, on blocks and on the fragments of all lanes.
 
-An operation works on fragments when its descriptor, or it itself, carries a lane map; a value then has the lanes as
-its last batch axis. ``machine`` is what runs the operations; it tells the number of batch axes and who is active.
+An operation works on fragments when its descriptor, or the operation itself, has a lane map; a value then has the lanes
+as its last batch axis. ``machine`` is the interpreter; it has the number of batch axes and the active instances.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xegpu.dialect.layout_ops import BitcastOp, ConvertLayoutOp, PackOp, PadOp
 from xegpu.dialect.reduction import IotaOp
 from xegpu.dialect.types import TensorDesc
 from xegpu.interpreter import gather_scatter, memory, reduction
-from xegpu.interpreter.memory import check_promise, memory_at
+from xegpu.interpreter.memory import check_aligned, memory_at
 from xegpu.ir.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.ir.memref import ALIGNED, is_address, is_shared
 from xegpu.layout import iota, lane_map
@@ -32,53 +32,53 @@ Array = np.ndarray[Any, Any]
 
 
 class Machine(Protocol):
-    """What runs the operations."""
+    """Interface of the interpreter that the semantics of operations use."""
 
     @property
     def batch(self) -> int:
-        """Batch axes of a vector, the lanes included."""
+        """Number of batch axes of a vector, the lanes included."""
 
     @property
     def lanes(self) -> int | None:
-        """Lanes of a subgroup where values are fragments, else None."""
+        """Subgroup size where values are fragments, else None."""
 
     @property
     def active(self) -> Array | None:
-        """Instances that take part, None for all."""
+        """Mask of active instances, None for all."""
 
     @property
     def work_group(self) -> tuple[Any, ...]:
-        """The indices of each instance's work-group in an array of shared local memory."""
+        """Indices of each instance's work-group in an SLM array."""
 
 
 class Window(Protocol):
-    """A descriptor at run time."""
+    """Run-time value of a block descriptor."""
 
     @property
     def array(self) -> Array:
-        """The array that it stands on."""
+        """Array that it describes."""
 
     @property
     def row(self) -> Any:
-        """Its first row."""
+        """First row."""
 
     @property
     def column(self) -> Any:
-        """Its first column."""
+        """First column."""
 
     @property
     def lead(self) -> tuple[Any, ...]:
-        """Indices of the dimensions in front of the last two."""
+        """Indices of the leading dimensions, before the last two."""
 
     def moved(self, rows: Any, columns: Any) -> Window:
-        """The descriptor moved by two offsets."""
+        """Descriptor with updated offsets."""
 
 
 Making = Callable[[Array, Any, Any, tuple[Any, ...]], Window]
 
 
 def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array:
-    """The array that sizes and strides (in elements) describe from the first element of ``array`` on."""
+    """View of an array's memory with other sizes and strides (in elements), from its first element on."""
     bytes_apart = tuple(stride * array.itemsize for stride in strides)
     if array.shape == tuple(sizes) and array.strides == bytes_apart:
         return array
@@ -86,10 +86,10 @@ def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array
 
 
 def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
-    """What makes a window, from the operands of what makes a tile or a descriptor: array, row, column, lead.
+    """Array, row, column and leading indices that the operands of an init operation describe.
 
     Raises:
-        ShapeError: the memory is not as its author promises.
+        ShapeError: the memory violates what the author asserts of it.
     """
     try:
         return _described(machine, operation, operands)
@@ -107,29 +107,29 @@ def _described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tup
     first, second = len(operation.offsets), len(operation.offsets) + len(operation.shape)
     *lead, row, column = numbers[:first]
     group = machine.work_group if is_shared(operation.source.type) else ()
-    if first < second:  # else it is a memref of static shape, which describes itself
+    if first < second:  # else a memref of static shape, whose type has sizes and strides
         across = [stride // array.itemsize for stride in array.strides[:len(group)]]
         sizes, strides = numbers[first:second], numbers[second:]
         if ALIGNED in operation.attributes:
-            check_promise(array.ctypes.data, sizes, strides, array.itemsize)
+            check_aligned(array.ctypes.data, sizes, strides, array.itemsize)
         array = surface(array, [*array.shape[:len(group)], *sizes], [*across, *strides])
     return array, row, column, (*group, *lead)
 
 
 def vnni(block: Array, factor: int) -> Array:
-    """``[..., k, n]`` to ``[..., k / v, n, v]``: ``v`` rows of a column become one word."""
+    """VNNI packing: ``[..., k, n]`` to ``[..., k / v, n, v]``; ``v`` rows of a column become one word."""
     *batch, rows, columns = block.shape
     return np.swapaxes(block.reshape(*batch, rows // factor, factor, columns), -1, -2)
 
 
 def from_vnni(packed: Array) -> Array:
-    """The inverse of :func:`vnni`."""
+    """VNNI unpacking, the inverse of :func:`vnni`."""
     *batch, words, columns, factor = packed.shape
     return np.swapaxes(packed, -1, -2).reshape(*batch, words * factor, columns)
 
 
 def product(a: Array, b: Array, acc: Array | None, a_type: DType, c_type: DType) -> Array:
-    """``a @ b + acc`` rounded as the engine rounds: sums in float32, once to the accumulator's type."""
+    """Matrix multiply-accumulate with the matrix engine's rounding: float32 sums, rounded once to the result type."""
     if a_type is tf32:
         a, b = truncate_tf32(a), truncate_tf32(b)
     if not c_type.is_float:
@@ -140,7 +140,7 @@ def product(a: Array, b: Array, acc: Array | None, a_type: DType, c_type: DType)
     return round_to(result if acc is None else result + acc, c_type)
 
 
-def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_nd(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     desc, window = desc_of(operation.desc), operands[0]
     rows, columns = desc.shape
     length, packed = desc.block.array_length, operation.packed is not None
@@ -158,14 +158,14 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     return blocks if length > 1 else blocks.reshape(*whole.shape[:-2], *shape_of(operation.result))
 
 
-def _store(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+def _store_nd(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
     desc, (value, window) = desc_of(operation.desc), operands
     if desc.sg_map is not None:
         value = lane_map.gather(value, (desc.shape[0], desc.shape[1]), desc.sg_map)
     memory.write(window.array, window.row, window.column, value, machine.active, window.lead)
 
 
-def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     a, b, *acc = operands
     a_type = of_mlir(operation.a.type.element_type)
     c_type = of_mlir(operation.result.type.element_type)
@@ -180,18 +180,18 @@ def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
 
 
 def scale_of(exponents: Array) -> Array:
-    """Bytes as the powers of two that they stand for, 255 as NaN."""
+    """Decode E8M0 scales: powers of two, 255 is NaN."""
     powers = np.ldexp(np.float32(1), exponents.astype(np.int32) - 127)
     return np.where(exponents == 255, np.float32(np.nan), powers)
 
 
 def scaled_product(a: Array, b: Array, acc: Array, scale_a: Array, scale_b: Array) -> Array:
-    """``acc + (a x scale_a) @ (b x scale_b)``, a scale for each 32 elements of K."""
+    """Scaled product ``acc + (a x scale_a) @ (b x scale_b)``, one scale for each 32 elements of K."""
     left = a * np.repeat(scale_of(scale_a), SCALED_DEPTH, -1)
     return np.asarray(np.matmul(left, b * np.repeat(scale_of(scale_b), SCALED_DEPTH, -2)) + acc)
 
 
-def _scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _mma_scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     a, b, acc, *scales = operands
     if operation.lanes is None:
         return scaled_product(a, from_vnni(b) if len(shape_of(operation.b)) == 3 else b, acc, *scales)
@@ -202,17 +202,17 @@ def _scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     return lane_map.scatter(scaled_product(*whole), maps[2], machine.lanes)
 
 
-def _block(window: Window, desc: TensorDesc, batch: int) -> Array:
+def _load_operand(window: Window, desc: TensorDesc, batch: int) -> Array:
     rows, columns = desc.shape
     whole = memory.read(window.array, window.row, window.column, (rows, columns), batch, lead=window.lead)
     return memory.as_numbers(whole, desc.dtype)
 
 
-def _load_mad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _load_mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     a, b, *acc = operands
     (m, n, _), (rows, columns), lanes = operation.sizes, operation.block, operation.sg_map
     batch = machine.batch - (lanes is not None)
-    factors = [_block(window, desc_of(value), batch) for window, value in ((a, operation.a), (b, operation.b))]
+    factors = [_load_operand(window, desc_of(value), batch) for window, value in ((a, operation.a), (b, operation.b))]
     types = desc_of(operation.a).dtype, of_mlir(operation.acc[0].type.element_type)
     whole = acc if lanes is None else [lane_map.gather(value, (rows, columns), lanes.data) for value in acc]
     places = [(row, column) for row in range(0, m, rows) for column in range(0, n, columns)]
@@ -229,7 +229,7 @@ def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     rows, columns = desc_of(operation.desc).shape
     whole = value if lanes is None else lane_map.gather(value, (rows, columns), lanes)
     batch = machine.batch - (lanes is not None)
-    mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch, window.lead)
+    mask = memory.in_bounds(window.array, window.row, window.column, (rows, columns), batch, window.lead)
     dtype = of_mlir(operation.result.type.element_type)
     padded = np.where(mask, whole, round_to(np.asarray(operation.number), dtype)).astype(dtype.compute)
     return padded if lanes is None else lane_map.scatter(padded, lanes, machine.lanes)
@@ -244,7 +244,7 @@ def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
 
 
 def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
-    """Words as narrower elements: each row of ``[..., rows, columns]`` becomes rows, the lowest bits first."""
+    """Bitcast to narrower elements along the rows of ``[..., rows, columns]``, the lowest bits first."""
     parts = np.ascontiguousarray(values.astype(wide.numpy)).astype(wide.numpy.newbyteorder("<"), copy=False)
     split = parts[..., None].view(narrow.numpy)
     rows = np.moveaxis(split, -1, -2)
@@ -257,7 +257,7 @@ def _bitcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     return bits_by_rows(operands[0], *types)
 
 
-def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _convert_layout(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     whole = lane_map.gather(operands[0], operation.block_shape(), operation.source_map.data)
     return lane_map.scatter(whole, operation.target_map.data, machine.lanes)
 
@@ -268,29 +268,29 @@ def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     if operation.sg_map is None:
         return iota.block_iota(shape, axis, operands[0], dtype, machine.batch)
     return iota.lane_iota(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data,
-                              machine.lanes or operation.sg_map.data.lanes)
+                          machine.lanes or operation.sg_map.data.lanes)
 
 
 def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
-    """The table from operation to meaning.
+    """Table of semantics: operation to NumPy function.
 
     Args:
-        window: makes a descriptor of an array, a row, a column, and indices of the dimensions before these.
+        window: constructor of a block descriptor from array, row, column and leading indices.
     """
     return {
         CreateNdTdescOp: lambda machine, operation, operands: window(*described(machine, operation, operands)),
         UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
-        LoadNdOp: _load,
-        StoreNdOp: _store,
+        LoadNdOp: _load_nd,
+        StoreNdOp: _store_nd,
         PrefetchNdOp: lambda machine, operation, operands: None,
-        DpasOp: _product,
-        MadOp: _product,
-        DpasScaledOp: _scaled,
-        LoadMadOp: _load_mad,
+        DpasOp: _mma,
+        MadOp: _mma,
+        DpasScaledOp: _mma_scaled,
+        LoadMadOp: _load_mma,
         PackOp: _pack,
         BitcastOp: _bitcast,
         PadOp: _pad,
-        ConvertLayoutOp: _convert,
+        ConvertLayoutOp: _convert_layout,
         **gather_scatter.MEANINGS,
         IotaOp: _iota,
         **reduction.MEANINGS,

@@ -1,9 +1,9 @@
-"""Sums of matrix products that NumPy computes late: one long product instead of many short ones.
+"""NumPy semantics of DPAS: lazily evaluated, batched matrix products.
 
-A kernel's K loop multiplies slices that are 16 or 32 deep. NumPy would spend its time on the accumulator, which is read
-and written once for each of them. So ``acc + a0 @ b0`` is kept as it is, ``a1 @ b1`` is added to what waits, and all is
-computed as one product, ``acc + [a0 a1 ...] @ [b0; b1; ...]``, when anything looks at it or when it is ``DEPTH`` deep.
-Integers stay exact; floats are added in another order.
+A kernel's K loop multiplies slices with K of 16 or 32. NumPy would spend its time on the accumulator, which is read and
+written once for each of them. So the terms of ``acc + a0 @ b0 + a1 @ b1 ...`` are collected and evaluated as one
+product, ``acc + [a0 a1 ...] @ [b0; b1; ...]``, when the value is used or K reaches ``DEPTH``. Integers stay exact;
+floats are added in another order.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _WAITING_BYTES = 64 << 20
 
 @dataclass
 class Sum(Delayed):
-    """``acc + a0 @ b0 + a1 @ b1 ...`` over the batch axes; each slice varies along the same of them.
+    """Lazy sum ``acc + a0 @ b0 + a1 @ b1 ...`` over the batch axes; all slices vary along the same axes.
 
     Attributes:
         types: element types of A, B and the accumulator.
-        acc: what the products are added to, None for zero.
-        terms: the slices of A and of B that wait.
+        acc: the accumulator, None for zero.
+        terms: the pending slices of A and of B.
     """
 
     types: tuple[DType, DType, DType]
@@ -39,14 +39,14 @@ class Sum(Delayed):
     _value: Array | None = field(default=None, init=False)
 
     def value(self) -> Array:
-        """The sum; what waited is let go."""
+        """Evaluate the sum and release the pending terms."""
         if self._value is None:
             self._value = added(product([a for a, _ in self.terms], [b for _, b in self.terms], *self.types), self.acc)
             self.acc, self.terms = None, ()
         return self._value
 
     def takes(self, a: Array, b: Array) -> bool:
-        """Whether another product may wait together with these."""
+        """Whether another product can be added to the pending terms."""
         if self._value is not None:
             return False
         depth = sum(slice_.shape[-1] for slice_, _ in self.terms) + a.shape[-1]
@@ -59,10 +59,10 @@ def _besides_depth(a: Array, b: Array) -> tuple[tuple[int, ...], ...]:
 
 
 def accumulate(acc: Any, a: Array, b: Array, types: tuple[DType, DType, DType]) -> Any:
-    """``acc + a @ b``, rounded to the accumulator's type; computed late where it is not rounded.
+    """Accumulate ``acc + a @ b``, rounded to the accumulator's type; lazy where no rounding is needed.
 
     Args:
-        acc: an array, a sum that waits, or None.
+        acc: an array, a lazy sum, or None.
         a: ``[..., m, k]``.
         b: ``[..., k, n]``.
         types: element types of A, B and the accumulator.
@@ -76,7 +76,7 @@ def accumulate(acc: Any, a: Array, b: Array, types: tuple[DType, DType, DType]) 
 
 
 def added(product_: Array, acc: Array | None) -> Array:
-    """The sum, in the product's own memory where it fits."""
+    """Sum of product and accumulator, in place in the product where shape and type allow."""
     if acc is None:
         return product_
     fits = product_.shape == np.broadcast_shapes(product_.shape, acc.shape) and product_.dtype == acc.dtype
@@ -84,7 +84,7 @@ def added(product_: Array, acc: Array | None) -> Array:
 
 
 def product(a: Sequence[Array], b: Sequence[Array], a_type: DType, b_type: DType, c_type: DType) -> Array:
-    """``a0 @ b0 + a1 @ b1 ...`` before it is added to an accumulator and rounded.
+    """Sum of products ``a0 @ b0 + a1 @ b1 ...``, before accumulation and rounding.
 
     Integers multiply exactly; floats in float32 (float64 for f64), the precision of the matrix engine's sums.
     """
@@ -93,24 +93,24 @@ def product(a: Sequence[Array], b: Sequence[Array], a_type: DType, b_type: DType
     if c_type.is_float:
         return matmul(a, b, np.result_type(a[0], b[0]))
     most = sum(x.shape[-1] for x in a) << (_magnitude(a_type) + _magnitude(b_type))
-    if most <= 1 << 24:  # BLAS has no integers; float32 holds all of these
+    if most <= 1 << 24:  # BLAS has no integer GEMM; float32 represents all integers up to 2^24 exactly
         return matmul(a, b, np.dtype(np.float32)).astype(np.int32).astype(c_type.compute, copy=False)
     return matmul(a, b, np.dtype(np.float64)).astype(np.int64).astype(c_type.compute)
 
 
 def _magnitude(dtype: DType) -> int:
-    """No number of an integer type is larger than two to this."""
+    """Exponent of two that bounds the magnitude of an integer type."""
     return dtype.bits - (dtype.kind == "i")
 
 
 def matmul(a: Sequence[Array], b: Sequence[Array], dtype: np.dtype[Any]) -> Array:
-    """``a0 @ b0 + a1 @ b1 ...`` over the batch axes, as few and as large products as these allow.
+    """Batched sum of products ``a0 @ b0 + a1 @ b1 ...``, as few and as large GEMMs as the batch axes allow.
 
-    Instances along an axis on which only A varies are rows of one product, those on which only B varies its columns.
+    Batch axes along which only A varies are folded into M, those along which only B varies into N.
 
     Args:
-        a: slices ``[..., m, k]``, all alike but in k.
-        b: slices ``[..., k, n]``, all alike but in k.
+        a: slices ``[..., m, k]`` of equal shape except k.
+        b: slices ``[..., k, n]`` of equal shape except k.
         dtype: the float type to multiply in.
     """
     sizes, last = (a[0].shape[:-2], b[0].shape[:-2]), a[0].ndim - 2
@@ -124,18 +124,18 @@ def matmul(a: Sequence[Array], b: Sequence[Array], dtype: np.dtype[Any]) -> Arra
 
 
 def _joined(slices: Sequence[Array], axes: Sequence[int], along: int, dtype: np.dtype[Any]) -> Array:
-    """The slices with their axes in this order, one behind the other along the dimension ``along`` of the result."""
+    """Transpose the slices to this order of axes and concatenate them along dimension ``along`` of the result."""
     ordered = [_ordered(block, axes) for block in slices]
     return np.concatenate(ordered, along, dtype=dtype)
 
 
 def _ordered(block: Array, axes: Sequence[int]) -> Array:
-    """The block with these axes in this order; the others, of size 1, go."""
+    """Transpose a block to this order of axes and drop the others, which have size 1."""
     others = [axis for axis in range(block.ndim) if axis not in axes]
     return block.transpose(*axes, *others).reshape([block.shape[axis] for axis in axes])
 
 
 def _unfolded(result: Array, axes: Sequence[int], batch: int) -> Array:
-    """A view of ``result``, whose dimensions are these axes, with all batch axes and then rows and columns."""
+    """View of ``result``, whose dimensions are these axes, as all batch axes followed by rows and columns."""
     ordered = result.transpose(np.argsort(axes))
     return ordered[tuple(slice(None) if axis in axes else None for axis in range(batch + 2))]

@@ -1,7 +1,7 @@
 """NumPy semantics of barriers, fences and compile hints.
 
-All instances run in lock step, where there is nothing to wait for; where subgroups wait for one another at named
-barriers, :mod:`xegpu.interpreter.subgroup_scheduler` runs them one by one.
+All instances run in lock step, so barriers are no-ops; where subgroups wait for one another at named barriers,
+:mod:`xegpu.interpreter.subgroup_scheduler` runs them as cooperative threads.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def by_instance(machine: Machine, bad: Array) -> Array:
 
 def reached(machine: Machine, operation: Any, window: Window) -> Array:
     """Which elements of a tile an operation reaches: those inside the array, of instances that take part."""
-    inside = memory.is_inside(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
+    inside = memory.in_bounds(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
                               window.lead)
     return inside if machine.active is None else inside & machine.active[..., None, None]
 

@@ -116,7 +116,7 @@ class Accesses(Judge):
         array = window.array
         if _surely_inside(array, (*window.lead, window.row, window.column), tile.shape):
             return
-        inside = memory.is_inside(array, window.row, window.column, tile.shape, BATCH, window.lead)
+        inside = memory.in_bounds(array, window.row, window.column, tile.shape, BATCH, window.lead)
         bad = ~inside if machine.active is None else ~inside & machine.active[..., None, None]
         if bad.any():
             at, shared = first(bad), is_shared(array_of(operation.tile).type)
