@@ -34,7 +34,7 @@ from xetile.dialect.wg_map import WgMap
 from xetile.passes import distribute
 from xetile.passes.distribute.slm_exchange import Dealer
 from xetile.passes.wg_offsets import Dealt
-from xetile.runtime import device_executor, executors, numpy_executor
+from xetile.runtime import device_executor, numpy_executor
 from xetile.tools.cli.output import write_bytes
 
 BY_CODE: dict[str, Callable[[], object]] = {}
@@ -194,11 +194,11 @@ def _ocloc(text: str) -> Iterator[None]:
 def nobody_makes_spirv() -> object:
     with mock.patch.multiple(program_source, needs_spirv=lambda queue: True, has_sycl_compiler=lambda: False,
                              has_ocloc=lambda: False):
-        return program_source.road_for(find_queue("opencl:cpu"))
+        return program_source.spirv_compiler_for(find_queue("opencl:cpu"))
 
 
 @provokes("XT5107")
-def unknown_road() -> object:
+def unknown_spirv_compiler() -> object:
     with mock.patch.dict(os.environ, XETILE_SPIRV="spirv"):
         return copy.on("opencl:cpu")[1](np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32))
 
@@ -366,8 +366,7 @@ def dumps_into_a_file() -> None:
 
 @provokes("XT4000")
 def another_gpu() -> None:
-    with mock.patch.multiple(device_executor, device_target=lambda queue: "dg2"), mock.patch.multiple(executors,
-                                                                                                      _devices={}):
+    with mock.patch.multiple(device_executor, device_target=lambda queue: "dg2"):
         clear.on("opencl:cpu", target="pvc")
 
 

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 
 import pytest
-from selection import COLLECTED, covering, default_run, parameters
+
+from tests.selection import COLLECTED, covering, default_run, parameters
 
 
 def test_every_value_of_every_parameter_occurs() -> None:

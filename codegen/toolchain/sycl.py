@@ -123,7 +123,6 @@ def _changed(what: str) -> ToolError:
                      f"xetile was written for {_PACKAGE} 2026.1; install that one")
 
 
-
 def _last_words(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return " ".join(lines[-2:]) or "it printed nothing"

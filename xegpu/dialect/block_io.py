@@ -160,8 +160,9 @@ def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tup
     """Shape of the vector that ``load_nd`` loads through a descriptor.
 
     A 1D descriptor gives its own shape, or a lane's fragment of it. A block is ``[array_length,] rows, columns``,
-    packed ``[array_length,] rows / v, columns, v`` with ``v`` elements a 32-bit word, transposed ``columns / w, rows * w``
-    with ``w`` elements in ``transpose_bits``; a lane's fragment is ``[array_length,] units, elements a unit``.
+    packed ``[array_length,] rows / v, columns, v`` with ``v`` elements a 32-bit word, transposed
+    ``columns / w, rows * w`` with ``w`` elements in ``transpose_bits``; a lane's fragment is
+    ``[array_length,] units, elements a unit``.
     """
     check_block(desc)
     if len(desc.shape) == 1:
@@ -315,7 +316,6 @@ class PrefetchNdOp(HintedOp):
 
 
 OPERATIONS = (LoadNdOp, StoreNdOp, PrefetchNdOp)
-
 
 
 TYPES = (dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u64, dtypes.f32)

@@ -158,7 +158,6 @@ class MadOp(ProductOp):
 OPERATIONS = (DpasOp, MadOp)
 
 
-
 @operation_definition
 class LoadMadOp(IRDLOperation):
     """Fused load and ``mad``: ``acc + load(a) @ load(b)``, the accumulators in row-major blocks. Beyond the seed.
@@ -212,7 +211,6 @@ class LoadMadOp(IRDLOperation):
         if m % rows or n % columns or m * n != rows * columns * len(self.acc):
             raise Invalid("XT3210", f"{len(self.acc)} blocks of {rows}x{columns} are not a product of {m}x{n}\n"
                           "give the accumulators row by row, so that together they are as large as the product")
-
 
 
 VECTOR = base(VectorType)

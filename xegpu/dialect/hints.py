@@ -1,17 +1,15 @@
-"""Cache hints of memory operations (XeGPU.md, ``L1_hint``, ``L2_hint``, ``L3_hint``), and compile hints."""
+"""Cache hints of memory operations (XeGPU.md, ``L1_hint``, ``L2_hint``, ``L3_hint``)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Data, Operation
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_attr_definition, opt_prop_def, prop_def
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_attr_definition, opt_prop_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import Invalid, misread
 from xegpu.target.cache_policy import BY_KIND, POLICIES
 
@@ -105,27 +103,3 @@ def keeps_nothing(operation: Operation) -> bool:
     """Whether the hints of a prefetch cache nothing, so that it has no effect."""
     said = words(operation)
     return said.get("l1_hint") == said.get("l3_hint") == "uncached"
-
-
-
-SCHEDULE_BARRIER = "schedule_barrier"
-
-
-@operation_definition
-class CompileHintOp(IRDLOperation):
-    """Scheduling barrier: ``xegpu.compile_hint {hint = "schedule_barrier"}``; no instruction is moved across it.
-
-    It is an operation of XeGPU-older.md, which XeGPU.md leaves out.
-    """
-
-    name = "xegpu.compile_hint"
-    hint = prop_def(StringAttr)
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "attr-dict"
-
-    def __init__(self, hint: str = SCHEDULE_BARRIER) -> None:
-        super().__init__(properties={"hint": StringAttr(hint)})
-
-    def verify_(self) -> None:
-        if self.hint.data != SCHEDULE_BARRIER:
-            raise Invalid("XT3283", f'there is no hint "{self.hint.data}"\nuse "{SCHEDULE_BARRIER}"')

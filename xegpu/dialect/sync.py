@@ -1,4 +1,4 @@
-"""Synchronisation: ``fence`` and named barriers (XeGPU.md). The work-group barrier is MLIR's ``gpu.barrier``.
+"""Synchronisation: ``fence``, named barriers (XeGPU.md), scheduling barrier. For work-groups: MLIR's ``gpu.barrier``.
 
 Named barriers print in LLVM's syntax; the seed's spellings are read too.
 """
@@ -229,3 +229,26 @@ class NbarrierWaitOp(NbarrierOp):
 OPERATIONS = (FenceOp, AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp)
 NAMED = OPERATIONS[1:]
 """Operations with the same form in this dialect and LLVM's."""
+
+
+SCHEDULE_BARRIER = "schedule_barrier"
+
+
+@operation_definition
+class CompileHintOp(IRDLOperation):
+    """Scheduling barrier: ``xegpu.compile_hint {hint = "schedule_barrier"}``; no instruction is moved across it.
+
+    It is an operation of XeGPU-older.md, which XeGPU.md leaves out.
+    """
+
+    name = "xegpu.compile_hint"
+    hint = prop_def(StringAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
+    def __init__(self, hint: str = SCHEDULE_BARRIER) -> None:
+        super().__init__(properties={"hint": StringAttr(hint)})
+
+    def verify_(self) -> None:
+        if self.hint.data != SCHEDULE_BARRIER:
+            raise Invalid("XT3283", f'there is no hint "{self.hint.data}"\nuse "{SCHEDULE_BARRIER}"')

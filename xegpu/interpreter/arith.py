@@ -30,7 +30,7 @@ def fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def _through_double(a: Array, b: Array, c: Array) -> Array:
-    """Float32 fma in float64: the product is exact, and the sum is rounded to odd, so that rounding it again is correct.
+    """Float32 fma in float64: the product is exact, and the sum is rounded to odd, so that rounding again is right.
 
     (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008.)
     """

@@ -172,7 +172,6 @@ def block_elements(array: Array | Surfaces, at: Sequence[Any], rows: Array, colu
     return Elements(array, offsets), inside
 
 
-
 def active_elements(machine: Any, mask: Any, rank: int) -> Any:
     """Clear inactive instances in the mask of a vector of ``rank`` dimensions after the batch axes."""
     if machine.active is None:

@@ -272,7 +272,6 @@ def scatter(array: Block, rows: Block, columns: Block, value: Block, active: Blo
     array[places] = np.broadcast_to(value, shape)[chosen].astype(array.dtype)
 
 
-
 Array = np.ndarray[Any, Any]
 _LARGEST = 1 << 62
 """Upper bound on the extent of an array in bytes; NumPy rejects larger ones, whatever their strides."""

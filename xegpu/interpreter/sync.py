@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from xdsl.dialects.gpu import BarrierOp
 
-from xegpu.dialect.hints import CompileHintOp
-from xegpu.dialect.sync import OPERATIONS, InitNbarrierOp
+from xegpu.dialect.sync import OPERATIONS, CompileHintOp, InitNbarrierOp
 from xegpu.interpreter.interpreter import Meanings
 
 MEANINGS: Meanings = {
     **dict.fromkeys((BarrierOp, *OPERATIONS, CompileHintOp), lambda machine, operation, operands: None),
     InitNbarrierOp: lambda machine, operation, operands: operands[0],
 }
-
 
 

@@ -58,6 +58,7 @@ def _predecessors(value: SSAValue) -> Iterator[SSAValue]:
 
 def _carried(loop: scf.ForOp, position: int) -> Iterator[SSAValue]:
     """Initial and yielded value of a loop-carried variable."""
+    """Initial and yielded value of a loop-carried variable."""
     terminator = loop.body.block.last_op
     assert terminator is not None
     yield loop.iter_args[position]

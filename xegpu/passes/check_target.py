@@ -22,7 +22,7 @@ def check_element_types(function: func.FuncOp, target: Target) -> None:
     Raises:
         TargetError: it does; the error points at the author's line.
     """
-    lacks = {dtype.mlir: dtype for dtype in target.lacks}
+    lacks = {dtype.mlir: dtype for dtype in target.unsupported_types}
     if not lacks:
         return
     found = [(operation, lacks[type_]) for operation in function.walk() for type_ in _element_types(operation)
@@ -39,7 +39,7 @@ def _element_types(operation: Operation) -> Iterator[Attribute]:
 
 
 def _error(dtype: DType, target: Target) -> TargetError:
-    others = ", ".join(name for name, other in TARGETS.items() if dtype not in other.lacks)
+    others = ", ".join(name for name, other in TARGETS.items() if dtype not in other.unsupported_types)
     return TargetError("XT4105", f"{target.name} does not calculate in {dtype}",
                        f"use f32, or one of the targets that do: {others}")
 

@@ -40,8 +40,8 @@ from xdsl.traits import Pure
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of, loaded_shape
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
-from xegpu.dialect.reduction import IotaOp
 from xegpu.dialect.types import TensorDescType
+from xegpu.dialect.vector import IotaOp
 from xegpu.ir.memref import CASTS, array_at, is_shared, static_form
 from xegpu.mlir.arith import CmpIOp, SelectOp
 from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type

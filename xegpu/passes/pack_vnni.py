@@ -23,7 +23,7 @@ from xdsl.ir import SSAValue
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.layout_ops import PackOp
+from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
 from xegpu.passes.distribute.operand_roles import descriptor_webs, sides

@@ -36,8 +36,8 @@ from xdsl.traits import Pure
 from xegpu.analysis.register_pressure import bytes_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import ProductOp
-from xegpu.dialect.hints import CompileHintOp
-from xegpu.dialect.layout_ops import ConvertLayoutOp
+from xegpu.dialect.sync import CompileHintOp
+from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.passes.licm import lift
 from xegpu.passes.reorder_dpas import fit

@@ -27,4 +27,4 @@ def modes(function: func.FuncOp, target: Target) -> list[int]:
 
 def fragment_bytes(mode: int, target: Target) -> float:
     """Register budget of fragments in a GRF mode, in bytes a lane."""
-    return mode * FOR_FRAGMENTS * target.register_bytes / target.subgroup
+    return mode * FOR_FRAGMENTS * target.register_bytes / target.subgroup_size

@@ -6,10 +6,10 @@ gets it without the text of any stage, and few look at another dialect or at mac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xetile.compiler.viewer import View
 
 
-class Lowered:
+class CompiledKernel:
     """One kernel, compiled for one target; stages are made when they are first asked for.
 
     Args:
@@ -42,12 +42,16 @@ class Lowered:
         location: where the kernel is defined, for errors that have no line of their own.
         origin: its constants, and how to lower it with others.
         opencl_text: OpenCL C in the place of what would be emitted; None for that.
+
+    Attributes:
+        programs: built device kernels, by queue and build settings.
     """
 
     def __init__(self, module: ModuleOp, target: Target, access: tuple[str, ...], location: Location,
                  origin: Origin | None = None, opencl_text: str | None = None) -> None:
         self.module, self.target, self.access = module, target, access
         self.location, self._origin, self._opencl_text = location, origin, opencl_text
+        self.programs: dict[Hashable, Any] = {}
         if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
             check_orders(self.function, access)
 
@@ -197,20 +201,21 @@ class Lowered:
         except XeError as error:
             raise error.at(self.location) from None
 
-    def spirv(self, road: str = "sycl", *, emulated: bool = False) -> bytes:
+    def spirv(self, compiler: str = "sycl", *, emulated: bool = False) -> bytes:
         """The kernel as SPIR-V.
 
         Args:
-            road: what compiles it: ``"sycl"``, the SYCL runtime's compiler, or ``"ocloc"``.
+            compiler: what compiles it: ``"sycl"``, the SYCL runtime's compiler, or ``"ocloc"``.
             emulated: whether the device lacks Intel's builtins, so that they must be functions of the module.
 
         Raises:
-            ToolError: there is no such road, or its compiler is missing or refused the kernel.
+            ToolError: there is no such compiler, or it is missing or refused the kernel.
         """
         from codegen.runtime import program_source
 
-        text = program_source.Text(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
-        return program_source.make_spirv(road, text, emulated)
+        source = program_source.KernelSource(self.emitted.name, self.opencl, self._sycl, self.target.name,
+                                             self.emitted.options)
+        return program_source.make_spirv(compiler, source, emulated)
 
     @cached_property
     def _binary(self) -> DeviceBinary:
@@ -284,7 +289,7 @@ class Lowered:
         from xetile.compiler.report.slow_access import slow_ways
 
         facts = self.isa().kernels[self.emitted.name]
-        subgroups = self.emitted.local_size // self.target.subgroup
+        subgroups = self.emitted.local_size // self.target.subgroup_size
         slow = slow_ways(only_function(self.modules["xegpu"]), self.target, self.access)
         remedy = self._remedy if self._origin else None
         return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
@@ -310,22 +315,23 @@ class Lowered:
 
     def _remedy(self) -> Remedy:
         assert self._origin is not None
-        room = max(self.target.registers) * self.target.register_bytes / self.target.subgroup
+        room = max(self.target.registers) * self.target.register_bytes / self.target.subgroup_size
         return find_remedy(self._origin, self.live_bytes(), room)
 
 
-def upstream_text(lowered: Lowered, level: str) -> str:
+def upstream_text(compiled: CompiledKernel, level: str) -> str:
     """A kernel in LLVM's form of XeGPU, at ``"subgroup"`` or ``"workgroup"`` level."""
     stage, export = _UPSTREAM[level]
     try:
-        module = lowered.without_shares.get(stage)
+        module = compiled.without_shares.get(stage)
         if module is None:
             raise TargetError("XT4003",
-                              f"the text of {lowered.name} is at the stage {stage_of(lowered.module)}, and LLVM's form "
-                              f"is made from {stage}", f"start from the kernel, or from its text at {stage} or before")
-        return str(export(only_function(module), lowered.target, lowered.access))
+                              f"the text of {compiled.name} is at the stage {stage_of(compiled.module)}, and LLVM's "
+                              f"form is made from {stage}",
+                              f"start from the kernel, or from its text at {stage} or before")
+        return str(export(only_function(module), compiled.target, compiled.access))
     except XeError as error:
-        raise error.at(lowered.location) from None
+        raise error.at(compiled.location) from None
 
 
 def _to_subgroups(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:

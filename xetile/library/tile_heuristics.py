@@ -155,21 +155,22 @@ def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target:
     """
     found = []
     for case, _ in _cases([(rows, columns, depth)], dtype, target, among, batch):
-        found += [case.whole(), *(case.shared() if sharing and not target.loads_operands else ())]
+        found += [case.whole(), *(case.shared() if sharing and not target.fuses_loads else ())]
     return found
 
 
 def _cases(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target, among: Sequence[Tiling] = (),
            batch: int = 1) -> Iterator[tuple[_Case, list[int]]]:
     """For each kind of tile the first product in such tiles, and the steps along K of all of them."""
-    table = among or (PROCESSOR if target.loads_operands else BLOCK_IO if target.block_io else NO_BLOCK_IO)
+    table = among or (PROCESSOR if target.fuses_loads else BLOCK_IO if target.block_io else NO_BLOCK_IO)
     step = max(_STEP_BYTES * 8 // dtype.bits, 16)
     steps = [max(-(-depth // step), 1) for *_, depth in sizes]
-    clocks = _VECTOR_CLOCKS if target.form(dtype, dtype).engine == "vector" else _CLOCKS.get(target.name, _OTHER_CLOCKS)
+    vector = target.mma_shape(dtype, dtype).engine == "vector"
+    clocks = _VECTOR_CLOCKS if vector else _CLOCKS.get(target.name, _OTHER_CLOCKS)
     for tiling in table:
         tiles = math.prod(tiling.groups(*sizes[0][:2])) * batch
-        yield _Case(tiling if target.loads_operands else replace(tiling, depth=step), CORES.get(target.name, 16), tiles,
-                    steps[0], clocks, target.loads_operands), steps
+        yield _Case(tiling if target.fuses_loads else replace(tiling, depth=step), CORES.get(target.name, 16), tiles,
+                    steps[0], clocks, target.fuses_loads), steps
 
 
 @dataclass(frozen=True)

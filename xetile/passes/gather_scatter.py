@@ -283,4 +283,4 @@ def xegpu_rules(target: Target) -> dict[type[Operation], Rule]:
     rules: dict[type[Operation], Callable[..., None]] = {
         InitScatteredTileOp: _init, UpdateScatteredTileOp: _update, LoadGatherOp: _load, StoreScatterOp: _store,
         AtomicRMWTileOp: _atomic}
-    return {kind: partial(rule, lanes=target.subgroup) for kind, rule in rules.items()}
+    return {kind: partial(rule, lanes=target.subgroup_size) for kind, rule in rules.items()}

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT, require_device, require_ocloc, require_sycl_compiler
-from products import gemm
 
 import xetile as xt
 from codegen.runtime import program_cache
@@ -21,6 +19,8 @@ from codegen.runtime.program_cache import binary_of, build_kernel, can_keep, pro
 from codegen.runtime.program_source import opencl_for_cpu
 from codegen.runtime.usm import copy_in, copy_out
 from codegen.toolchain import disk_cache, ocloc, sycl
+from tests.conftest import ROOT, require_device, require_ocloc, require_sycl_compiler
+from tests.kernels import gemm
 from xegpu.support.errors import ToolError
 from xetile.tools.cli import main
 
@@ -215,6 +215,7 @@ def test_processes_at_once(folder: Path, tmp_path: Path) -> None:
     assert not list(folder.glob("*.part"))
 
 
+@pytest.mark.everything
 def test_processes_that_build_the_same_kernel_at_once(folder: Path, tmp_path: Path) -> None:
     require_device()
     program = tmp_path / "program.py"

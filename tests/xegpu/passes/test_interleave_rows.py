@@ -7,9 +7,9 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
 from xegpu.passes.interleave_rows import EVEN, ODD
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, NUMPY, Place
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, NUMPY, Place
 
 pytestmark = pytest.mark.unoptimised
 SG = (2, 2)

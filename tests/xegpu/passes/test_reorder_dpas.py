@@ -7,12 +7,12 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import Place
 
 import xetile as xt
 from codegen.opencl.kernel import LARGE
-from xetile.compiler.compiled import Lowered
+from tests.conftest import require_ocloc
+from tests.kernels import Place
+from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised
 
@@ -41,19 +41,19 @@ def product(A, B, C, *, BM=16, BN=64, BK=32, acc_type=xt.f32):
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
-def lowered(kernel, target: str, kind: str, *more: object, tile: tuple[int, int, int]) -> Lowered:
+def lowered(kernel, target: str, kind: str, *more: object, tile: tuple[int, int, int]) -> CompiledKernel:
     rows, columns, step = tile
     matrices = [xt.Spec((None, None), dtype) for dtype in (kind, kind, "f32")]
     return kernel.lower(*matrices, *more, target=target, BM=rows, BN=columns, BK=step)
 
 
-def memory(low: Lowered) -> tuple[int, int]:
+def memory(low: CompiledKernel) -> tuple[int, int]:
     require_ocloc()
     report = low.report()
     return report.spill_size, report.private_size
 
 
-def loop_of(low: Lowered) -> list[str]:
+def loop_of(low: CompiledKernel) -> list[str]:
     """The loads and products of the loop, in order."""
     (body,) = low.stages["xegpu-scheduled"].split("scf.for")[1:]
     return re.findall(r"xegpu\.(load_nd|dpas)\b", body.split("scf.yield")[0])

@@ -7,9 +7,9 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device
 
 import xetile as xt
+from tests.conftest import require_device
 
 BK = 32
 DEPTHS = (0, BK, 3 * BK, 5 * BK + 8)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT, require_chromium, require_ocloc
 
 import xetile as xt
+from tests.conftest import ROOT, require_chromium, require_ocloc
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xetile.compiler.viewer import layout_svg

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import PLACES, Place
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import PLACES, Place
 
 SPECS = xt.Spec((None, None), xt.bf16), xt.Spec((None, None), xt.bf16), xt.Spec((None, None), xt.f32)
 

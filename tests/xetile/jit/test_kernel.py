@@ -9,9 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_dpnp
 
 import xetile as xt
+from tests.conftest import require_dpnp
 
 
 @xt.kernel

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
 from xetile.compiler.pipeline import PASSES
 
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def dumped(folder: Path, target: str) -> dict[str, Path]:
     spec = xt.Spec((None, None), xt.f32)
-    scaled._lowered.clear()
+    scaled.forget()
     assert scaled.lower(spec, spec, target=target).opencl
     (made,) = folder.glob(f"scaled-{target}-*")
     return {path.name.partition("-")[2] or path.name: path for path in made.iterdir()}
@@ -48,7 +48,7 @@ def test_every_stage_is_written(folder: Path, capfd: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize(("where", "count"), [("numpy", 1), ("numpy:xegpu", 10)])
 def test_what_numpy_runs_is_written(folder: Path, capfd: pytest.CaptureFixture[str], where: str, count: int) -> None:
-    scaled._lowered.clear()
+    scaled.forget()
     a, c = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
     for check in (False, where == "numpy"):
         scaled.on(where, target="bmg", check=check)[1](a, c)
@@ -128,6 +128,6 @@ def test_mistakes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         scaled.lower(xt.Spec((None, None), xt.f32), xt.Spec((None, None), xt.f32), target="pvc")
     scaled.override(None)
     monkeypatch.setenv("XETILE_DEBUG", "all")
-    scaled._lowered.clear()
+    scaled.forget()
     with pytest.raises(xt.ToolError, match="means nothing"):
         assert scaled.lower(xt.Spec((None, None), xt.f32), xt.Spec((None, None), xt.f32)).opencl

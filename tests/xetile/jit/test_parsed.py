@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from xetile.compiler.compiled import Lowered
+from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised
 
@@ -51,7 +51,7 @@ def data() -> tuple[Any, Any]:
 
 
 @cache
-def lowered(target: str) -> Lowered:
+def lowered(target: str) -> CompiledKernel:
     a, b = data()
     return product.lower(a, b, np.zeros((70, 90), np.float16), 2.0, target=target)
 

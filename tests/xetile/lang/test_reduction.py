@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, PLACES, Place
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, PLACES, Place
 from tests.xetile.dialect.test_vector_ops import exact, wanted
 from xegpu.ir import dtypes
 from xegpu.ir.combining_kind import kinds_of
@@ -27,7 +27,7 @@ TYPES = [dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.f64, dtypes.i8, dtypes.i16,
 
 def has(place: Place, dtype: DType) -> bool:
     """Whether a place calculates in an element type; dg2 has no 64-bit floats."""
-    return place.where == "numpy" or dtype not in find_target(place.target).lacks
+    return place.where == "numpy" or dtype not in find_target(place.target).unsupported_types
 
 
 SHAPES = [(16, 32), (24, 48), (3, 16), (2, 4), (5, 7), (1, 20), (32, 1), (40, 8)]

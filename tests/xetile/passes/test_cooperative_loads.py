@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import Array, Place, Types, gemm_shared, integers, tiles
-from products import product as multiplied
 from xdsl.dialects.memref import AllocOp
 
 import xetile as xt
 from benchmarks.generated_code import gemm
+from tests.conftest import require_ocloc
+from tests.kernels import Array, Place, Types, gemm_shared, integers, tiles
+from tests.kernels import product as multiplied
 from xetile.compiler.pipeline import Options, stages
 
 NUMPY, PVC, BMG = Place("numpy", "pvc"), Place("numpy:xegpu", "pvc"), Place("numpy:xegpu", "bmg")

@@ -7,10 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc, require_sycl_compiler
-from products import TYPES, Types, integers
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc, require_sycl_compiler
+from tests.kernels import TYPES, Types, integers
 from xegpu.support.errors import XeError
 
 Array = np.ndarray[Any, Any]
@@ -144,12 +144,12 @@ def test_loads_that_stay_give_what_was_there(what: str, where: str) -> None:
     np.testing.assert_array_equal(c, expected)
 
 
-@pytest.mark.parametrize("road", ["sycl", "ocloc"])
-def test_by_way_of_spirv(road: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compiler", ["sycl", "ocloc"])
+def test_by_way_of_spirv(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text is C++ as well, and none of its words is strange to a compiler for GPUs."""
     require_device()
-    require_ocloc() if road == "ocloc" else require_sycl_compiler()
-    monkeypatch.setenv("XETILE_SPIRV", road)
+    require_ocloc() if compiler == "ocloc" else require_sycl_compiler()
+    monkeypatch.setenv("XETILE_SPIRV", compiler)
     rng = np.random.default_rng(6)
     a, b, c = (rng.integers(-5, 6, (16, 16)).astype(np.float32) for _ in range(3))
     expected = a @ b + c

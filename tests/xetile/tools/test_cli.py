@@ -11,9 +11,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT, require_device, require_mlir_opt, require_ocloc, require_sycl_compiler
 
 import xetile as xt
+from tests.conftest import ROOT, require_device, require_mlir_opt, require_ocloc, require_sycl_compiler
 from xetile.tools.cli import main
 from xetile.tools.cli.opt import STAGES
 

@@ -40,7 +40,7 @@ from xegpu.dialect import gather_scatter, reduction, sync
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import hints_of, of_locality, with_hints
-from xegpu.dialect.reduction import IotaOp
+from xegpu.dialect.vector import IotaOp
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.export_vector import reduced
 from xegpu.interop.llvm.exporter import Export, as_gpu_module, check_chip, desc_type
@@ -180,7 +180,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
     build = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
     counts = function.attributes.get("xegpu.subgroups")
     subgroups = prod(size.value.data for size in counts) if isinstance(counts, ArrayAttr) else 1
-    return as_gpu_module(build.function(function), subgroups, target.subgroup)
+    return as_gpu_module(build.function(function), subgroups, target.subgroup_size)
 
 
 def _create(webs: Webs, target: Target) -> Callable[[Export, CreateNdTdescOp], None]:
@@ -202,9 +202,9 @@ def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
     """How lanes share what a descriptor moves: B of a product in words along K, all else one element a lane."""
     parameters = desc_of(desc)
     if parameters.dtype.bits < 32 and sides(webs, desc) == {"b"}:
-        return operand_b(target.subgroup, parameters.dtype.bits)
+        return operand_b(target.subgroup_size, parameters.dtype.bits)
     try:
-        return plain(target.subgroup, parameters.shape[1])
+        return plain(target.subgroup_size, parameters.shape[1])
     except ShapeError:  # LLVM finds one, or says that there is none
         return None
 

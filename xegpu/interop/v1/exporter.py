@@ -31,9 +31,9 @@ from xegpu.dialect.block_io import (
     loaded_shape,
 )
 from xegpu.dialect.dpas import DpasOp
-from xegpu.dialect.layout_ops import ConvertLayoutOp, PackOp
 from xegpu.dialect.sync import FenceOp
 from xegpu.dialect.types import DescriptorType
+from xegpu.dialect.vector import ConvertLayoutOp, PackOp
 from xegpu.interop.v1 import dialect
 from xegpu.interop.v1.importer import KINDS, SCOPES
 from xegpu.interop.v1.types import VC, OlderDescType, earlier_map

@@ -37,9 +37,9 @@ from xegpu.dialect.block_io import (
 )
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.layout_ops import ConvertLayoutOp
 from xegpu.dialect.sync import FenceOp
 from xegpu.dialect.types import DescriptorType, TensorDescType
+from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.interop.v1 import dialect
 from xegpu.interop.v1.types import present_map
 from xegpu.ir.dtypes import of_mlir

@@ -49,7 +49,7 @@ class Distribute:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         if "xegpu.subgroup_size" in function.attributes:
             return Rebuilder({}).function(function)  # distributed already
-        function = split_gathers.cut(function, self.target.subgroup)
+        function = split_gathers.cut(function, self.target.subgroup_size)
         new = Distributor(RULES, self.target, descriptor_webs(function)).function(function)
-        new.attributes["xegpu.subgroup_size"] = IntegerAttr(self.target.subgroup, i64)
+        new.attributes["xegpu.subgroup_size"] = IntegerAttr(self.target.subgroup_size, i64)
         return new

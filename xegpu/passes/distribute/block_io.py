@@ -12,8 +12,8 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.layout_ops import PadOp
 from xegpu.dialect.types import TensorDescType
+from xegpu.dialect.vector import PadOp
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
 from xegpu.passes.distribute.rewriter import Distributed, Distributor, Shape

@@ -13,7 +13,7 @@ from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
-from xegpu.dialect.reduction import IotaOp
+from xegpu.dialect.vector import IotaOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
 from xegpu.passes.distribute.rewriter import Distributed, Distributor, Shape
 from xegpu.rewrite.rewriter import Parts, Rule

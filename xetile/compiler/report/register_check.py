@@ -28,7 +28,7 @@ def accumulator_registers(modules: Mapping[str, ModuleOp], target: Target) -> fl
         modules: the stages of a kernel.
         target: the device that they are for.
     """
-    return _accumulated(modules)[0] * target.subgroup / target.register_bytes
+    return _accumulated(modules)[0] * target.subgroup_size / target.register_bytes
 
 
 def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None, location: Location) -> None:

@@ -28,7 +28,7 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import Parts, Rebuilder, follow, rewrite
 from xegpu.support.errors import XeError, located
-from xegpu.target.targets import BlockShape, MatrixForm, Target
+from xegpu.target.targets import BlockShape, MmaShape, Target
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
@@ -114,7 +114,7 @@ class _Blocker(Rebuilder):
 
         Where rows are shorter than that, a block has at least the rows that fill a register.
         """
-        lanes = self.target.subgroup
+        lanes = self.target.subgroup_size
         columns = lanes if shape[1] % lanes == 0 else next(c for c in range(min(lanes, shape[1]), 0, -1)
                                                            if shape[1] % c == 0 and lanes % c == 0)
         rows, register = self.target.repeat(shape[0]), lanes // columns
@@ -156,14 +156,14 @@ class _Blocker(Rebuilder):
         parameters = tile_ops.tile_of(tile)
         if not self.tiles.note("transposes", tile, lambda tile: vector.transposes(self.tiles, tile)):
             return None
-        return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup,
+        return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup_size,
                                          parameters.shape)
 
-    def form_of(self, tile: SSAValue) -> MatrixForm | None:
+    def form_of(self, tile: SSAValue) -> MmaShape | None:
         """The product that the elements of a tile's web go into."""
         return self.tiles.note("form", tile, self._form_of)
 
-    def _form_of(self, tile: SSAValue) -> MatrixForm | None:
+    def _form_of(self, tile: SSAValue) -> MmaShape | None:
         for use in self.tiles.uses(tile):
             if isinstance(use.operation, tile_ops.LoadTileOp):
                 for inner in self.vectors.uses(use.operation.result):
@@ -171,7 +171,7 @@ class _Blocker(Rebuilder):
                         return self.form(inner.operation)
         return None
 
-    def form(self, operation: tile_ops.TileMmaOp | TileMmaScaledOp) -> MatrixForm:
+    def form(self, operation: tile_ops.TileMmaOp | TileMmaScaledOp) -> MmaShape:
         """The target's product for an operation.
 
         Raises:
@@ -181,7 +181,7 @@ class _Blocker(Rebuilder):
             mma_scaled.check_target(operation, self.target)
         types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
         try:
-            return self.target.form(*types)
+            return self.target.mma_shape(*types)
         except XeError as error:
             raise located(error, operation) from None
 
@@ -198,10 +198,10 @@ class _Blocker(Rebuilder):
         if role == "prefetch":
             return self._prefetch_blocks(shape, dtype)
         if role in "ab" and (form := self.form_of(tile)) is not None:
-            columns = form.depth if role == "a" else self.target.subgroup
+            columns = form.k if role == "a" else self.target.subgroup_size
             transform = role == "b" and form.engine == "dpas" and dtype.bits < 32
             if form.engine == "dpas" and not self.target.block_io:
-                return self._step(role, form.depth, shape)
+                return self._step(role, form.k, shape)
             return self._message("read_transform" if transform else "read", dtype, columns, shape)
         kind = "write" if role == "store" else "read"
         compute = self.compute_block(shape)
@@ -221,7 +221,7 @@ class _Blocker(Rebuilder):
         if role == "prefetch":
             return self.target.has_block("prefetch", dtype.bits, rows, columns, 1)
         kind, unit = self._operand_unit(tile, role)
-        if columns != unit[1] or rows % unit[0] or rows * columns % self.target.subgroup:
+        if columns != unit[1] or rows % unit[0] or rows * columns % self.target.subgroup_size:
             return False
         if self.target.block_io:
             return self.target.has_block(kind, dtype.bits, rows, columns, 1)
@@ -233,13 +233,13 @@ class _Blocker(Rebuilder):
         if form is None:
             return "write" if role == "store" else "read", (1, self.compute_block(shape)[1])
         if role == "a":
-            return "read", (self.target.repeat(shape[0]), form.depth)
+            return "read", (self.target.repeat(shape[0]), form.k)
         transforms = form.engine == "dpas" and tile_ops.tile_of(tile).dtype.bits < 32
-        return "read_transform" if transforms else "read", (form.depth, self.target.subgroup)
+        return "read_transform" if transforms else "read", (form.k, self.target.subgroup_size)
 
     def _transposed_blocks(self, tile: SSAValue, role: str) -> tuple[Pair, int]:
         """Blocks of a tile whose columns are contiguous: one row of memory a lane, eight 32-bit words of it."""
-        shape, dtype, lanes = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype, self.target.subgroup
+        shape, dtype, lanes = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype, self.target.subgroup_size
         if role == "prefetch":
             (rows, columns), length = self._prefetch_blocks(shape[::-1], dtype)
             return (columns, rows), length
@@ -248,18 +248,18 @@ class _Blocker(Rebuilder):
         words = 8 * 32 // dtype.bits
         form = self.form_of(tile) if role in "ab" else None
         if form is not None and form.engine == "dpas":
-            if role == "b" and shape[0] % words == 0 and words == form.depth:
+            if role == "b" and shape[0] % words == 0 and words == form.k:
                 return (words, lanes), 1
             if role == "a" and dtype.bits == 16 and shape[0] % words == 0:
                 return (words, lanes), 1
-        columns = form.depth if role == "a" and form is not None else self.compute_block(shape)[1]
+        columns = form.k if role == "a" and form is not None else self.compute_block(shape)[1]
         return self._message("none", dtype, columns, shape)
 
     def turned(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
         """Whether a tile whose columns are contiguous is read along them: then its messages transpose."""
         role = self.role(tile)
         words = 8 * 32 // tile_ops.tile_of(tile).dtype.bits
-        return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup) and length == 1
+        return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup_size) and length == 1
                                       and (form := self.form_of(tile)) is not None and form.engine == "dpas")
 
     def _message(self, kind: str, dtype: DType, columns: int, shape: Pair) -> tuple[Pair, int]:
@@ -275,7 +275,7 @@ class _Blocker(Rebuilder):
         """What one step of a product takes: read row by row it is used at once, and the next step's takes its place."""
         if role == "a":
             return (gcd(shape[0], _UNBLOCKED_ROWS), depth), 1
-        columns = self.target.subgroup
+        columns = self.target.subgroup_size
         return (depth, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
 
     def _prefetch_blocks(self, shape: Pair, dtype: DType) -> tuple[Pair, int]:
@@ -370,9 +370,9 @@ def _mma(build: _Blocker, operation: tile_ops.TileMmaOp) -> None:
     form = build.form(operation)
     (m, k), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
     _check_depth(build, operation, form, k, n)
-    repeat, lanes = build.target.repeat(m), build.target.subgroup
-    a = build.reblock(build.one(operation.a), (repeat, form.depth))
-    b = build.reblock(build.one(operation.b), (form.depth, lanes))
+    repeat, lanes = build.target.repeat(m), build.target.subgroup_size
+    a = build.reblock(build.one(operation.a), (repeat, form.k))
+    b = build.reblock(build.one(operation.b), (form.k, lanes))
     acc = None if operation.acc is None else build.reblock(build.one(operation.acc), (repeat, lanes))
     result = VectorType(operation.result.type.element_type, (m // repeat, n // lanes, repeat, lanes))  # type: ignore
     build.set(operation.result, build.emit(tile_ops.TileMmaOp(a, b, acc, result)))
@@ -383,7 +383,7 @@ def _load_mma(build: _Blocker, operation: LoadMmaOp) -> None:
     a, b = tile_ops.tile_of(operation.a), tile_ops.tile_of(operation.b)
     accumulator = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
     try:
-        form = build.target.form(a.dtype, b.dtype, accumulator)
+        form = build.target.mma_shape(a.dtype, b.dtype, accumulator)
     except XeError as error:
         raise located(error, operation) from None
     _check_depth(build, operation, form, a.shape[1], b.shape[1])
@@ -391,15 +391,15 @@ def _load_mma(build: _Blocker, operation: LoadMmaOp) -> None:
     build.set(operation.result, build.emit(LoadMmaOp(build.one(operation.a), build.one(operation.b), acc)))
 
 
-def _check_depth(build: _Blocker, operation: Operation, form: MatrixForm, k: int, n: int) -> None:
+def _check_depth(build: _Blocker, operation: Operation, form: MmaShape, k: int, n: int) -> None:
     engine = "the DPAS depth" if form.engine == "dpas" else "the lanes of a subgroup"
-    if k % form.depth:
-        below = k // form.depth * form.depth
-        options = " or ".join(str(size) for size in (below, below + form.depth) if size)
+    if k % form.k:
+        below = k // form.k * form.k
+        options = " or ".join(str(size) for size in (below, below + form.k) if size)
         build.fail("XT2510",
-                   f"BK = {k} is not a multiple of {form.depth}, {engine} for {form.a} on {build.target.name}",
+                   f"BK = {k} is not a multiple of {form.k}, {engine} for {form.a} on {build.target.name}",
                    f"use {options}", A=operation.operands[0], B=operation.operands[1])
-    lanes = build.target.subgroup
+    lanes = build.target.subgroup_size
     if n % lanes:
         below = n // lanes * lanes
         options = " or ".join(str(size) for size in (below, below + lanes) if size)

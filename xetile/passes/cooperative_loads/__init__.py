@@ -110,7 +110,7 @@ class _Sharing(Rebuilder):
         kinds = {type(operation) for operation in function.walk()}
         # One split barrier is open at a time, and what is exchanged elsewhere needs memory, too.
         self.free = 0 if any(issubclass(kind, NbarrierOp) for kind in kinds) else \
-            self.target.slm // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
+            self.target.slm_bytes // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
 
     def loop(self, loop: scf.ForOp) -> None:
         """A loop; where it has such operands, they are loaded in shares, a step ahead."""

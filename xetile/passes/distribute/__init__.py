@@ -84,7 +84,7 @@ class WorkgroupToSubgroup:
 
     def _check_count(self, function: func.FuncOp, cause: Operation) -> None:
         rows, columns = subgroups_of(function)
-        most = self.target.subgroups[0]
+        most = self.target.max_subgroups[0]
         if rows * columns > most:
             raise located(TargetError("XT2502",
                 f"a work-group of {rows} x {columns} = {rows * columns} subgroups is more than the {most} that "

@@ -20,12 +20,12 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.dialect import reduction as xegpu_positions
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import DpasOp, LoadMadOp, MadOp
 from xegpu.dialect.hints import hints_of, of_locality, with_hints
-from xegpu.dialect.layout_ops import BitcastOp, PadOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
+from xegpu.dialect.vector import BitcastOp, PadOp
+from xegpu.dialect.vector import IotaOp as XeGPUIotaOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import ALIGNED, exchanged, is_shared
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, vector_type
@@ -75,7 +75,7 @@ class ToXeGPU:
         rules: dict[type[Operation], Rule] = {
             tile_ops.TileMmaOp: partial(_mma, target=self.target),
             TileMmaScaledOp: lambda build, op: mma_scaled.to_products(build, op, _form(op.result)),
-            tile_ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup),
+            tile_ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup_size),
             **gather_scatter.xegpu_rules(self.target)}
         return Rebuilder({**RULES, **rules}).function(function)
 
@@ -253,7 +253,7 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
     def at(*position: int) -> SSAValue:
         offset = build.constant(position[axis] * block[axis])
         first = offset if start is None else build.add(start, offset)
-        return build.shared(("iota", part, axis, first), lambda: build.emit(xegpu_positions.IotaOp(first, axis, part)))
+        return build.shared(("iota", part, axis, first), lambda: build.emit(XeGPUIotaOp(first, axis, part)))
 
     values = tuple(at(row, column) for row in range(rows) for column in range(columns))
     build.set(operation.result, values, Blocks((rows * block[0], columns * block[1]), (block[0], block[1])))
@@ -261,7 +261,7 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
 
 def _mma(build: Rebuilder, operation: tile_ops.TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
-    product = DpasOp if target.form(*types).engine == "dpas" else MadOp
+    product = DpasOp if target.mma_shape(*types).engine == "dpas" else MadOp
     a, b = build.get(operation.a).values, build.get(operation.b).values
     rows, columns, *block = tile_ops.shape_of(operation.result)
     depth = tile_ops.shape_of(operation.a)[1]

@@ -59,7 +59,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
         raise TargetError("XT2400", f"{function.sym_name.data} has no wg_map: each line of it stands for one subgroup",
                           "print it at subgroup level: .xegpu_upstream")
     build = _Export(function, target, access)
-    return as_gpu_module(build.function(function), found.subgroups, target.subgroup)
+    return as_gpu_module(build.function(function), found.subgroups, target.subgroup_size)
 
 
 def _links(operation: Operation) -> Iterator[SSAValue]:
@@ -181,7 +181,7 @@ def _prefetch(build: _Export, operation: tile_ops.PrefetchTileOp) -> None:
 
 def _mma(build: _Export, operation: tile_ops.TileMmaOp) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
-    if build.target.form(*types).engine != "dpas":
+    if build.target.mma_shape(*types).engine != "dpas":
         build.refuse("XT2404", f"LLVM's dialect has no product of {types[0]} and {types[1]}",
                      "multiply bf16, f16, tf32 or integers of 8 bits, or print the kernel in our own form")
     values = operation.a, operation.b, operation.result

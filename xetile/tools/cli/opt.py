@@ -9,20 +9,20 @@ from typing import Any
 
 from xegpu.support.errors import ArgumentError
 from xegpu.target.targets import find_target
-from xetile.compiler.compiled import Lowered
+from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.pipeline import PASSES, Options, stage_names, stages
 from xetile.dialect.stage import FIRST, stage_of
-from xetile.jit.kernel import BaseKernel
+from xetile.jit.base import BaseKernel
 from xetile.text.gpu_module import printed
 from xetile.tools.cli.arguments import add_operands, add_target, constants_of, described
 from xetile.tools.cli.output import write_text
 from xetile.tools.cli.sources import kernels_of
 
 STAGES = (FIRST, *(name for name, _ in PASSES))
-_ABROAD: Mapping[str, Callable[[Lowered], str]] = {
-    "upstream": lambda lowered: lowered.xegpu_upstream,
-    "upstream-workgroup": lambda lowered: lowered.xegpu_upstream_workgroup,
-    "xegpu-older": lambda lowered: lowered.xegpu_older,
+_ABROAD: Mapping[str, Callable[[CompiledKernel], str]] = {
+    "upstream": lambda compiled: compiled.xegpu_upstream,
+    "upstream-workgroup": lambda compiled: compiled.xegpu_upstream_workgroup,
+    "xegpu-older": lambda compiled: compiled.xegpu_older,
 }
 """Forms beside the stages: those of LLVM's XeGPU dialect, and the earlier generation."""
 _APART = "\n// -----\n"
@@ -77,27 +77,27 @@ def _listing() -> str:
 
 
 def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
-    lowered = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
-    stage = _wanted(lowered, given)
+    compiled = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
+    stage = _wanted(compiled, given)
     if stage in _ABROAD:
-        return _ABROAD[stage](lowered)
-    found = stages(lowered.module, Options.of(lowered.module, lowered.target, lowered.access))
+        return _ABROAD[stage](compiled)
+    found = stages(compiled.module, Options.of(compiled.module, compiled.target, compiled.access))
     return next(printed(module) for name, module in found if name == stage)
 
 
-def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
+def _wanted(compiled: CompiledKernel, given: argparse.Namespace) -> str:
     """The stage to print; passes must follow each other, as the stages do."""
-    first = stage_of(lowered.module)
-    own = stage_names(Options.of(lowered.module, lowered.target, lowered.access))
+    first = stage_of(compiled.module)
+    own = stage_names(Options.of(compiled.module, compiled.target, compiled.access))
     if given.to is not None:
         known = (*STAGES, *_ABROAD)
         if given.to not in known:
             raise ArgumentError("XT8031", f"there is no stage {given.to}", f"the stages are {', '.join(known)}")
         if given.to in STAGES and given.to not in own:
-            raise ArgumentError("XT8031", f"there is no stage {given.to} for {lowered.target.name}",
+            raise ArgumentError("XT8031", f"there is no stage {given.to} for {compiled.target.name}",
                                 f"the stages are {', '.join(own)}")
         if given.to in STAGES and STAGES.index(given.to) < STAGES.index(first):
-            raise ArgumentError("XT8032", f"{lowered.name} is at stage {first}, which is behind {given.to}",
+            raise ArgumentError("XT8032", f"{compiled.name} is at stage {first}, which is behind {given.to}",
                                 f"choose {first} or a later stage")
         return str(given.to)
     here = own.index(first)
@@ -105,7 +105,7 @@ def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
         after = own[here + 1] if here + 1 < len(own) else None
         if name != after:
             raise ArgumentError("XT8033",
-                                f"{lowered.name} is at stage {own[here]}, and the pass to {name} does not start "
+                                f"{compiled.name} is at stage {own[here]}, and the pass to {name} does not start "
                                 "there", f"the next is --pass {after}" if after else "there is none after it")
         here += 1
     return own[here]

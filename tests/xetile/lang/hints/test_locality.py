@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import PLACES, Place, integers
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import PLACES, Place, integers
 
 pytestmark = pytest.mark.unoptimised
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, NUMPY, PLACES, TYPES, Array, Place, Types, integers, operands, product, viewed
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, NUMPY, PLACES, TYPES, Array, Place, Types, integers, operands, product, viewed
 from xegpu.ir import dtypes
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)

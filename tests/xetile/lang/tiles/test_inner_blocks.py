@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import PLACES, TYPES, Place, Types, integers, operands, product, tiles, viewed
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import PLACES, TYPES, Place, Types, integers, operands, product, tiles, viewed
 
 pytestmark = pytest.mark.unoptimised
 
