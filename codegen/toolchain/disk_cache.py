@@ -1,10 +1,10 @@
 """Disk cache of compiler results, shared between processes.
 
 An entry is a file named by the hash of all its inputs. It is written to a temporary file and renamed, so that no
-process sees a partial entry; an entry whose checksum fails is a miss, and is removed. The least recently used entries are
-evicted when the folder exceeds its bound. Nothing here raises for a disk that is full, read-only or gone: results that
-cannot be stored are compiled again. XETILE_CACHE=0 turns it off; XETILE_CACHE_DIR moves and XETILE_CACHE_SIZE, in MB,
-bounds it.
+process sees a partial entry; an entry whose checksum fails is a miss, and is removed. The least recently used entries
+are evicted when the folder exceeds its bound. Nothing here raises for a disk that is full, read-only or gone: results
+that cannot be stored are compiled again. XETILE_CACHE=0 turns it off; XETILE_CACHE_DIR moves and XETILE_CACHE_SIZE, in
+MB, bounds it.
 """
 
 from __future__ import annotations
