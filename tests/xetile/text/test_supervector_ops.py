@@ -382,7 +382,7 @@ TRANSFER_WRITE = "vector_transfer_write %v, %A, %i, %i {permutation_map: (d0, d1
 CONTRACT = '%w = vector.contract {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, ' \
            'affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} %v, %v : ' \
            'vector<8x16xf32>, vector<8x16xf32> into vector<8x16xf32>'
-MISTAKES: dict[str, tuple[str, str, str]] = {
+MISTAKES: dict[str, tuple[str, str]] = {
     "other elements": (READ.replace("vector<8x16xf32>", "vector<8x16xf16>"), "XT2345"),
     "too few indices": (READ.replace("%i, %i, %p", "%i").replace(", f32)", ")"), "XT1508"),
     "a sum in the map": (READ.replace("(d0, d1)}", "(d0 + d1, d1)}"), "XT2340"),

@@ -48,7 +48,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import Webs, view_webs
 from xegpu.dialect import gather_scatter, reduction, sync
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
@@ -66,7 +66,7 @@ from xegpu.ir.memref import is_shared
 from xegpu.layout.lane_map import LaneMap, operand_b, plain
 from xegpu.mlir.arith import IndexCastOp, SelectOp
 from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, values_of, vector_type
-from xegpu.passes.distribute.operand_roles import descriptor_webs, sides
+from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import ShapeError
 from xegpu.target.targets import Target
@@ -163,7 +163,7 @@ _SIDE_BY_SIDE = "blocks side by side"
 
 
 def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    """Export a kernel at stage ``xegpu-blocks`` to LLVM's dialect, at subgroup level.
+    """A kernel at stage ``to-xegpu`` in LLVM's form, at subgroup level.
 
     Args:
         function: the kernel.
@@ -174,7 +174,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
         TargetError: LLVM's dialect lacks the target or an operation of the kernel.
     """
     check_chip(target)
-    webs = descriptor_webs(function)
+    webs = view_webs(function)
     rules: dict[type[Operation], Rule] = {**RULES, CreateNdTdescOp: _create_nd_tdesc(webs, target)}
     build = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
     counts = function.attributes.get("xegpu.subgroups")
@@ -239,7 +239,7 @@ def _fence(build: Export, operation: sync.FenceOp) -> None:
     build.emit(FenceOp(memory, operation.scope.data))
 
 
-def _nbarrier(build: Export, operation: sync.InitNbarrierOp) -> None:
+def _init_nbarrier(build: Export, operation: sync.InitNbarrierOp) -> None:
     """Convert id and participant count to ``i8``, as LLVM's operation takes them."""
     id_, count = (_byte(build, value) for value in operation.operands)
     build.set(operation.result, build.emit(sync.InitNbarrierOp(id_, count, operation.declared_producers)))
@@ -252,7 +252,7 @@ def _byte(build: Export, value: SSAValue) -> SSAValue:
     return build.emit(IndexCastOp(build.one(value), i8) if known is None else ConstantOp(IntegerAttr(known, i8)))
 
 
-def _insert(build: Export, operation: InsertStridedSliceOp) -> None:
+def _insert_strided_slice(build: Export, operation: InsertStridedSliceOp) -> None:
     made = UpstreamInsertOp(build.one(operation.source), build.one(operation.dest), values_of(operation.offsets))
     build.set(operation.result, build.emit(made))
 
@@ -304,11 +304,11 @@ RULES: dict[type[Operation], Rule] = {
     PrefetchNdOp: _prefetch_nd,
     DpasOp: _dpas,
     ExtractOp: _extract,
-    InsertStridedSliceOp: _insert,
+    InsertStridedSliceOp: _insert_strided_slice,
     reduction.ReduceOp: _reduce,
     reduction.BroadcastOp: _broadcast,
     sync.FenceOp: _fence,
     **dict.fromkeys(sync.NAMED, Export.copy),
-    sync.InitNbarrierOp: _nbarrier,
+    sync.InitNbarrierOp: _init_nbarrier,
     **ELEMENT_RULES,
 }

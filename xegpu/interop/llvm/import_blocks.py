@@ -192,7 +192,7 @@ def _convert_layout(build: Blocks, operation: upstream.ConvertLayoutOp) -> None:
     build.set(operation.result, build.one(operation.source))
 
 
-def _reduce(build: Blocks, operation: MultiReductionOp) -> None:
+def _multi_reduction(build: Blocks, operation: MultiReductionOp) -> None:
     """Lower a reduction; the result keeps both dimensions here."""
     build.check_reduction(operation)
     source = build.one(operation.source)
@@ -202,7 +202,7 @@ def _reduce(build: Blocks, operation: MultiReductionOp) -> None:
     build.set(operation.result, build.onto(operation, made), _REDUCED)
 
 
-def _cast(build: Blocks, operation: ShapeCastOp) -> None:
+def _shape_cast(build: Blocks, operation: ShapeCastOp) -> None:
     source = build.get(operation.source)
     if source.form == _REDUCED:
         if source.values[0].type != operation.result.type:
@@ -241,8 +241,8 @@ RULES: dict[type[Operation], Rule] = {
     upstream.PrefetchNdOp: _prefetch_nd,
     upstream.DpasOp: _dpas,
     upstream.ConvertLayoutOp: _convert_layout,
-    MultiReductionOp: _reduce,
-    ShapeCastOp: _cast,
+    MultiReductionOp: _multi_reduction,
+    ShapeCastOp: _shape_cast,
     TransposeOp: _transpose,
     BroadcastOp: _broadcast,
     **GATHER_RULES,

@@ -19,7 +19,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import Webs, view_webs
 from xegpu.dialect import gather_scatter
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
@@ -39,7 +39,7 @@ from xegpu.interop.v1.importer import KINDS, SCOPES
 from xegpu.interop.v1.types import VC, OlderDescType, earlier_map
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ShapeCastOp, shape_of
-from xegpu.passes.distribute.operand_roles import descriptor_webs, sides
+from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rebuilder, Rule
 from xegpu.support.errors import TargetError
 
@@ -53,7 +53,7 @@ def exported(function: func.FuncOp) -> func.FuncOp:
     Raises:
         TargetError: a SIMT kernel whose dpas has an operand A that was not loaded through a descriptor.
     """
-    build = _Export(descriptor_webs(function))
+    build = _Export(view_webs(function))
     return build.function(function, [build.typed(argument, argument.type) for argument in function.body.block.args])
 
 

@@ -172,17 +172,18 @@ def _dpas(build: _Import, operation: dialect.DpasOp) -> None:
     build.set(operation.result, build.emit(made), None if maps is None else maps[2])
 
 
-def _fence(build: _Import, operation: dialect.MfenceOp) -> None:
+def _mfence(build: _Import, operation: dialect.MfenceOp) -> None:
     build.emit(FenceOp(SCOPES[operation.fence_scope.data], KINDS[operation.memory_kind.data]))
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
     dialect.CreateNdTdescOp: _create_nd_tdesc, dialect.UpdateNdOffsetOp: _same_form(UpdateNdOffsetOp),
-    dialect.LoadNdOp: _load_nd, dialect.StoreNdOp: _store_nd, dialect.PrefetchNdOp: _same_form(PrefetchNdOp), dialect.DpasOp: _dpas,
+    dialect.LoadNdOp: _load_nd,
+    dialect.StoreNdOp: _store_nd, dialect.PrefetchNdOp: _same_form(PrefetchNdOp), dialect.DpasOp: _dpas,
     dialect.CreateTdescOp: _same_form(gather_scatter.CreateTdescOp, "chunk_size_per_lane"),
     dialect.UpdateOffsetOp: _same_form(gather_scatter.UpdateOffsetOp),
     dialect.LoadGatherOp: _same_form(gather_scatter.LoadGatherOp),
     dialect.StoreScatterOp: _same_form(gather_scatter.StoreScatterOp),
     dialect.PrefetchOp: _same_form(gather_scatter.PrefetchOp),
-    dialect.AtomicRMWOp: _same_form(gather_scatter.AtomicRMWOp), dialect.MfenceOp: _fence,
+    dialect.AtomicRMWOp: _same_form(gather_scatter.AtomicRMWOp), dialect.MfenceOp: _mfence,
 }
