@@ -10,7 +10,7 @@ from xdsl.dialects.memref import CastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.ir.traits import MovesView
-from xegpu.support.location import Location
+from xegpu.support.location import Location, author_location
 
 _STORES = ("xetile.store_tile", "xegpu.store_nd", "xetile.store_scatter", "xegpu.store_scatter",
            "xetile.atomic_rmw_tile", "xegpu.atomic_rmw", "supervector.transfer_write", "memref.store")
