@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.ir.traits import moves_view, written_operand
-from xegpu.support.location import Location
+from xegpu.support.location import Location, author_location
 
 
 def root_definitions(value: SSAValue) -> set[SSAValue]:
