@@ -7,9 +7,9 @@ An author decorates a function with :func:`kernel`, works on tiles inside it, an
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from xegpu.support.gc_pause import all_stays
+from xegpu.support.gc_pause import gc_paused_for_import
 
-with all_stays():
+with gc_paused_for_import():
     from codegen.runtime.devices import register_cpu_driver
     from xegpu.ir.dtypes import (
         bf16,

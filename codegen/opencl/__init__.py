@@ -37,8 +37,8 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     sizes = [size.value.data for size in counts] if isinstance(counts, ArrayAttr) else [1]
     subgroups = sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
     emitter = Emitter(RULES, target, subgroup)
-    emitter.split_barriers = barriers.of_all(function, subgroups, target)
-    emitter.handed_barriers = barriers.handed(function)
+    emitter.split_barriers = barriers.workgroup_barriers(function, subgroups, target)
+    emitter.handed_barriers = barriers.producer_consumer(function)
     name = emitter.name(function.sym_name.data)
     reported = debug.parameter(emitter, function)
     declared = [*kernel.of_function(emitter, function), *reported]
@@ -55,7 +55,7 @@ def emit(function: func.FuncOp, target: Target) -> Source:
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)
     return Source(name, text, build_options(function, target, subgroup, subgroups), subgroups, subgroup, ranks,
-                  bool(barriers.apart(function)), emitter.assertions, prints(function))
+                  bool(barriers.divergent_operations(function)), emitter.assertions, prints(function))
 
 
 def _pragmas(text: str) -> list[str]:

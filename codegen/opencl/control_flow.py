@@ -14,7 +14,7 @@ from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, n
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED
-from xegpu.ir.use_def import makings
+from xegpu.ir.use_def import root_definitions
 
 _DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
 """Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
@@ -60,14 +60,14 @@ def _goes_on(loop: scf.ForOp) -> bool:
 
 def _kept(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Held, list[str]]:
     """A carried value that stays in the variables of its first value; their names."""
-    value = _Held(emitter.values[initial], emitter.split.get(initial), len(makings(argument)) > 1)
+    value = _Held(emitter.values[initial], emitter.split.get(initial), len(root_definitions(argument)) > 1)
     value.become(emitter, argument)
     return value, value.parts
 
 
 def _declared(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Held, list[str]]:
     """A carried value in variables of its own, declared with its first value; their names."""
-    moves = len(makings(argument)) > 1
+    moves = len(root_definitions(argument)) > 1
     if _sums(argument):
         words = _carried_words(emitter, argument, initial)
         return _Held(emitter.values[argument], words, moves), list(words)
@@ -253,7 +253,7 @@ def _text(emitter: Emitter, block: Block) -> list[str]:
 def _result(emitter: Emitter, result: SSAValue, yielded: tuple[SSAValue, ...], last: Block,
             texts: list[list[str]]) -> None:
     """Declare the variables of a result, and let the branches assign what they yield."""
-    moves, values = len(makings(result)) > 1, [emitter.values[value] for value in yielded]
+    moves, values = len(root_definitions(result)) > 1, [emitter.values[value] for value in yielded]
     stays = not _is_inside(yielded[-1], last)
     emitter.values[result], names = carried(emitter, result, values[-1] if stays else _blank(values[-1], moves), moves)
     indent = "  " * (emitter.depth + 1)

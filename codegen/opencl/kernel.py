@@ -97,7 +97,7 @@ def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroup
     small, large = target.registers
     if not large:
         return ""
-    said = grf_mode.said(function)
+    said = grf_mode.requested_registers(function)
     registers, room = fragment_bytes(function) * subgroup / target.register_bytes, _part(function) * small
     if said == small or (said is None and registers <= room):
         return ""

@@ -162,7 +162,7 @@ class Descriptor:
     column: Coordinate
 
     def moved(self, rows: Coordinate, columns: Coordinate) -> Descriptor:
-        """The descriptor moved by two offsets."""
+        """Descriptor with updated offsets."""
         return replace(self, row=self.row.plus(rows), column=self.column.plus(columns))
 
     @property

@@ -1,4 +1,4 @@
-"""Reads the assembly of a kernel: how many instructions of which kind, in all and in the hot loop."""
+"""Instruction mix of a kernel's assembly, in total and in the hot loop."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ CATEGORIES = (
     "branch",
     "other",
 )
-"""``scalar`` and ``vector`` are arithmetic and moves, by execution size; ``load`` and ``store`` are all that is not
-2D block IO, SLM or ``scratch``, which is private and spilled memory; ``sync`` is barriers, fences and waits."""
+"""Instruction categories. ``scalar`` and ``vector`` are arithmetic and moves, by execution size; ``load`` and ``store``
+exclude 2D block IO, SLM and ``scratch``, which is private and spilled memory; ``sync`` is barriers, fences, waits."""
 
 _LABEL = re.compile(r"(\w+):\s*$")
 _INSTRUCTION = re.compile(r"\s*(?:\([^)|]*\)\s*)?([a-z][\w.]*)(?=\s|$)")
 _EXECUTION_SIZE = re.compile(r"\((\d+)\|M\d+\)\s+(\S+)")
-# The compiler's own dpas against a fault of dg2 and arl: it adds nothing, and the next one overwrites what it writes.
+# Dummy dpas that the compiler inserts as a workaround of a hardware bug of dg2 and arl: its result is overwritten.
 _IDLE_DPAS = re.compile(r"\)\s+(r\d+):\w+\s+null:\w+\s+\1:\w+\s+\1\.0:\w+")
 _BRANCHES = frozenset("jmpi goto join if else endif while break cont brd brc call calla ret halt".split())  # noqa: SIM905
-# A message is known by how the disassembler describes it, looked at from the top.
+# Messages are classified by the disassembler's comment; the first match counts.
 _MESSAGES = (
     (r"end of thread", "other"),
     (r"fence|barrier", "sync"),
@@ -48,7 +48,7 @@ _MESSAGES = (
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of assembly: its opcode (``dpas.8x8``), category, and the labels that it may jump to."""
+    """Instruction: opcode (``dpas.8x8``), category, and branch target labels."""
 
     opcode: str
     category: str
@@ -57,25 +57,25 @@ class Instruction:
 
 @dataclass(frozen=True)
 class InstructionMix:
-    """How many instructions, by category and by opcode."""
+    """Instruction counts by category and by opcode."""
 
     categories: Counter[str]
     opcodes: Counter[str]
 
     @classmethod
     def of(cls, instructions: Iterable[Instruction]) -> InstructionMix:
-        """Counts instructions."""
+        """Count instructions."""
         listed = list(instructions)
         return cls(Counter(i.category for i in listed), Counter(i.opcode for i in listed))
 
     @property
     def total(self) -> int:
-        """All instructions."""
+        """Number of instructions."""
         return self.opcodes.total()
 
     @property
     def density(self) -> float:
-        """The part of the instructions that are dpas, 0 to 1."""
+        """Fraction of dpas among the instructions, 0 to 1."""
         return self.categories["dpas"] / self.total if self.total else 0.0
 
     def __str__(self) -> str:
@@ -85,14 +85,14 @@ class InstructionMix:
 
 @dataclass(frozen=True)
 class KernelMix:
-    """The instruction mix of a kernel, and of its hot loop if it has a loop."""
+    """Instruction mix of a kernel, and of its hot loop if it has a loop."""
 
     whole: InstructionMix
     loop: InstructionMix | None
 
 
 def read_mix(asm: str) -> KernelMix:
-    """Counts the instructions of one kernel's assembly, as :func:`codegen.toolchain.ocloc.disassemble` gives it."""
+    """Instruction mix of one kernel's assembly, as :func:`codegen.toolchain.ocloc.disassemble` returns it."""
     instructions, positions = read_instructions(asm)
     hot = _hot_loop(instructions, _loops(instructions, positions))
     loop = None if hot is None else InstructionMix.of(instructions[slice(*hot)])
@@ -100,7 +100,7 @@ def read_mix(asm: str) -> KernelMix:
 
 
 def hot_lines(asm: str) -> range:
-    """The numbers of the lines of the hot loop, counted from 0; empty where there is no loop."""
+    """Line numbers of the hot loop, from 0; empty where there is no loop."""
     instructions, positions = read_instructions(asm)
     hot = _hot_loop(instructions, _loops(instructions, positions))
     if hot is None:
@@ -111,7 +111,7 @@ def hot_lines(asm: str) -> range:
 
 
 def read_instructions(asm: str) -> tuple[list[Instruction], dict[str, int]]:
-    """The instructions in order, and for each label how many come before it."""
+    """Parse the instructions in order, and the position of each label."""
     instructions: list[Instruction] = []
     positions: dict[str, int] = {}
     for line in asm.splitlines():
@@ -154,7 +154,7 @@ def _message(opcode: str, target: str, comment: str) -> str:
 
 
 def _loops(instructions: Sequence[Instruction], positions: dict[str, int]) -> list[tuple[int, int]]:
-    """The ranges, end exclusive, from a label to the last jump back to it."""
+    """Loops as ranges, end exclusive, from a label to the last backward branch to it."""
     ends: dict[int, int] = {}
     for index, instruction in enumerate(instructions):
         for start in (positions.get(label, index + 1) for label in instruction.labels):
@@ -164,10 +164,9 @@ def _loops(instructions: Sequence[Instruction], positions: dict[str, int]) -> li
 
 
 def _hot_loop(instructions: Sequence[Instruction], loops: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """The innermost loop with most products: dpas, or where there are none vector multiply-adds.
+    """Hot loop: the innermost loop with most dpas, or without dpas, with most vector multiply-adds.
 
-    If all products are in loops around others, the shortest of those with the most; without any, the longest innermost
-    loop.
+    If all of them are in outer loops, the shortest of those with the most; without any, the longest innermost loop.
     """
     innermost = [loop for loop in loops if not any(_is_inside(other, loop) for other in loops)]
     for is_product in (_is_dpas, _is_vector_mad):

@@ -1,6 +1,6 @@
-"""A model of the time that a kernel takes. Nothing of it was measured: what it gives is a prediction.
+"""Performance model (roofline-style) of a kernel's time. It predicts from published figures; nothing is measured.
 
-    time = max(waves x passes of the loop x max(clocks of matrix engine, issue, L1, L2), bytes / bandwidth)
+    time = max(waves x loop iterations x max(clocks of matrix engine, issue, L1, L2), bytes / bandwidth)
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from xegpu.target.machine_model import MachineModel
 
 @dataclass(frozen=True)
 class Pass:
-    """What one work-group does in one pass of its hot loop.
+    """Work of one work-group in one iteration of its hot loop.
 
     Attributes:
         subgroups: subgroups of the work-group.
-        dpas_rows: rows of results that a subgroup's dpas give, eight for a full one.
+        dpas_rows: result rows of a subgroup's dpas, eight for a full one.
         instructions: instructions that a subgroup issues.
-        loaded: bytes that all subgroups load together.
-        distinct: bytes of these that are different ones.
+        loaded: bytes that all subgroups load.
+        distinct: distinct bytes among these.
     """
 
     subgroups: int
@@ -31,7 +31,7 @@ class Pass:
     distinct: float
 
     def clocks(self, machine: MachineModel) -> dict[str, float]:
-        """Clocks of a core for one pass, by what they are spent on; what no figure is published for is left out."""
+        """Clocks of a core for one iteration, by resource; resources without a published figure are left out."""
         share = self.subgroups / machine.engines
         found = {"matrix engine": self.dpas_rows / 8 * machine.dpas_clocks * share, "issue": self.instructions * share}
         if machine.core_l1:
@@ -43,18 +43,18 @@ class Pass:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted run; no device was asked.
+    """Predicted performance of a launch.
 
     Attributes:
-        machine: the device that it is predicted for.
+        machine: name of the machine model.
         shape: the problem, in words.
-        work_groups, waves: work-groups in all, and how often the device is filled with them.
-        clocks: clocks of a core in one pass of the loop, by what they are spent on.
-        bytes: bytes that go to and from memory.
+        work_groups, waves: number of work-groups, and of waves of them on the device.
+        clocks: clocks of a core in one iteration of the loop, by resource.
+        bytes: memory traffic in bytes.
         flops: floating-point (or integer) operations of the products.
         time: seconds.
-        bound: what takes the time.
-        assumptions: what the model takes for granted.
+        bound: the limiting resource.
+        assumptions: assumptions of the model.
     """
 
     machine: MachineModel
@@ -70,32 +70,32 @@ class Prediction:
 
     @property
     def tflops(self) -> float:
-        """10^12 operations a second."""
+        """Throughput in 10^12 operations a second."""
         return self.flops / self.time / 1e12 if self.time else 0.0
 
     @property
     def intensity(self) -> float:
-        """Operations for each byte of memory traffic."""
+        """Arithmetic intensity: operations per byte of memory traffic."""
         return self.flops / self.bytes if self.bytes else 0.0
 
 
 def resident(machine: MachineModel, subgroups: int, large: bool) -> int:
-    """Work-groups that a core holds at once; its threads limit them, and it holds one at least."""
+    """Resident work-groups per core, limited by its threads; at least one."""
     return max(1, machine.engines * machine.threads[large] // subgroups)
 
 
 def predict(machine: MachineModel, shape: str, step: Pass, *, work_groups: int, passes: int, large: bool,
             traffic: float, flops: float) -> Prediction:
-    """The time of a launch.
+    """Predict the time of a launch.
 
     Args:
-        machine: the device.
+        machine: the machine model.
         shape: the problem, in words.
-        step: what a work-group does in a pass of the loop.
-        work_groups: how many there are.
-        passes: passes of the loop in each.
-        large: whether a thread has the large number of registers.
-        traffic: bytes to and from memory.
+        step: work of a work-group in one iteration of the loop.
+        work_groups: number of work-groups.
+        passes: iterations of the loop in each.
+        large: whether the kernel uses the large GRF mode.
+        traffic: memory traffic in bytes.
         flops: operations of the products.
     """
     held = resident(machine, step.subgroups, large)
@@ -123,10 +123,10 @@ def _assumptions(machine: MachineModel, traffic: float) -> tuple[str, ...]:
 
 def product_traffic(machine: MachineModel, grid: tuple[int, int], strips: tuple[float, float], result: float,
                     work_groups_at_once: int) -> float:
-    """Bytes to and from memory of C = A @ B.
+    """Memory traffic in bytes of C = A @ B.
 
     Args:
-        machine: the device; if its L2 holds all three matrices, each is moved once.
+        machine: the machine model; if its L2 holds all three matrices, each is moved once.
         grid: work-groups along the rows and along the columns of C.
         strips: bytes of A that a row of work-groups reads, and of B that a column reads.
         result: bytes of C.

@@ -1,4 +1,4 @@
-"""The build log of an OpenCL program, which dpctl does not pass on: the OpenCL library is asked once more."""
+"""Build log of an OpenCL program, which dpctl does not expose: the program is built again through the OpenCL C API."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BUILD_LOG = 0x1183
 
 
 def build_log(queue: Queue, source: str | bytes, options: str) -> str:
-    """Builds OpenCL C (``str``) or SPIR-V (``bytes``) again on the queue's device; returns what the driver prints.
+    """Rebuild OpenCL C (``str``) or SPIR-V (``bytes``) on the queue's device and return the build log.
 
-    Empty if the OpenCL library or the device is not found: this serves an error message and must not raise another.
+    Empty if the OpenCL library or the device is not found: it is for an error message and must not raise another error.
     """
     library = opencl_library()
     if library is None:
@@ -33,7 +33,7 @@ def build_log(queue: Queue, source: str | bytes, options: str) -> str:
 
 @cache
 def opencl_library() -> Any:
-    """The OpenCL loader, as ctypes sees it: the one that dpctl uses, else the system's; None without any."""
+    """OpenCL loader through ctypes: the one that dpctl uses, else the system's; None without any."""
     for name in (*_installed_by_pip(), "libOpenCL.so.1"):
         try:
             library: Any = ctypes.CDLL(name)
@@ -47,7 +47,7 @@ def opencl_library() -> Any:
 
 
 def _installed_by_pip() -> Iterator[str]:
-    """The loader that dpctl itself uses comes with its run-time packages."""
+    """Paths of the OpenCL loader of dpctl's run-time packages."""
     import importlib.metadata
 
     for package in ("intel-cmplr-lib-rt", "intel-cmplr-lib-ur", "intel-opencl-rt", "intel-sycl-rt"):

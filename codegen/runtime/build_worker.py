@@ -1,4 +1,4 @@
-"""Builds programs in processes of their own, into the cache on disk: ``python -m codegen.runtime.build_worker``.
+"""Parallel program builds in worker processes, into the disk cache: ``python -m codegen.runtime.build_worker``.
 
 A request is a pickled list of (device filter string, source, options, kernel name) on standard input; the answer is a
 pickled list of error texts, empty for what was built.
@@ -17,19 +17,19 @@ from xegpu.support.errors import XeError
 
 Job = tuple[str, "str | bytes", str, str]
 _FEWEST = 2
-"""Jobs that are worth the start of a process."""
+"""Minimum number of jobs per worker, below which the start of a process does not pay."""
 
 
 def build_all(jobs: Sequence[Job], processes: int, timeout: float | None = None) -> list[str]:
-    """Build programs into the cache, several at a time.
+    """Build programs into the disk cache in parallel.
 
     Args:
         jobs: device filter string, OpenCL C or SPIR-V, options, and the kernel's name.
-        processes: how many build at the same time.
+        processes: maximum number of worker processes.
         timeout: seconds for each process.
 
     Returns:
-        for each job an error, empty if it was built. A process that dies or takes too long fails its own jobs only.
+        for each job an error text, empty on success. A worker that dies or times out fails its own jobs only.
     """
     count = min(processes, -(-len(jobs) // _FEWEST))
     shares = [jobs[i::count] for i in range(count)]
@@ -55,7 +55,7 @@ def _ask(jobs: Sequence[Job], timeout: float | None) -> list[str]:
 
 
 def main() -> None:
-    """Build what standard input asks for."""
+    """Worker's main function: build the jobs of standard input."""
     from codegen.runtime.devices import find_queue, register_cpu_driver
 
     register_cpu_driver()

@@ -1,4 +1,4 @@
-"""Launching kernels that print or assert: the buffer of assertions, and the flush of standard output."""
+"""Launch of kernels that print or assert: assertion buffer, and flush of standard output."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from codegen.runtime.devices import Queue, import_dpctl
 from xegpu.dialect.debug import Assertion, check
 
 FLAGS = 8
-"""32-bit words of the buffer: the assertion's number from 1, its group, its subgroup, row and column, one to spare."""
+"""32-bit words of the buffer: assertion number from 1, three of the work-group, subgroup, row, column, one unused."""
 
 
 def watched(queue: Queue, found: Sequence[Assertion], start: Callable[[Sequence[Any]], Any]) -> None:
     """Start a kernel that prints or asserts, and wait for it.
 
     Args:
-        queue: where it runs.
+        queue: the queue.
         found: its assertions.
-        start: starts it with these arguments behind its own; gives the event.
+        start: launches it with these additional last arguments; returns the event.
 
     Raises:
-        CheckError: an assertion does not hold.
+        CheckError: an assertion failed.
     """
     buffer = import_dpctl("dpctl.memory").MemoryUSMShared(4 * FLAGS, queue=queue)
     flags = np.frombuffer(buffer, np.int32)
     flags[:] = 0
     sys.stdout.flush()
     start([buffer] if found else []).wait()
-    ctypes.CDLL(None).fflush(None)  # what printf keeps back
+    ctypes.CDLL(None).fflush(None)  # the device's printf writes to C's buffered stdout
     check(found, flags.tolist())

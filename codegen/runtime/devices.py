@@ -1,4 +1,4 @@
-"""Finding devices through dpctl, which is imported when a device is first needed and not before."""
+"""Device discovery through dpctl, which is imported lazily, when a device is first needed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _DRIVER = "libintelocl.so"
 INSTALL = 'pip install "xetile[device]"'
 _NOTHING_FOUND = f"dpctl sees no device at all: {INSTALL}, and import xetile before anything that lists devices"
 
-# Meteor Lake and the S and U lines of Arrow Lake are called "Arc Graphics" too, but have no DPAS.
+# Device ids of Meteor Lake and of Arrow Lake S and U: also named "Arc Graphics", but without DPAS.
 _WITHOUT_DPAS = frozenset({0x7D40, 0x7D41, 0x7D45, 0x7D55, 0x7D60, 0x7D67, 0x7DD5})
 
 
 @cache
 def register_cpu_driver() -> None:
-    """Tells the OpenCL loader about the CPU driver that pip installed, unless OCL_ICD_FILENAMES is set already.
+    """Register the pip-installed CPU driver with the OpenCL loader, unless OCL_ICD_FILENAMES is set already.
 
     The pip package registers itself nowhere. The loader reads this variable once, when devices are first listed,
     and then goes through /etc/OpenCL/vendors as always, so GPUs that are registered there stay visible. Call it before
@@ -42,7 +42,7 @@ def register_cpu_driver() -> None:
 
 
 def _installed_driver() -> str | None:
-    """Where pip put the CPU driver: in the environment's ``lib``, else where the package says."""
+    """Path of the pip-installed CPU driver: in the environment's ``lib``, else from the package's file list."""
     usual = os.path.join(sys.prefix, "lib", _DRIVER)
     if os.path.exists(usual):
         return usual
@@ -57,21 +57,21 @@ def _installed_driver() -> str | None:
 
 
 def import_dpctl(module: str = "dpctl") -> Any:
-    """dpctl, or one of its submodules.
+    """Import dpctl, or one of its submodules.
 
     Raises:
         DeviceError: it is not installed, or its libraries do not load.
     """
     register_cpu_driver()
     try:
-        __import__(module)  # every launch comes here: this takes a fraction of what importlib's function does
+        __import__(module)  # on the launch path: several times faster than importlib.import_module
         return sys.modules[module]
     except ImportError as error:
         raise DeviceError("XT5000", f"no device: dpctl does not import ({error})", f"install it: {INSTALL}") from error
 
 
 def all_devices() -> list[tuple[str, Any]]:
-    """Every device that dpctl sees, with the filter string that names it.
+    """Devices that dpctl lists, each with its filter string.
 
     Raises:
         DeviceError: dpctl is missing.
@@ -80,7 +80,7 @@ def all_devices() -> list[tuple[str, Any]]:
 
 
 def find_queue(where: str | Queue) -> Queue:
-    """The queue for ``where``: an in-order one, always the same, for a filter string; a queue is returned as it is.
+    """Look up the in-order queue of a filter string, one per string; a queue is returned unchanged.
 
     Args:
         where: a dpctl filter string (``"opencl:cpu"``, ``"level_zero:gpu"``, ``"gpu"``) or a ``dpctl.SyclQueue``.
@@ -109,12 +109,12 @@ def _queue_of_filter(where: str) -> Queue:
 
 @cache
 def best_sycl_device(spirv: bool = True) -> str | None:
-    """The filter string of the best device here: a GPU whose target is known, Level Zero before OpenCL, or the CPU.
+    """Filter string of the best device: a GPU of a known target, Level Zero before OpenCL, or the CPU.
 
     ``None`` without dpctl and without any such device.
 
     Args:
-        spirv: whether SPIR-V can be made, without which nothing runs on a Level Zero device.
+        spirv: whether a SPIR-V compiler is installed, which Level Zero devices need.
     """
     try:
         dpctl = import_dpctl()
@@ -128,10 +128,10 @@ def best_sycl_device(spirv: bool = True) -> str | None:
 
 
 def device_target(queue: Queue) -> str:
-    """The name of the target table that fits the queue's device, ``cpu`` for any CPU.
+    """Target name of the queue's device, ``cpu`` for any CPU.
 
     Raises:
-        DeviceError: a device that is in no table, or one without a matrix engine.
+        DeviceError: an unknown device, or one without a matrix engine.
     """
     return _target_of_device(queue.sycl_device)
 
@@ -151,10 +151,10 @@ def _is_known(device: Any) -> bool:
 
 
 def gpu_target(device_id: int | None, name: str) -> str:
-    """The target of a GPU with this PCI device id, or if that is unknown, with this name.
+    """Target name of a GPU by its PCI device id, or if that is unknown, by its name.
 
     Raises:
-        DeviceError: neither is in the tables, or the device has no matrix engine.
+        DeviceError: both are unknown, or the device has no matrix engine.
     """
     hint = f"pass target=, one of {listed(lambda target: target.ocloc, 'or')}, to say which code it takes"
     number = -1 if device_id is None else device_id
@@ -171,7 +171,7 @@ def gpu_target(device_id: int | None, name: str) -> str:
 
 
 def has_intel_cpu_compiler(device: Any) -> bool:
-    """Whether Intel's compiler for x86-64 processors builds a device's programs.
+    """Whether a device's programs are built by Intel's compiler for x86-64 processors.
 
     No other CPU runtime is known to do what :mod:`codegen.opencl.cpu_gemm` is written for: that compiler leaves calls
     of undefined functions out of its vectorization of work-items, finds them by their ``__asm`` labels when it links,

@@ -1,4 +1,4 @@
-"""Building programs and launching kernels through dpctl. All of it is asynchronous, in queue order."""
+"""Program builds and kernel launches through dpctl; launches are asynchronous, in queue order."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Program: TypeAlias = Any
 Kernel: TypeAlias = Any
 Event: TypeAlias = Any
 Argument: TypeAlias = Any
-"""A ctypes scalar, a :class:`UsmArray`, or a dpctl memory object. A half travels as ``c_uint16`` with its bits."""
+"""Kernel argument: a ctypes scalar, a :class:`UsmArray`, or a dpctl memory object. A half is passed as ``c_uint16``."""
 
-# dpctl takes a signed byte under the name c_char only, and no c_bool.
+# dpctl accepts a signed byte as c_char only, and no c_bool.
 _SPELLINGS: dict[type, Callable[[Any], Any]] = {
     ctypes.c_int8: lambda value: ctypes.c_char(value.value & 0xFF),
     ctypes.c_bool: lambda value: ctypes.c_uint8(value.value),
@@ -30,7 +30,7 @@ _in_flight: deque[tuple[Event, Any]] = deque()
 
 
 def build_program(queue: Queue, source: str | bytes, options: str = "") -> Program:
-    """A dpctl program from OpenCL C (``str``) or SPIR-V (``bytes``), built for the queue's device.
+    """Build a dpctl program from OpenCL C (``str``) or SPIR-V (``bytes``) for the queue's device.
 
     Raises:
         DeviceError: OpenCL C on a Level Zero queue, which takes SPIR-V only.
@@ -39,7 +39,7 @@ def build_program(queue: Queue, source: str | bytes, options: str = "") -> Progr
     if needs_spirv(queue) and isinstance(source, str):
         raise DeviceError("XT5005",
                           "a Level Zero queue takes SPIR-V, not OpenCL C", "use an OpenCL queue, or compile with ocloc")
-    # Drivers do not check this themselves: Intel's CPU driver loops forever over what is no SPIR-V.
+    # Drivers do not validate this: Intel's CPU driver loops forever on bytes that are not SPIR-V.
     if isinstance(source, bytes) and not is_spirv(source):
         raise ToolError("XT5100", "these bytes are no SPIR-V", "make them with codegen.toolchain.ocloc.compile_spirv")
     programs = import_dpctl("dpctl.program")
@@ -56,7 +56,7 @@ def build_program(queue: Queue, source: str | bytes, options: str = "") -> Progr
 
 
 def find_kernel(program: Program, name: str) -> Kernel:
-    """The kernel called ``name``.
+    """Look up a kernel of a program by name.
 
     Raises:
         DeviceError: there is none of that name.
@@ -75,14 +75,14 @@ def launch(
     local_size: int,
     waits: Sequence[Event] = (),
 ) -> Event:
-    """Starts ``groups`` work-groups, in OpenCL's order of dimensions, of ``local_size`` work-items in dimension 0.
+    """Launch ``groups`` work-groups, in OpenCL's order of dimensions, of ``local_size`` work-items in dimension 0.
 
     Args:
-        groups: one to three counts; ``get_group_id(0)`` runs over the first. Any of them zero: nothing is started.
-        waits: events that must come first, besides what the queue's own order says.
+        groups: one to three counts; ``get_group_id(0)`` runs over the first. If any is zero, nothing is launched.
+        waits: additional dependencies, besides the queue's order.
 
     Raises:
-        DeviceError: a negative count, or a launch that the driver refused.
+        DeviceError: a negative count, or a launch that the driver rejected.
     """
     counts = (*groups, 1, 1)[:3]
     if len(groups) not in (1, 2, 3) or min(counts) < 0 or local_size < 1:
@@ -102,16 +102,16 @@ def submit(
     local_size: Sequence[int],
     waits: Sequence[Event] = (),
 ) -> Event:
-    """Starts a kernel; sizes are work-items in OpenCL's order of dimensions. Returns at once, with the event.
+    """Submit a kernel asynchronously and return its event; sizes are work-items in OpenCL's order of dimensions.
 
-    Arguments stay alive until the kernel has run. On an out-of-order queue, as dpnp's are, the kernel takes its place
-    in the order that dpctl and dpnp keep there.
+    Arguments are kept alive until the kernel has run. On an out-of-order queue, as dpnp's are, the kernel is ordered by
+    dpctl's and dpnp's sequential order manager.
 
     Raises:
-        DeviceError: the driver refused it.
+        DeviceError: the driver rejected the launch.
     """
     spelled = [_SPELLINGS[type(arg)](arg) if type(arg) in _SPELLINGS else arg for arg in args]
-    # SYCL counts dimensions from the slowest: OpenCL's dimension 0 is its last.
+    # SYCL numbers dimensions from the slowest: OpenCL's dimension 0 is its last.
     return start(queue, kernel, spelled, list(reversed(global_size)), list(reversed(local_size)), spelled, waits)
 
 
@@ -124,16 +124,16 @@ def start(
     held: Any,
     waits: Sequence[Event] = (),
 ) -> Event:
-    """Starts a kernel on arguments as dpctl takes them: what :func:`submit` and repeated launches end in.
+    """Submit a kernel with arguments in dpctl's types; common end of :func:`submit` and of repeated launches.
 
     Args:
-        args: ctypes scalars that dpctl knows, and memory objects.
+        args: ctypes scalars that dpctl accepts, and memory objects.
         global_range, local_range: work-items, in SYCL's order of dimensions.
-        held: what stays alive until the kernel has run.
-        waits: events that must come first, besides what the queue's own order says.
+        held: objects to keep alive until the kernel has run.
+        waits: additional dependencies, besides the queue's order.
 
     Raises:
-        DeviceError: the driver refused it.
+        DeviceError: the driver rejected the launch.
     """
     order = None if queue.is_in_order else import_dpctl("dpctl.utils").SequentialOrderManager[queue]
     before = [*waits, *(order.submitted_events if order else ())]
@@ -148,21 +148,21 @@ def start(
 
 
 def keep(queue: Queue, held: Any) -> None:
-    """Keeps objects alive until everything that a queue was given so far has run: memory that kernels reach by address.
+    """Keep objects alive until all work submitted to a queue so far has run: memory that kernels access by address.
 
-    What kernels get as arguments is kept anyway.
+    Kernel arguments are kept alive anyway.
     """
     order = None if queue.is_in_order else import_dpctl("dpctl.utils").SequentialOrderManager[queue]
     _hold(queue.submit_barrier(order.submitted_events if order else []), held)
 
 
 def send(queue: Queue, source: Any, target: Any) -> None:
-    """Copies a NumPy array to device memory that nothing has used yet, without waiting for what the queue does.
+    """Copy a NumPy array to unused device memory, without waiting for the queue.
 
     Args:
         queue: the queue of kernels that will read it.
-        source: contiguous.
-        target: dpctl's memory object, of the same size.
+        source: contiguous array.
+        target: dpctl memory object of the same size.
     """
     event = queue.memcpy_async(target, memoryview(source).cast("B"), source.nbytes)
     if not queue.is_in_order:
@@ -171,9 +171,9 @@ def send(queue: Queue, source: Any, target: Any) -> None:
 
 
 def _hold(event: Event, held: Any) -> None:
-    """Keeps what a kernel works on until it has run; dpctl's own way to do so costs milliseconds on an in-order queue.
+    """Keep a kernel's arguments alive until it has run; dpctl's host task for it costs milliseconds on in-order queues.
 
-    It looks at the two that are held longest: so the list shrinks faster than it can grow, whatever queue lags behind.
+    The two oldest entries are checked on each call, so that the list shrinks faster than it grows, whatever queue lags.
     """
     _in_flight.append((event, held))
     if _let_go():  # else: what was started later has hardly finished earlier
@@ -181,13 +181,13 @@ def _hold(event: Event, held: Any) -> None:
 
 
 def release_finished() -> None:
-    """Lets go of the arguments of all kernels that have run."""
+    """Release the arguments of all kernels that have run."""
     for _ in range(len(_in_flight)):
         _let_go()
 
 
 def _let_go() -> bool:
-    """Lets go of what is held longest if its kernel has run, else puts it last. Each step is atomic: no lock."""
+    """Release the oldest entry if its kernel has run, else requeue it. Each step is atomic, so no lock is needed."""
     try:
         entry = _in_flight.popleft()
     except IndexError:
@@ -211,7 +211,7 @@ def _refusals() -> tuple[type[Exception], ...]:
 def _refusal(
     queue: Queue, kernel: Kernel, args: Sequence[Argument], global_size: Sequence[int], local_size: Sequence[int]
 ) -> DeviceError:
-    """Why a launch failed, as far as it can be told: the driver itself gives no reason."""
+    """Diagnose a failed launch as far as possible; the driver gives no reason."""
     name, limit = kernel.get_function_name(), queue.sycl_device.max_work_group_size
     if len(args) != kernel.num_args:
         return DeviceError("XT5011", f"kernel {name} takes {kernel.num_args} arguments, not {len(args)}",

@@ -1,9 +1,9 @@
-"""Built programs of OpenCL devices, taken out of dpctl and put in again.
+"""Program cache: device binaries of OpenCL programs, extracted from dpctl's programs and loaded into new ones.
 
-dpctl makes programs of source text and of SPIR-V, and has no way in for what is built already. The SYCL runtime has
-one, ``make_kernel_bundle``, and dpctl a constructor for other extensions, ``SyclProgram_Make``. Both are looked up by
-name; where one is not there under the name that it had when this was written, nothing is taken out, and every process
-builds anew. A Level Zero driver keeps what it built itself (NEO_CACHE_PERSISTENT).
+dpctl builds programs from source and from SPIR-V, and cannot load device binaries. The SYCL runtime can, by
+``make_kernel_bundle``, and dpctl has a constructor for other extensions, ``SyclProgram_Make``. Both are private API and
+are looked up by name; where a name is missing, nothing is cached, and every process builds anew. A Level Zero driver
+has a cache of its own (NEO_CACHE_PERSISTENT).
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ _MAKE = "_ZN4sycl3_V16detail18make_kernel_bundleEmRKNS0_7contextEbNS0_12bundle_s
 _NATIVE: Mapping[str, str] = {name: f"_ZNK4sycl3_V1{len(name)}{name}9getNativeEv"
                               for name in ("context", "device", "kernel")}
 _SIGNATURE = b"struct PySyclProgramObject *(DPCTLSyclKernelBundleRef)"
-_EXECUTABLE, _OPENCL = 2, 1  # of sycl::bundle_state and sycl::backend
+_EXECUTABLE, _OPENCL = 2, 1  # sycl::bundle_state::executable, sycl::backend::opencl
+# CL_KERNEL_PROGRAM, CL_PROGRAM_DEVICES, CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BINARIES
 _KERNEL_PROGRAM, _DEVICES, _BINARY_SIZES, _BINARIES = 0x1194, 0x1163, 0x1165, 0x1166
 _POINTER = ctypes.sizeof(c_void_p)
-_KERNEL_BUNDLE_BYTES = 16  # a kernel bundle is one shared pointer
+_KERNEL_BUNDLE_BYTES = 16  # sizeof(sycl::kernel_bundle): one std::shared_ptr
 _LOSES_REFERENCES = "0.22."
-"""Releases of dpctl that retain OpenCL objects and never release them.
+"""Prefix of the releases of dpctl that leak references to OpenCL objects.
 
 The program: once when it is made (clCreateProgramWith...; its kernel bundle retains it again) and once in
 ``get_sycl_kernel`` (``get_native`` of a kernel bundle retains it). The kernel: once in ``get_sycl_kernel``
@@ -43,7 +44,7 @@ The program: once when it is made (clCreateProgramWith...; its kernel bundle ret
 
 @dataclass(frozen=True)
 class _Interface:
-    """The functions that lead in and out."""
+    """Private functions of dpctl and the SYCL runtime that import and export native programs."""
 
     sycl: Any
     opencl: Any
@@ -51,7 +52,7 @@ class _Interface:
     program: Any
 
     def native(self, kind: str, reference: int) -> int:
-        """OpenCL's handle of a SYCL object, retained."""
+        """Native OpenCL handle of a SYCL object, retained."""
         function = getattr(self.sycl, _NATIVE[kind])
         function.restype, function.argtypes = c_void_p, [c_void_p]
         return int(function(reference))
@@ -59,7 +60,7 @@ class _Interface:
 
 @cache
 def _interface() -> _Interface | None:
-    """The functions, None if one of them is missing, or not called as on Linux on x86-64."""
+    """Look up the functions; None if one is missing, or the calling convention is not that of Linux on x86-64."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return None
     opencl = opencl_library()
@@ -81,19 +82,19 @@ def _interface() -> _Interface | None:
 
 
 def _capsule(capsule: Any) -> int:
-    """The address in a capsule of the signature that is known; ValueError for another."""
+    """Address in a PyCapsule of the expected signature; ValueError for another."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = c_void_p, [ctypes.py_object, ctypes.c_char_p]
     return int(get(capsule, _SIGNATURE))
 
 
 def can_keep(queue: Queue) -> bool:
-    """Whether programs of this queue's device can be taken out and put in again."""
+    """Whether programs of this queue's device can be cached."""
     return queue.backend.name == "opencl" and _interface() is not None
 
 
 def versions() -> str:
-    """The releases of what programs are built and loaded by."""
+    """Versions of the packages that build and load programs, for cache keys."""
     import importlib.metadata
 
     found = []
@@ -106,7 +107,7 @@ def versions() -> str:
 
 
 def binary_of(queue: Queue, kernel: Any) -> bytes | None:
-    """The built program that a dpctl kernel belongs to, for the queue's device; None if the driver does not give it."""
+    """Device binary of a dpctl kernel's program for the queue's device; None if the driver does not provide it."""
     interface = _interface()
     if interface is None:
         return None
@@ -117,7 +118,7 @@ def binary_of(queue: Queue, kernel: Any) -> bytes | None:
     if unknown:
         return None
     device = interface.native("device", queue.sycl_device.addressof_ref())
-    devices = list(_listed(library, program, _DEVICES, c_void_p))  # a context may hold several
+    devices = list(_listed(library, program, _DEVICES, c_void_p))  # a context may have several
     sizes = list(_listed(library, program, _BINARY_SIZES, c_size_t))
     if device not in devices or len(sizes) != len(devices) or not sizes[devices.index(device)]:
         return None
@@ -129,7 +130,7 @@ def binary_of(queue: Queue, kernel: Any) -> bytes | None:
 
 
 def _listed(library: Any, program: c_void_p, what: int, kind: Any) -> Any:
-    """What OpenCL says about a program for each of its devices; nothing if it says nothing."""
+    """``clGetProgramInfo`` of an array property, one element per device; empty on failure."""
     size = c_size_t()
     if library.clGetProgramInfo(program, c_uint32(what), c_size_t(0), None, byref(size)):
         return ()
@@ -138,7 +139,7 @@ def _listed(library: Any, program: c_void_p, what: int, kind: Any) -> Any:
 
 
 def program_of(queue: Queue, binary: bytes) -> Any | None:
-    """A dpctl program from what :func:`binary_of` gave; None if the driver does not take it."""
+    """Load a dpctl program from a device binary of :func:`binary_of`; None if the driver rejects it."""
     interface = _interface()
     if interface is None:
         return None
@@ -163,12 +164,12 @@ def program_of(queue: Queue, binary: bytes) -> Any | None:
 
 
 def _release_lost_references(queue: Queue, kernel: Any, of_program: int) -> None:
-    """Release what dpctl has retained for nobody, so that a program ends with its last kernel.
+    """Release the references that dpctl leaks, so that a program is freed with its last kernel.
 
     Args:
         queue: the queue of the kernel's device.
         kernel: from ``get_sycl_kernel``.
-        of_program: references to its program that are lost, see ``_LOSES_REFERENCES``.
+        of_program: number of leaked references to its program, see ``_LOSES_REFERENCES``.
     """
     interface = _interface() if queue.backend.name == "opencl" else None
     if interface is None or not import_dpctl().__version__.startswith(_LOSES_REFERENCES):
@@ -182,14 +183,12 @@ def _release_lost_references(queue: Queue, kernel: Any, of_program: int) -> None
     library.clReleaseKernel(handle)  # that of native()
 
 
-# Kernels of a device, built or taken from the cache on disk.
-
 
 _KIND = "program"
 
 
 def build_kernel(queue: Queue, source: str | bytes, options: str, name: str) -> Any:
-    """A kernel of a program from OpenCL C or SPIR-V, from the cache if some process built the same for such a device.
+    """Build a kernel from OpenCL C or SPIR-V, or load it from the disk cache.
 
     Raises:
         XeError: what :func:`codegen.runtime.launcher.build_program` and :func:`codegen.runtime.launcher.find_kernel`

@@ -31,30 +31,29 @@ from xegpu.target.targets import find_target
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
 _CALL = (CALL, "__attribute__((noinline))")
-"""The CPU's compiler takes seven times as long where every load of an edge is inlined."""
+"""``CALL`` for CPUs: their compiler takes seven times as long where every out-of-bounds-checked load is inlined."""
 _FILL = (FILL, "__attribute__((noinline))")
-"""The same, for the OpenCL driver alone: where SYCL's compiler kept such a call, a lane read what another had written
-later in the text."""
+"""``FILL``, for the OpenCL driver only: with SYCL's compiler, such a call let a lane read a later write of another."""
 _FETCH = (f"{FETCH}(pointer)", "__builtin_prefetch(pointer, 0, 2)")
-"""The processor's instruction, into the second cache: the first is full of what is in use. OpenCL's ``prefetch`` is a
-call for each lane there, and SPIR-V has no word for this."""
+"""``FETCH`` for CPUs: the prefetch instruction into L2 (locality 2), as L1 is full of live data. OpenCL's ``prefetch``
+is a call per lane there, and SPIR-V has no such instruction."""
 _TOGETHER = "work_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
 _NBARRIERS = (f"#define {SIGNAL}(id, count) (void)(id)\n#define {WAIT}(id) {_TOGETHER}\n"
               f"#define {SIGNAL}_AT(id, count) (void)(id)\n#define {WAIT}_AT(id) {_TOGETHER}\n\n")
-"""Named barriers that all subgroups of a work-group come by: the whole barrier stands at the wait."""
+"""Named barriers in uniform control flow, as work-group barriers at the wait."""
 _FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 64) for name in ("add", "min_max")]
-"""What ocloc says of every GPU, and the SYCL runtime's compiler of none: floats have atomic instructions."""
+"""Feature macros of float atomics, which ocloc defines for every GPU, and the SYCL runtime's compiler does not."""
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A kernel in the languages that the two SPIR-V compilers take.
+    """Kernel source in the languages of the two SPIR-V compilers.
 
     Attributes:
         name: its name in OpenCL C.
         opencl: its OpenCL C.
-        sycl: gives its SYCL C++, behind a prelude in OpenCL C or, with None, for a GPU.
-        target: the device that it is made for.
+        sycl: emits its SYCL C++ with a prelude in OpenCL C, or with None, for a GPU.
+        target: name of its target.
         options: its build options in OpenCL C.
     """
 
@@ -66,7 +65,7 @@ class KernelSource:
 
 
 def spirv_compiler_for(queue: Queue) -> str:
-    """The SPIR-V compiler that serves a queue, ``"sycl"`` or ``"ocloc"``; "" for a queue that gets OpenCL C.
+    """SPIR-V compiler of a queue, ``"sycl"`` or ``"ocloc"``; "" for a queue that gets OpenCL C.
 
     Raises:
         ToolError: XETILE_SPIRV names no compiler, or the queue takes SPIR-V only and no compiler makes it.
@@ -90,7 +89,7 @@ def _known(compiler: str, said: str) -> str:
 
 
 def can_make_spirv() -> bool:
-    """Whether any compiler that makes SPIR-V is here."""
+    """Whether a SPIR-V compiler is installed."""
     return any(_available().values())
 
 
@@ -99,15 +98,15 @@ def _available() -> Mapping[str, bool]:
 
 
 def make_spirv(compiler: str, text: KernelSource, emulated: bool) -> bytes:
-    """A kernel as SPIR-V; its name there is its only entry point.
+    """Compile a kernel to SPIR-V with the kernel as its only entry point.
 
     Args:
-        compiler: what :func:`spirv_compiler_for` gave.
+        compiler: result of :func:`spirv_compiler_for`.
         text: the kernel.
         emulated: whether the device lacks Intel's builtins, so that they must be functions of the module.
 
     Raises:
-        ToolError: there is no such compiler, or it is missing or refused the kernel; the hint names the other.
+        ToolError: unknown or missing compiler, or a compile error; the hint names the other compiler.
     """
     started = time.perf_counter()
     with suggest_other_compiler(compiler, text.name):
@@ -119,10 +118,10 @@ def make_spirv(compiler: str, text: KernelSource, emulated: bool) -> bytes:
 
 @contextmanager
 def suggest_other_compiler(compiler: str, kernel: str) -> Iterator[None]:
-    """Adds to the hint of a compiler's error how to choose the other compiler.
+    """Add to the hint of a compiler's error how to choose the other compiler.
 
     Args:
-        compiler: what :func:`spirv_compiler_for` gave; nothing is added where it is "".
+        compiler: result of :func:`spirv_compiler_for`; nothing is added for "".
         kernel: the kernel's name.
     """
     try:
@@ -136,10 +135,10 @@ def suggest_other_compiler(compiler: str, kernel: str) -> Iterator[None]:
 
 
 def opencl_for_cpu(text: str, device: Any) -> str:
-    """OpenCL C for a CPU device: with the builtins that it lacks, calls that stay calls, loops of single steps.
+    """OpenCL C for a CPU device: with a prelude of Intel's builtins, calls that are not inlined, rolled loops.
 
-    Functions of whole vectors and x86 instructions are for Intel's compiler on x86-64; every other one gets what the
-    compilers of SPIR-V get.
+    CPU GEMM micro-kernels and x86 instructions are for Intel's compiler on x86-64; every other one gets the portable
+    text that SPIR-V compilers get.
 
     Args:
         text: the kernel.
@@ -148,11 +147,11 @@ def opencl_for_cpu(text: str, device: Any) -> str:
     if not has_intel_cpu_compiler(device):
         LOGGER.info("%s gets no functions of whole vectors: Intel's compiler for x86-64 alone takes them", device.name)
         return _portable(text)
-    return _defined(_FETCH) + _defined(_FILL) + _whole(text) + _portable(text)
+    return _defined(_FETCH) + _defined(_FILL) + _cpu_gemm_macros(text) + _portable(text)
 
 
-def _whole(text: str) -> str:
-    """What functions of whole vectors need, where a text has any."""
+def _cpu_gemm_macros(text: str) -> str:
+    """Macros and declarations of CPU GEMM micro-kernels, where a text has any."""
     if WHOLE not in text:
         return ""
     has_dot = has_feature("avx512_bf16")
@@ -163,7 +162,7 @@ def _whole(text: str) -> str:
 
 
 def _portable(text: str) -> str:
-    """The same for compilers that make SPIR-V, and for those of other processors."""
+    """OpenCL C for SPIR-V compilers and for other processors' compilers: without micro-kernels."""
     return f"{_defined(_CALL)}{_defined((ROLLED, ''))}{_emulation(text)}{text}"
 
 
@@ -172,7 +171,7 @@ def _defined(macro: tuple[str, str]) -> str:
 
 
 def _emulation(text: str) -> str:
-    """What the CPU lacks of what a text uses, in OpenCL C."""
+    """Prelude of the builtins that a text uses and a CPU lacks."""
     return prelude_for(text) + (_NBARRIERS if SIGNAL in text else "")
 
 
@@ -186,6 +185,6 @@ def _by_ocloc(text: KernelSource, emulated: bool) -> bytes:
     device = text.target if find_target(text.target).ocloc else "pvc"  # any device's front end takes plain OpenCL C
     if not emulated:
         return compile_spirv(text.opencl, device, text.options)
-    whole = _portable(text.opencl)  # ocloc declares the builtins itself, so there they go under other names
+    whole = _portable(text.opencl)  # ocloc predeclares the builtins, so the emulated ones are renamed
     names = sorted(set(re.findall(r"\bintel_(?:sub_group_2d_block|sub_group_\w+_matrix_mad|convert)_\w+", whole)))
     return compile_spirv("".join(f"#define {name} emulated_{name}\n" for name in names) + whole, device, text.options)

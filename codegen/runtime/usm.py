@@ -1,4 +1,4 @@
-"""Arrays in USM: what they look like to a kernel, and NumPy arrays copied there and back."""
+"""Arrays in unified shared memory (USM): kernel arguments, and copies of NumPy arrays to and from the device."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from codegen.runtime.devices import Queue, import_dpctl
 from xegpu.support.errors import DeviceError
 
 LINE = 64
-"""Bytes. A copy's first element is aligned to this, as 2D block IO wants it; NumPy's own arrays rarely are."""
+"""Cache line in bytes. A copy's first element is aligned to it, as 2D block IO requires; NumPy's arrays rarely are."""
 
 
 @dataclass(frozen=True)
 class UsmArray:
-    """An array in USM as a kernel sees it.
+    """Array in USM.
 
     Attributes:
-        pointer: the address of element (0, 0, ...).
+        pointer: address of element (0, 0, ...).
         shape: in elements.
         strides: in elements; may be negative or zero.
         typestr: NumPy's type string, ``"<f4"``.
@@ -40,7 +40,7 @@ class UsmArray:
     owner: Any = field(repr=False, compare=False)
 
     def argument(self) -> Any:
-        """A dpctl memory object that starts exactly at :attr:`pointer`: what a kernel takes for a ``global`` pointer.
+        """Kernel argument for a ``global`` pointer: a dpctl memory object that starts exactly at :attr:`pointer`.
 
         It refers to existing memory and keeps its owner alive. dpctl takes no bare addresses as arguments.
         """
@@ -48,7 +48,7 @@ class UsmArray:
 
 
 class _Span:
-    """Some bytes of USM at an exact address, in the form that dpctl accepts."""
+    """Range of USM at an exact address, as ``__sycl_usm_array_interface__``."""
 
     __slots__ = ("__sycl_usm_array_interface__", "owner")
 
@@ -65,9 +65,9 @@ class _Span:
 
 
 def usm_interface(array: Any) -> UsmArray:
-    """What ``__sycl_usm_array_interface__`` says about an array, without copying: dpnp arrays, dpctl memory objects.
+    """USM array from an object's ``__sycl_usm_array_interface__``, without copying: dpnp arrays, dpctl memory objects.
 
-    Of dpnp's arrays their attributes say the same: their interface waits for all that the queue has to do.
+    Of dpnp's arrays the attributes are read instead: their interface property waits for the queue.
 
     Raises:
         DeviceError: it is no USM array.
@@ -88,22 +88,21 @@ def usm_interface(array: Any) -> UsmArray:
     queue = interface["syclobj"]
     if not isinstance(queue, import_dpctl().SyclQueue):
         queue = memory.as_usm_memory(array).sycl_queue
-    # dpctl's own memory objects set the flag that means "read-only" everywhere else, and can be written.
+    # dpctl's memory objects set the read-only flag of the interface, although they are writable.
     is_memory = isinstance(array, (memory.MemoryUSMDevice, memory.MemoryUSMShared, memory.MemoryUSMHost))
     return UsmArray(pointer, shape, whole, typestr, queue, bool(flag) and not is_memory, array)
 
 
 def is_usm(value: Any) -> bool:
-    """Whether something has the interface of USM arrays; the interface itself is not looked at."""
+    """Whether an object has ``__sycl_usm_array_interface__``; the property itself is not evaluated."""
     name = "__sycl_usm_array_interface__"
     return hasattr(type(value), name) or name in getattr(value, "__dict__", ())
 
 
 def signature(array: Any) -> tuple[Any, ...] | None:
-    """What code and checks depend on of one of dpnp's arrays: all that :func:`usm_interface` says but its address.
+    """Launch cache signature of a dpnp array: all of :func:`usm_interface`, with the address modulo 64 bytes.
 
-    Of the address only the place on a 64-byte line counts. None for anything but dpnp's arrays, whose attributes are
-    read in a fraction of the time that the interface takes.
+    None for other objects. Reading dpnp's attributes takes a fraction of the time of the interface.
     """
     try:
         usm = array.get_array()
@@ -113,14 +112,14 @@ def signature(array: Any) -> tuple[Any, ...] | None:
 
 
 def address_of(array: Any) -> Any:
-    """A memory object that starts where one of dpnp's arrays does. It keeps nothing alive: hold the array itself."""
+    """Memory object at a dpnp array's address. It does not own the memory: keep the array alive."""
     usm = array.get_array()
     part = part_of(usm)
     return usm.usm_data if part is None else part
 
 
 def part_of(usm: Any) -> Any:
-    """A memory object that starts where an array does, and keeps nothing alive; None if the array's own does."""
+    """Non-owning memory object at an array's address; None if the array's own memory object starts there."""
     return None if usm.usm_data._pointer == usm._pointer else _address(usm._pointer, usm.sycl_queue)
 
 
@@ -130,16 +129,15 @@ def _address(pointer: int, queue: Queue) -> Any:
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides, in elements, of a contiguous array whose last dimension runs fastest."""
+    """Row-major strides of a contiguous array, in elements."""
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
 def copy_in(arrays: Sequence[np.ndarray], queue: Queue) -> list[UsmArray]:
-    """NumPy arrays copied to the queue's device, each with its strides and with its first element on a 64-byte line.
+    """Copy NumPy arrays to the queue's device, with the same strides and with the first element 64-byte aligned.
 
-    Of a view, everything from its first byte to its last is copied, gaps included, so that a kernel sees the same
-    strides. Arrays that overlap on the host overlap on the device in the same way; of those, only the first is sure to
-    be aligned.
+    Of a view, everything from its first byte to its last is copied, gaps included, so that the strides are the same.
+    Arrays that overlap on the host overlap on the device in the same way; of those, only the first is always aligned.
 
     Raises:
         DeviceError: strides are not a whole number of elements, or the device has no memory left.
@@ -157,7 +155,7 @@ def copy_in(arrays: Sequence[np.ndarray], queue: Queue) -> list[UsmArray]:
 
 
 def scratch_copy(array: UsmArray) -> UsmArray:
-    """A copy in memory of its own, with the same strides and the same place on a 64-byte line."""
+    """Copy a device array to new memory, with the same strides and the same address modulo 64 bytes."""
     if 0 in array.shape:
         return array
     size = np.dtype(array.typestr).itemsize
@@ -172,9 +170,9 @@ def scratch_copy(array: UsmArray) -> UsmArray:
 
 
 def copy_out(source: UsmArray, target: np.ndarray) -> None:
-    """Copies a device array back into the host array that :func:`copy_in` made it from, once the queue is done.
+    """Copy a device array back to the host array of :func:`copy_in`, after waiting for the queue.
 
-    Only the view's own elements are written; what lies between them on the host stays as it is.
+    Only the view's elements are written; the gaps between them on the host are unchanged.
 
     Raises:
         DeviceError: ``target`` has another shape or other strides, or cannot be written.
@@ -206,7 +204,7 @@ def _element_strides(array: np.ndarray) -> tuple[int, ...]:
 
 
 def bounds(array: np.ndarray) -> tuple[int, int]:
-    """The addresses of an array's first byte and of the one after its last; equal if it is empty."""
+    """Address range of an array: first byte, and one past the last; equal if it is empty."""
     low = high = array.ctypes.data
     if array.size == 0:
         return low, high
@@ -217,7 +215,7 @@ def bounds(array: np.ndarray) -> tuple[int, int]:
 
 
 def _merged(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[int]]]:
-    """Spans of host memory, (first byte, byte after the last, which arrays): arrays that overlap share one."""
+    """Disjoint address ranges, each (first byte, one past the last, array indices): overlapping arrays share one."""
     order = sorted((*bounds(array), index) for index, array in enumerate(arrays))
     spans: list[tuple[int, int, list[int]]] = []
     for low, high, index in order:
@@ -230,9 +228,9 @@ def _merged(arrays: Sequence[np.ndarray]) -> Iterator[tuple[int, int, list[int]]
 
 
 def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int]:
-    """Device memory that holds the host's bytes from ``low`` to ``high``, and the address where they start.
+    """Allocate device memory for the host's bytes from ``low`` to ``high``; returns it and the address of ``low``.
 
-    The byte ``aligned`` bytes behind ``low`` comes to lie on a 64-byte line.
+    The byte at offset ``aligned`` from ``low`` is 64-byte aligned.
     """
     dpctl_memory = import_dpctl("dpctl.memory")
     try:
@@ -252,7 +250,7 @@ def _memory_at(pointer: int, size: int, queue: Queue, owner: Any) -> Any:
 
 
 class _HostSpan:
-    """Some bytes of host memory, in the form that NumPy accepts."""
+    """Range of host memory, as NumPy's ``__array_interface__``."""
 
     def __init__(self, low: int, high: int) -> None:
         self.__array_interface__ = {"data": (low, False), "shape": (high - low,), "typestr": "|u1", "version": 3}

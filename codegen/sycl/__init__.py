@@ -1,7 +1,7 @@
-"""The OpenCL C of a kernel as a SYCL C++ file: a free-function kernel with the same body, and a host function for it.
+"""SYCL emitter: a free-function kernel from a kernel's OpenCL C, and a host function that launches it.
 
-The file stands alone and is ready for ``icpx -fsycl``. With ``XETILE_KERNEL_ONLY`` defined it needs no headers and has
-no host part: so it is compiled at run time (:mod:`codegen.toolchain.sycl`), in a tenth of a second instead of seconds.
+The file is self-contained, for ``icpx -fsycl``. With ``XETILE_KERNEL_ONLY`` defined it needs no headers and has no host
+part; :mod:`codegen.toolchain.sycl` compiles that at run time, in a tenth of a second instead of seconds.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _KERNEL = re.compile(r"__attribute__\(\(intel_reqd_sub_group_size\(\d+\)\)\)\n"
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter of the kernel.
+    """Kernel parameter.
 
     Attributes:
         name: its name in the kernel's body.
-        given: its name among the kernel's parameters, another one for a pointer: the body's has an address space.
-        type: its C type, or that of what it points at.
+        given: its name in the signature, which differs for a pointer: the body's has an address space.
+        type: its C type, or the pointee's.
         pointer: whether it is a pointer.
         host: the type on the host, ``const`` where the kernel only reads.
     """
@@ -51,24 +51,24 @@ class _Parameter:
 
     @property
     def plain(self) -> str:
-        """The type in C++ without OpenCL's names."""
+        """C++ type without OpenCL's names."""
         return _PLAIN.get(self.type, self.type) + (" *" if self.pointer else " ")
 
     @property
     def passed(self) -> str:
-        """How the host passes it."""
+        """Declaration in the signature, as the host passes it."""
         if self.pointer:
             return f"({self.plain}){self.name}"
         return f"sycl::bit_cast<{self.plain.strip()}>({self.name})" if self.host.startswith("sycl::") else self.name
 
 
 def emit(source: Source, function: func.FuncOp, prelude: str | None = None) -> str:
-    """The kernel as a C++ file.
+    """Emit a kernel as a C++ file.
 
     Args:
         source: the kernel as OpenCL C.
-        function: the fully lowered kernel, which has the element types of its arguments.
-        prelude: OpenCL C to put before the kernel, for a device that lacks Intel's builtins; None for a GPU.
+        function: the fully lowered kernel, for the element types of its arguments.
+        prelude: OpenCL C prelude for a device without Intel's builtins; None for a GPU.
 
     Raises:
         XeError: the kernel's text is not what :mod:`codegen.opencl` writes.
@@ -92,12 +92,12 @@ def emit(source: Source, function: func.FuncOp, prelude: str | None = None) -> s
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """A name that does not occur in the kernel, like ``name``."""
+    """Fresh name based on ``name``, which does not occur in the kernel."""
     return name if name not in taken else _free(f"{name}_", taken)
 
 
 def _features(source: Source) -> str:
-    """OpenCL's feature macros that a kernel asks for and that GPUs with subgroups of this size define."""
+    """Definitions of OpenCL's feature macros that a kernel tests and that GPUs with this subgroup size define."""
     asked = set(re.findall(r"\b__opencl_c_ext_fp\w+", source.text))
     has = {f"__opencl_c_ext_fp{bits}_{memory}_atomic_{kind}" for memory in ("global", "local")
            for bits, kind in (*_ATOMICS, *(_DOUBLE_ATOMICS if source.lanes == 16 else ()))}
@@ -105,14 +105,14 @@ def _features(source: Source) -> str:
 
 
 def _prototypes(text: str, *, emulated: bool) -> tuple[str, str]:
-    """The text without its prototypes of functions that are defined elsewhere; those as C++."""
+    """Split the text into its part without prototypes of external functions, and those prototypes as C++."""
     found = re.findall(r"(?m)^\w[^\n{}#;]*\);\n", text)
     extern = "".join(prototype(line, emulated) for line in found)
     return re.sub(r"(?m)^\w[^\n{}#;]*\);\n", "", text), extern
 
 
 def _described(parameters: str, source: Source, function: func.FuncOp, taken: set[str]) -> list[_Parameter]:
-    """The parameters, with the types that the arguments of the kernel have on the host."""
+    """Kernel parameters with their types on the host."""
     written, texts, described = written_arguments(function), iter(parameters.split(", ")), []
     for position, (argument, rank) in enumerate(zip(function.body.block.args, source.arguments, strict=True)):
         type_ = argument.type.element_type if isinstance(argument.type, MemRefType) else argument.type
@@ -135,7 +135,7 @@ def _host_type(dtype: DType) -> str:
 
 
 def _properties(source: Source) -> str:
-    """What the compiler must know of the launch; SYCL's own names for it come with its headers."""
+    """Kernel properties (subgroup size, work-group size, GRF mode), with and without SYCL's headers."""
     sizes = (("nd_range_kernel<3>", "nd-range-kernel", "3"), (f"sub_group_size<{source.lanes}>", "sub-group-size",
              str(source.lanes)), (f"work_group_size<1, 1, {source.local_size}>", "work-group-size",
              f'"1,1,{source.local_size}"'))

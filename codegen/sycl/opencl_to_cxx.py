@@ -1,8 +1,8 @@
-"""OpenCL C as C++ for clang's SYCL mode: our own text, word by word, behind a header with what C++ lacks.
+"""Translation of emitted OpenCL C to C++ for clang's SYCL mode, token by token, with a compatibility header.
 
-The header, ``opencl.hpp``, has OpenCL's vector types and functions under their own names, so that most of the text
-stays as it is. What remains is a matter of words: vector literals, address spaces, names that C++ reserves. The text
-that is translated is what :mod:`codegen.opencl` and the prelude write, not any OpenCL C.
+The header, ``opencl.hpp``, defines OpenCL's vector types and functions under their own names, so that most of the text
+is unchanged. The rest are tokens: vector literals, address spaces, names that C++ reserves. The input is the text of
+:mod:`codegen.opencl` and the prelude, not arbitrary OpenCL C.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\(\(overloadable, ", "(("),
     (r"__attribute__\(\(opencl_unroll_hint\((\d+)\)\)\)", _unrolled),
     (rf"\(({_VECTOR})\)\(", r"make_\1("),
-    (r"\((\w+##\w+)\)\(", r"joined<\1>("),  # of a type that a macro makes
+    (r"\((\w+##\w+)\)\(", r"joined<\1>("),  # vector literal of a type that a macro pastes together
     (rf"\blocal ({_SCALAR}\d*) (\w+)((?:\[[^\]]*\])+)(?: __attribute__\(\(aligned\(64\)\)\))?;",
      r"auto &\2 = *(XETILE_LOCAL \1(*)\3)__sycl_allocateLocalMemory(sizeof(\1\3), 64);"),
     (r"\(private (?=[\w ]+\*\))", "(XETILE_PRIVATE "),
-    (r"\bprivate ", ""),  # a parameter: any pointer goes there
+    (r"\bprivate ", ""),  # a parameter: a generic pointer takes any
     (r"\b__spirv_PredicatedLoadINTEL\b", "predicated_load"),
     (r"\b__spirv_PredicatedStoreINTEL\b", "predicated_store"),
     (r"\bglobal\b", "XETILE_GLOBAL"),
     (r"\blocal\b", "XETILE_LOCAL"),
     (rf"\b({'|'.join(sorted(CPLUSPLUS))})\b", r"\1_cplusplus"),
 )
-"""Patterns with what takes their place, in order."""
+"""Token patterns with their replacements, in order."""
 
 
 def translate(text: str) -> str:
-    """OpenCL C as C++ that means the same behind :func:`header`; comments and strings stay as they are.
+    """Translate OpenCL C to equivalent C++ for use after :func:`header`; comments and strings are unchanged.
 
     Args:
         text: functions, macros or statements, as :mod:`codegen.opencl` and :mod:`codegen.opencl.prelude` write them.
@@ -61,11 +61,11 @@ def _translated(code: str) -> str:
 
 
 def prototype(text: str, emulated: bool) -> str:
-    """A prototype of OpenCL C as C++; nothing where :func:`header` defines the function, or a prelude does.
+    """Translate a prototype to C++; empty where :func:`header` or a prelude defines the function.
 
     Args:
         text: the prototype.
-        emulated: whether a prelude stands before the text.
+        emulated: whether the text has a prelude.
     """
     if "__spirv_Predicated" in text or "_matrix_mad_" in text:  # see declarations
         return ""
@@ -77,18 +77,18 @@ def prototype(text: str, emulated: bool) -> str:
 
 @cache
 def header() -> str:
-    """The C++ that must stand before translated text."""
+    """Compatibility header that translated text needs."""
     return files(__package__).joinpath("opencl.hpp").read_text(encoding="utf-8")
 
 
 def declarations(text: str, lanes: int) -> str:
-    """Declarations of Intel's builtins that OpenCL C ``text`` calls, and that no header declares.
+    """Declarations of Intel's builtins that OpenCL C ``text`` calls and no header declares.
 
-    They belong into no namespace: the device's compiler knows them by their C++ names.
+    They are at global scope: the device's compiler knows them by their mangled C++ names.
 
     Args:
         text: OpenCL C.
-        lanes: work-items of a subgroup, which decide the operands of DPAS.
+        lanes: subgroup size, on which the operand types of DPAS depend.
     """
     names = sorted(set(re.findall(r"\bintel_sub_group_(?:2d_block_\w+|\w*matrix_mad\w*)", text)))
     return "".join(_block_io(name) if "_2d_block_" in name else _dpas(name, lanes) for name in names)
@@ -110,7 +110,7 @@ def _block_io(name: str) -> str:
 
 
 def _dpas(name: str, lanes: int) -> str:
-    """Every repeat count of one DPAS builtin, with every accumulator."""
+    """Declarations of one DPAS builtin for every repeat count and accumulator."""
     if "_scaled_" in name:
         return f"XETILE_EXTERN float8 {name}(short8, int8, float8, uchar, uchar);\n"
     match = re.fullmatch(r"intel_sub_group_(\w+?)_(\w+?)_matrix_mad_k\d+", name)
@@ -134,7 +134,7 @@ def _dpas_line(name: str, a_type: str, b_type: str, accumulator: str, lanes: int
     if a_type == "tf32":
         a, b, a_rows = "float", "float8", max(rows // 2, 1)
     c = _wide(accumulator, rows)
-    # C++ spells _Float16 otherwise than OpenCL spells half, and Intel's compiler looks for OpenCL's name.
+    # _Float16 is mangled otherwise than OpenCL's half, and Intel's compiler looks for the name of the latter.
     width = "" if rows == 1 else f"Dv{rows}_"
     label = f' __asm__("_Z{len(name)}{name}{width}sDv8_i{width}Dh")' if accumulator == "half" else ""
     return f"XETILE_EXTERN {c} {name}({_wide(a, a_rows)}, {b}, {c}){label};\n"

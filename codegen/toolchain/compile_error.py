@@ -1,7 +1,7 @@
-"""What a compiler refused, told in terms of the author's lines: one error for all compilers, and their logs in files.
+"""Compile errors of device compilers, mapped to the author's lines; their logs are kept in files.
 
-The emitted text names the line of the source that the lines below came from (``// gemm.py:34``), so that a compiler's
-``12:5: error`` leads back to it.
+The emitted text has the author's line of the statements below in comments (``// gemm.py:34``), to which a compiler's
+``12:5: error`` is mapped.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _PLACE = re.compile(r"\s*// ([^\s:]+:\d+)\s*$")
 
 
 def refusal(failure: str, log: str, text: str = "") -> ToolError:
-    """The error for a program that a compiler did not take.
+    """Error of a program that a compiler rejected.
 
     Args:
-        failure: who refused what, as in ``"ocloc refused gemm for pvc"``.
-        log: what it printed.
-        text: the source that it was given; empty for what is no text.
+        failure: compiler and program, as in ``"ocloc refused gemm for pvc"``.
+        log: the compiler's log.
+        text: the source; empty for binary input.
     """
     message, position = _complaint(log)
     place, quoted = _origin(text, position)
@@ -35,7 +35,7 @@ def refusal(failure: str, log: str, text: str = "") -> ToolError:
 
 
 def first_error(log: str) -> str:
-    """The line of a compiler's log that says what is wrong: the first with "error" in it, else the first at all."""
+    """First error line of a compiler's log: the first that contains "error", else the first line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     for pattern in (r"\berror:", r"(?i)\berror\b"):
         if found := next((line for line in lines if re.search(pattern, line)), None):
@@ -44,14 +44,14 @@ def first_error(log: str) -> str:
 
 
 def _complaint(log: str) -> tuple[str, int | None]:
-    """What is wrong, without the name of a temporary file; and on which line of the text."""
+    """First error without the name of a temporary file, and its line number in the text."""
     line = first_error(log)
     found = _POSITION.search(line)
     return (found[3], int(found[1])) if found else (line, None)
 
 
 def _origin(text: str, line: int | None) -> tuple[str, str]:
-    """The author's file and line that a line of the text came from, and that line of the text."""
+    """Author's file and line that a line of the text was emitted for, and that line of the text."""
     lines = text.splitlines()
     if line is None or not 0 < line <= len(lines):
         return "", ""
@@ -60,7 +60,7 @@ def _origin(text: str, line: int | None) -> tuple[str, str]:
 
 
 def _kept(log: str, text: str) -> Path | None:
-    """A file with the log and the text; None where none can be written."""
+    """Write log and text to a temporary file; None where that fails."""
     mark = hashlib.sha256((log + text).encode(errors="replace")).hexdigest()[:8]
     path = Path(tempfile.gettempdir()) / f"xetile-refused-{mark}.log"
     try:

@@ -1,10 +1,10 @@
-"""What compilers made, kept on disk between processes.
+"""Disk cache of compiler results, shared between processes.
 
-An entry is a file named by the hash of all that it depends on. It is written beside its place and then renamed, so
-that no process ever sees half of one; what does not read back as it was written is a miss, and is removed. The least
-recently used entries go when the folder outgrows its bound. Nothing here raises for a disk that is full, read-only or
-gone: what cannot be kept is compiled again. XETILE_CACHE=0 turns it off; XETILE_CACHE_DIR moves and XETILE_CACHE_SIZE,
-in MB, bounds it.
+An entry is a file named by the hash of all its inputs. It is written to a temporary file and renamed, so that no
+process sees a partial entry; an entry whose checksum fails is a miss, and is removed. The least recently used entries
+are evicted when the folder exceeds its bound. Nothing here raises for a disk that is full, read-only or gone: results
+that cannot be stored are compiled again. XETILE_CACHE=0 turns it off; XETILE_CACHE_DIR moves and XETILE_CACHE_SIZE, in
+MB, bounds it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _FORMAT = b"xetile 1\n"
 _HASH = 32
 _DEFAULT_MB = 1024
 _ROOM = 0.8
-"""Part of its bound that a folder is brought down to when it outgrows it: each write would else remove something."""
-_STALE_SECONDS = 3600  # an unfinished file older than this belongs to a process that died
+"""Fraction of the bound to which eviction trims the folder, so that not every later write evicts again."""
+_STALE_SECONDS = 3600  # a temporary file older than this belongs to a process that died
 _UNFINISHED = ".part"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of the cache: what it is of, its size in bytes, and when it was last used (seconds since the epoch)."""
+    """Cache entry: kind, size in bytes, and time of last use (seconds since the epoch)."""
 
     path: Path
     kind: str
@@ -41,12 +41,12 @@ class Entry:
 
 
 def is_on() -> bool:
-    """Whether anything is kept: yes, unless XETILE_CACHE is 0."""
+    """Whether the cache is on: yes, unless XETILE_CACHE is 0."""
     return os.environ.get("XETILE_CACHE", "1") not in ("0", "")
 
 
 def folder() -> Path:
-    """Where entries are kept: XETILE_CACHE_DIR, else the user's folder for caches."""
+    """Folder of the cache: XETILE_CACHE_DIR, else the user's cache folder."""
     if named := os.environ.get("XETILE_CACHE_DIR"):
         return Path(named).expanduser()
     import platformdirs
@@ -55,7 +55,7 @@ def folder() -> Path:
 
 
 def bound() -> int:
-    """The most bytes that are kept.
+    """Size bound of the cache in bytes.
 
     Raises:
         ToolError: XETILE_CACHE_SIZE is no number of megabytes.
@@ -72,12 +72,12 @@ def bound() -> int:
 
 
 def kept(kind: str, parts: Callable[[], tuple[str | bytes, ...]], make: Callable[[], bytes]) -> bytes:
-    """What ``make`` gives, from the disk if it was made before.
+    """Look up a result, or compute it with ``make`` and store it.
 
     Args:
-        kind: what it is, a word.
-        parts: all that it depends on; asked only if the cache is on.
-        make: makes it; what it raises goes to the caller, and nothing is kept.
+        kind: kind of the entry, a word.
+        parts: all inputs of the result; called only if the cache is on.
+        make: computes the result; its exceptions propagate, and nothing is stored.
     """
     if not is_on():
         return make()
@@ -90,7 +90,7 @@ def kept(kind: str, parts: Callable[[], tuple[str | bytes, ...]], make: Callable
 
 
 def key_of(*parts: str | bytes) -> str:
-    """A name for all that an entry depends on."""
+    """Hash of all inputs of an entry."""
     digest = hashlib.sha256(_FORMAT)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -99,7 +99,7 @@ def key_of(*parts: str | bytes) -> str:
 
 
 def find(kind: str, key: str) -> bytes | None:
-    """The data of an entry, None if there is none that reads."""
+    """Look up the data of an entry; None on a miss or a corrupt entry."""
     path = _path(kind, key)
     try:
         stored = path.read_bytes()
@@ -119,7 +119,7 @@ def find(kind: str, key: str) -> bytes | None:
 
 
 def keep(kind: str, key: str, data: bytes) -> None:
-    """Keep data under a key; on a disk that takes nothing, that is all."""
+    """Store data under a key; failures of the disk are logged only."""
     limit = bound()
     packed = _FORMAT + hashlib.sha256(data).digest() + zlib.compress(data, 1)
     if len(packed) > limit:
@@ -134,17 +134,17 @@ def keep(kind: str, key: str, data: bytes) -> None:
 
 
 def drop(kind: str, key: str) -> None:
-    """Forget an entry that turned out to be of no use."""
+    """Remove an entry that turned out to be unusable."""
     _remove(_path(kind, key))
 
 
 def entries() -> list[Entry]:
-    """All entries, the least recently used first."""
+    """Entries, the least recently used first."""
     return sorted(_entries(), key=lambda entry: entry.used)
 
 
 def clear() -> int:
-    """Remove all entries; how many there were."""
+    """Remove all entries and return their number."""
     removed = [entry for entry in _entries() if _remove(entry.path)]
     return len(removed)
 

@@ -1,7 +1,7 @@
-"""What the package tells while it works: the logger ``xetile``, silent unless the program or XETILE_LOG asks.
+"""Logger ``xetile``, silent unless the program's logging or XETILE_LOG enables it.
 
-``XETILE_LOG=1`` writes to the standard error what compiled each kernel; a level's name (``DEBUG``, ``WARNING``) chooses
-that level. Without the variable the logger does what the program's own logging says.
+``XETILE_LOG=1`` logs to standard error which compiler served each kernel; a level's name (``DEBUG``, ``WARNING``)
+chooses that level. Without the variable the program's own logging configuration applies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LOGGER = logging.getLogger("xetile")
 
 
 def start(wanted: str | None = None) -> None:
-    """Gives the logger a level and a handler on the standard error, as XETILE_LOG asks.
+    """Configure level and standard error handler of the logger from XETILE_LOG.
 
     Args:
         wanted: ``"1"`` or the name of a level; by default the variable's value. Nothing happens for ``"0"`` and for "".

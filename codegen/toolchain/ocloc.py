@@ -1,4 +1,4 @@
-"""Intel's offline compiler, ocloc: device binaries, SPIR-V, and what the disassembly says."""
+"""Driver of Intel's offline compiler, ocloc: device binaries, SPIR-V, disassembly and register statistics."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from xegpu.support.errors import TargetError, ToolError
 from xegpu.target.targets import TARGETS
 
 _LENGTH = 8
-_SECONDS = 600  # a compiler that takes longer hangs
+_SECONDS = 600  # timeout: a compiler that takes longer hangs
 _HINT = "install Debian's or Ubuntu's package intel-ocloc, or set XETILE_OCLOC to the program"
 _OTHER = "what it printed is in .log of this error; xetile was written for ocloc 26 with libiga64 beside it"
 
 
 @dataclass(frozen=True)
 class DeviceBinary:
-    """A device binary (zebin, ELF) and what the compiler printed while it made it."""
+    """Device binary (zebin, ELF) with the compiler's log."""
 
     target: str
     data: bytes = field(repr=False)
@@ -35,11 +35,11 @@ class DeviceBinary:
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """One kernel of a binary: its assembly, and what the compiler wrote about it.
+    """Kernel of a device binary: its assembly and its ``.ze_info`` statistics.
 
     Attributes:
-        spill_size, private_size: bytes a work-item's thread keeps in memory for lack of registers. Both matter:
-            arrays that do not fit go to private memory with a spill size of zero.
+        spill_size, private_size: bytes of spill and private memory a thread. Both matter: arrays that do not fit into
+            registers go to private memory with a spill size of zero.
         slm_size: bytes of shared local memory a work-group.
         grf_count: registers a thread.
         simd_size: work-items a subgroup.
@@ -56,7 +56,7 @@ class KernelFacts:
 
 @dataclass(frozen=True)
 class Disassembly:
-    """The kernels of a binary by name, in the binary's order."""
+    """Disassembly of a device binary: its kernels by name, in the binary's order."""
 
     target: str
     kernels: Mapping[str, KernelFacts]
@@ -66,10 +66,10 @@ class Disassembly:
 
 
 def find_ocloc() -> str:
-    """The path of ocloc: XETILE_OCLOC, else from PATH.
+    """Find the path of ocloc: XETILE_OCLOC, else from PATH.
 
     Raises:
-        ToolError: it is in neither.
+        ToolError: it is not installed.
     """
     named = os.environ.get("XETILE_OCLOC")
     if named and not shutil.which(named):
@@ -81,7 +81,7 @@ def find_ocloc() -> str:
 
 
 def has_ocloc() -> bool:
-    """Whether ocloc is here."""
+    """Whether ocloc is installed."""
     try:
         return bool(find_ocloc())
     except ToolError:
@@ -89,7 +89,7 @@ def has_ocloc() -> bool:
 
 
 def compile_device(source: str | bytes, target: str, options: str = "", spirv: bool = False) -> DeviceBinary:
-    """Compiles OpenCL C, or with ``spirv`` SPIR-V, for a target. The same input is compiled once a process.
+    """Compile OpenCL C, or with ``spirv`` SPIR-V, to a device binary; memoized per process.
 
     Raises:
         TargetError: a target that ocloc has no device for.
@@ -99,7 +99,7 @@ def compile_device(source: str | bytes, target: str, options: str = "", spirv: b
 
 
 def compile_spirv(source: str, target: str, options: str = "") -> bytes:
-    """Compiles OpenCL C to SPIR-V, with the extensions that the target has. The same input is compiled once a process.
+    """Compile OpenCL C to SPIR-V, with the target's extensions; memoized per process.
 
     Raises:
         TargetError: a target that ocloc has no device for.
@@ -109,7 +109,7 @@ def compile_spirv(source: str, target: str, options: str = "") -> bytes:
 
 
 def _ocloc_for(target: str) -> str:
-    """The path of ocloc; a target that it compiles nothing for is an error whether ocloc is installed or not."""
+    """Path of ocloc; an unsupported target is an error whether ocloc is installed or not."""
     _device_name(target)
     return find_ocloc()
 
@@ -123,14 +123,14 @@ def _compiled(ocloc: str, source: str | bytes, target: str, options: str, mode: 
 
 
 def _stored(binary: DeviceBinary) -> bytes:
-    """A binary as the cache keeps it: the length of what the compiler printed, that, and the binary."""
+    """Serialize a binary for the disk cache: length of the log, log, binary."""
     log = binary.log.encode()
     return len(log).to_bytes(_LENGTH, "little") + log + binary.data
 
 
 @cache
 def _identity(ocloc: str) -> tuple[str, ...]:
-    """Which compiler it is: where it lies, when it was written, and the version that it says."""
+    """Identity of the compiler in cache keys: path, modification time, version."""
     status = os.stat(shutil.which(ocloc) or ocloc)
     with tempfile.TemporaryDirectory(prefix="xetile-") as name:
         try:
@@ -155,7 +155,7 @@ def _compile(ocloc: str, source: str | bytes, target: str, options: str, mode: s
 
 @cache
 def disassemble(binary: DeviceBinary) -> Disassembly:
-    """The assembly of every kernel in a binary and what the compiler wrote about it. Done once a process.
+    """Disassemble every kernel of a binary, with its statistics; memoized per process.
 
     Raises:
         ToolError: ocloc is missing or failed, or cannot decode this device.
@@ -167,7 +167,7 @@ def disassemble(binary: DeviceBinary) -> Disassembly:
 
 
 def _disassembled(ocloc: str, binary: DeviceBinary) -> dict[str, dict[str, str | int]]:
-    """The fields of every kernel's :class:`KernelFacts`, by its name."""
+    """Fields of each kernel's :class:`KernelFacts`, by its name."""
     with tempfile.TemporaryDirectory(prefix="xetile-") as name:
         folder = Path(name)
         (folder / "kernel.bin").write_bytes(binary.data)
@@ -192,7 +192,7 @@ def _read_dump(dump: Path, log: str) -> dict[str, dict[str, str | int]]:
 
 
 def read_ze_info(text: str) -> dict[str, dict[str, int]]:
-    """The sizes that a binary's ``.ze_info`` gives for each kernel; zero ones are left out."""
+    """Parse the sizes of each kernel in a binary's ``.ze_info``; zero ones are left out."""
     kernels: dict[str, dict[str, int]] = {}
     facts: dict[str, int] = {}
     for line in text.split("kernels_misc_info:")[0].splitlines():
@@ -215,12 +215,12 @@ def _device_name(target: str) -> str:
 
 
 def _with_standard(options: str) -> str:
-    """ocloc's default is CL1.2, in which the Intel extensions that we use do not exist."""
+    """Add ``-cl-std``: ocloc's default is CL1.2, which lacks the Intel extensions that kernels use."""
     return options if "-cl-std=" in options else f"-cl-std=CL3.0 {options}".rstrip()
 
 
 def _run(command: list[str], folder: Path, failure: str) -> str:
-    """What a program printed. A compiler's output is text with the odd byte that is not."""
+    """Run a program and return its output; bytes that are not UTF-8 are replaced."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -232,7 +232,7 @@ def _run(command: list[str], folder: Path, failure: str) -> str:
 
 
 def _source_in(folder: Path) -> str:
-    """The OpenCL C that a program was given."""
+    """OpenCL C source in a program's folder."""
     found = next(folder.glob("*.cl"), None)
     return "" if found is None else found.read_text()
 

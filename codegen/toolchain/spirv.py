@@ -1,4 +1,4 @@
-"""What a SPIR-V module says of itself: its kernels, and the functions that it expects elsewhere."""
+"""SPIR-V reader: entry points and imported functions of a module."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _LINKAGE, _IMPORT = 41, 1
 
 
 def is_spirv(data: bytes) -> bool:
-    """Whether bytes begin as a SPIR-V module does."""
+    """Whether bytes begin with SPIR-V's magic number."""
     return len(data) >= 4 * _HEADER_WORDS and int.from_bytes(data[:4], "little") == MAGIC
 
 
 def entry_points(data: bytes) -> list[str]:
-    """The names of a module's kernels, in order."""
+    """Names of a module's kernels (OpEntryPoint), in order."""
     return [_text(words[2:]) for opcode, words in _instructions(data) if opcode == _ENTRY_POINT]
 
 
 def imports(data: bytes) -> list[str]:
-    """The names of what a module expects elsewhere, sorted; positions such as the work-group's id do not count."""
+    """Names of a module's imported symbols, sorted, without built-in variables such as the work-group's id."""
     names = {_text(words[2:]) for opcode, words in _instructions(data)
              if opcode == _DECORATE and words[1] == _LINKAGE and words[-1] == _IMPORT}
     return sorted(name for name in names if not name.startswith("__spirv_BuiltIn"))
@@ -41,5 +41,5 @@ def _instructions(data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def _text(words: tuple[int, ...]) -> str:
-    """A string at the beginning of operands; it ends with a zero byte."""
+    """Decode the null-terminated literal string at the beginning of operands."""
     return struct.pack(f"<{len(words)}I", *words).split(b"\0", 1)[0].decode(errors="replace")

@@ -1,7 +1,7 @@
-"""The SYCL compiler inside the pip package intel-sycl-rt, which dpctl needs anyway: C++ in, SPIR-V out.
+"""Driver of the SYCL run-time compiler (C++ to SPIR-V) in the pip package intel-sycl-rt, a dependency of dpctl.
 
-It is DPC++'s run-time compiler, the library ``libsycl-jit.so``; :mod:`codegen.toolchain.sycl_jit` calls it, in another
-process.
+It is DPC++'s run-time compiler, the library ``libsycl-jit.so``; :mod:`codegen.toolchain.sycl_jit` calls it in a
+separate process.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _LIBRARY = "libsycl-jit.so"
 _PACKAGE = "intel-sycl-rt"
 _HINT = f'install it: pip install "xetile[device]" brings the package {_PACKAGE}'
 _ELSE = "XETILE_SPIRV=ocloc"
-_SECONDS = 600  # a compiler that takes longer hangs
-# Warnings would be about the translation; Intel's builtins are defined elsewhere, on the device.
+_SECONDS = 600  # timeout: a compiler that takes longer hangs
+# -w: warnings would be about the translation. Image dependencies: Intel's builtins are resolved on the device.
 _FLAGS = ("-DXETILE_KERNEL_ONLY", "-w", "-fsycl-allow-device-image-dependencies")
 
 
 def find_sycl_compiler() -> Path:
-    """The path of the SYCL runtime's compiler.
+    """Find the path of the SYCL runtime's compiler.
 
     Raises:
-        ToolError: it is not installed beside this Python.
+        ToolError: it is not installed in this Python's environment.
     """
     import importlib.metadata
 
@@ -48,7 +48,7 @@ def find_sycl_compiler() -> Path:
 
 
 def has_sycl_compiler() -> bool:
-    """Whether the SYCL runtime's compiler is here."""
+    """Whether the SYCL runtime's compiler is installed."""
     try:
         return bool(find_sycl_compiler())
     except ToolError:
@@ -56,15 +56,14 @@ def has_sycl_compiler() -> bool:
 
 
 def compile_sycl(text: str, *flags: str) -> bytes:
-    """Compiles a kernel that :mod:`codegen.sycl` wrote to SPIR-V. The same text is compiled once a process.
+    """Compile a kernel emitted by :mod:`codegen.sycl` to SPIR-V; memoized per process.
 
     Args:
         text: the C++ file; its host part is left out.
         flags: options of clang.
 
     Raises:
-        ToolError: the library is missing, or refused the text (``log`` is what it printed), or gave back what it did
-            not give when this was written.
+        ToolError: the library is missing, rejects the text (``log`` is its output), or has another interface.
     """
     return _checked(find_sycl_compiler(), text, (*_FLAGS, *flags))
 
@@ -78,7 +77,7 @@ def _checked(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
     if len(kernels := entry_points(data)) != 1:
         raise _changed(f"the SPIR-V has {len(kernels)} kernels instead of one")
     if strangers := [name for name in imports(data) if not _is_builtin(name)]:
-        # Compilers of devices link such a call to nothing, and say nothing.
+        # Device compilers silently link a call of an undefined function to nothing.
         raise ToolError("XT5131", f"the kernel calls {strangers[0]}, which exists nowhere",
                         f"take the other compiler: {_ELSE}")
     return data
@@ -110,7 +109,7 @@ def _compiled(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
 
 
 def _is_builtin(name: str) -> bool:
-    """Whether the C++ name of a function is that of one of Intel's builtins, as OpenCL spells its operands."""
+    """Whether a mangled C++ name is that of one of Intel's builtins with OpenCL's operand types."""
     plain = re.match(r"_Z(\d+)", name)
     start = plain.end() if plain else 0
     called = name[start:start + int(plain[1])] if plain else name
@@ -121,7 +120,6 @@ def _is_builtin(name: str) -> bool:
 def _changed(what: str) -> ToolError:
     return ToolError("XT5133", f"the private interface of {_LIBRARY} has changed: {what}",
                      f"xetile was written for {_PACKAGE} 2026.1; install that one")
-
 
 
 def _last_words(log: str) -> str:

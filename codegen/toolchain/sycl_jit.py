@@ -1,10 +1,10 @@
-"""The program that calls the SYCL runtime's compiler, ``libsycl-jit.so``; it runs in a process of its own.
+"""Driver program of the SYCL runtime's compiler, ``libsycl-jit.so``; it runs in a separate process.
 
     python sycl_jit.py LIBRARY OUTPUT FLAG...  < kernel.cpp
 
-The library's interface is private to the SYCL runtime, and parts of it end the process on an error that they did not
-expect. So :mod:`codegen.toolchain.sycl` starts this file, which imports nothing but Python's own modules, and whatever
-comes back is looked at before it is believed. Seen working with intel-sycl-rt 2026.1.
+The library's interface is private to the SYCL runtime, and parts of it abort the process on unexpected errors. So
+:mod:`codegen.toolchain.sycl` starts this file, which imports only the standard library, and its results are validated.
+Tested with intel-sycl-rt 2026.1.
 """
 
 from __future__ import annotations
@@ -15,28 +15,32 @@ from pathlib import Path
 from typing import Any
 
 REFUSED, CHANGED = 65, 66
-"""Exit codes: the text was refused, and the compiler's log is on the standard error; the interface is another one."""
+"""Exit codes: compile error, with the compiler's log on standard error; and a library with another interface."""
 _SPIRV_FORMAT = 2
 _MOST_BYTES = 1 << 28
 
 
 class _File(ctypes.Structure):
+    """Source file argument of ``compileSYCL`` (private layout of libsycl-jit)."""
+
     _fields_ = (("path", ctypes.c_char_p), ("contents", ctypes.c_char_p))
 
 
 class _View(ctypes.Structure):
+    """Array view: pointer and length (private layout of libsycl-jit)."""
+
     _fields_ = (("begin", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
 
 class Image(ctypes.Structure):
-    """A compiled module: a format's number, the bits of an address, and where its bytes are."""
+    """Compiled module: format number, address bits, and its bytes (private layout of libsycl-jit)."""
 
     _fields_ = (("format", ctypes.c_uint64), ("address_bits", ctypes.c_uint64), ("begin", ctypes.c_void_p),
                 ("size", ctypes.c_size_t))
 
 
 class Result(ctypes.Structure):
-    """What the library returns; of the rest nothing is read."""
+    """Result of ``compileSYCL``, as far as it is read (private layout of libsycl-jit)."""
 
     _fields_ = (("error", ctypes.c_uint32), ("padding", ctypes.c_uint32), ("images", ctypes.POINTER(Image)),
                 ("image_count", ctypes.c_size_t), ("unused", ctypes.c_uint64 * 3), ("log", ctypes.c_char_p),
@@ -44,19 +48,19 @@ class Result(ctypes.Structure):
 
 
 class Refused(Exception):
-    """The compiler refused the text; the message is its log."""
+    """Compile error; the message is the compiler's log."""
 
 
 class Changed(Exception):
-    """The library is not the one that this was written for."""
+    """The library's interface is not the one that this was written for."""
 
 
 def compiled(library: Any, text: bytes, flags: list[str]) -> bytes:
-    """The SPIR-V that the library makes of a C++ file.
+    """Compile a C++ file to SPIR-V.
 
     Raises:
-        Refused: the compiler refused it.
-        Changed: what came back is not what a library of this interface gives.
+        Refused: a compile error.
+        Changed: the result is not that of the known interface.
     """
     try:
         compiler = library.compileSYCL
@@ -81,7 +85,7 @@ def _binary(result: Result) -> bytes:
 
 
 def main(library: str, output: str, *flags: str) -> int:
-    """Compile the standard input; the exit code."""
+    """Compile the standard input and return the exit code."""
     try:
         data = compiled(ctypes.CDLL(library), sys.stdin.buffer.read(), list(flags))
     except Refused as error:

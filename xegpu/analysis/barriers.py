@@ -1,9 +1,9 @@
-"""Where the subgroups of a work-group stand with their named barriers.
+"""Named barrier analysis: pairing of arrivals and waits, participants, producers and consumers.
 
-Every subgroup that arrives at a barrier also waits there, before it arrives again: arrivals and waits alternate on
-every way through a kernel. Then a barrier is free again when all have passed it, on every device.
+Every subgroup that arrives at a barrier also waits there before it arrives again: arrivals and waits alternate on every
+path through a kernel. Then a barrier can be reused once all have passed it, on every device.
 
-Or some subgroups only arrive, the producers, and the others only wait: :func:`handed`.
+Or some subgroups only arrive (producers) and the others only wait (consumers): :func:`producer_consumer`.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from xegpu.analysis.uniformity import enclosing, per_subgroup
 from xegpu.dialect.sync import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierOp
 from xegpu.support.errors import Note, ShapeError, TargetError, TraceError, XeError
 from xegpu.support.location import author_location
-from xegpu.support.notes import elsewhere
+from xegpu.support.notes import notes_at
 from xegpu.target.targets import Target, listed
 
 
 def init_of(operation: NbarrierOp) -> InitNbarrierOp:
-    """What made the barrier of an operation."""
+    """Defining operation of the barrier that an arrival or wait uses."""
     owner = operation.nbarrier.owner
     assert isinstance(owner, InitNbarrierOp)
     return owner
 
 
 def _key(init: InitNbarrierOp) -> object:
-    """What tells barriers apart: the id, or the value that it is at run time."""
+    """Identity of a barrier: its constant id, or the SSA value of a run-time id."""
     return init.nbarrier_id if init.id is None else init.id
 
 
 def check_alike(init: InitNbarrierOp, other: InitNbarrierOp, subgroups: int) -> None:
-    """Check that a named barrier is as the first one of its id, and no larger than the work-group.
+    """Check that a named barrier agrees with the first one of its id and has at most ``subgroups`` participants.
 
     Raises:
         ShapeError: more participants than subgroups, or another number of participants or producers.
@@ -51,7 +51,7 @@ def check_alike(init: InitNbarrierOp, other: InitNbarrierOp, subgroups: int) -> 
         raise ShapeError("XT1471", f"{_titled(init)} has {count} participants here and {first} above",
                          f"give {first} in both places, or another id", author_location(init),
                          _above(other, init, f"{first} participants"))
-    if init.said_producers != other.said_producers:
+    if init.declared_producers != other.declared_producers:
         here, there = (_producing(each) for each in (init, other))
         raise ShapeError("XT1472", f"{_titled(init)} has {here} here and {there} above",
                          "give one number in both places, or another id", author_location(init),
@@ -85,17 +85,17 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
 
 
 def _check_producers(function: func.FuncOp) -> None:
-    """Producers and consumers are different subgroups, and there are both."""
-    elsewhere = apart(function)
-    for init in (init for init in _inits(function) if init.said_producers is not None):
+    """Check that barriers with producers are used by producers and consumers, under divergent conditions."""
+    divergent = divergent_operations(function)
+    for init in (init for init in _inits(function) if init.declared_producers is not None):
         steps = [use.operation for use in init.result.uses]
-        together = next((step for step in steps if step not in elsewhere), None)
+        together = next((step for step in steps if step not in divergent), None)
         if together is not None:
             raise ShapeError("XT1474",
                              "all subgroups of the work-group come by this barrier, which has producers and consumers",
                              "put what producers and consumers do under conditions on subgroup_id",
                              author_location(together),
-                             _made(init, together))
+                             _definition_note(init, together))
         if len({type(use.operation) for init_ in _inits(function) if _key(init_) == _key(init)
                 for use in init_.result.uses}) != 2:
             used = {type(step) for step in steps}
@@ -104,8 +104,8 @@ def _check_producers(function: func.FuncOp) -> None:
                              f"{missing}", "let the producers arrive, and the consumers wait", author_location(init))
 
 
-def handed(function: func.FuncOp) -> dict[SSAValue, tuple[int, int]]:
-    """The barriers at which some subgroups only arrive and others only wait: how many of each.
+def producer_consumer(function: func.FuncOp) -> dict[SSAValue, tuple[int, int]]:
+    """Barriers with producers (which only arrive) and consumers (which only wait), with the number of each.
 
     The author gives the number of producers. Of two participants without it, one is a producer if no branch of a
     condition on the subgroup has both arrivals and waits.
@@ -117,8 +117,8 @@ def handed(function: func.FuncOp) -> dict[SSAValue, tuple[int, int]]:
     found: dict[SSAValue, tuple[int, int]] = {}
     for init in inits:
         steps = [use.operation for other in inits if _key(other) == _key(init) for use in other.result.uses]
-        if init.said_producers is not None:
-            found[init.result] = (init.said_producers, init.participants - init.said_producers)
+        if init.declared_producers is not None:
+            found[init.result] = (init.declared_producers, init.participants - init.declared_producers)
         elif init.participants == 2 and _are_sides(steps, differing):
             found[init.result] = (1, 1)
     return found
@@ -133,7 +133,7 @@ def _are_sides(steps: Sequence[Operation], differing: set[SSAValue]) -> bool:
 
 
 def _side(step: Operation, differing: set[SSAValue]) -> Block | None:
-    """The body, of the outermost condition that differs between subgroups, in which an operation stands."""
+    """Branch of the outermost divergent condition that contains an operation."""
     side, inner = None, step
     while (around := enclosing(inner, differing)) is not None:
         block = step.parent
@@ -145,31 +145,34 @@ def _side(step: Operation, differing: set[SSAValue]) -> Block | None:
 
 
 def _check_all_come_by(function: func.FuncOp, subgroups: int) -> None:
-    """A barrier that all subgroups come by is one of all; only an id of the run time can divide them into groups."""
-    elsewhere = apart(function)
+    """Check that a barrier in uniform control flow has all subgroups as participants.
+
+    Only a run-time id can divide them into groups.
+    """
+    divergent = divergent_operations(function)
     for step in (op for op in function.walk() if isinstance(op, NbarrierOp)):
         init = init_of(step)
-        if init.id is not None and step not in elsewhere and init.participants != subgroups:
+        if init.id is not None and step not in divergent and init.participants != subgroups:
             raise ShapeError("XT1476", f"all {subgroups} subgroups of the work-group come by this barrier, and it has "
                              f"{init.participants} participants", f"give {subgroups} participants, an id that differs "
                              "between groups, such as xt.subgroup_id() // 2, or put it under a condition on "
                              "subgroup_id",
-                             author_location(step), _made(init, step))
+                             author_location(step), _definition_note(init, step))
 
 
 @dataclass
 class _Walk:
-    """A walk along the ways through a kernel, with the barriers at which a subgroup has arrived and not yet waited.
+    """Walk over the paths of a kernel, with the pending barriers: those with an arrival and no wait yet.
 
     Attributes:
         kind: the error to raise.
-        handed: barriers with producers and consumers, where arrivals and waits do not alternate.
-        crowded: barriers that are open while another one, or ``gpu.barrier``, is used.
+        producer_consumer: barriers with producers and consumers, where arrivals and waits do not alternate.
+        overlapping: barriers that are pending while another one, or ``gpu.barrier``, is used.
     """
 
     kind: type[XeError]
-    handed: Mapping[SSAValue, tuple[int, int]]
-    crowded: set[object] = field(default_factory=set)
+    producer_consumer: Mapping[SSAValue, tuple[int, int]]
+    overlapping: set[object] = field(default_factory=set)
 
     def function(self, function: func.FuncOp) -> None:
         left = self._block(function.body.block, {})
@@ -177,30 +180,30 @@ class _Walk:
             raise no_wait(next(iter(left.values())), self.kind)
 
     def _block(self, block: Block, state: Mapping[object, NbarrierOp]) -> dict[object, NbarrierOp]:
-        """What is open behind a block."""
+        """Barriers that are pending at the end of a block."""
         now = dict(state)
         for operation in block.ops:
             if isinstance(operation, (scf.ForOp, scf.IfOp)):
-                now = self._inside(operation, now)
+                now = self._region_op(operation, now)
             elif isinstance(operation, BarrierOp):
-                self.crowded |= set(now)
+                self.overlapping |= set(now)
             elif isinstance(operation, NbarrierOp):
                 self._step(operation, now)
         return now
 
     def _step(self, operation: NbarrierOp, now: dict[object, NbarrierOp]) -> None:
         key = _key(init_of(operation))
-        if operation.nbarrier in self.handed:
-            self.crowded |= {key, *now}
+        if operation.nbarrier in self.producer_consumer:
+            self.overlapping |= {key, *now}
         elif isinstance(operation, NbarrierArriveOp):
             if key in now:
                 raise second_arrival(operation, now[key], self.kind)
-            self.crowded |= {key, *now} if now else set()
+            self.overlapping |= {key, *now} if now else set()
             now[key] = operation
         elif now.pop(key, None) is None:
             raise no_arrival(operation, self.kind)
 
-    def _inside(self, operation: scf.ForOp | scf.IfOp, now: dict[object, NbarrierOp]) -> dict[object, NbarrierOp]:
+    def _region_op(self, operation: scf.ForOp | scf.IfOp, now: dict[object, NbarrierOp]) -> dict[object, NbarrierOp]:
         ends = [self._block(region.block, now) for region in operation.regions if region.blocks]
         if isinstance(operation, scf.ForOp) or len(ends) < 2:
             ends.append(now)
@@ -214,32 +217,32 @@ class _Walk:
                                 "has arrived and not waited",
                                 "put arrival and wait into the same body, or give the number of producers, where some "
                                 "subgroups only arrive and others only wait", here,
-                                elsewhere(here, [(f"the {around} is here", author_location(operation))]))
+                                notes_at(here, [(f"the {around} is here", author_location(operation))]))
         return ends[0]
 
 
 def no_wait(arrival: NbarrierOp, kind: type[XeError] = TraceError) -> XeError:
-    """The error of an arrival that no wait follows."""
+    """Error of an arrival that no wait follows."""
     return kind("XT1477", "nothing waits behind this arrival",
                 "call .wait() on the barrier before the kernel ends, or give the number of producers, where some "
                 "subgroups only arrive and others only wait", author_location(arrival),
-                _made(init_of(arrival), arrival))
+                _definition_note(init_of(arrival), arrival))
 
 
 def second_arrival(second: NbarrierOp, first: NbarrierOp, kind: type[XeError] = TraceError) -> XeError:
-    """The error of two arrivals of a subgroup without a wait between them."""
+    """Error of two arrivals of a subgroup without a wait between them."""
     here = author_location(second)
     return kind("XT1478", "a subgroup arrives here a second time, and has not waited since the first",
                 "call .wait() on the barrier between two arrivals", here,
-                elsewhere(here, [("the first arrival is here", author_location(first))]))
+                notes_at(here, [("the first arrival is here", author_location(first))]))
 
 
 def no_arrival(wait: NbarrierOp, kind: type[XeError] = TraceError) -> XeError:
-    """The error of a wait of a subgroup that has not arrived."""
+    """Error of a wait of a subgroup that has not arrived."""
     return kind("XT1479", "a subgroup waits here, and has not arrived at this barrier",
                 "every subgroup that waits is one of those waited for: call .arrive() before it, or give the number of "
                 "producers, where some subgroups only arrive and others only wait", author_location(wait),
-                _made(init_of(wait), wait))
+                _definition_note(init_of(wait), wait))
 
 
 def _titled(init: InitNbarrierOp) -> str:
@@ -247,45 +250,46 @@ def _titled(init: InitNbarrierOp) -> str:
 
 
 def _producing(init: InitNbarrierOp) -> str:
-    said = init.said_producers
-    return "no number of producers" if said is None else f"{said} producer{'' if said == 1 else 's'}"
+    count = init.declared_producers
+    return "no number of producers" if count is None else f"{count} producer{'' if count == 1 else 's'}"
 
 
 def _above(other: InitNbarrierOp, here: InitNbarrierOp, what: str) -> list[Note]:
-    return elsewhere(author_location(here), [(f"{_titled(other)} is made with {what} here", author_location(other))])
+    return notes_at(author_location(here), [(f"{_titled(other)} is made with {what} here", author_location(other))])
 
 
-def _made(init: InitNbarrierOp, step: Operation) -> list[Note]:
-    """Where the barrier of a step was made."""
-    made = f"{_titled(init)}, of {init.participants} participants, is made here"
-    return elsewhere(author_location(step), [(made, author_location(init))])
+def _definition_note(init: InitNbarrierOp, step: Operation) -> list[Note]:
+    """Note of the definition of the barrier that an arrival or wait uses."""
+    text = f"{_titled(init)}, of {init.participants} participants, is made here"
+    return notes_at(author_location(step), [(text, author_location(init))])
 
 
 def walked(function: func.FuncOp, kind: type[XeError]) -> _Walk:
-    """What a walk through a kernel found."""
-    walk = _Walk(kind, handed(function))
+    """Walk over a kernel, with its findings."""
+    walk = _Walk(kind, producer_consumer(function))
     walk.function(function)
     return walk
 
 
-def apart(function: func.FuncOp) -> list[NbarrierOp]:
-    """The operations on named barriers that stand where not all subgroups of a work-group come by."""
+def divergent_operations(function: func.FuncOp) -> list[NbarrierOp]:
+    """Operations on named barriers in divergent control flow, which not all subgroups of a work-group reach."""
     steps: Sequence[NbarrierOp] = [op for op in function.walk() if isinstance(op, NbarrierOp)]
     differing = per_subgroup(function) if steps else set()
     return [step for step in steps if enclosing(step, differing) is not None]
 
 
-def of_all(function: func.FuncOp, subgroups: int, target: Target) -> set[SSAValue]:
-    """The barriers that become a split barrier of the whole work-group.
+def workgroup_barriers(function: func.FuncOp, subgroups: int, target: Target) -> set[SSAValue]:
+    """Named barriers that are lowered to the work-group's split barrier.
 
-    All subgroups take part, all come by, and nothing else waits between an arrival and its wait: the hardware has one
-    barrier of the whole work-group. On a target without named barriers that is every one (:func:`check_target`).
+    All subgroups participate, in uniform control flow, and no other barrier is used between an arrival and its wait:
+    the hardware has one work-group barrier. Without named barriers on the target that is every one
+    (:func:`check_target`).
     """
     inits = _inits(function)
     if not inits:
         return set()
     walk = walked(function, TraceError)
-    strays = {_key(init_of(step)) for step in apart(function)} | walk.crowded
+    strays = {_key(init_of(step)) for step in divergent_operations(function)} | walk.overlapping
     return {init.result for init in inits if not target.named_barriers
             or (init.participants == subgroups and _key(init) not in strays)}
 
@@ -297,33 +301,34 @@ def _inits(function: func.FuncOp) -> list[InitNbarrierOp]:
 def in_step(function: func.FuncOp, subgroups: int) -> bool:
     """Whether all subgroups of a work-group pass all named barriers together, so that they may run in lock step.
 
-    One that stands for all, in a kernel whose tiles are not dealt yet, does so.
+    A work-group level kernel, which counts as one subgroup, does so.
     """
     same = all(init.participants == subgroups for init in _inits(function))
-    return subgroups == 1 or (same and not apart(function))
+    return subgroups == 1 or (same and not divergent_operations(function))
 
 
 def check_target(function: func.FuncOp, target: Target) -> None:
-    """Raise unless a target has a barrier for every one that a kernel names.
+    """Check that a target can implement every named barrier of a kernel.
 
-    Where a target has no named barriers, the barrier of the whole work-group stands for one that all subgroups come by.
+    A target without named barriers uses the work-group barrier for those in uniform control flow.
 
     Raises:
-        TargetError: not all come by, or two are open at once, and the target has no named barriers.
+        TargetError: divergent control flow, or two pending barriers, and the target has no named barriers.
     """
     if target.named_barriers or not (inits := _inits(function)):
         return
     having = listed(lambda other: other.named_barriers)
     advice = f"let all subgroups come by, for example with the barrier behind the condition; {having} have named ones"
-    if strays := apart(function):
+    if strays := divergent_operations(function):
         raise TargetError("XT1481", f"{target.name} has no named barriers, and not all subgroups of a work-group come "
-                          "by this one", advice, author_location(strays[0]), _made(init_of(strays[0]), strays[0]))
+                          "by this one", advice, author_location(strays[0]),
+                          _definition_note(init_of(strays[0]), strays[0]))
     walk = walked(function, TraceError)
-    crowded = next((init for init in inits if _key(init) in walk.crowded), None)
-    if crowded is not None:
+    first = next((init for init in inits if _key(init) in walk.overlapping), None)
+    if first is not None:
         raise TargetError("XT1482", f"{target.name} has one barrier, and between an arrival at this one and its wait "
                           "there is another",
-                          f"wait before the next barrier; {having} have named ones", author_location(crowded),
-                          elsewhere(author_location(crowded), [(f"{_titled(init)} is another", author_location(init))
-                          for init in inits
-                                                     if init is not crowded and _key(init) in walk.crowded]))
+                          f"wait before the next barrier; {having} have named ones", author_location(first),
+                          notes_at(author_location(first), [
+                              (f"{_titled(init)} is another", author_location(init)) for init in inits
+                              if init is not first and _key(init) in walk.overlapping]))

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp
 from xegpu.ir.matchers import number
-from xegpu.ir.use_def import makings
+from xegpu.ir.use_def import root_definitions
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _first(desc: SSAValue) -> tuple[Sum, Sum]:
 
 def surface_of(root: SSAValue) -> tuple[Any, ...] | None:
     """What tells the array of a descriptor, and the matrix of it, from others; None where a loop may change it."""
-    made = makings(root)
+    made = root_definitions(root)
     if len(made) != 1:
         return None
     (making,) = made

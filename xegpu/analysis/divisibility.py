@@ -1,7 +1,7 @@
-"""What an index, or the column where a descriptor stands, is surely a multiple of.
+"""Divisibility analysis (as Triton's AxisInfo): known divisors of indices and of descriptor offsets.
 
-2D block IO takes columns at multiples of four bytes only, and gives garbage elsewhere without a word. What is not
-known to be such a multiple has to be reached another way.
+2D block IO takes columns at multiples of four bytes only, and silently gives garbage elsewhere. An offset that is not
+known to be such a multiple needs another access kind.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
 
 Known = dict[SSAValue, int]
 _proved: WeakKeyDictionary[SSAValue, dict[int, int]] = WeakKeyDictionary()
-"""What holds of moved descriptors without any assumption, by axis: a chain of moves would else be walked for each."""
+"""Divisors of updated descriptors that hold without assumptions, by axis; else each chain of updates is rewalked."""
 
 
 def multiple_of(value: SSAValue, assumed: Known | None = None, axis: int = -1) -> int:
-    """The largest number that ``value`` is surely a multiple of; 0 for the constant zero, 1 if nothing is known.
+    """Largest known divisor of ``value``; 0 for the constant zero, 1 if nothing is known.
 
     Args:
         value: an index, or a descriptor (then its offset along ``axis`` counts, by default its column).
-        assumed: what is taken for granted of values that a loop carries, while that is being proved.
+        assumed: divisors assumed for loop-carried values during the proof by induction.
     """
     known = assumed or {}
     if value in known:
@@ -67,7 +67,7 @@ def _of_argument(loop: scf.ForOp, index: int, known: Known, axis: int) -> int:
 
 
 def _carried(loop: scf.ForOp, position: int, known: Known, axis: int) -> int:
-    """The multiple that holds before a loop and after each of its bodies: the greatest that proves itself."""
+    """Known divisor of a loop-carried value: the greatest that holds initially and by induction."""
     argument, terminator = loop.body.block.args[position + 1], loop.body.block.last_op
     assert terminator is not None
     multiple = multiple_of(loop.iter_args[position], known, axis)

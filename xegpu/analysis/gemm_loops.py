@@ -1,4 +1,4 @@
-"""Loops of products that do nothing beside: those that passes and the emitter may take apart and put together anew."""
+"""Pure GEMM loops: loops of block loads, prefetches and products, which passes and the emitter may restructure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 
 
 def is_plain(loop: scf.ForOp, *, hands_over: bool = False) -> bool:
-    """Whether a loop loads by block messages, prefetches and multiplies, and does nothing else.
+    """Whether a loop is a pure GEMM loop: block loads, prefetches and products only.
 
     Args:
         loop: the loop.
-        hands_over: whether it may also hand to other subgroups what they multiply, through shared local memory.
+        hands_over: whether stores of operands to shared local memory for other subgroups are allowed too.
     """
     loads = (operation for operation in loop.body.block.ops if isinstance(operation, LoadNdOp))
     return all(isinstance(operation, _PLAIN) or (hands_over and _hands_over(operation))
@@ -33,7 +33,7 @@ def is_plain(loop: scf.ForOp, *, hands_over: bool = False) -> bool:
 
 
 def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
-    """Whether a message goes to shared local memory, where nothing is waited for as long."""
+    """Whether a message goes to shared local memory, whose latency is short."""
     return desc_of(operation.desc).block.memory_scope == "slm"
 
 
@@ -50,7 +50,7 @@ def may_peel(loop: scf.ForOp) -> bool:
 
 
 def _hands_over(operation: Operation) -> bool:
-    """Whether an operation is a part of giving subgroups what another one has."""
+    """Whether an operation belongs to the exchange of operands between subgroups."""
     if isinstance(operation, CreateNdTdescOp):
         return desc_of(operation.result).block.memory_scope == "slm"
     return isinstance(operation, (NbarrierArriveOp, NbarrierWaitOp)) or (

@@ -1,4 +1,4 @@
-"""Between which numbers an index, or an offset of a descriptor, surely lies."""
+"""Integer range analysis of indices and descriptor offsets (as MLIR's IntegerRangeAnalysis)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.ir.matchers import number
 
 _FAR = 1 << 62
-"""Beyond every number that occurs: it stands for no bound."""
+"""Infinity: exceeds every index that occurs."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Whole numbers from ``low`` to ``high``, both included."""
+    """Integer range from ``low`` to ``high``, inclusive."""
 
     low: int = -_FAR
     high: int = _FAR
@@ -36,7 +36,7 @@ class Range:
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def within(self, low: int, high: int) -> bool:
-        """Whether all of it lies from ``low`` to ``high``."""
+        """Whether the range is contained in ``low`` to ``high``."""
         return low <= self.low and self.high <= high
 
 
@@ -49,10 +49,10 @@ ANY = Range()
 
 @dataclass
 class Ranges:
-    """What is known of the numbers of one function.
+    """Ranges of the indices of one function.
 
     Attributes:
-        subgroups: subgroups of a work-group.
+        subgroups: number of subgroups in a work-group.
     """
 
     subgroups: int
@@ -60,7 +60,7 @@ class Ranges:
 
     @classmethod
     def of_function(cls, function: func.FuncOp) -> Ranges:
-        """For a kernel that says how many subgroups it has."""
+        """Ranges of a kernel with its number of subgroups as an attribute."""
         sizes = function.attributes.get("xegpu.subgroups")
         count = 1
         for size in sizes if isinstance(sizes, ArrayAttr) else ():
@@ -68,7 +68,7 @@ class Ranges:
         return cls(count)
 
     def of(self, value: SSAValue, axis: int = -1) -> Range:
-        """The range of an index, or of a descriptor's offset along ``axis`` (counted from the last)."""
+        """Range of an index, or of a descriptor's offset along ``axis`` (a negative dimension)."""
         if value in self._assumed:
             return self._assumed[value]
         if isinstance(value, BlockArgument):
@@ -121,7 +121,7 @@ class Ranges:
 
     @staticmethod
     def _quotient(owner: Operation, a: Range, b: Range) -> Range:
-        """Quotients and remainders by a positive constant."""
+        """Range of a quotient or remainder by a positive constant."""
         divisor = 1 << b.low if isinstance(owner, arith.ShRSIOp) and 0 <= b.low < 62 else b.low
         if b.low != b.high or divisor <= 0:
             return ANY
@@ -138,7 +138,7 @@ class Ranges:
         return Range(self.of(loop.lb).low, _bounded(self.of(loop.ub).high - 1))
 
     def _carried(self, loop: scf.ForOp, position: int, axis: int) -> Range:
-        """A range that holds before the loop and after each of its bodies; a bound that moves is none."""
+        """Range of a loop-carried value; a bound that changes in an iteration is widened to infinity."""
         argument, terminator = loop.body.block.args[position + 1], loop.body.block.last_op
         assert terminator is not None
         found = self.of(loop.iter_args[position], axis)
@@ -158,7 +158,7 @@ class Ranges:
 
 
 def _remainder(left: SSAValue, right: SSAValue) -> int:
-    """``b`` where ``left - right`` is ``a - a // b * b`` for a positive constant ``b``, else 0."""
+    """Modulus ``b`` where ``left - right`` is ``a - a // b * b`` for a positive constant ``b``, else 0."""
     product = right.owner
     if not isinstance(product, arith.MuliOp) or not isinstance(product.lhs.owner, arith.FloorDivSIOp):
         return 0

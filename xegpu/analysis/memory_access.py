@@ -1,4 +1,4 @@
-"""How the memory that a tile or a descriptor describes may be reached, and its description as operands."""
+"""Access kinds of tiles and descriptors: 2D block IO, unit stride along rows or columns, or strided."""
 
 from __future__ import annotations
 
@@ -13,36 +13,35 @@ from xegpu.ir.memref import ALIGNED, Described, exchanged, is_address, is_shared
 from xegpu.ir.use_def import array_of
 
 Numbers = Sequence[SSAValue] | Sequence[int]
-_EXCHANGED = {"block": "block-columns", "rows": "columns", "block-columns": "block", "columns": "rows"}
-_PROMISED = {"rows": "block", "columns": "block-columns"}
+_TRANSPOSED_KINDS = {"block": "block-columns", "rows": "columns", "block-columns": "block", "columns": "rows"}
+_ALIGNED_KINDS = {"rows": "block", "columns": "block-columns"}
 
 
-def way_of(operation: Described, ways: Mapping[Any, str]) -> str:
-    """How memory may be reached, in terms of the dimensions that a tile or descriptor gives it.
+def access_kind(operation: Described, array_kinds: Mapping[Any, str]) -> str:
+    """Access kind of a tile or descriptor, in terms of its own dimensions.
 
     Args:
-        operation: what makes the tile or descriptor.
-        ways: for each array argument, how it may be reached (:func:`xegpu.target.block2d.access`).
+        operation: the operation that defines the tile or descriptor.
+        array_kinds: access kind of each array argument (:func:`xegpu.target.block2d.access`).
 
     Returns:
-        the way of the array, exchanged where the last two dimensions are; for memory that is described by other
-        numbers than the array's own, and for shared local memory, ``rows`` or ``columns`` where one of the last two
-        strides is the constant 1; ``block`` or ``block-columns`` where the author promises so much.
+        the array's access kind, transposed where the last two dimensions are; where sizes or strides differ from the
+        array's, and for shared local memory, ``rows`` or ``columns`` if one of the last two strides is the constant 1,
+        or ``block`` or ``block-columns`` if the author asserts alignment (:data:`~xegpu.ir.memref.ALIGNED`).
     """
     array = array_of(operation.source)
-    way, form = "" if is_shared(array.type) else ways.get(array, ""), geometry(operation)
-    if not way or form == "other":
-        along = _by_strides(operation)
-        return _PROMISED.get(along, along) if ALIGNED in operation.attributes else along
-    return way if form == "own" else _EXCHANGED.get(way, way)
+    kind, form = "" if is_shared(array.type) else array_kinds.get(array, ""), geometry(operation)
+    if not kind or form == "other":
+        along = _kind_by_strides(operation)
+        return _ALIGNED_KINDS.get(along, along) if ALIGNED in operation.attributes else along
+    return kind if form == "own" else _TRANSPOSED_KINDS.get(kind, kind)
 
 
 def geometry(operation: Described) -> str:
-    """Whether a tile or descriptor describes its array as it is.
+    """Relation of a tile's or descriptor's sizes and strides to those of its array.
 
     Returns:
-        ``own`` if by the array's own sizes and strides, ``exchanged`` if with the last two dimensions exchanged, else
-        ``other``.
+        ``own`` if they are equal, ``exchanged`` if equal with the last two dimensions transposed, else ``other``.
     """
     if not operation.shape:
         return "own"
@@ -57,7 +56,7 @@ def geometry(operation: Described) -> str:
 
 
 def _own_numbers(operation: Described, array: SSAValue) -> tuple[Numbers, Numbers] | None:
-    """Sizes and strides of an array itself: those that are read of it, or those of its type."""
+    """Sizes and strides of an array: results of ``memref.extract_strided_metadata``, or those of its type."""
     first = operation.strides[0].owner
     if isinstance(first, ExtractStridedMetaDataOp):
         return (first.sizes, first.strides) if array_of(first.source) is array else None
@@ -69,7 +68,7 @@ def _same(here: Sequence[SSAValue], own: Sequence[object]) -> bool:
                                          for a, b in zip(here, own, strict=True))
 
 
-def _by_strides(operation: Described) -> str:
+def _kind_by_strides(operation: Described) -> str:
     static = static_form(operation.source.type)
     strides = [number(stride) for stride in operation.strides] or (static[1] if static else ())
     if strides[-1:] and strides[-1] == 1:

@@ -1,4 +1,4 @@
-"""How many registers a kernel wants at once: the fragments that are alive, in the order of the program."""
+"""Register pressure: live bytes of fragments, in program order."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
 
 VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
-"""What looks at a part of a value, and takes no registers."""
+"""Operations whose result aliases registers of their operand."""
 _VIEWS = frozenset(VIEWS)
 _FREE = (BroadcastOp, ub.PoisonOp)
-"""What takes no registers of its own: a number that all elements share, and no value at all."""
+"""Operations whose result takes no registers: a splat of a scalar, and poison."""
 _BYTE = 32
-"""Bits that a byte by itself takes: messages and arithmetic have it in a wider register."""
+"""Bits of register that an 8-bit element of a fragment of one takes: messages and arithmetic widen it."""
 
 FRAGMENT_BYTES = "xegpu.fragment_bytes"
 """A function's attribute: what :func:`fragment_bytes` was before its loops were unrolled, peeled or given payloads."""
@@ -50,36 +50,36 @@ def note_fragment_bytes(function: func.FuncOp) -> None:
 
 
 def loop_bytes(loop: scf.ForOp) -> int:
-    """Bytes of fragments that a loop carries, and loads in a step, branches in it included, as if all lived at once."""
-    loaded = (op.results[0] for op in _inside(loop.body.block) if isinstance(op, LoadNdOp))
+    """Upper bound in bytes of the fragments that a loop carries and loads in one iteration, branches included."""
+    loaded = (op.results[0] for op in _ops_of_iteration(loop.body.block) if isinstance(op, LoadNdOp))
     return sum(bytes_of(value) for value in (*loop.iter_args, *loaded))
 
 
 def live_bytes(function: func.FuncOp) -> int:
-    """The most bytes of fragments that a lane keeps alive at one point of a distributed kernel."""
+    """Peak live bytes of fragments per lane, in a distributed kernel."""
     return _peak(function.body.block)
 
 
 def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
-    """The most bytes of fragments that a loop with products carries from step to step, and that loop."""
+    """Largest number of bytes of loop-carried fragments among loops with products, and that loop."""
     loops = [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
              and any(isinstance(operation, (DpasOp, MadOp)) for operation in loop.walk())]
     sizes = [(sum(bytes_of(value) for value in loop.iter_args), loop) for loop in loops]
     return max(sizes, key=lambda entry: entry[0], default=(0, None))
 
 
-def _inside(block: Block) -> Iterator[Operation]:
-    """The operations of a block and of the branches in it, without those of inner loops."""
+def _ops_of_iteration(block: Block) -> Iterator[Operation]:
+    """Operations of a block and of the branches in it, inner loops excluded."""
     for operation in block.ops:
         yield operation
         if isinstance(operation, scf.IfOp):
             for region in operation.regions:
                 for inner in region.blocks:
-                    yield from _inside(inner)
+                    yield from _ops_of_iteration(inner)
 
 
 def _peak(block: Block) -> int:
-    """The most that is alive inside a block; what lives through it from outside is not counted."""
+    """Peak live bytes of values defined in the block, live-through values excluded."""
     last, ahead = _last_uses(block), _loaded_ahead(block)
     ends: dict[Operation, list[SSAValue]] = defaultdict(list)
     for value, operation in last.items():
@@ -107,9 +107,9 @@ def _peak(block: Block) -> int:
 
 
 def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
-    """For the first of block loads that no write stands between, what all of these load.
+    """Groups of block loads without a write between them: the first load of each, with the results of all.
 
-    The compiler puts them together, to wait for all at once, except in loops that do nothing but load and multiply.
+    The compiler issues such loads together and waits once, except in pure GEMM loops.
     """
     loop, found = block.parent_op(), dict[Operation, list[SSAValue]]()
     if isinstance(loop, scf.ForOp) and is_plain(loop):
@@ -126,7 +126,7 @@ def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
 
 
 def _last_uses(block: Block) -> dict[SSAValue, Operation]:
-    """For each value the operation of this block that uses it last, itself or in its body, also through views."""
+    """Last use of each value: an operation of this block, whose body counts, also through views."""
     last: dict[SSAValue, Operation] = {}
     for operation in block.ops:
         for used in _operands(operation):
@@ -139,14 +139,14 @@ def _operands(operation: Operation) -> Iterable[SSAValue]:
 
 
 def root(value: SSAValue) -> SSAValue:
-    """What a view looks at, or views of it; a value that is none is its own."""
-    while type(value.owner) in _VIEWS:  # quicker than isinstance, which asks Python code for classes of xDSL
+    """Underlying value of a chain of views; of a value that is no view, the value itself."""
+    while type(value.owner) in _VIEWS:  # faster than isinstance, which runs Python code of xDSL's metaclass
         value = value.owner.operands[0]  # type: ignore[union-attr]
     return value
 
 
 def bytes_of(value: SSAValue) -> int:
-    """Bytes of a value that a lane keeps in registers; none of what is not a vector."""
+    """Register bytes of a value per lane; 0 for values other than vectors."""
     if not isinstance(value.type, VectorType):
         return 0
     *units, per_lane = value.type.get_shape()

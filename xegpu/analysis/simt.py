@@ -1,11 +1,11 @@
-"""Kernels written for one lane, by ``sg_map`` (XeGPU.md, "Work Item Level semantics"): how many lanes, and their maps.
+"""SIMT kernels, written for one lane by ``sg_map`` (XeGPU.md, "Work Item Level semantics"): subgroup size and maps.
 
     func.func @f(...) {
       %d = create_nd_tdesc ... -> tensor_desc<8x16xbf16, sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>
       %v = load_nd %d -> vector<8x1xbf16>
 becomes
     func.func @f(...) attributes {xegpu.subgroup_size = 16 : i64} {
-A function that says its subgroup already may have maps of fewer lanes, which repeat.
+A function with that attribute may have maps of fewer lanes, which are replicated.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.support.errors import TextError
-from xegpu.support.location import Location, SourceLocation
-from xegpu.support.notes import elsewhere, made_at, verb
+from xegpu.support.location import Location, author_location
+from xegpu.support.notes import defined_at, definition_verb, notes_at
 from xegpu.target.targets import listed
 
 SUBGROUP_SIZE = "xegpu.subgroup_size"
-"""A function's attribute: the lanes of a subgroup, where its vectors are what one lane has."""
+"""Attribute of a SIMT function: its subgroup size. Its vectors are fragments of one lane."""
 
 
 def settle(function: func.FuncOp) -> None:
-    """Note the lanes of a function that is written for one lane, and check its maps against each other.
+    """Infer the subgroup size of a SIMT function, set its attribute, and check its maps against each other.
 
     Raises:
-        TextError: maps of different subgroups, operations without one, or a fragment that is in another map than what
-            takes it says.
+        TextError: maps of different subgroup sizes, operations without a map, or a fragment whose map differs from the
+            one that its user requires.
     """
     mapped = [(operation, lanes) for operation in function.walk() for lanes in _maps(operation)]
     if not mapped:
         return
-    said = function.attributes.get(SUBGROUP_SIZE)
-    if isinstance(said, IntegerAttr):
-        size = said.value.data
+    declared = function.attributes.get(SUBGROUP_SIZE)
+    if isinstance(declared, IntegerAttr):
+        size = declared.value.data
         if wrong := next((pair for pair in mapped if size % pair[1].lanes), None):
             _refuse(wrong[0], "XT3510",
                     f"{spelled(wrong[1])} has {wrong[1].lanes} lanes, of which a subgroup of {size} is no multiple",
                     f"make wi_layout[0] x wi_layout[1] equal to {size}",
-                    [(f"the kernel says {SUBGROUP_SIZE} = {size} here", _place(function))])
+                    [(f"the kernel says {SUBGROUP_SIZE} = {size} here", author_location(function))])
     else:
         size = _agreed(mapped)
         function.attributes[SUBGROUP_SIZE] = IntegerAttr(size, i64)
@@ -62,16 +62,12 @@ def settle(function: func.FuncOp) -> None:
 
 def _refuse(operation: Operation, code: str, message: str, hint: str,
             others: Iterable[tuple[str, Location | None]] = ()) -> NoReturn:
-    raise TextError(code, f"{operation.name}: {message}", hint, _place(operation), elsewhere(_place(operation), others))
-
-
-def _place(operation: Operation) -> Location | None:
-    place = operation.location
-    return place.data if isinstance(place, SourceLocation) else None  # type: ignore[unreachable]
+    location = author_location(operation)
+    raise TextError(code, f"{operation.name}: {message}", hint, location, notes_at(location, others))
 
 
 def _maps(operation: Operation) -> Iterator[LaneMap]:
-    """The maps that an operation brings in."""
+    """Lane maps that an operation declares."""
     if isinstance(operation, (CreateNdTdescOp, CreateTdescOp)):
         lanes = desc_of(operation.result).sg_map
         yield from () if lanes is None else (lanes,)
@@ -80,7 +76,7 @@ def _maps(operation: Operation) -> Iterator[LaneMap]:
 
 
 def _agreed(mapped: list[tuple[Operation, LaneMap]]) -> int:
-    """The lanes that all maps have."""
+    """Number of lanes common to all maps."""
     (first, lanes), size = mapped[0], mapped[0][1].lanes
     if size not in ENGINES:
         _refuse(first, "XT3511", f"{spelled(lanes)} has {size} lanes, as no target's subgroups",
@@ -90,13 +86,13 @@ def _agreed(mapped: list[tuple[Operation, LaneMap]]) -> int:
             _refuse(operation, "XT3512",
                     f"{spelled(other)} has {other.lanes} lanes, and the first map of the kernel {size}",
                     f"make wi_layout[0] x wi_layout[1] equal to {size}, the lanes of a subgroup, everywhere",
-                    [(f"the first map, {spelled(lanes)}, is here", _place(first))])
+                    [(f"the first map, {spelled(lanes)}, is here", author_location(first))])
     return size
 
 
 def _check_all_have_maps(function: func.FuncOp, size: int, first: Operation) -> None:
-    """Raise where a descriptor or a product has no map; ``first`` is an operation that has one."""
-    other = [("a map of this kernel is here", _place(first))]
+    """Check that every descriptor and product has a map; ``first`` is an operation that has one."""
+    other = [("a map of this kernel is here", author_location(first))]
     for operation in function.walk():
         if isinstance(operation, (CreateNdTdescOp, CreateTdescOp)) and desc_of(operation.result).sg_map is None:
             _refuse(operation, "XT3513", "the descriptor has no sg_map, and others of this kernel have one",
@@ -111,7 +107,7 @@ def _check_all_have_maps(function: func.FuncOp, size: int, first: Operation) -> 
 
 
 def _check_fragments(function: func.FuncOp) -> None:
-    """Raise where a fragment lies in another map than what takes it says."""
+    """Check that the map of every fragment is the one that its user requires."""
     known: dict[SSAValue, LaneMap | None] = {}
     for operation in function.walk():
         if isinstance(operation, ProductOp) and (maps := operation.maps) is not None:
@@ -129,22 +125,22 @@ def _check_fragments(function: func.FuncOp) -> None:
                           if isinstance(result.type, VectorType)})
 
 
-def _check_fragment(operation: Operation, value: SSAValue, lies: LaneMap | None, needed: LaneMap, says: str) -> None:
-    if lies is not None and lies != needed:
-        _refuse(operation, "XT3515", f"this fragment lies in {spelled(lies)}, and {says} {spelled(needed)}",
+def _check_fragment(operation: Operation, value: SSAValue, actual: LaneMap | None, needed: LaneMap, says: str) -> None:
+    if actual is not None and actual != needed:
+        _refuse(operation, "XT3515", f"this fragment lies in {spelled(actual)}, and {says} {spelled(needed)}",
                 "load it through a descriptor with that map, or put an xegpu.convert_layout between",
-                [(f"the fragment is {value.type}, {verb(value)} here", made_at(value))])
+                [(f"the fragment is {value.type}, {definition_verb(value)} here", defined_at(value))])
 
 
 def _map_of(operation: Any, known: dict[SSAValue, LaneMap | None]) -> LaneMap | None:
-    """The map in which an operation's vector lies, None where it is not known."""
+    """Lane map of an operation's result vector, None if unknown."""
     if isinstance(operation, LoadNdOp):
         assert isinstance(operation.desc.type, TensorDescType)
         lanes = operation.desc.type.data.sg_map
         return lanes.transposed if lanes is not None and operation.transposes else lanes
     if isinstance(operation, (ConvertLayoutOp, PackOp)):
-        said = operation.target_map if isinstance(operation, ConvertLayoutOp) else operation.sg_map
-        return None if said is None else said.data
+        attribute = operation.target_map if isinstance(operation, ConvertLayoutOp) else operation.sg_map
+        return None if attribute is None else attribute.data
     if isinstance(operation, ProductOp):
         return None if operation.maps is None else operation.maps[2]
     same = operation.name.startswith(("arith.", "math.")) or isinstance(operation, (ExtractOp, ExtractStridedSliceOp))

@@ -1,4 +1,4 @@
-"""Arrays in shared local memory: what they must be, how many bytes they take, and how they lie there."""
+"""Shared local memory (SLM) allocations: verification, size, and choice of their panel layout."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, desc_of
 from xegpu.dialect.gather_scatter import CreateTdescOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared, static_form
-from xegpu.ir.use_def import array_of, makings
+from xegpu.ir.use_def import array_of, root_definitions
 from xegpu.layout.slm_panels import Panels
 from xegpu.support.errors import Invalid, ShapeError, TargetError
-from xegpu.support.notes import elsewhere, made_at
+from xegpu.support.notes import defined_at, notes_at
 from xegpu.target.targets import Target
 
 PANELS = "xegpu.panels"
-"""An allocation's attribute: the rows that are interleaved, and the columns of a panel."""
+"""Attribute of an allocation: interleaved rows, and columns of a panel."""
 
 
 def verify_memory(operation: Operation) -> None:
-    """Raise a verifier's error if an operation allocates, or a kernel takes, memory that there is not."""
+    """Verify the memory space and form of an allocation, or of a kernel's arguments."""
     if isinstance(operation, func.FuncOp):
         for argument in operation.body.block.args if operation.body.blocks else ():
             if is_shared(argument.type):
@@ -53,19 +53,19 @@ def _verify_allocation(operation: AllocOp) -> None:
 
 
 def allocations(function: func.FuncOp) -> list[AllocOp]:
-    """The arrays of a kernel in shared local memory."""
+    """SLM allocations of a kernel."""
     return [operation for operation in function.walk() if isinstance(operation, AllocOp)]
 
 
 def bytes_of(operation: AllocOp) -> int:
-    """The bytes of an array in shared local memory."""
+    """Size of an SLM allocation in bytes."""
     type_ = operation.memref.type
     assert isinstance(type_, MemRefType)
     return prod(type_.get_shape()) * of_mlir(type_.element_type).bytes
 
 
 def check_bytes(function: func.FuncOp, target: Target) -> None:
-    """Raise unless a work-group has the shared local memory that a kernel allocates.
+    """Check that a kernel's SLM allocations fit a work-group of the target.
 
     Raises:
         TargetError: at the line of the allocation that exceeds it.
@@ -75,18 +75,17 @@ def check_bytes(function: func.FuncOp, target: Target) -> None:
         made.append(operation)
         total = sum(map(bytes_of, made))
         if total > target.slm_bytes:
-            at = made_at(operation.memref)
+            at = defined_at(operation.memref)
             raise TargetError("XT4107",
                               f"this makes {total} bytes of shared local memory, and a work-group of {target.name} can "
                               f"count on {target.slm_bytes}",
                               "make the arrays smaller: fewer stages, or smaller tiles", at,
-                              elsewhere(at, ((f"{bytes_of(other)} bytes of them are made here", made_at(other.memref))
+                              notes_at(at, ((f"{bytes_of(other)} bytes of them are made here", defined_at(other.memref))
                                              for other in made[:-1])))
 
 
-
 def panels_of(operation: AllocOp) -> Panels:
-    """How each matrix of an array lies in memory, as :func:`choose_panels` said."""
+    """Panel layout of an allocation's matrices, as set by :func:`choose_panels`."""
     type_ = operation.memref.type
     assert isinstance(type_, MemRefType)
     height, width = type_.get_shape()[-2:]
@@ -98,7 +97,7 @@ def panels_of(operation: AllocOp) -> Panels:
 
 
 def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAttr[Any]]:
-    """The order in which arrays are kept, where another than row-major order takes fewer messages.
+    """Choose panel layouts for the allocations where they take fewer messages than row-major order.
 
     Args:
         function: a kernel of fragments, each descriptor with its lane map.
@@ -108,7 +107,7 @@ def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAt
     makers = [operation for operation in function.walk() if isinstance(operation, CreateNdTdescOp)]
     scattered = {array_of(operation.source) for operation in function.walk() if isinstance(operation, CreateTdescOp)}
     for allocation in allocations(function):
-        if allocation.memref in scattered:  # its elements are counted in the order in which they lie
+        if allocation.memref in scattered:  # scattered offsets assume row-major order
             continue
         mine = [maker for maker in makers if array_of(maker.source) is allocation.memref]
         panels = _best(allocation, mine, webs)
@@ -119,7 +118,7 @@ def choose_panels(function: func.FuncOp, webs: Webs) -> Mapping[AllocOp, ArrayAt
 
 
 def _best(allocation: AllocOp, makers: Sequence[CreateNdTdescOp], webs: Webs) -> Panels | None:
-    """Panels in which the blocks that are loaded are contiguous; None to stay row-major."""
+    """Panels in which the loaded blocks are contiguous; None to stay row-major."""
     plain = panels_of(allocation)
     if any(geometry(maker) == "other" or len(_made_of(webs, maker.result)) > 1 for maker in makers):
         return None
@@ -134,8 +133,8 @@ def _best(allocation: AllocOp, makers: Sequence[CreateNdTdescOp], webs: Webs) ->
 
 
 def _made_of(webs: Webs, desc: SSAValue) -> set[SSAValue]:
-    """What the descriptors of a web are made on."""
-    made = {making for member in webs.members(desc) for making in makings(member)}
+    """Allocations that the descriptors of a web refer to."""
+    made = {making for member in webs.members(desc) for making in root_definitions(member)}
     return {array_of(making) for making in made}
 
 
@@ -144,7 +143,7 @@ def _is_loaded(maker: CreateNdTdescOp, webs: Webs) -> bool:
 
 
 def _wanted(plain: Panels, maker: CreateNdTdescOp, webs: Webs) -> Panels:
-    """The panels in which a descriptor's block is contiguous, lane by lane as its map says."""
+    """Panels in which a descriptor's block is contiguous in the order of its lane map."""
     desc = desc_of(maker.result)
     assert desc.sg_map is not None
     lanes = desc.sg_map if geometry(maker) == "own" else desc.sg_map.transposed
@@ -157,15 +156,19 @@ def _wanted(plain: Panels, maker: CreateNdTdescOp, webs: Webs) -> Panels:
 
 
 def check_webs(function: func.FuncOp, webs: Webs) -> None:
-    """Raise if a loop carries a descriptor from one array in shared local memory to one of another shape."""
+    """Check that every web of descriptors refers to SLM allocations of one shape.
+
+    Raises:
+        ShapeError: a loop carries a descriptor from one allocation to one of another shape.
+    """
     for operation in function.walk():
         if not isinstance(operation, CreateNdTdescOp) or not is_shared(operation.source.type):
             continue
         others = _made_of(webs, operation.result)
         if len({other.type for other in others}) > 1 or (len(others) > 1 and geometry(operation) == "other"):
-            at = made_at(operation.result)
+            at = defined_at(operation.result)
             raise ShapeError("XT3043",
                              "a tile is carried from one array in shared local memory to another of other shape",
                              "make one array with a dimension more, and choose its matrix by an offset", at,
-                             elsewhere(at, sorted(((f"one of the arrays is {other.type}, made here", made_at(other))
+                             notes_at(at, sorted(((f"one of the arrays is {other.type}, made here", defined_at(other))
                                                    for other in others), key=str)))

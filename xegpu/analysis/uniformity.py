@@ -1,8 +1,8 @@
-"""What must hold of loops and branches, beyond what each operation says of itself.
+"""Subgroup uniformity of loops and branches.
 
-A barrier is met by every subgroup of a work-group or by none, so no branch and no loop around it may depend on which
-subgroup runs it; nor may one in a kernel whose tiles are dealt to the subgroups, as every line there stands for all of
-them. A branch yields what it has results for.
+A barrier must be reached by every subgroup of a work-group or by none, so no branch and no loop around it may depend on
+the subgroup id; nor may any branch or loop of a work-group level kernel (with a ``wg_map``), whose operations apply to
+all subgroups. A branch yields one value for each result.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.ir.matchers import BARRIER
-from xegpu.support.errors import Invalid, Note, TraceError, XeError, said
+from xegpu.support.errors import Invalid, Note, TraceError, XeError, error_parts
 from xegpu.support.location import author_location
-from xegpu.support.notes import elsewhere
+from xegpu.support.notes import notes_at
 
 _PER_SUBGROUP = ("gpu.subgroup_id", "gpu.thread_id", "gpu.lane_id")
 
 
-def check(function: func.FuncOp, dealt: bool, kind: type[XeError] = TraceError) -> None:
-    """Check the loops and branches of a kernel.
+def check(function: func.FuncOp, workgroup_level: bool, kind: type[XeError] = TraceError) -> None:
+    """Check the uniformity of a kernel's loops and branches.
 
     Args:
         function: the kernel, at any stage.
-        dealt: whether a ``wg_map`` deals its tiles to the subgroups.
+        workgroup_level: whether a ``wg_map`` distributes its tiles to the subgroups.
         kind: the error to raise.
 
     Raises:
@@ -36,13 +36,13 @@ def check(function: func.FuncOp, dealt: bool, kind: type[XeError] = TraceError) 
             try:
                 check_branches(operation)
             except VerifyException as error:
-                code, message, hint = said(error)
+                code, message, hint = error_parts(error)
                 raise kind(code, f"scf.if: {message}", hint, author_location(operation)) from None
-    _check_subgroups(function, dealt, kind)
+    _check_subgroups(function, workgroup_level, kind)
 
 
 def check_branches(operation: scf.IfOp) -> None:
-    """Raise a VerifyException unless both branches yield what the operation has results for."""
+    """Verify that both branches yield one value of the right type for each result."""
     types = [result.type for result in operation.output]
     if types and not operation.false_region.blocks:
         raise Invalid("XT1340", f"it gives ({_listed(types)}), and there is no else branch that yields them\n"
@@ -61,7 +61,7 @@ def _listed(types: list[Attribute]) -> str:
 
 
 def per_subgroup(function: func.FuncOp) -> set[SSAValue]:
-    """The values that may differ between the subgroups of a work-group, as they come from a subgroup's position."""
+    """Subgroup-divergent values: those that depend on the subgroup id."""
     found: set[SSAValue] = set()
     positions = (operation for operation in function.walk() if operation.name in _PER_SUBGROUP)
     new: list[SSAValue] = [result for operation in positions for result in operation.results]
@@ -74,7 +74,7 @@ def per_subgroup(function: func.FuncOp) -> set[SSAValue]:
 
 
 def _reached(user: Operation, index: int) -> list[SSAValue]:
-    """The values that an operand of an operation has a say in."""
+    """Values that are divergent if an operand of an operation is."""
     if isinstance(user, scf.YieldOp):
         above = user.parent_op()
         assert above is not None
@@ -82,15 +82,15 @@ def _reached(user: Operation, index: int) -> list[SSAValue]:
         return [above.results[index], *arguments]
     if not isinstance(user, scf.ForOp):
         return list(user.results)
-    if index < 3:  # another number of iterations: everything that comes out differs
+    if index < 3:  # lower bound, upper bound, step: the trip count diverges, and so does every result
         return [*user.results, *user.body.block.args]
     return [user.results[index - 3], user.body.block.args[index - 2]]
 
 
-def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) -> None:
+def _check_subgroups(function: func.FuncOp, workgroup_level: bool, kind: type[XeError]) -> None:
     differing = per_subgroup(function)
     for operation in function.walk() if differing else ():
-        if dealt and _differs(operation, differing):
+        if workgroup_level and _differs(operation, differing):
             raise kind("XT1487",
                        f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
                        "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
@@ -105,21 +105,21 @@ def _check_subgroups(function: func.FuncOp, dealt: bool, kind: type[XeError]) ->
 
 
 def _position(function: func.FuncOp, at: Operation) -> list[Note]:
-    """Where the kernel asks which subgroup it is."""
-    return elsewhere(author_location(at), [("subgroup_id comes from here",
+    """Note of the operation that reads the subgroup id."""
+    return notes_at(author_location(at), [("subgroup_id comes from here",
                                             author_location(operation)) for operation in function.walk()
                                  if operation.name in _PER_SUBGROUP][:1])
 
 
 def _keeping(function: func.FuncOp, around: Operation, barrier: Operation) -> list[Note]:
-    """What keeps subgroups from a barrier, and where the kernel asks which one it is."""
-    own = elsewhere(author_location(barrier), [(f"{_named(around)} that not all subgroups run alike",
+    """Notes of the divergent loop or branch around a barrier, and of the operation that reads the subgroup id."""
+    own = notes_at(author_location(barrier), [(f"{_named(around)} that not all subgroups run alike",
                                           author_location(around))])
     return own + _position(function, around if own else barrier)
 
 
 def _around_a_barrier(operation: Operation, differing: set[SSAValue]) -> Operation | None:
-    """What keeps some subgroups from a barrier, or from the barriers that are asked for in a loop's steps."""
+    """Divergent loop or branch around a barrier, or around a loop with a barrier attribute."""
     if isinstance(operation, BarrierOp):
         return enclosing(operation, differing)
     if BARRIER not in operation.attributes:
@@ -128,7 +128,7 @@ def _around_a_barrier(operation: Operation, differing: set[SSAValue]) -> Operati
 
 
 def enclosing(operation: Operation, differing: set[SSAValue]) -> Operation | None:
-    """The loop or branch around an operation that runs otherwise in other subgroups, None if there is none."""
+    """Innermost divergent loop or branch around an operation, None if there is none."""
     above = operation.parent_op()
     while above is not None and not _differs(above, differing):
         above = above.parent_op()
@@ -136,7 +136,7 @@ def enclosing(operation: Operation, differing: set[SSAValue]) -> Operation | Non
 
 
 def _differs(operation: Operation, differing: set[SSAValue]) -> bool:
-    """Whether a loop's bounds, or a branch's condition, differ between subgroups."""
+    """Whether a loop's bounds or a branch's condition are divergent."""
     decides = operation.operands[:3] if isinstance(operation, scf.ForOp) else operation.operands
     return isinstance(operation, (scf.ForOp, scf.IfOp)) and any(value in differing for value in decides)
 

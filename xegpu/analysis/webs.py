@@ -1,4 +1,4 @@
-"""Groups the values of a kernel that must be treated alike: a *web* is a value with all that it is carried into."""
+"""Def-use webs: equivalence classes of values connected by loops, branches and updates (union-find)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Found = TypeVar("Found")
 
 
 class Webs:
-    """The webs of a function.
+    """Def-use webs of a function.
 
     Loops join what they carry: initial value, block argument, yielded value and result; branches join what they yield
     with the result. Other operations join the values that ``links`` names for them.
@@ -54,13 +54,13 @@ class Webs:
             self._parent[other] = first
 
     def root(self, value: SSAValue) -> SSAValue:
-        """The value that stands for the web of ``value``."""
+        """Representative of the web of ``value``."""
         while (parent := self._parent.get(value, value)) is not value:
             value = parent
         return value
 
     def note(self, word: str, value: SSAValue, find: Callable[[SSAValue], Found]) -> Found:
-        """What is true of the whole web of ``value``, found out once: webs are as long as a kernel that is unrolled."""
+        """Fact about the web of ``value``, computed by ``find`` once for each web and cached under ``word``."""
         key = word, self.root(value)
         if key not in self._noted:
             self._noted[key] = find(value)
@@ -68,11 +68,11 @@ class Webs:
         return found
 
     def members(self, value: SSAValue) -> list[SSAValue]:
-        """Every value of the web of ``value``."""
+        """All values of the web of ``value``."""
         return self._members.get(self.root(value), [value])
 
     def uses(self, value: SSAValue) -> list[Use]:
-        """Every use of a member of the web, other than by loops, and by the terminators of loops and branches."""
+        """Uses of the web's members, without those by loops and by the terminators of loops and branches."""
         return [use for member in self.members(value) for use in member.uses
                 if not isinstance(use.operation, (scf.ForOp, scf.YieldOp))]
 

@@ -1,4 +1,4 @@
-"""The XeGPU dialect, declared with xDSL, and the context that reads and prints it."""
+"""The XeGPU dialect, defined in xDSL, and its MLIR context."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Vector = Dialect(
 
 
 def context(*more: Dialect) -> Context:
-    """A context with the XeGPU dialect, the dialects around it, and ``more``."""
+    """MLIR context with the XeGPU dialect, the upstream dialects it is used with, and ``more``."""
     result = Context()
     for dialect in (builtin.Builtin, Arith, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB, Vector, XeGPU,
                     *more):

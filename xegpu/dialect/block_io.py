@@ -1,7 +1,8 @@
-"""Blocks between memory and vectors: ``load_nd``, ``store_nd``, ``prefetch_nd`` (XeGPU.md).
+"""Block descriptors and block memory operations: ``create_nd_tdesc``, ``update_nd_offset``, ``load_nd``, ``store_nd``,
+``prefetch_nd`` (XeGPU.md), and ``load_scalar``.
 
-Vectors are whole blocks before ``distribute`` and fragments of one lane after it; an operation is in the second form
-when its descriptor carries an ``sg_map``.
+Vectors are blocks before ``distribute`` and fragments of one lane after it; an operation is in the second form when its
+descriptor has an ``sg_map``.
 """
 
 from __future__ import annotations
@@ -33,20 +34,17 @@ from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
 from xegpu.support.errors import Invalid
 
-# Descriptors of blocks and lines of an array: ``create_nd_tdesc``, ``update_nd_offset`` (XeGPU.md).
-
-
 DESC = base(TensorDescType)
 
 
 def desc_of(value: SSAValue) -> TensorDesc:
-    """The parameters of the descriptor that ``value`` is."""
+    """Type parameters of a descriptor value."""
     assert isinstance(value.type, DescriptorType)
     return value.type.data
 
 
 def check_block(desc: TensorDesc) -> None:
-    """Raise a verifier's error for a descriptor of single elements, which no operation on blocks takes."""
+    """Verify that a descriptor is a block descriptor, and no scattered one."""
     if desc.scatter is not None:
         raise Invalid("XT3001", "this takes a descriptor of a block, and that one describes single elements\n"
                       "make one with create_nd_tdesc, or use load_gather, store_scatter and prefetch")
@@ -56,14 +54,15 @@ def check_block(desc: TensorDesc) -> None:
 
 
 ARRAYS = (1, 2, 4, 8)
-"""How many blocks may lie side by side in one descriptor; a message takes four at most."""
+"""Legal values of ``array_length``, blocks side by side in one descriptor; a message takes four at most."""
 
 
 @operation_definition
 class CreateNdTdescOp(IRDLOperation):
-    """A descriptor of a block of an array's last two dimensions: offsets, shape and strides of all, in elements.
+    """Block descriptor on the last two dimensions of an array; offsets, shape and strides in elements.
 
-    One of one dimension is a line of adjacent elements, from an offset on; that all of it is there the author promises.
+    A 1D descriptor covers adjacent elements from an offset on, without a boundary check: the author asserts that all of
+    them are in bounds.
     """
 
     name = "xegpu.create_nd_tdesc"
@@ -133,7 +132,7 @@ class CreateNdTdescOp(IRDLOperation):
 
 @operation_definition
 class UpdateNdOffsetOp(IRDLOperation):
-    """The descriptor moved by two offsets, in elements."""
+    """Block descriptor with updated offsets, in elements."""
 
     name = "xegpu.update_nd_offset"
     desc = operand_def(DESC)
@@ -199,11 +198,12 @@ DESCRIPTOR_OPERATIONS = (CreateNdTdescOp, UpdateNdOffsetOp, GetNdOffsetsOp, SetN
 
 
 def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tuple[int, ...]:
-    """The shape that ``load_nd`` gives for a descriptor.
+    """Shape of the vector that ``load_nd`` loads through a descriptor.
 
-    A line is what it is, or a lane's share of it. A whole block is ``[array_length,] rows, columns``, packed
-    ``[array_length,] rows / v, columns, v`` with ``v`` elements a 32-bit word, transposed ``columns / w, rows * w``
-    with ``w`` elements in ``transpose_bits``; a lane's fragment is ``[array_length,] units, elements a unit``.
+    A 1D descriptor gives its own shape, or a lane's fragment of it. A block is ``[array_length,] rows, columns``,
+    packed ``[array_length,] rows / v, columns, v`` with ``v`` elements a 32-bit word, transposed
+    ``columns / w, rows * w`` with ``w`` elements in ``transpose_bits``; a lane's fragment is
+    ``[array_length,] units, elements a unit``.
     """
     check_block(desc)
     if len(desc.shape) == 1:
@@ -260,7 +260,7 @@ class LoadNdOp(HintedOp):
 
     @property
     def transposes(self) -> int:
-        """Bits of what the load transposes: an element, or several together; 0 if it does not transpose."""
+        """Bits of the unit that the load transposes, one element or several; 0 if it does not transpose."""
         if self.transpose is None:
             return 0
         width = self.transpose_bit_width
@@ -295,7 +295,7 @@ class LoadNdOp(HintedOp):
                           f"write {vector_type(expected, desc.element_type)}")
 
     def _check_width(self, bits: int) -> None:
-        """What is transposed is an element of ``bits``, or several that make a word of at most 32."""
+        """Verify that the transposed unit is an element of ``bits``, or several elements in a word of at most 32."""
         if self.transpose_bit_width is None:
             return
         width = self.transpose_bit_width.value.data
@@ -308,13 +308,13 @@ class LoadNdOp(HintedOp):
 
 
 def check_words(along: str, size: int, together: int, element: Attribute) -> None:
-    """Raise a verifier's error unless elements that a load puts together into words are whole words.
+    """Verify that the elements that a load packs fill whole words.
 
     Args:
-        along: ``"rows"`` or ``"columns"``, what is put together.
-        size: how many of them a block has.
-        together: how many make a word.
-        element: their type.
+        along: ``"rows"`` or ``"columns"``, the packed dimension.
+        size: size of the block along it.
+        together: elements per word.
+        element: element type.
     """
     if together > 1 and size % together:
         raise Invalid("XT3109", f"{together} {along} of {element} make a word, and a block has {size}\n"
@@ -323,7 +323,7 @@ def check_words(along: str, size: int, together: int, element: Attribute) -> Non
 
 @operation_definition
 class StoreNdOp(HintedOp):
-    """A block to memory; elements outside the base are dropped."""
+    """Block store; elements outside the array are dropped."""
 
     name = "xegpu.store_nd"
     MESSAGE: ClassVar[str] = "store"
@@ -347,7 +347,7 @@ class StoreNdOp(HintedOp):
 
 @operation_definition
 class PrefetchNdOp(HintedOp):
-    """A block to the caches; the hints say to which."""
+    """Block prefetch into the caches that the hints name."""
 
     name = "xegpu.prefetch_nd"
     MESSAGE: ClassVar[str] = "prefetch"
@@ -365,20 +365,17 @@ class PrefetchNdOp(HintedOp):
 OPERATIONS = (LoadNdOp, StoreNdOp, PrefetchNdOp)
 
 
-# ``xegpu.load_scalar``: one number of an array, the same for a whole subgroup. It goes beyond the seed.
-#
-#     %at = xegpu.load_scalar %table, [%i, %c2] : memref<?x?xi64, strided<[?, ?]>> -> i64
-#
-# It is the same operation at every stage: what it gives is an address, a size or a bound as an argument would be.
-
-
 TYPES = (dtypes.i32, dtypes.u32, dtypes.i64, dtypes.u64, dtypes.f32)
-"""What a number may be."""
+"""Element types of scalar loads."""
 
 
 @operation_definition
 class LoadScalarOp(IRDLOperation):
-    """An element of an array in global memory, at an index for each dimension."""
+    """Subgroup-uniform scalar load from an array in global memory. It goes beyond the seed.
+
+    ``%at = xegpu.load_scalar %table, [%i, %c2] : memref<?x?xi64, strided<[?, ?]>> -> i64``. It is the same operation at
+    every stage; its result is used like a scalar argument: as an address, a size or a loop bound.
+    """
 
     name = "xegpu.load_scalar"
     array = operand_def(MemRefType)

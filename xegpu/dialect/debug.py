@@ -1,7 +1,7 @@
-"""``xegpu.print`` and ``xegpu.assert``: what a kernel says of itself while it runs. They go beyond the seed.
+"""Debug operations ``xegpu.print`` and ``xegpu.assert``. They go beyond the seed.
 
-At every stage they are the same operations: what of their operands is a vector is cut up with the other vectors. Behind
-the vectors stand the rows and the columns of their elements, so that each part knows where its elements lie.
+They are the same operations at every stage; vector operands are split with the other vectors. The last two vector
+operands are the row and column indices of the elements, so that each part knows the coordinates of its elements.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _LETTERS = {"i": "d", "x": "d", "u": "u", "f": "g"}
 
 
 class DiagnosticOp(IRDLOperation):
-    """What a print and an assertion have in common.
+    """Base of print and assertion: a message with values.
 
     Attributes:
         message: the text.
-        values: numbers and vectors. With vectors, the last two are the rows and the columns of their elements.
-        lanes: in a distributed kernel the lanes that hold elements of their own, the first ones of a subgroup.
+        values: scalars and vectors. With vectors, the last two are the row and column indices of their elements.
+        lanes: in a distributed kernel, the number of leading lanes that hold distinct elements.
     """
 
     message = prop_def(StringAttr)
@@ -45,12 +45,12 @@ class DiagnosticOp(IRDLOperation):
 
     @property
     def is_of_elements(self) -> bool:
-        """Whether it is about each element of vectors."""
+        """Whether it applies to each element of vectors."""
         return any(isinstance(value.type, VectorType) for value in self.values)
 
     @property
-    def said(self) -> tuple[SSAValue, ...]:
-        """The values without the positions."""
+    def shown(self) -> tuple[SSAValue, ...]:
+        """The values without the row and column indices."""
         return tuple(self.values)[:-2] if self.is_of_elements else tuple(self.values)
 
     def verify_(self) -> None:
@@ -66,7 +66,7 @@ class DiagnosticOp(IRDLOperation):
 
 @operation_definition
 class PrintOp(DiagnosticOp):
-    """A line of text with values in it; of vectors, a line for each element."""
+    """Print of a formatted line; with vectors, a line for each element."""
 
     name = "xegpu.print"
     assembly_format = "$message (`,` $values^ `:` type($values))? attr-dict"
@@ -78,9 +78,9 @@ class PrintOp(DiagnosticOp):
         except ValueError as error:
             raise Invalid("XT1706", f"{error}\nwrite one {{}} for each value, such as {{:.3f}}; a brace itself is "
                           "{{ or }}", alone=True) from None
-        if count != len(self.said):
+        if count != len(self.shown):
             raise Invalid("XT1707", f'"{self.message.data}" has {_many(count, "field")}, and there '
-                          f"{'is' if len(self.said) == 1 else 'are'} {_many(len(self.said), 'value')}\n"
+                          f"{'is' if len(self.shown) == 1 else 'are'} {_many(len(self.shown), 'value')}\n"
                           "write one {} for each value", alone=True)
         try:
             printf_format(self)
@@ -90,19 +90,19 @@ class PrintOp(DiagnosticOp):
 
 @operation_definition
 class AssertOp(DiagnosticOp):
-    """A condition that holds: a number that is not zero, or a vector of such."""
+    """Assertion that an integer, or each element of a vector, is not zero."""
 
     name = "xegpu.assert"
     assembly_format = "$message `,` $values `:` type($values) attr-dict"
 
     def verify_(self) -> None:
         super().verify_()
-        if len(self.said) != 1 or _dtype(self.said[0]).is_float:
+        if len(self.shown) != 1 or _dtype(self.shown[0]).is_float:
             raise Invalid("XT1709", f"an assertion has one condition, an integer, and not {self._given()}\n"
                           "compare the value with something, for example by arith.cmpf")
 
     def _given(self) -> str:
-        return f"{len(self.said)} values" if len(self.said) != 1 else f"a value of {_dtype(self.said[0])}"
+        return f"{len(self.shown)} values" if len(self.shown) != 1 else f"a value of {_dtype(self.shown[0])}"
 
 
 def _many(count: int, what: str) -> str:
@@ -110,7 +110,7 @@ def _many(count: int, what: str) -> str:
 
 
 def fields(text: str) -> Iterator[tuple[str, str | None]]:
-    """The pieces of a format: plain text, and the specification of the field behind it, None at the end.
+    """Split a format into pairs of literal text and the specification of the following field, None at the end.
 
     Raises:
         ValueError: a brace without its partner, a field with a name, or a specification that C has not.
@@ -125,8 +125,8 @@ def fields(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def printf_format(operation: PrintOp) -> str:
-    """The format for C's ``printf``, and for Python's ``%``, which takes the same; no line end."""
-    types = iter([_dtype(value) for value in operation.said])
+    """Format string for C's ``printf`` and Python's ``%``, without a line end."""
+    types = iter([_dtype(value) for value in operation.shown])
     pieces = []
     for plain, spec in fields(operation.message.data):
         pieces.append(plain.replace("%", "%%") + ("" if spec is None else _conversion(spec, next(types))))
@@ -134,7 +134,7 @@ def printf_format(operation: PrintOp) -> str:
 
 
 def _conversion(spec: str, dtype: DType) -> str:
-    """A conversion of ``printf`` for a value of a type; ``l`` makes it as wide as 64 bits."""
+    """``printf`` conversion of a value of an element type; 64-bit integers get the length modifier ``l``."""
     letter = spec[-1:] if spec[-1:].isalpha() else ""
     if letter and (letter in "efg") != dtype.is_float:
         raise ValueError(f"{dtype} has no format {letter!r}: floats have e f g, integers d x")
@@ -152,14 +152,14 @@ OPERATIONS = (PrintOp, AssertOp)
 
 @dataclass(frozen=True)
 class Assertion:
-    """An assertion of a kernel: what the author said, where, and whether it is about the elements of a vector."""
+    """Assertion of a kernel: its message, its location, and whether it applies to the elements of a vector."""
 
     message: str
     location: Location | None
     of_elements: bool
 
     def failed(self, group: Sequence[int], subgroup: int, row: int, column: int) -> CheckError:
-        """The error for an instance, and an element."""
+        """Error of a failed assertion, with its work-group, subgroup and element."""
         element = f", element [{row}, {column}]" if self.of_elements else ""
         where = ", ".join(map(str, group))
         return CheckError("XT1710",
@@ -169,12 +169,12 @@ class Assertion:
 
 
 def assertion_of(operation: AssertOp) -> Assertion:
-    """What an operation says."""
+    """Assertion record of an operation."""
     return Assertion(operation.message.data, author_location(operation), operation.is_of_elements)
 
 
 def assertions(function: func.FuncOp) -> tuple[Assertion, ...]:
-    """The assertions of a kernel, in the order of their numbers."""
+    """Assertions of a kernel, by their numbers."""
     found: dict[Assertion, None] = {assertion_of(op): None for op in function.walk() if isinstance(op, AssertOp)}
     return tuple(found)
 
@@ -185,14 +185,14 @@ def prints(function: func.FuncOp) -> bool:
 
 
 def check(found: Sequence[Assertion], flags: Sequence[int]) -> None:
-    """Raise if a kernel has noted an assertion that does not hold.
+    """Raise the first failed assertion of a launch.
 
     Args:
         found: the kernel's assertions.
-        flags: what its buffer holds.
+        flags: contents of its assertion buffer.
 
     Raises:
-        CheckError: an assertion does not hold.
+        CheckError: an assertion failed.
     """
     if flags[0]:
         raise found[flags[0] - 1].failed(flags[1:4], *flags[4:7])

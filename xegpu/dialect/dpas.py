@@ -1,6 +1,6 @@
-"""Products of blocks: ``dpas`` (XeGPU.md), and the plain ``mad``, which the lowering adds.
+"""Matrix multiply-accumulate: ``dpas`` (XeGPU.md), ``mad`` on vector engines, fused load and ``mad``, scaled ``dpas``.
 
-Operands are whole blocks before ``distribute`` and fragments of one lane after it, when the operation has maps.
+Operands are blocks before ``distribute`` and fragments of one lane after it, when the operation has lane maps.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _lane_map(lanes: LaneMap) -> SgMapAttr:
 
 
 class MultiplyAddOp(IRDLOperation):
-    """D = C + A x B: the operands of ``dpas`` and its text, which are the same in every generation of XeGPU."""
+    """Base of D = C + A x B: operands and syntax of ``dpas``, common to all versions of XeGPU."""
 
     a = operand_def(VECTOR)
     b = operand_def(VECTOR)
@@ -54,7 +54,7 @@ class MultiplyAddOp(IRDLOperation):
 
 
 class ProductOp(MultiplyAddOp):
-    """D = C + A x B over one block."""
+    """Matrix multiply-accumulate of one block, D = C + A x B."""
 
     sg_map_a = opt_prop_def(SgMapAttr)
     sg_map_b = opt_prop_def(SgMapAttr)
@@ -72,7 +72,7 @@ class ProductOp(MultiplyAddOp):
 
     @property
     def maps(self) -> tuple[LaneMap, LaneMap, LaneMap] | None:
-        """Lane maps of A, B and C, None on whole blocks."""
+        """Lane maps of A, B and C, None before distribution."""
         if self.sg_map_a is None or self.sg_map_b is None or self.sg_map_c is None:
             return None
         return self.sg_map_a.data, self.sg_map_b.data, self.sg_map_c.data
@@ -84,7 +84,7 @@ class ProductOp(MultiplyAddOp):
             a, b = shape_of(self.a), shape_of(self.b)
             depth = a[1] * (a[2] if len(a) == 3 else 1)
             return a[0], b[1], depth
-        # A lane map says nothing of the columns of a block; one unit across is what the engines read.
+        # A lane map does not determine a block's columns; the engines read operands that are one unit wide.
         a_map, _, c_map = maps
         rows, columns = c_map.block(two_sizes(shape_of(self.result)), c_map.unit[1])
         return rows, columns, a_map.block(two_sizes(shape_of(self.a)), a_map.unit[1])[1]
@@ -121,7 +121,7 @@ class ProductOp(MultiplyAddOp):
                           f"a lane has {_fragment(maps[0], (m, k))} of A and {_fragment(maps[1], (k, n))} of B")
 
     def _verify_words(self) -> None:
-        """A third dimension is that of the elements in a word of 32 bits; A has one only where B has."""
+        """Verify a third dimension, the elements in a word of 32 bits; A has one only where B has."""
         together = 32 // of_mlir(self.a.type.element_type).bits  # type: ignore[attr-defined]
         ranks = [len(shape_of(value)) for value in (self.a, self.b)]
         for name, value, rank in zip("AB", (self.a, self.b), ranks, strict=True):
@@ -139,7 +139,7 @@ def _fragment(lanes: LaneMap, shape: tuple[int, int]) -> str:
 
 @operation_definition
 class DpasOp(ProductOp):
-    """The matrix engine's product; B in VNNI form (3D) once packed."""
+    """Matrix multiply-accumulate of the matrix engine; B is in VNNI form (3D) once packed."""
 
     name = "xegpu.dpas"
 
@@ -151,7 +151,7 @@ class DpasOp(ProductOp):
 
 @operation_definition
 class MadOp(ProductOp):
-    """The same product in plain multiply-adds, where no matrix engine takes the types. It goes beyond the seed."""
+    """Matrix multiply-accumulate in vector multiply-adds, for types without DPAS. It goes beyond the seed."""
 
     name = "xegpu.mad"
 
@@ -159,14 +159,11 @@ class MadOp(ProductOp):
 OPERATIONS = (DpasOp, MadOp)
 
 
-# A product that reads its operands from memory by itself (it goes beyond XeGPU.md).
-
-
 @operation_definition
 class LoadMadOp(IRDLOperation):
-    """``acc + load(a) @ load(b)`` in plain multiply-adds, the accumulators in blocks, row-major.
+    """Fused load and ``mad``: ``acc + load(a) @ load(b)``, the accumulators in row-major blocks. Beyond the seed.
 
-    Products with what lies outside an array add nothing, whatever stands on the other side of them.
+    Out-of-bounds elements of one operand add nothing, even where the other operand is infinite or NaN.
     """
 
     name = "xegpu.load_mad"
@@ -218,27 +215,22 @@ class LoadMadOp(IRDLOperation):
                           "give the accumulators row by row, so that together they are as large as the product")
 
 
-# Products of 8-bit floats with a scale for each 32 of a row of A and of a column of B. They go beyond the seed.
-#
-# A scale is a byte s and stands for 2^(s - 127); 255 is NaN (E8M0, OCP Microscaling
-# Formats). Lane m holds that of row m
-# of A, lane n that of column n of B, as LLVM's ``xegpu.dpas_mx`` has them.
-
-
 VECTOR = base(VectorType)
 DEPTH = 32
-"""Elements of a row of A, or of a column of B, that share a scale."""
+"""Block size of the scales: elements of a row of A, or of a column of B, that share one."""
 ROWS = 8
-"""Rows of A that the engine takes."""
+"""Rows of A in one scaled DPAS (its repeat count)."""
 SCALE_MAPS = LaneMap((ROWS, 1)), LaneMap((1, 16))
-"""How the scales of A and of B lie over the lanes."""
+"""Lane maps of the scales of A and of B."""
 
 
 @operation_definition
 class DpasScaledOp(IRDLOperation):
-    """D = C + (A x scales of its rows) x (B x scales of its columns), 8x32 by 32x16, on blocks or on their fragments.
+    """Scaled DPAS of 8-bit floats: D = C + (A x row scales) x (B x column scales), 8x32 by 32x16. Beyond the seed.
 
-    ``lanes`` is on fragments: those that DPAS takes, and a byte of each scale.
+    A scale is a byte s with the value 2^(s - 127); 255 is NaN (E8M0, OCP Microscaling Formats). Lane m holds the scale
+    of row m of A, lane n that of column n of B, as in LLVM's ``xegpu.dpas_mx``. ``lanes`` is set on fragments: those of
+    DPAS, and one byte of each scale.
     """
 
     name = "xegpu.dpas_scaled"
@@ -267,7 +259,7 @@ class DpasScaledOp(IRDLOperation):
 
 
 def check_scaled_types(a: Attribute, b: Attribute, result: Attribute, *scales: Attribute) -> None:
-    """Raise a verifier's error unless 8-bit floats are multiplied into f32, with bytes for scales."""
+    """Verify the types of a scaled product: 8-bit floats into f32, with scales of u8."""
     types = [of_mlir(type_.element_type) for type_ in (a, b, result, *scales)]  # type: ignore[attr-defined]
     if any(type_.kind != "s" for type_ in types[:2]) or types[2] is not f32 or any(t is not u8 for t in types[3:]):
         raise Invalid("XT1260", f"{types[0]} by {types[1]} into {types[2]} with scales of {types[3]} and {types[4]} is "

@@ -1,7 +1,7 @@
-"""XeGPU's operations on single elements, each at an address of its own (XeGPU.md, "scattered load").
+"""Scattered descriptors, gather, scatter, prefetch and atomics (XeGPU.md, "scattered load").
 
-A descriptor has as many elements as a subgroup has lanes, or ``chunk_size`` times as many. Vectors are whole registers
-before ``distribute``, ``vector<16xf32>``, and the elements of one lane after it, ``vector<1xf32>``.
+A descriptor has one element per lane of the subgroup, or ``chunk_size`` of them. Vectors cover the subgroup before
+``distribute``, ``vector<16xf32>``, and are the elements of one lane after it, ``vector<1xf32>``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SCOPES = ("global", "slm")
 
 @irdl_attr_definition
 class AtomicKindAttr(Data[str]):
-    """``<addf>``: a kind of atomic update, one of ``arith.AtomicRMWKind``."""
+    """Atomic read-modify-write kind, one of ``arith.AtomicRMWKind``: ``<addf>``."""
 
     name = "xegpu.atomic_kind"
 
@@ -64,21 +64,21 @@ class AtomicKindAttr(Data[str]):
 
 
 def check_elements(dtype: DType) -> None:
-    """Raise a verifier's error unless elements of this type can be reached one by one."""
+    """Verify that elements of this type can be addressed individually."""
     if dtype in (i1_type, i4, u4, index):
         raise Invalid("XT3302", f"elements of {dtype} cannot be reached one by one\n"
                       "view the array as another type of the same size, such as u8")
 
 
 def check_kind(kind: str, dtype: DType) -> None:
-    """Raise a verifier's error unless an element type has a kind of atomic update."""
+    """Verify that an element type has an atomic kind."""
     code, message, hint = fault(kind, dtype)
     if code:
         raise Invalid(code, f"{message}\n{hint}")
 
 
 def check_vector(name: str, value: SSAValue, shape: tuple[int, ...], element: Attribute) -> None:
-    """Raise a verifier's error unless a vector has a shape and an element type."""
+    """Verify the shape and element type of a vector."""
     assert isinstance(value.type, VectorType)
     if shape_of(value) != shape or value.type.element_type != element:
         expected = vector_type(shape, element)
@@ -87,7 +87,7 @@ def check_vector(name: str, value: SSAValue, shape: tuple[int, ...], element: At
 
 
 def scatter_of(desc: TensorDesc) -> ScatterTdesc:
-    """The scatter attributes of a descriptor; a verifier's error if it is one of a block."""
+    """Scatter attributes of a descriptor; a verification error for a block descriptor."""
     if desc.scatter is None:
         raise Invalid("XT3305", "this takes a descriptor of single elements, and that one describes a block\n"
                       "make one with xegpu.create_tdesc, or use load_nd, store_nd and prefetch_nd")
@@ -95,12 +95,12 @@ def scatter_of(desc: TensorDesc) -> ScatterTdesc:
 
 
 def lanes_shape(desc: TensorDesc) -> tuple[int, ...]:
-    """The shape of offsets and masks: one for each lane."""
+    """Shape of offsets and masks: one element per lane."""
     return (1,) if desc.sg_map is not None else desc.shape[:1]
 
 
 def values_shape(desc: TensorDesc) -> tuple[int, ...]:
-    """The shape of what is loaded: the lanes, and in front of them a chunk's elements if there are several."""
+    """Shape of the loaded vector: ``[chunk_size,] lanes``."""
     chunk = scatter_of(desc).chunk_size
     return lanes_shape(desc) if chunk == 1 else (chunk, *lanes_shape(desc))
 
@@ -130,7 +130,7 @@ def _check_desc(desc: TensorDesc) -> None:
 
 @operation_definition
 class CreateTdescOp(IRDLOperation):
-    """A descriptor of single elements: for each lane an offset from the base, in elements.
+    """Scattered descriptor: for each lane an offset from the base, in elements.
 
     The base is a memref, whose first element counts as 0, or an address.
     """
@@ -166,7 +166,7 @@ class CreateTdescOp(IRDLOperation):
 
 @operation_definition
 class UpdateOffsetOp(IRDLOperation):
-    """The descriptor with each lane moved by an offset of its own, in elements."""
+    """Scattered descriptor with per-lane updated offsets, in elements."""
 
     name = "xegpu.update_offset"
     desc = operand_def(DESC)
@@ -189,10 +189,10 @@ class UpdateOffsetOp(IRDLOperation):
 
 @operation_definition
 class LoadGatherOp(HintedOp):
-    """The elements of a descriptor; those masked off are ``padding`` and touch no memory.
+    """Gather load; masked-off elements are ``padding`` and access no memory.
 
-    Chunks lie in front: 4 elements of each of 16 lanes are a ``vector<4x16xf32>``, and ``transpose = [1, 0]`` says so.
-    The padding goes beyond the seed, which leaves such elements as they were.
+    The chunk is the first dimension: 4 elements of each of 16 lanes are a ``vector<4x16xf32>``, with
+    ``transpose = [1, 0]``. The padding goes beyond the seed, which leaves masked-off elements undefined.
     """
 
     name = "xegpu.load_gather"
@@ -214,7 +214,7 @@ class LoadGatherOp(HintedOp):
 
     @property
     def number(self) -> float:
-        """The padding as a number."""
+        """Padding value."""
         return 0 if self.padding is None else number_of(self.padding)
 
     def verify_(self) -> None:
@@ -233,7 +233,7 @@ class LoadGatherOp(HintedOp):
 
 @operation_definition
 class StoreScatterOp(HintedOp):
-    """A vector to the elements of a descriptor; those masked off touch no memory."""
+    """Scatter store; masked-off elements access no memory."""
 
     name = "xegpu.store_scatter"
     MESSAGE: ClassVar[str] = "store"
@@ -255,7 +255,7 @@ class StoreScatterOp(HintedOp):
 
 @operation_definition
 class PrefetchOp(HintedOp):
-    """The elements of a descriptor to the caches."""
+    """Scattered prefetch into the caches."""
 
     name = "xegpu.prefetch"
     MESSAGE: ClassVar[str] = "prefetch"
@@ -272,10 +272,9 @@ class PrefetchOp(HintedOp):
 
 @operation_definition
 class AtomicRMWOp(IRDLOperation):
-    """Each element updated atomically; the values that were found, 0 where masked off.
+    """Atomic read-modify-write of each element; the results are the old values, 0 where masked off.
 
-    Updates of one place happen one after the other, in any order; the order of other memory operations is left open
-    (relaxed), on the whole device.
+    Updates of one address are serialized in any order, with relaxed memory order and device scope.
     """
 
     name = "xegpu.atomic_rmw"
@@ -305,10 +304,10 @@ class AtomicRMWOp(IRDLOperation):
 
 @operation_definition
 class BlockElementsOp(IRDLOperation):
-    """A part of a block, one element a lane, as a descriptor of single elements, and which lie inside the base.
+    """Conversion of a part of a block descriptor to a scattered one, one element a lane, with an in-bounds mask.
 
-    It goes beyond the seed, where only offsets from a base give such descriptors: those of a large array do not fit the
-    32 bits that a device's index has, and a block descriptor knows the way there.
+    It goes beyond the seed, where scattered descriptors have offsets from a base only: those of a large array do not
+    fit a device's 32-bit index, while a block descriptor has the 64-bit address.
     """
 
     name = "xegpu.block_elements"
@@ -330,7 +329,7 @@ class BlockElementsOp(IRDLOperation):
                          properties={"offsets": integers(offsets), "sizes": integers(sizes)})
 
     def part(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """First row and column of the part, and its rows and columns."""
+        """Offsets and sizes of the part, each as (row, column)."""
         (row, column), (rows, columns) = values_of(self.offsets), values_of(self.sizes)
         return (row, column), (rows, columns)
 

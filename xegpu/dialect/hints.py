@@ -14,11 +14,11 @@ from xegpu.support.errors import Invalid, misread
 from xegpu.target.cache_policy import BY_KIND, POLICIES
 
 LEVELS = ("l1_hint", "l2_hint", "l3_hint")
-"""The properties that hold hints, one a cache level. Intel's GPUs have an L1 and an L3; of L2 nothing is emitted."""
+"""Names of the hint properties, one per cache level. Intel's GPUs have L1 and L3; L2 hints are not emitted."""
 
 
 class Hint(Data[str]):
-    """``<cached>``: what a message says of one cache level; each dialect has it under its own name."""
+    """Base of the dialects' cache hint attributes, the policy of one cache level: ``<cached>``."""
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
@@ -35,20 +35,20 @@ class Hint(Data[str]):
 
 @irdl_attr_definition
 class CacheHintAttr(Hint):
-    """``#xegpu.cache_hint<cached>``."""
+    """Cache hint attribute: ``#xegpu.cache_hint<cached>``."""
 
     name = "xegpu.cache_hint"
 
 
 class HintedOp(IRDLOperation):
-    """A memory operation with a hint for each cache level."""
+    """Base of memory operations with a hint for each cache level."""
 
     l1_hint = opt_prop_def(CacheHintAttr)
     l2_hint = opt_prop_def(CacheHintAttr)
     l3_hint = opt_prop_def(CacheHintAttr)
     irdl_options = (ParsePropInAttrDict(),)
     MESSAGE: ClassVar[str] = "load"
-    """The kind of message that it is: ``"load"``, ``"store"`` or ``"prefetch"``."""
+    """Kind of message: ``"load"``, ``"store"`` or ``"prefetch"``."""
 
 
 _Made = TypeVar("_Made", bound=Operation)
@@ -56,28 +56,27 @@ _HINTS = {3: ("cached", "cached"), 2: ("uncached", "cached"), 1: ("streaming", "
 
 
 def of_locality(locality: int) -> Mapping[str, Attribute]:
-    """The hints for a locality of ``memref.prefetch``.
+    """Cache hints for a locality of ``memref.prefetch``.
 
-    3 keeps a block close, in L1 and L3; 2 keeps it in L3; 1 in both, and in L1 for as long as nothing else needs the
-    place; 0 keeps it nowhere.
+    3 caches a block in L1 and L3; 2 in L3; 1 in both, streaming in L1; 0 in neither.
     """
     first, last = (CacheHintAttr(hint) for hint in _HINTS[locality])
     return {"l1_hint": first, "l3_hint": last}
 
 
 def words(operation: Operation) -> dict[str, str]:
-    """The hints of an operation: level to policy."""
+    """Cache hints of an operation: level to policy."""
     given = {**operation.attributes, **operation.properties}
     return {level: hint.data for level in LEVELS if isinstance(hint := given.get(level), Hint)}
 
 
 def hints_of(operation: Operation) -> dict[str, Attribute]:
-    """The hints of an operation as those of XeGPU."""
+    """Cache hints of an operation as XeGPU attributes."""
     return {level: CacheHintAttr(policy) for level, policy in words(operation).items()}
 
 
 def hinted(made: _Made, operation: Operation) -> _Made:
-    """The operation ``made`` in the place of another, with the hints of that."""
+    """Copy the cache hints of an operation to the one that replaces it."""
     for level in words(operation):
         if level in operation.properties:
             made.properties[level] = operation.properties[level]
@@ -87,13 +86,13 @@ def hinted(made: _Made, operation: Operation) -> _Made:
 
 
 def with_hints(made: _Made, hints: Mapping[str, Attribute]) -> _Made:
-    """The operation of XeGPU with these hints."""
+    """Set the cache hints of an operation of XeGPU and return it."""
     made.properties.update(hints)
     return made
 
 
 def check_hints(operation: Operation, kind: str) -> None:
-    """Raise a verifier's error for a hint that a ``"load"``, ``"store"`` or ``"prefetch"`` does not take."""
+    """Verify the cache hints of a ``"load"``, ``"store"`` or ``"prefetch"``."""
     for level, policy in words(operation).items():
         if policy not in BY_KIND[kind]:
             raise Invalid("XT3111",
@@ -101,6 +100,6 @@ def check_hints(operation: Operation, kind: str) -> None:
 
 
 def keeps_nothing(operation: Operation) -> bool:
-    """Whether the hints of a prefetch leave what it fetches in no cache."""
+    """Whether the hints of a prefetch cache nothing, so that it has no effect."""
     said = words(operation)
     return said.get("l1_hint") == said.get("l3_hint") == "uncached"

@@ -1,6 +1,6 @@
-"""Operations on blocks in registers: reductions and broadcasts. Both go beyond the seed, which leaves them to XeTile.
+"""Reduction and broadcast of blocks in registers. They go beyond the seed, which leaves them to XeTile.
 
-After ``distribute`` they work on fragments, and say the maps of both sides and the shape of the larger block.
+After ``distribute`` they work on fragments, with the lane maps of both sides and the shape of the larger block.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _type(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
 
 
 class AxesOp(IRDLOperation):
-    """What both have: a larger and a smaller block, which differ along ``axes``, where the smaller has size 1."""
+    """Base of reduction and broadcast: a larger block and one of size 1 along ``axes``."""
 
     axes = prop_def(IntegersAttr)
     block = opt_prop_def(IntegersAttr)
@@ -59,13 +59,13 @@ class AxesOp(IRDLOperation):
 
     @property
     def maps(self) -> tuple[LaneMap, LaneMap] | None:
-        """Lane maps of source and result, None on whole blocks."""
+        """Lane maps of source and result, None before distribution."""
         if self.source_map is None or self.target_map is None:
             return None
         return self.source_map.data, self.target_map.data
 
     def larger(self, value: SSAValue) -> Shape:
-        """The shape of the larger block, which ``value`` is, or is a fragment of."""
+        """Shape of the larger block, given as ``value`` or by the ``block`` property of its fragment."""
         sizes = _type(value)[0] if self.block is None else values_of(self.block)
         if len(sizes) != 2:
             raise Invalid("XT3250", f"a block has two dimensions, and {list(sizes)} has {len(sizes)}\n"
@@ -73,12 +73,12 @@ class AxesOp(IRDLOperation):
         return sizes[0], sizes[1]
 
     def smaller(self, value: SSAValue) -> Shape:
-        """The shape of the smaller block, that of the larger with 1 along the axes."""
+        """Shape of the smaller block: the larger one's, with 1 along the axes."""
         rows, columns = (1 if axis in self.dimensions else size for axis, size in enumerate(self.larger(value)))
         return rows, columns
 
     def check(self, sources: Sequence[SSAValue], source: Shape, result: Shape) -> None:
-        """Raise a verifier's error unless sources and result are blocks of these shapes, or their fragments."""
+        """Verify that sources and result are blocks of these shapes, or their fragments."""
         if not self.dimensions or not set(self.dimensions) <= {0, 1}:
             raise Invalid("XT3251", f"{list(self.dimensions)} are no dimensions of a block\n"
                           "write axes = [0] for rows, [1] for columns, or [0, 1]", alone=True)
@@ -106,7 +106,7 @@ def _properties(axes: Sequence[int], maps: tuple[LaneMap, LaneMap] | None, block
 
 @operation_definition
 class ReduceOp(AxesOp):
-    """Blocks of one shape reduced together, to one block of size 1 along ``axes``.
+    """Reduction of blocks of one shape to one block of size 1 along ``axes``.
 
     ``%r = xegpu.reduce %a, %b {kind = "add", axes = [1]}``: two 8x16 blocks beside each other to one of 8x1.
     """
@@ -138,7 +138,7 @@ class ReduceOp(AxesOp):
 
 @operation_definition
 class BroadcastOp(AxesOp):
-    """A block of size 1 along ``axes``, repeated along them."""
+    """Broadcast of a block of size 1 along ``axes``."""
 
     name = "xegpu.broadcast"
     source = operand_def(VECTOR)
@@ -150,8 +150,3 @@ class BroadcastOp(AxesOp):
 
     def verify_(self) -> None:
         self.check([self.source], self.smaller(self.result), self.larger(self.result))
-
-
-# ``xegpu.iota``: the position of every element of a block, or of a lane's fragment. It goes beyond the seed.
-
-

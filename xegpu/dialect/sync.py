@@ -1,6 +1,6 @@
-"""Synchronisation (XeGPU.md, ``fence`` and the named barriers). The plain barrier is MLIR's own ``gpu.barrier``.
+"""Synchronisation: ``fence``, named barriers (XeGPU.md), scheduling barrier. For work-groups: MLIR's ``gpu.barrier``.
 
-The named barriers print as LLVM has them; the seed's spellings are read too.
+Named barriers print in LLVM's syntax; the seed's spellings are read too.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from xegpu.support.errors import Invalid, misread
 SCOPES = ("workgroup", "gpu")
 MEMORIES = ("global", "shared")
 IDS = 31
-"""Named barriers of a work-group; the hardware has 32, of which ``gpu.barrier`` is one."""
+"""Number of named barriers of a work-group; the hardware has 32, of which ``gpu.barrier`` uses one."""
 
 
 @operation_definition
 class FenceOp(IRDLOperation):
-    """What a subgroup wrote before it is seen by all of ``scope`` before what it writes after it."""
+    """Memory fence: all of ``scope`` observes the subgroup's earlier writes before its later ones."""
 
     name = "xegpu.fence"
     scope = prop_def(StringAttr)
@@ -74,7 +74,7 @@ class ControlBarrierWaitOp(IRDLOperation):
 
 @irdl_attr_definition
 class NbarrierType(ParametrizedAttribute, TypeAttribute):
-    """A named barrier, bound to an id and a number of participants."""
+    """Type of a named barrier, with an id and a number of participants."""
 
     name = "xegpu.nbarrier"
 
@@ -85,7 +85,7 @@ _NUMBER = base(IndexType) | base(IntegerType)
 
 @operation_definition
 class AllocNbarrierOp(IRDLOperation):
-    """How many named barriers the kernel uses; their ids are below it."""
+    """Allocation of a kernel's named barriers: their number, which every id is below."""
 
     name = "xegpu.alloc_nbarrier"
     nbarrier_num = prop_def(IntegerAttr[I64])
@@ -121,10 +121,10 @@ class AllocNbarrierOp(IRDLOperation):
 
 @operation_definition
 class InitNbarrierOp(IRDLOperation):
-    """The named barrier ``nbarrier_id``, which ``participant_thread_num`` subgroups of the work-group share.
+    """Initialisation of named barrier ``nbarrier_id`` with ``participant_thread_num`` subgroups.
 
-    ``producers`` of them only arrive there, and the others only wait. It goes beyond the seed, which leaves open who
-    does which; without it each arrives and waits, or there is one of each.
+    ``producers`` of them only arrive, and the others only wait. The attribute goes beyond the seed, which leaves the
+    roles open; without it every participant arrives and waits, or there is one producer and one consumer.
     """
 
     name = "xegpu.init_nbarrier"
@@ -140,19 +140,19 @@ class InitNbarrierOp(IRDLOperation):
 
     @property
     def id(self) -> int | None:
-        """The barrier's id, None if it is known at run time only."""
+        """Constant id of the barrier, None for a run-time id."""
         return number(self.nbarrier_id)
 
     @property
     def participants(self) -> int:
-        """How many subgroups share the barrier."""
+        """Number of participating subgroups."""
         count = number(self.participant_thread_num)
         assert count is not None, "verified"
         return count
 
     @property
-    def said_producers(self) -> int | None:
-        """How many of them only arrive, None if that is not said."""
+    def declared_producers(self) -> int | None:
+        """Number of participants that only arrive, None if not declared."""
         return None if self.producers is None else self.producers.value.data
 
     def print(self, printer: Printer) -> None:
@@ -195,8 +195,8 @@ class InitNbarrierOp(IRDLOperation):
         if count < 1:
             raise Invalid("XT3358", f"a barrier of {count} subgroups\ngive the number of subgroups that wait for each "
                           "other there")
-        if self.said_producers is not None and not 0 < self.said_producers < count:
-            raise Invalid("XT3359", f"{self.said_producers} of {count} subgroups produce\nat least one only "
+        if self.declared_producers is not None and not 0 < self.declared_producers < count:
+            raise Invalid("XT3359", f"{self.declared_producers} of {count} subgroups produce\nat least one only "
                           "arrives, and at least one only waits")
 
 
@@ -207,7 +207,7 @@ def _parse_nbarrier(parser: Parser) -> None:
 
 
 class NbarrierOp(IRDLOperation):
-    """What a subgroup does at a named barrier."""
+    """Base of the operations of a subgroup on a named barrier."""
 
     nbarrier = operand_def(NBARRIER)
 
@@ -230,14 +230,14 @@ class NbarrierOp(IRDLOperation):
 
 @operation_definition
 class NbarrierArriveOp(NbarrierOp):
-    """This subgroup has arrived: what it wrote before is seen by whoever waits, behind the wait."""
+    """Arrival at a named barrier; participants observe the subgroup's earlier writes after their wait."""
 
     name = "xegpu.nbarrier_arrive"
 
 
 @operation_definition
 class NbarrierWaitOp(NbarrierOp):
-    """Wait until all participants have arrived."""
+    """Wait for the arrival of all participants of a named barrier."""
 
     name = "xegpu.nbarrier_wait"
 
@@ -252,7 +252,10 @@ SCHEDULE_BARRIER = "schedule_barrier"
 
 @operation_definition
 class CompileHintOp(IRDLOperation):
-    """``xegpu.compile_hint {hint = "schedule_barrier"}``: no instruction is moved across this place."""
+    """Scheduling barrier: ``xegpu.compile_hint {hint = "schedule_barrier"}``; no instruction is moved across it.
+
+    It is an operation of XeGPU-older.md, which XeGPU.md leaves out.
+    """
 
     name = "xegpu.compile_hint"
     hint = prop_def(StringAttr)

@@ -1,4 +1,4 @@
-"""Attributes and types of the XeGPU dialect (XeGPU.md)."""
+"""Attributes and types of the XeGPU dialect, and verification of ``sg_map`` (XeGPU.md)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from xegpu.support.errors import Invalid, ShapeError, misread
 from xegpu.target.targets import listed
 
 ACCESS = ("block", "rows", "strided")
-"""How an array may be reached: 2D block IO, elements of unit stride along a row, or elements of any stride."""
+"""Access kinds: 2D block IO, element access with unit stride along a row, or with any stride."""
 
 
 def parse_integers(parser: AttrParser) -> tuple[int, ...]:
-    """``[1, 16]`` or ``array<i64: 1, 16>``."""
+    """Parse a list of integers: ``[1, 16]`` or ``array<i64: 1, 16>``."""
     if parser.parse_optional_keyword("array"):
         with parser.in_angle_brackets():
             parser.parse_type()
@@ -33,12 +33,12 @@ def parse_integers(parser: AttrParser) -> tuple[int, ...]:
 
 
 def parse_fields(parser: AttrParser, known: Sequence[str] = (), what: str = "") -> dict[str, object]:
-    """``<name = value, ...>`` with integers, integer lists, booleans, keywords and attributes as values.
+    """Parse ``<name = value, ...>`` with integers, integer lists, booleans, keywords and attributes as values.
 
     Args:
-        parser: where it stands.
-        known: the fields that there are; by default any.
-        what: what has them.
+        parser: the parser.
+        known: the names of the legal fields; by default any.
+        what: the attribute or type that has the fields, for messages.
     """
     fields: dict[str, object] = {}
 
@@ -52,7 +52,7 @@ def parse_fields(parser: AttrParser, known: Sequence[str] = (), what: str = "") 
 
 
 def parse_field_name(parser: AttrParser, known: Sequence[str], what: str) -> str:
-    """The name of a field, one of ``known`` unless that is empty."""
+    """Parse the name of a field, one of ``known`` unless that is empty."""
     at = parser._current_token.span
     name = parser.parse_identifier()
     if known and name not in known:
@@ -78,7 +78,7 @@ def _parse_value(parser: AttrParser) -> object:
 
 
 def print_fields(printer: Printer, fields: dict[str, object]) -> None:
-    """The inverse of :func:`parse_fields`."""
+    """Print fields as :func:`parse_fields` reads them."""
     with printer.in_angle_brackets():
         for position, (name, value) in enumerate(fields.items()):
             printer.print_string(f"{', ' if position else ''}{name} = ")
@@ -95,7 +95,7 @@ _SORTS = {bool: "true or false", int: "a number", str: "a word"}
 
 
 def _of_fields(parser: AttrParser, default: _Fields, what: str) -> _Fields:
-    """A record of the text's fields, which are of the sorts that its default has."""
+    """Parse a dataclass from fields, whose sorts are those of its default's values."""
     given = parse_fields(parser, [*vars(default)], what)
     for name, value in given.items():
         sort = type(getattr(default, name))
@@ -106,7 +106,7 @@ def _of_fields(parser: AttrParser, default: _Fields, what: str) -> _Fields:
 
 @irdl_attr_definition
 class SgMapAttr(Data[LaneMap]):
-    """``#xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>``."""
+    """Lane map attribute: ``#xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>``."""
 
     name = "xegpu.sg_map"
 
@@ -124,14 +124,14 @@ class SgMapAttr(Data[LaneMap]):
 
 @dataclass(frozen=True)
 class BlockTdesc:
-    """What a block descriptor says beyond its shape.
+    """Parameters of a block descriptor beside its shape.
 
     Attributes:
         memory_scope: ``"global"`` or ``"slm"``.
         array_length: blocks side by side.
         boundary_check: whether elements outside the base read as zero and are not written.
-        access: how memory is reached, one of :data:`ACCESS`. It goes beyond the seed, which leaves to the lowering
-            what happens on memory that 2D block IO may not touch.
+        access: access kind, one of :data:`ACCESS`. It goes beyond the seed, which leaves memory where 2D block IO is
+            illegal to the lowering.
     """
 
     memory_scope: str = "global"
@@ -142,7 +142,7 @@ class BlockTdesc:
 
 @irdl_attr_definition
 class BlockTdescAttr(Data[BlockTdesc]):
-    """``#xegpu.block_tdesc_attr<array_length = 2>``; fields at their default are not printed."""
+    """Block descriptor attribute: ``#xegpu.block_tdesc_attr<array_length = 2>``; defaults are not printed."""
 
     name = "xegpu.block_tdesc_attr"
 
@@ -157,11 +157,11 @@ class BlockTdescAttr(Data[BlockTdesc]):
 
 @dataclass(frozen=True)
 class ScatterTdesc:
-    """What a descriptor of single elements says beyond its shape.
+    """Parameters of a scattered descriptor beside its shape.
 
     Attributes:
         memory_scope: ``"global"`` or ``"slm"``.
-        chunk_size: adjacent elements that each lane reaches (the seed's ``chunk_size_per_lane``).
+        chunk_size: adjacent elements that each lane accesses (the seed's ``chunk_size_per_lane``).
     """
 
     memory_scope: str = "global"
@@ -170,7 +170,7 @@ class ScatterTdesc:
 
 @irdl_attr_definition
 class ScatterTdescAttr(Data[ScatterTdesc]):
-    """``#xegpu.scatter_tdesc_attr<chunk_size = 4>``; fields at their default are not printed."""
+    """Scattered descriptor attribute: ``#xegpu.scatter_tdesc_attr<chunk_size = 4>``; defaults are not printed."""
 
     name = "xegpu.scatter_tdesc_attr"
 
@@ -185,9 +185,9 @@ class ScatterTdescAttr(Data[ScatterTdesc]):
 
 @dataclass(frozen=True)
 class TensorDesc:
-    """The parameters of a :class:`TensorDescType`: shape of one block, element type, block attributes, lane map.
+    """Parameters of a :class:`TensorDescType`: shape of one block, element type, block attributes, lane map.
 
-    A descriptor of single elements has ``scatter`` attributes instead of block attributes.
+    A scattered descriptor has ``scatter`` attributes instead of block attributes.
     """
 
     shape: tuple[int, ...]
@@ -203,17 +203,17 @@ class TensorDesc:
 
 
 class DescriptorType(Data[TensorDesc], TypeAttribute):
-    """A descriptor's type, in whichever generation of the dialect."""
+    """Base of descriptor types in all versions of the dialect."""
 
 
 @irdl_attr_definition
 class TensorDescType(DescriptorType):
-    """``!xegpu.tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<array_length = 2>, #xegpu.sg_map<...>>``."""
+    """Descriptor type: ``!xegpu.tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<array_length = 2>, ...>``."""
 
     name = "xegpu.tensor_desc"
 
     def with_(self, **changes: object) -> TensorDescType:
-        """This type with some parameters changed: those of :class:`TensorDesc` or of its block attributes."""
+        """Copy of this type with some parameters of :class:`TensorDesc` or of its block attributes replaced."""
         block = {name: value for name, value in changes.items() if hasattr(self.data.block, name)}
         rest = {name: value for name, value in changes.items() if name not in block}
         return TensorDescType(replace(self.data, block=replace(self.data.block, **block), **rest))  # type: ignore
@@ -250,23 +250,18 @@ class TensorDescType(DescriptorType):
                 printer.print_attribute(SgMapAttr(self.data.sg_map))
 
 
-# What a verifier demands of an ``sg_map`` (XeGPU.md, "Work Item Level semantics" and "Rules of sg_map setting").
-#
-# Each function raises a verifier's error; the map that is needed stands in it.
-
-
 MAP_NAMES = ("sg_map_a", "sg_map_b", "sg_map_c")
 ENGINES = (8, 16)
-"""Lanes of the subgroups that have a matrix engine."""
+"""Subgroup sizes of targets with a matrix engine."""
 
 
 def spelled(lanes: LaneMap) -> str:
-    """A map as an author writes it."""
+    """Spelling of a lane map in MLIR text."""
     return f"sg_map<wi_layout = {list(lanes.wi_layout)}, wi_data = {list(lanes.wi_data)}>"
 
 
 def check_division(desc: TensorDesc) -> None:
-    """A block is a whole number of units of its map."""
+    """Verify that a block is a whole number of units of its lane map ("Work Item Level semantics")."""
     if desc.sg_map is None:
         return
     try:
@@ -277,7 +272,7 @@ def check_division(desc: TensorDesc) -> None:
 
 
 def check_load(desc: TensorDesc, packed: bool, transposes: bool) -> None:
-    """A packed load has the rows of a word in ``wi_data[0]``, a transposed one has its lanes along the rows."""
+    """Verify the lane map of a packed load (rows of a word in ``wi_data[0]``) or transposed one (lanes along rows)."""
     lanes = desc.sg_map
     if lanes is None:
         return
@@ -292,7 +287,7 @@ def check_load(desc: TensorDesc, packed: bool, transposes: bool) -> None:
 
 
 def needed_by_dpas(subgroup: int, bits: int) -> tuple[LaneMap, LaneMap, LaneMap]:
-    """The maps of A, B and C of the matrix engine, for operands of an element size.
+    """Lane maps of A, B and C that DPAS requires ("Rules of sg_map setting").
 
     Args:
         subgroup: lanes of a subgroup.
@@ -302,7 +297,7 @@ def needed_by_dpas(subgroup: int, bits: int) -> tuple[LaneMap, LaneMap, LaneMap]
 
 
 def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
-    """The matrix engine reads and writes fragments in its own layout, and in no other."""
+    """Verify that the lane maps of a DPAS are those of :func:`needed_by_dpas`."""
     subgroup = maps[2].lanes
     if subgroup not in ENGINES:
         raise Invalid("XT3507",
@@ -318,7 +313,7 @@ def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
 
 
 def check_line(lanes: LaneMap, elements: int, chunk: int) -> None:
-    """Single elements lie along the lanes, one each; chunks of them down the lanes."""
+    """Verify the lane map of a 1D or scattered descriptor: one element, or one chunk, a lane."""
     needed = LaneMap((elements, 1) if chunk > 1 else (1, elements))
     if lanes != needed:
         what = f"chunks of {chunk}" if chunk > 1 else "single elements"
@@ -327,7 +322,7 @@ def check_line(lanes: LaneMap, elements: int, chunk: int) -> None:
 
 
 def two_sizes(shape: tuple[int, ...]) -> tuple[int, int]:
-    """The shape of a fragment, which counts units of its map and the elements of a lane in each."""
+    """Verify that a fragment is 2D (units of its map, elements a unit) and return its shape."""
     if len(shape) != 2:
         raise Invalid("XT3518", f"a fragment has two dimensions, and {list(shape)} has {len(shape)}\n"
                       "the first counts units of the map, the second the elements of a lane in each")

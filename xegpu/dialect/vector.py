@@ -1,4 +1,4 @@
-"""Vectors in registers as words of 32 bits and as narrower elements: ``pack``, ``bitcast``. The lowering adds both."""
+"""Vector operations that the lowering adds: ``pack``, ``bitcast``, ``convert_layout``, ``pad``, ``iota``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from xegpu.support.errors import Invalid, ShapeError, XeError
 
 @operation_definition
 class PackOp(IRDLOperation):
-    """A whole block ``[k, n]`` in registers to VNNI form ``[k / v, n, v]``. It goes beyond the seed.
+    """VNNI packing of a block ``[k, n]`` in registers to ``[k / v, n, v]``. It goes beyond the seed.
 
     After ``distribute`` both are fragments: ``[k, 1]`` to ``[k / v, v]``, the same elements of the same lane.
     """
@@ -61,7 +61,7 @@ class PackOp(IRDLOperation):
 
 @operation_definition
 class BitcastOp(IRDLOperation):
-    """A block of words to a block of narrower elements: row ``i`` becomes rows, the lowest bits first.
+    """Bitcast of a block to narrower elements along the rows: row ``i`` becomes several rows, the lowest bits first.
 
     ``%h = xegpu.bitcast %w : vector<8x16xui32> -> vector<16x16xf16>``: the order in which VNNI form holds the rows of
     B, so that packing the result moves nothing. Fragments keep their lanes. It goes beyond the seed.
@@ -81,14 +81,14 @@ class BitcastOp(IRDLOperation):
 
 
 def split_rows(source: SSAValue, element: Attribute) -> VectorType[Attribute]:
-    """The type of words as rows of narrower elements: rows are the last dimension but one."""
+    """Result type of a bitcast along the rows, the second-to-last dimension."""
     factor = of_mlir(source.type.element_type).bits // of_mlir(element).bits  # type: ignore[attr-defined]
     *outer, rows, columns = shape_of(source)
     return vector_type((*outer, rows * factor, columns), element)
 
 
 def check_split_rows(source: SSAValue, result: SSAValue) -> None:
-    """Raise a verifier's error unless one type holds the bits of the other, its words cut up along the rows."""
+    """Verify source and result type of a bitcast along the rows."""
     if len(shape_of(source)) < 2:
         raise Invalid("XT3213", f"{source.type} has no rows, which its words would become more of\n"
                       "cast it to two dimensions first: 16 elements are 16x1 or 1x16")
@@ -104,14 +104,11 @@ def check_split_rows(source: SSAValue, result: SSAValue) -> None:
 OPERATIONS = (PackOp, BitcastOp)
 
 
-# A lane's fragment under one map and under another: ``convert_layout``, which the lowering adds.
-
-
 @operation_definition
 class ConvertLayoutOp(IRDLOperation):
-    """A lane's fragment under one map to its fragment under another; elements move between lanes.
+    """Layout conversion of a fragment from one lane map to another; elements move between lanes.
 
-    It goes beyond the seed, which gives one map to each memory operation and says nothing of values that need two.
+    It goes beyond the seed, which has one map per memory operation and no values that need two.
     """
 
     name = "xegpu.convert_layout"
@@ -150,7 +147,7 @@ class ConvertLayoutOp(IRDLOperation):
                               "give the block's rows and columns, block = [8, 16], where the maps do not say them")
 
     def block_shape(self) -> tuple[int, int]:
-        """Rows and columns of the block; without ``block`` it is one unit wide in the wider of the two maps."""
+        """Shape of the block; without ``block`` it is one unit wide in the wider of the two maps."""
         if self.block is not None:
             return two_sizes(tuple(size.value.data for size in self.block))
         source, target = self.source_map, self.target_map
@@ -160,14 +157,11 @@ class ConvertLayoutOp(IRDLOperation):
         return target.data.block(two_sizes(shape_of(self.result)), columns)
 
 
-# What lies outside an array, where it is not zero: ``pad``, which the lowering adds.
-
-
 @operation_definition
 class PadOp(IRDLOperation):
-    """A block as it was loaded, with ``padding`` in the place of what lies outside the base. It goes beyond the seed.
+    """Padding of a loaded block: out-of-bounds elements are replaced by ``padding``. It goes beyond the seed.
 
-    Memory operations pad with zero; this is for every other value.
+    Loads pad with zero; this is for every other value.
     """
 
     name = "xegpu.pad"
@@ -186,7 +180,7 @@ class PadOp(IRDLOperation):
 
     @property
     def number(self) -> float:
-        """The padding as a number."""
+        """Padding value."""
         return number_of(self.padding)
 
     def verify_(self) -> None:
@@ -200,7 +194,7 @@ class PadOp(IRDLOperation):
 
 
 def number_of(attribute: Attribute) -> float:
-    """The number that a float or integer attribute holds."""
+    """Value of a float or integer attribute."""
     if not isinstance(attribute, (FloatAttr, IntegerAttr)):
         raise Invalid("XT3114", f"{attribute} is no number\nwrite one with its type, as in 1.0 : f32", alone=True)
     return attribute.value.data
@@ -208,9 +202,9 @@ def number_of(attribute: Attribute) -> float:
 
 @operation_definition
 class IotaOp(IRDLOperation):
-    """The row (``axis = 0``) or the column (``axis = 1``) of every element of a block, counted from ``start``.
+    """Iota of a block: the row (``axis = 0``) or column (``axis = 1``) of every element, plus ``start``.
 
-    A fragment has the lane map and the ``shape`` of its block beside it.
+    On a fragment, ``sg_map`` and ``shape`` are the lane map and the shape of the block.
     """
 
     name = "xegpu.iota"
@@ -231,7 +225,7 @@ class IotaOp(IRDLOperation):
             "sg_map": SgMapAttr(sg_map) if sg_map else None})
 
     def block_shape(self) -> tuple[int, int]:
-        """Rows and columns of the block."""
+        """Shape of the block: rows and columns."""
         if self.shape is None:
             rows, columns = self.result.type.get_shape()  # type: ignore[attr-defined]
         else:

@@ -1,1 +1,1 @@
-"""Other forms of the XeGPU dialect."""
+"""Import and export of other versions of the XeGPU dialect: v1 (2024-04) and LLVM's."""

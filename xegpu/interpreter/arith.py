@@ -1,4 +1,4 @@
-"""What the operations of arith, vector, memref and gpu mean, in NumPy (see :mod:`xegpu.interpreter.interpreter`)."""
+"""NumPy semantics of arith, math, vector, memref and gpu operations (see :mod:`xegpu.interpreter.interpreter`)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,16 @@ from xegpu.ir.dtypes import DType, of_mlir, round_to
 from xegpu.mlir.arith import CONVERSIONS
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, TransposeOp, values_of
 
-# ``a * b + c`` rounded once, which NumPy does not have.
-
-
 Array = np.ndarray[Any, Any]
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:
-    """``a * b + c`` of float32 or float64 arrays, rounded once to their type."""
+    """Fused multiply-add ``a * b + c`` of float32 or float64 arrays, rounded once; NumPy has none."""
     return _through_double(a, b, c) if a.dtype == np.float32 else np.asarray(_exactly(a, b, c), np.float64)
 
 
 def _through_double(a: Array, b: Array, c: Array) -> Array:
-    """In float64 the product is exact; the sum is rounded to odd there, after which rounding to float32 is right.
+    """Float32 fma in float64: the product is exact, and the sum is rounded to odd, so that rounding again is right.
 
     (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008.)
     """
@@ -61,7 +58,7 @@ def _exactly(a: float, b: float, c: float) -> float:
 
 
 def element_type(type_: Attribute) -> DType:
-    """The element type of a scalar or vector type."""
+    """Element type of a scalar or vector type."""
     return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
 
 
@@ -149,7 +146,7 @@ def _convert(machine: Machine, operation: Operation, operands: Sequence[Any]) ->
 
 
 def _saturated(whole: Any, target: DType) -> Any:
-    """Whole floats as integers; what lies outside becomes the limit, which is no float for 64 bits."""
+    """Convert integral floats to integers with saturation; the limits of 64 bits are not representable as floats."""
     limits = np.iinfo(target.compute)
     inside = (whole >= limits.min) & (whole < float(limits.max) + 1)
     numbers = np.where(inside, whole, 0).astype(target.compute)

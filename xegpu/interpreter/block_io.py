@@ -1,7 +1,7 @@
-"""What each XeGPU operation means, in NumPy: on whole blocks, and on the fragments of all lanes.
+"""NumPy semantics of block operations of XeGPU, on blocks and on the fragments of all lanes.
 
-An operation works on fragments when its descriptor, or it itself, carries a lane map; a value then has the lanes as
-its last batch axis. ``machine`` is what runs the operations; it tells the number of batch axes and who is active.
+An operation works on fragments when its descriptor, or the operation itself, has a lane map; a value then has the lanes
+as its last batch axis. ``machine`` is the interpreter; it has the number of batch axes and the active instances.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp
 from xegpu.dialect.payload import PayloadCreateOp, PayloadPrefetchOp, PayloadSetOp, SubgroupBroadcastOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Machine, Meanings, Window
-from xegpu.interpreter.memory import check_promise, memory_at
+from xegpu.interpreter.memory import check_aligned, memory_at
 from xegpu.interpreter.vector import vnni
 from xegpu.ir.memref import ALIGNED, is_address, is_shared
 from xegpu.layout import lane_map
@@ -38,7 +38,7 @@ Array = np.ndarray[Any, Any]
 
 
 def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array:
-    """The array that sizes and strides (in elements) describe from the first element of ``array`` on."""
+    """View of an array's memory with other sizes and strides (in elements), from its first element on."""
     bytes_apart = tuple(stride * array.itemsize for stride in strides)
     if array.shape == tuple(sizes) and array.strides == bytes_apart:
         return array
@@ -46,10 +46,10 @@ def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array
 
 
 def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
-    """What makes a window, from the operands of what makes a tile or a descriptor: array, row, column, lead.
+    """Array, row, column and leading indices that the operands of an init operation describe.
 
     Raises:
-        ShapeError: the memory is not as its author promises.
+        ShapeError: the memory violates what the author asserts of it.
     """
     try:
         return _described(machine, operation, operands)
@@ -67,11 +67,11 @@ def _described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tup
     first, second = len(operation.offsets), len(operation.offsets) + len(operation.shape)
     *lead, row, column = numbers[:first]
     group = machine.work_group if is_shared(operation.source.type) else ()
-    if first < second:  # else it is a memref of static shape, which describes itself
+    if first < second:  # else a memref of static shape, whose type has sizes and strides
         across = [stride // array.itemsize for stride in array.strides[:len(group)]]
         sizes, strides = numbers[first:second], numbers[second:]
         if ALIGNED in operation.attributes:
-            check_promise(array.ctypes.data, sizes, strides, array.itemsize)
+            check_aligned(array.ctypes.data, sizes, strides, array.itemsize)
         array = surface(array, [*array.shape[:len(group)], *sizes], [*across, *strides])
     return array, row, column, (*group, *lead)
 

@@ -12,12 +12,12 @@ from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp, assertion_of, p
 from xegpu.interpreter.interpreter import BATCH, Machine, Meanings
 
 
-def _speaking(machine: Machine, operation: DiagnosticOp, operands: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Every element, or instance, that speaks: its values, then group and subgroup."""
+def _active_values(machine: Machine, operation: DiagnosticOp, operands: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Values of every active element or instance, followed by its work-group and subgroup."""
     rank = next((len(v.type.get_shape()) for v in operation.values if isinstance(v.type, VectorType)), 0)
 
     def spread(number: Any) -> Any:
-        """A number with the axes of the vectors, or with those of the instances where there are none."""
+        """A scalar broadcast to the axes of the vectors, or of the instances where there are none."""
         array = np.asarray(machine.as_vector(number, rank) if rank else number)
         return array if array.ndim else array.reshape((1,) * BATCH)
 
@@ -38,16 +38,16 @@ def _speaking(machine: Machine, operation: DiagnosticOp, operands: Sequence[Any]
 
 
 def _print(machine: Machine, operation: PrintOp, operands: Sequence[Any]) -> None:
-    text, count = printf_format(operation), len(operation.said)
-    for values in _speaking(machine, operation, operands):
-        said, positions = values[:count], values[count:count + 2 * operation.is_of_elements]
-        print(text % (*map(int, positions), *(value.item() for value in said)))
+    text, count = printf_format(operation), len(operation.shown)
+    for values in _active_values(machine, operation, operands):
+        shown, positions = values[:count], values[count:count + 2 * operation.is_of_elements]
+        print(text % (*map(int, positions), *(value.item() for value in shown)))
 
 
 def _assert(machine: Machine, operation: AssertOp, operands: Sequence[Any]) -> None:
     if np.asarray(operands[0]).all():
         return
-    for holds, *rest in _speaking(machine, operation, operands):
+    for holds, *rest in _active_values(machine, operation, operands):
         if not holds:
             *position, x, y, z, subgroup = map(int, rest)
             row, column = position or (0, 0)

@@ -1,9 +1,9 @@
 """NumPy semantics of dpas, and deferred batched GEMM: one long product instead of many short ones.
 
-A kernel's K loop multiplies slices that are 16 or 32 deep. NumPy would spend its time on the accumulator, which is read
-and written once for each of them. So ``acc + a0 @ b0`` is kept as it is, ``a1 @ b1`` is added to what waits, and all is
-computed as one product, ``acc + [a0 a1 ...] @ [b0; b1; ...]``, when anything looks at it or when it is ``DEPTH`` deep.
-Integers stay exact; floats are added in another order.
+A kernel's K loop multiplies slices with K of 16 or 32. NumPy would spend its time on the accumulator, which is read and
+written once for each of them. So the terms of ``acc + a0 @ b0 + a1 @ b1 ...`` are collected and evaluated as one
+product, ``acc + [a0 a1 ...] @ [b0; b1; ...]``, when the value is used or K reaches ``DEPTH``. Integers stay exact;
+floats are added in another order.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _WAITING_BYTES = 64 << 20
 
 @dataclass
 class Sum(Delayed):
-    """``acc + a0 @ b0 + a1 @ b1 ...`` over the batch axes; each slice varies along the same of them.
+    """Lazy sum ``acc + a0 @ b0 + a1 @ b1 ...`` over the batch axes; all slices vary along the same axes.
 
     Attributes:
         types: element types of A, B and the accumulator.
-        acc: what the products are added to, None for zero.
-        terms: the slices of A and of B that wait.
+        acc: the accumulator, None for zero.
+        terms: the pending slices of A and of B.
     """
 
     types: tuple[DType, DType, DType]
@@ -49,7 +49,7 @@ class Sum(Delayed):
     _value: Array | None = field(default=None, init=False)
 
     def value(self) -> Array:
-        """The sum; what waited is let go."""
+        """Evaluate the sum and release the pending terms."""
         if self._value is None:
             left, right = [a for a, _ in self.terms], [b for _, b in self.terms]
             self._value = added(sum_of_products(left, right, *self.types), self.acc)
@@ -57,7 +57,7 @@ class Sum(Delayed):
         return self._value
 
     def takes(self, a: Array, b: Array) -> bool:
-        """Whether another product may wait together with these."""
+        """Whether another product can be added to the pending terms."""
         if self._value is not None:
             return False
         depth = sum(slice_.shape[-1] for slice_, _ in self.terms) + a.shape[-1]
@@ -70,10 +70,10 @@ def _besides_depth(a: Array, b: Array) -> tuple[tuple[int, ...], ...]:
 
 
 def accumulate(acc: Any, a: Array, b: Array, types: tuple[DType, DType, DType]) -> Any:
-    """``acc + a @ b``, rounded to the accumulator's type; computed late where it is not rounded.
+    """Accumulate ``acc + a @ b``, rounded to the accumulator's type; lazy where no rounding is needed.
 
     Args:
-        acc: an array, a sum that waits, or None.
+        acc: an array, a lazy sum, or None.
         a: ``[..., m, k]``.
         b: ``[..., k, n]``.
         types: element types of A, B and the accumulator.
@@ -87,7 +87,7 @@ def accumulate(acc: Any, a: Array, b: Array, types: tuple[DType, DType, DType]) 
 
 
 def added(product_: Array, acc: Array | None) -> Array:
-    """The sum, in the product's own memory where it fits."""
+    """Sum of product and accumulator, in place in the product where shape and type allow."""
     if acc is None:
         return product_
     fits = product_.shape == np.broadcast_shapes(product_.shape, acc.shape) and product_.dtype == acc.dtype
@@ -95,7 +95,7 @@ def added(product_: Array, acc: Array | None) -> Array:
 
 
 def sum_of_products(a: Sequence[Array], b: Sequence[Array], a_type: DType, b_type: DType, c_type: DType) -> Array:
-    """``a0 @ b0 + a1 @ b1 ...`` before it is added to an accumulator and rounded.
+    """Sum of products ``a0 @ b0 + a1 @ b1 ...``, before accumulation and rounding.
 
     Integers multiply exactly; floats in float32 (float64 for f64), the precision of the matrix engine's sums.
     """
@@ -104,7 +104,7 @@ def sum_of_products(a: Sequence[Array], b: Sequence[Array], a_type: DType, b_typ
     if c_type.is_float:
         return matmul(a, b, np.result_type(a[0], b[0]))
     most = sum(x.shape[-1] for x in a) << (_magnitude(a_type) + _magnitude(b_type))
-    if most <= 1 << 24:  # BLAS has no integers; float32 holds all of these
+    if most <= 1 << 24:  # BLAS has no integer GEMM; float32 represents all integers up to 2^24 exactly
         return matmul(a, b, np.dtype(np.float32)).astype(np.int32).astype(c_type.compute, copy=False)
     return matmul(a, b, np.dtype(np.float64)).astype(np.int64).astype(c_type.compute)
 
@@ -115,13 +115,13 @@ def _magnitude(dtype: DType) -> int:
 
 
 def matmul(a: Sequence[Array], b: Sequence[Array], dtype: np.dtype[Any]) -> Array:
-    """``a0 @ b0 + a1 @ b1 ...`` over the batch axes, as few and as large products as these allow.
+    """Batched sum of products ``a0 @ b0 + a1 @ b1 ...``, as few and as large GEMMs as the batch axes allow.
 
-    Instances along an axis on which only A varies are rows of one product, those on which only B varies its columns.
+    Batch axes along which only A varies are folded into M, those along which only B varies into N.
 
     Args:
-        a: slices ``[..., m, k]``, all alike but in k.
-        b: slices ``[..., k, n]``, all alike but in k.
+        a: slices ``[..., m, k]`` of equal shape except k.
+        b: slices ``[..., k, n]`` of equal shape except k.
         dtype: the float type to multiply in.
     """
     sizes, last = (a[0].shape[:-2], b[0].shape[:-2]), a[0].ndim - 2
@@ -135,25 +135,25 @@ def matmul(a: Sequence[Array], b: Sequence[Array], dtype: np.dtype[Any]) -> Arra
 
 
 def _joined(slices: Sequence[Array], axes: Sequence[int], along: int, dtype: np.dtype[Any]) -> Array:
-    """The slices with their axes in this order, one behind the other along the dimension ``along`` of the result."""
+    """Transpose the slices to this order of axes and concatenate them along dimension ``along`` of the result."""
     ordered = [_ordered(block, axes) for block in slices]
     return np.concatenate(ordered, along, dtype=dtype)
 
 
 def _ordered(block: Array, axes: Sequence[int]) -> Array:
-    """The block with these axes in this order; the others, of size 1, go."""
+    """Transpose a block to this order of axes and drop the others, which have size 1."""
     others = [axis for axis in range(block.ndim) if axis not in axes]
     return block.transpose(*axes, *others).reshape([block.shape[axis] for axis in axes])
 
 
 def _unfolded(result: Array, axes: Sequence[int], batch: int) -> Array:
-    """A view of ``result``, whose dimensions are these axes, with all batch axes and then rows and columns."""
+    """View of ``result``, whose dimensions are these axes, as all batch axes followed by rows and columns."""
     ordered = result.transpose(np.argsort(axes))
     return ordered[tuple(slice(None) if axis in axes else None for axis in range(batch + 2))]
 
 
 def product(a: Array, b: Array, acc: Array | None, a_type: DType, c_type: DType) -> Array:
-    """``a @ b + acc`` rounded as the engine rounds: sums in float32, once to the accumulator's type."""
+    """Matrix multiply-accumulate with the matrix engine's rounding: float32 sums, rounded once to the result type."""
     if a_type is tf32:
         a, b = truncate_tf32(a), truncate_tf32(b)
     if not c_type.is_float:
@@ -179,13 +179,13 @@ def _dpas(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
 
 
 def scale_of(exponents: Array) -> Array:
-    """Bytes as the powers of two that they stand for, 255 as NaN."""
+    """Decode E8M0 scales: powers of two, 255 is NaN."""
     powers = np.ldexp(np.float32(1), exponents.astype(np.int32) - 127)
     return np.where(exponents == 255, np.float32(np.nan), powers)
 
 
 def scaled_product(a: Array, b: Array, acc: Array, scale_a: Array, scale_b: Array) -> Array:
-    """``acc + (a x scale_a) @ (b x scale_b)``, a scale for each 32 elements of K."""
+    """Scaled product ``acc + (a x scale_a) @ (b x scale_b)``, one scale for each 32 elements of K."""
     left = a * np.repeat(scale_of(scale_a), SCALED_DEPTH, -1)
     return np.asarray(np.matmul(left, b * np.repeat(scale_of(scale_b), SCALED_DEPTH, -2)) + acc)
 
@@ -201,17 +201,17 @@ def _dpas_scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> A
     return lane_map.scatter(scaled_product(*whole), maps[2], machine.lanes)
 
 
-def _block(window: Window, desc: TensorDesc, batch: int) -> Array:
+def _load_operand(window: Window, desc: TensorDesc, batch: int) -> Array:
     rows, columns = desc.shape
     whole = memory.read(window.array, window.row, window.column, (rows, columns), batch, lead=window.lead)
     return memory.as_numbers(whole, desc.dtype)
 
 
-def _load_mad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _load_mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     a, b, *acc = operands
     (m, n, _), (rows, columns), lanes = operation.sizes, operation.block, operation.sg_map
     batch = machine.batch - (lanes is not None)
-    factors = [_block(window, desc_of(value), batch) for window, value in ((a, operation.a), (b, operation.b))]
+    factors = [_load_operand(window, desc_of(value), batch) for window, value in ((a, operation.a), (b, operation.b))]
     types = desc_of(operation.a).dtype, of_mlir(operation.acc[0].type.element_type)
     whole = acc if lanes is None else [lane_map.gather(value, (rows, columns), lanes.data) for value in acc]
     places = [(row, column) for row in range(0, m, rows) for column in range(0, n, columns)]
@@ -222,5 +222,5 @@ def _load_mad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return results if len(results) > 1 else results[0]
 
 
-MEANINGS: Meanings = {DpasOp: _dpas, MadOp: _dpas, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mad,
+MEANINGS: Meanings = {DpasOp: _dpas, MadOp: _dpas, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mma,
     LoadMadStoreOp: lambda machine, operation, operands: machine.run(operation.body.block)}

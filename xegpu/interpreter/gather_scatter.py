@@ -1,6 +1,7 @@
-"""Single elements of NumPy memory, each at an offset of its own: gathers, scatters and atomic updates.
+"""NumPy semantics of gathers, scatters and atomics.
 
-Offsets count elements from an array's first one, as they lie in memory; what is masked off is not looked at.
+Offsets count elements in memory order from an array's first one; masked-off elements are not accessed. Blocks and the
+fragments of all lanes have the same semantics, as every element has its offset.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 
 def flat(array: Array) -> tuple[Array, int]:
-    """All memory from an array's lowest element to its highest as one dimension, and where its first element lies."""
+    """1D view of an array's memory, from its lowest to its highest element, and the index of its first element."""
     if not array.size:
         return np.empty(0, array.dtype), 0
     steps = [stride // array.itemsize for stride in array.strides]
@@ -38,25 +39,25 @@ def flat(array: Array) -> tuple[Array, int]:
 
 
 def _bare(address: int, count: int, dtype: Any) -> Array:
-    """An array on memory at an address."""
+    """1D array at a raw address."""
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
     return np.ndarray((count,), dtype, memory)
 
 
 def identity(array: Array) -> tuple[Any, ...]:
-    """What tells an array from others: two views of one array are alike."""
+    """Identity of an array, equal for two views of one array."""
     interface = array.__array_interface__
     return interface["data"], array.shape, array.strides, interface["typestr"]
 
 
 @dataclass(frozen=True)
 class Elements:
-    """A scattered tile or descriptor at run time.
+    """Run-time value of a scattered tile or descriptor.
 
     Attributes:
-        array: the array whose memory the elements lie in; what is made on an address has one element there.
-        offsets: for each element its distance from the array's first one; batch axes in front.
-        bounded: whether the array's memory ends where it does; that at an address goes on.
+        array: the array whose memory holds the elements; at a raw address, an array of one element there.
+        offsets: ``[batch axes, ...]``, offset of each element from the array's first one.
+        bounded: whether the array's bounds are the memory's; False at a raw address.
     """
 
     array: Array
@@ -65,11 +66,11 @@ class Elements:
 
     @classmethod
     def at_address(cls, address: int, dtype: DType, offsets: Any) -> Elements:
-        """Elements of the memory of this process, off from an address."""
+        """Elements at offsets from a raw address of this process."""
         return cls(_bare(address, 1, dtype.numpy), offsets, False)
 
     def _memory(self, active: Array, offsets: Array) -> tuple[Array, int]:
-        """Memory that holds all active elements, and where in it the array's first one lies."""
+        """1D view of memory with all active elements, and the index of the array's first element in it."""
         if self.bounded:
             return flat(self.array)
         reached = offsets[active] if active.any() else np.zeros(1, np.int64)
@@ -79,25 +80,25 @@ class Elements:
 
     @property
     def surface(self) -> tuple[Any, ...]:
-        """What tells its array from others."""
+        """Identity of its array."""
         return identity(self.array)
 
     def moved(self, offsets: Any) -> Elements:
-        """Every element moved by an offset of its own."""
+        """Elements with per-element updated offsets."""
         return self.at(self.offsets + offsets)
 
     def at(self, offsets: Any) -> Elements:
-        """Elements of the same array elsewhere."""
+        """Elements of the same array at other offsets."""
         return replace(self, offsets=offsets)
 
     def chunked(self, chunk: int) -> Elements:
-        """``chunk`` elements from each offset on, along a dimension in front of the last one."""
+        """``chunk`` adjacent elements from each offset on, along a new second-to-last dimension."""
         if chunk == 1:
             return self
         return self.at(np.asarray(self.offsets)[..., None, :] + np.arange(chunk)[:, None])
 
-    def _places(self, mask: Any) -> tuple[Array, Array, Array]:
-        """Memory, positions in it, and which of them count, the last two in one shape."""
+    def _addressed(self, mask: Any) -> tuple[Array, Array, Array]:
+        """Memory as 1D view, indices into it, and their mask; the last two have the same shape."""
         offsets, active = np.broadcast_arrays(np.asarray(self.offsets, np.int64), np.asarray(mask, bool))
         memory, first = self._memory(active, offsets)
         outside = active & ((offsets < -first) | (offsets >= len(memory) - first))
@@ -109,26 +110,26 @@ class Elements:
         return memory, offsets + first, active
 
     def gather(self, mask: Any, padding: Any) -> Array:
-        """The elements; those masked off are ``padding``."""
-        memory, at, active = self._places(mask)
+        """Gather the elements; masked-off ones are ``padding``."""
+        memory, at, active = self._addressed(mask)
         result = np.full(at.shape, padding, self.array.dtype)
         result[active] = memory[at[active]]
         return result
 
     def scatter(self, value: Any, mask: Any) -> None:
-        """Write the elements that are not masked off; where two fall on one place, the later lane stays."""
+        """Scatter to the elements that are not masked off; of two at one address, the later lane wins."""
         shape = np.broadcast_shapes(np.shape(mask), np.shape(value))
-        memory, at, active = self._places(np.broadcast_to(mask, shape))
+        memory, at, active = self._addressed(np.broadcast_to(mask, shape))
         value = np.broadcast_to(value, at.shape)
         memory[at[active]] = value[active].astype(self.array.dtype)
 
     def update(self, kind: Kind, value: Array, mask: Any, dtype: DType) -> Array:
-        """Update the elements one after the other; the values that each found, 0 where masked off."""
+        """Update the elements in sequence and return their old values, 0 where masked off."""
         shape = np.broadcast_shapes(np.shape(mask), np.shape(value))
-        memory, at, active = self._places(np.broadcast_to(mask, shape))
+        memory, at, active = self._addressed(np.broadcast_to(mask, shape))
         values = np.broadcast_to(value, at.shape)[active].astype(dtype.compute)
         old, places = np.zeros(len(values), dtype.compute), at[active]
-        for turn in _turns(places):
+        for turn in _conflict_free(places):
             old[turn] = memory[places[turn]].astype(dtype.compute)
             memory[places[turn]] = kind.updated(old[turn], values[turn], dtype).astype(memory.dtype)
         result = np.zeros(at.shape, dtype.compute)
@@ -136,8 +137,8 @@ class Elements:
         return result
 
 
-def _turns(places: Array) -> Iterator[Array]:
-    """Positions in ``places``, in groups without two equal places; equal places keep their order."""
+def _conflict_free(places: Array) -> Iterator[Array]:
+    """Partition the indices of ``places`` into groups without duplicates; duplicates keep their order."""
     if not len(places):
         return
     order = np.argsort(places, kind="stable")
@@ -151,18 +152,18 @@ def _turns(places: Array) -> Iterator[Array]:
 
 def block_elements(array: Array | Surfaces, at: Sequence[Any], rows: Array, columns: Array,
                    batch: int) -> tuple[Elements, Array]:
-    """Elements of an array at a place plus ``rows`` and ``columns``, and which of them lie inside it.
+    """Scattered elements of a block at offsets ``at``, and the mask of those in bounds.
 
     Args:
         array: any strides.
-        at: where a block stands, for each dimension; integers, or arrays over the batch axes.
-        rows, columns: the place of each element in the block, in shapes that broadcast.
+        at: offsets of the block, one for each dimension; integers, or arrays over the batch axes.
+        rows, columns: coordinates of each element in the block, in shapes that broadcast.
         batch: number of batch axes of ``at``.
     """
     axes = (None,) * max(rows.ndim, columns.ndim)
     *lead, y, x = (np.asarray(start, np.int64).reshape(np.shape(start) or (1,) * batch)[(..., *axes)] for start in at)
     if isinstance(array, Surfaces):
-        places, inside = array.places(y + rows, x + columns)
+        places, inside = array.indices(y + rows, x + columns)
         return Elements(array.flat, places), inside
     inside, offsets = np.asarray(True), np.asarray(0)
     for index, size, stride in zip((*lead, y + rows, x + columns), array.shape, array.strides, strict=True):
@@ -171,13 +172,8 @@ def block_elements(array: Array | Surfaces, at: Sequence[Any], rows: Array, colu
     return Elements(array, offsets), inside
 
 
-# What XeGPU's operations on single elements mean, in NumPy (see :mod:`xegpu.interpreter.block_io`).
-#
-# Whole registers and the single elements of all lanes mean the same: an element is at its own offset.
-
-
 def active_elements(machine: Any, mask: Any, rank: int) -> Any:
-    """A mask without the instances that take no part; the vector has ``rank`` dimensions behind the batch axes."""
+    """Clear inactive instances in the mask of a vector of ``rank`` dimensions after the batch axes."""
     if machine.active is None:
         return mask
     axes = machine.batch - machine.active.ndim + rank
@@ -185,11 +181,11 @@ def active_elements(machine: Any, mask: Any, rank: int) -> Any:
 
 
 def atomic(machine: Any, kind: str, elements: Elements, value: Array, mask: Any, dtype: DType, rank: int) -> Array:
-    """An atomic update by every instance that runs, also by those whose values and places are the same.
+    """Atomic update by every running instance, also by those with equal values and addresses.
 
     Args:
-        machine: what runs the operation.
-        kind: of the update.
+        machine: the interpreter.
+        kind: atomic kind.
         elements, value, mask: batch axes (the lanes among them), then ``rank`` dimensions.
         dtype: the element type.
         rank: dimensions of the vector.
@@ -201,24 +197,24 @@ def atomic(machine: Any, kind: str, elements: Elements, value: Array, mask: Any,
 
 
 def made(machine: Any, operation: Any, source: Any, offsets: Any, dtype: DType) -> Elements:
-    """Elements off from an array's first one, or from an address.
+    """Scattered elements of ``xegpu.create_tdesc``, at offsets from an array's first element or a raw address.
 
     Args:
-        machine: what runs the operation.
+        machine: the interpreter.
         operation: its first operand is a memref or an address, its second the vector of offsets.
-        source, offsets: what these are.
+        source, offsets: run-time values of the two operands.
         dtype: the element type.
     """
     _, vector = operation.operands
     if isinstance(operation.operands[0].type, MemRefType):
         return Elements(source, offsets + _of_group(machine, operation.operands[0].type, source, _rank(vector)))
     lowest = int(np.min(source))
-    apart = machine.as_vector(np.asarray(source) - lowest, _rank(vector)) // dtype.bytes
-    return Elements.at_address(lowest, dtype, offsets + apart)
+    base_offsets = machine.as_vector(np.asarray(source) - lowest, _rank(vector)) // dtype.bytes
+    return Elements.at_address(lowest, dtype, offsets + base_offsets)
 
 
 def _of_group(machine: Any, type_: Any, source: Array, rank: int) -> Any:
-    """Where the array of each instance's work-group begins in shared local memory, in elements; else 0."""
+    """Offset of each instance's work-group in an SLM array, in elements; 0 for global memory."""
     if not is_shared(type_):
         return 0
     ahead = source.ndim - len(type_.get_shape())
@@ -237,30 +233,30 @@ def _chunked(operation: Any, elements: Elements, mask: Any) -> tuple[Elements, A
     return elements.chunked(chunk), mask if chunk == 1 else np.asarray(mask)[..., None, :]
 
 
-def _load(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_gather(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
     elements, mask = _chunked(operation, *operands)
     mask = active_elements(machine, np.asarray(mask, bool), _rank(operation.result))
     return elements.gather(mask, operation.number).astype(desc_of(operation.desc).dtype.compute)
 
 
-def _store(machine: Any, operation: Any, operands: Sequence[Any]) -> None:
+def _store_scatter(machine: Any, operation: Any, operands: Sequence[Any]) -> None:
     elements, mask = _chunked(operation, *operands[1:])
     elements.scatter(operands[0], active_elements(machine, np.asarray(mask, bool), _rank(operation.value)))
 
 
-def _atomic(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
+def _atomic_rmw(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
     value, elements, mask = operands
     dtype, desc = of_mlir(operation.value.type.element_type), desc_of(operation.desc)
     mask = np.asarray(mask, bool)
     if desc.sg_map is None or desc.sg_map.lanes == machine.lanes:
         return atomic(machine, operation.kind.data, elements, value, mask, dtype, 1)
-    own = slice(desc.sg_map.lanes)  # lanes beyond the elements hold copies, and take no part
+    own = slice(desc.sg_map.lanes)  # further lanes hold replicated elements, which are updated once
     some = replace(elements, offsets=np.asarray(elements.offsets)[..., own, :])
     old = atomic(machine, operation.kind.data, some, value[..., own, :], mask[..., own, :], dtype, 1)
     return old.take(np.arange(machine.lanes) % desc.sg_map.lanes, axis=-2)
 
 
-def _elements(machine: Any, operation: Any, operands: Sequence[Any]) -> list[Any]:
+def _block_elements(machine: Any, operation: Any, operands: Sequence[Any]) -> list[Any]:
     (window,), ((row, column), (height, width)) = operands, operation.part()
     lanes = desc_of(operation.result).sg_map is not None
     number = np.arange(machine.lanes)[:, None] % (height * width) if lanes else np.arange(height * width)
@@ -272,9 +268,9 @@ MEANINGS: Mapping[type[Operation], Callable[..., Any]] = {
     ops.CreateTdescOp: lambda machine, operation, operands: made(
         machine, operation, operands[0], operands[1], desc_of(operation.result).dtype),
     ops.UpdateOffsetOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
-    ops.LoadGatherOp: _load,
-    ops.StoreScatterOp: _store,
+    ops.LoadGatherOp: _load_gather,
+    ops.StoreScatterOp: _store_scatter,
     ops.PrefetchOp: lambda machine, operation, operands: None,
-    ops.AtomicRMWOp: _atomic,
-    ops.BlockElementsOp: _elements,
+    ops.AtomicRMWOp: _atomic_rmw,
+    ops.BlockElementsOp: _block_elements,
 }

@@ -1,9 +1,9 @@
-"""Runs a kernel's operations in NumPy, for many program instances at once.
+"""NumPy interpreter of kernels, vectorized over program instances.
 
-The instances of a launch lie along five leading *batch axes*: three of the grid, two of the subgroups. A value that
-does not depend on an axis has size 1 there, and a number that is the same for all instances is a Python number. A
-distributed kernel has a sixth batch axis, the lanes. Instances run in lock step, so a barrier has nothing to do; where
-subgroups wait apart from each other, :mod:`xegpu.interpreter.subgroup_scheduler` has them run so.
+The instances of a launch lie along five leading *batch axes*: three of the grid, two of the subgroups. A value that is
+uniform along an axis has size 1 there, and a scalar that is uniform over all instances is a Python number. A
+distributed kernel has a sixth batch axis, the lanes. Instances run in lock step, so barriers are no-ops; divergent
+waits at named barriers are the task of :mod:`xegpu.interpreter.subgroup_scheduler`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
 Meanings = Mapping[type[Operation], Meaning]
 BATCH = 5
 _CHUNK_BYTES = 16 << 20
-"""Vectors of the instances that run together: in cache from one operation to the next."""
+"""Budget in bytes for the vectors of the instances that run together: they stay in cache between operations."""
 _PRODUCT_BYTES = 128 << 20
-"""The same where matrices multiply, which is fastest in large products."""
+"""The same budget for kernels with products, as large GEMMs are fastest."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A tile or a block descriptor at run time: an array and where on it the window stands.
+    """Run-time value of a tile or a block descriptor: an array with row and column offsets.
 
-    ``lead`` are the indices of the dimensions in front of the last two: they say on which matrix it stands. Where the
-    matrices of instances differ in size, :class:`xegpu.interpreter.memory.Surfaces` stand in the place of the array.
+    ``lead`` are the indices of the leading dimensions, which select a matrix. Where the instances' matrices differ in
+    size, ``array`` is a :class:`xegpu.interpreter.memory.Surfaces`.
     """
 
     array: Any
@@ -51,42 +51,42 @@ class Window:
     lead: tuple[Any, ...] = ()
 
     def moved(self, rows: Any, columns: Any) -> Window:
-        """The window moved by two offsets."""
+        """Window with updated offsets."""
         return replace(self, row=self.row + rows, column=self.column + columns)
 
     @property
     def surface(self) -> tuple[Any, ...]:
-        """What tells its array from others: two views of one array are alike."""
+        """Identity of its array, equal for two views of one array."""
         return self.array.surface if isinstance(self.array, Surfaces) else identity(self.array)
 
 
 Standing = Window | Elements
-"""What stands on an array."""
+"""Run-time value of a block or scattered descriptor."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Windows on different arrays, of which each instance has one: the instances, and their window."""
+    """Divergent descriptor: windows on different arrays, each with the mask of its instances."""
 
     options: tuple[tuple[np.ndarray[Any, Any], Standing], ...]
 
 
 class Delayed(ABC):
-    """A value that is computed when something looks at it."""
+    """Lazy value, evaluated at its first use."""
 
     @abstractmethod
     def value(self) -> Any:
-        """What it is; computed once."""
+        """Evaluate it, once."""
 
 
 def now(value: Any) -> Any:
-    """The value itself, computed if it was delayed."""
+    """Force a lazy value; other values are returned as they are."""
     return value.value() if isinstance(value, Delayed) else value
 
 
 @dataclass(frozen=True)
 class TakesDelayed:
-    """The meaning of an operation whose operands need not be computed yet."""
+    """Semantics of an operation that accepts lazy operands."""
 
     meaning: Meaning
 
@@ -95,9 +95,9 @@ class TakesDelayed:
 
 
 def narrow(number: Any) -> Any:
-    """A run-time number without the axes along which it does not vary, so that lattices stay lattices.
+    """Squeeze the batch axes along which a run-time scalar is uniform, so that lattices stay lattices.
 
-    One that is the same for all instances becomes a Python number; vectors stay as they are.
+    A scalar uniform over all instances becomes a Python number; vectors are returned unchanged.
     """
     if not isinstance(number, np.ndarray) or number.ndim != BATCH:
         return number
@@ -110,18 +110,17 @@ def narrow(number: Any) -> Any:
 
 @dataclass
 class Machine:
-    """What the meanings of operations may ask about the instances that are running.
+    """Interpreter state: the instances that are running, and the semantics of operations.
 
     Attributes:
-        meanings: operation to its NumPy meaning.
-        groups: for each grid axis, the first group and the number of groups that run now.
-        grid: groups of the whole launch.
+        meanings: operation to its NumPy semantics.
+        groups: for each grid axis, the first group and the number of groups in the current chunk.
+        grid: groups of the launch.
         subgroups: subgroups of a work-group along two axes.
-        lanes: lanes of a subgroup in a distributed kernel, else None.
-        origin: the first subgroup that runs, and
+        lanes: subgroup size of a distributed kernel, else None.
+        origin: the first running subgroup.
         layout: all subgroups of a work-group, None where all of them run.
-        active: instances that take part in a loop whose bounds differ, or in a branch of which some take the other
-            one, None for all.
+        active: mask of active instances in a divergent loop or branch, None for all.
     """
 
     meanings: Meanings
@@ -136,21 +135,21 @@ class Machine:
 
     @property
     def batch(self) -> int:
-        """Batch axes of a vector."""
+        """Number of batch axes of a vector."""
         return BATCH + (self.lanes is not None)
 
     @property
     def instances(self) -> tuple[int, ...]:
-        """Instances that run now, along each batch axis but the lanes."""
+        """Number of running instances along each batch axis, the lanes excluded."""
         return (*(count for _, count in self.groups), *self.subgroups)
 
     @property
     def work_group(self) -> tuple[Any, ...]:
-        """The indices of each instance's work-group in an array of shared local memory, which all groups have."""
+        """Indices of each instance's work-group in an SLM array, whose leading axes are the work-groups."""
         return tuple(self.along(axis, 0, count) for axis, (_, count) in enumerate(self.groups))
 
     def along(self, axis: int, first: int, count: int) -> Any:
-        """``first ... first + count - 1`` along a batch axis."""
+        """Iota ``first ... first + count - 1`` along a batch axis."""
         if count == 1:
             return first
         shape = [1] * BATCH
@@ -159,19 +158,19 @@ class Machine:
 
     @property
     def subgroup(self) -> Any:
-        """The number of each instance's subgroup in its work-group."""
+        """Subgroup id of each instance in its work-group."""
         rows, columns = (self.along(axis, first, count)
                          for axis, first, count in zip((3, 4), self.origin, self.subgroups, strict=True))
         return rows * (self.layout or self.subgroups)[1] + columns
 
     def as_vector(self, number: Any, rank: int) -> Any:
-        """A number with axes for the lanes and for the ``rank`` dimensions of a vector behind its batch axes."""
+        """Reshape a scalar to broadcast with vectors: axes for the lanes and ``rank`` dimensions are appended."""
         if not isinstance(number, np.ndarray) or number.ndim == 0:
             return number
         return number.reshape(*number.shape, *[1] * (self.batch - BATCH + rank))
 
     def run(self, block: Block) -> list[Any]:
-        """Run a block's operations; the values of its terminator."""
+        """Run a block's operations and return the operands of its terminator."""
         values = self.values
         for operation in block.ops:
             if isinstance(operation, (scf.YieldOp, func.ReturnOp)):
@@ -185,7 +184,7 @@ class Machine:
         return []
 
     def evaluate(self, operation: Operation, operands: Sequence[Any]) -> Any:
-        """The results of one operation: one value, or a list where it has several."""
+        """Evaluate one operation: one value, or a list where it has several results."""
         if isinstance(operation, scf.ForOp):
             carried = self._loop(operation, operands)
             return carried[0] if len(carried) == 1 else carried
@@ -205,13 +204,13 @@ class Machine:
         start, stop, step, *carried = operands
         block = loop.body.block
         if any(isinstance(bound, np.ndarray) for bound in (start, stop, step)):
-            return self._uneven_loop(block, start, stop, step, carried)
+            return self._divergent_loop(block, start, stop, step, carried)
         for position in range(start, stop, step):
             self.values.update(zip(block.args, [position, *carried], strict=True))
             carried = self.run(block)
         return carried
 
-    def _uneven_loop(self, block: Block, start: Any, stop: Any, step: Any, carried: list[Any]) -> list[Any]:
+    def _divergent_loop(self, block: Block, start: Any, stop: Any, step: Any, carried: list[Any]) -> list[Any]:
         outer, position = self.active, start
         while True:
             running = np.asarray(position < stop) if outer is None else outer & (position < stop)
@@ -225,7 +224,7 @@ class Machine:
         return carried
 
     def _branches(self, operation: scf.IfOp, condition: Any) -> list[Any]:
-        """Each branch for the instances that take it; one that none of them takes is not run."""
+        """Run each branch for the instances that take it; a branch without instances is skipped."""
         outer, holds = self.active, np.asarray(condition, bool)
         holds = holds.reshape(holds.shape or (1,) * BATCH)
         masks = [side if outer is None else outer & side for side in (holds, ~holds)]
@@ -240,7 +239,7 @@ class Machine:
         return results
 
     def _each_option(self, operation: Operation, operands: Sequence[Any]) -> Any:
-        """An operation on a window that stands on different arrays, for the instances of each array."""
+        """Evaluate an operation on a divergent descriptor, once for the instances of each array."""
         (choice,) = (operand for operand in operands if isinstance(operand, Choice))
         outer, result = self.active, None
         for instances, window in choice.options:
@@ -292,8 +291,8 @@ def run(
         arguments: one value for each of its arguments: NumPy arrays (as the element type of the memref) and numbers.
         grid: groups along three axes.
         subgroups: subgroups of a work-group along two axes.
-        meanings: operation to its NumPy meaning.
-        lanes: lanes of a subgroup if the kernel is distributed.
+        meanings: operation to its NumPy semantics.
+        lanes: subgroup size if the kernel is distributed.
     """
     block = function.body.block
     instance_bytes = _bytes_of(block) * subgroups[0] * subgroups[1] * (lanes or 1)
@@ -307,7 +306,7 @@ def run(
 
 
 def _bytes_of(block: Block) -> int:
-    """The bytes of vectors that one instance makes: a value is kept until its operation runs again."""
+    """Bytes of vectors of one instance; a value is kept until its operation runs again."""
     total = 0
     for operation in block.walk():
         blocks = (block for region in operation.regions for block in region.blocks)
@@ -321,13 +320,13 @@ def _size(type_: Attribute) -> int:
     if not isinstance(type_, VectorType) and not is_shared(type_):
         return 0
     assert isinstance(type_, (VectorType, MemRefType))
-    if isinstance(type_.element_type, VectorType):  # another sight of an array that counts itself
+    if isinstance(type_.element_type, VectorType):  # a view of an array that is counted already
         return 0
     return math.prod(type_.get_shape()) * of_mlir(type_.element_type).compute.itemsize
 
 
 def _chunks(grid: tuple[int, int, int], most: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """The grid in boxes of at most ``most`` groups, as near to cubes as it goes."""
+    """Partition the grid into boxes of at most ``most`` groups, nearly cubic."""
     if not math.prod(grid):
         return
     sizes = list(grid)

@@ -1,4 +1,4 @@
-"""Reading and writing blocks of NumPy arrays of matrices for many program instances at once.
+"""NumPy semantics of block memory access, vectorized over program instances, and arrays at raw addresses.
 
 Offsets are integers, or arrays over the batch axes. Where they form a lattice, as the tiles of a grid do, a read is a
 view of the array with the instances along the batch axes, and nothing is copied; elsewhere it is a gather.
@@ -15,7 +15,7 @@ import numpy as np
 
 from xegpu.ir.dtypes import DType, i1
 from xegpu.support.errors import ShapeError
-from xegpu.target.block2d import fault
+from xegpu.target.block2d import block_io_fault
 
 Offset = int | np.ndarray[Any, Any]
 Block = np.ndarray[Any, Any]
@@ -24,18 +24,18 @@ _SPARSE = 4
 
 @dataclass(frozen=True)
 class Progression:
-    """Offsets that grow evenly along some batch axes: ``start + sum(step * i)``, for each axis its step and count."""
+    """Arithmetic progression of offsets along batch axes: ``start + sum(step * i)``, with step and count per axis."""
 
     start: int
     axes: tuple[tuple[int, int, int], ...] = ()
 
     def end(self, size: int) -> int:
-        """Where the last block of a size ends."""
+        """End of the last block of a size."""
         return self.start + sum(step * (count - 1) for _, step, count in self.axes) + size
 
     @property
     def count(self) -> int:
-        """How many offsets there are."""
+        """Number of offsets."""
         return prod(count for _, _, count in self.axes)
 
 
@@ -55,19 +55,20 @@ def _progression(offset: Offset) -> Progression | None:
 
 
 Lead = tuple[Offset, ...]
-"""Indices of the dimensions in front of the last two: which matrix of a batch."""
+"""Indices of the leading dimensions, which select a matrix of a batch."""
 
 
 @dataclass(frozen=True)
 class Surfaces:
-    """Matrices of different sizes in one stretch of memory, one for each instance; :func:`read` and :func:`write` take
-    it in the place of an array.
+    """Ragged batch: one matrix per instance, of different sizes, in one buffer.
+
+    :func:`read` and :func:`write` accept it instead of an array.
 
     Attributes:
-        flat: the memory, from the first matrix's first element to the end of the last.
-        first: for each instance where in it its matrix begins.
-        sizes: rows and columns.
-        strides: from one row, and from one column, to the next.
+        flat: the buffer, from the first matrix's first element to the end of the last.
+        first: index of each instance's first element in the buffer.
+        sizes: rows and columns, per instance.
+        strides: strides of rows and columns, per instance.
     """
 
     flat: Block
@@ -77,15 +78,15 @@ class Surfaces:
 
     @property
     def surface(self) -> tuple[Any, ...]:
-        """What tells it from others."""
+        """Identity of the buffer."""
         return self.flat.__array_interface__["data"], self.first.tobytes(), *map(np.ndarray.tobytes, map(
             np.asarray, (*self.sizes, *self.strides)))
 
-    def places(self, rows: Block, columns: Block) -> tuple[Block, Block]:
-        """Where in the memory elements lie, and which of them lie inside their matrices.
+    def indices(self, rows: Block, columns: Block) -> tuple[Block, Block]:
+        """Indices of elements in the buffer, and the mask of those in bounds of their matrices.
 
         Args:
-            rows, columns: of each element, in shapes that broadcast: the batch axes, then those of a block.
+            rows, columns: coordinates of each element, in shapes that broadcast: batch axes, then those of a block.
         """
         first, height, width, down, right = (_behind(number, max(rows.ndim, columns.ndim)) for number in (
             self.first, *self.sizes, *self.strides))
@@ -93,17 +94,17 @@ class Surfaces:
         return first + rows * down + columns * right, inside
 
     def read(self, row: Offset, column: Offset, shape: tuple[int, int], batch: int, padding: Any) -> Block:
-        """The elements of blocks; those outside their matrices are ``padding``."""
-        places, inside = self.places(*_indices((row, column), shape, batch))
+        """Read blocks; out-of-bounds elements are ``padding``."""
+        places, inside = self.indices(*_indices((row, column), shape, batch))
         found = np.full(np.broadcast_shapes(places.shape, inside.shape), padding, self.flat.dtype)
         inside = np.broadcast_to(inside, found.shape)
         found[inside] = self.flat[np.broadcast_to(places, found.shape)[inside]]
         return found
 
     def write(self, row: Offset, column: Offset, value: Block, active: Block | None) -> None:
-        """Blocks to their matrices."""
+        """Write blocks; out-of-bounds elements are dropped."""
         batch = value.ndim - 2
-        places, inside = self.places(*_indices((row, column), (value.shape[-2], value.shape[-1]), batch))
+        places, inside = self.indices(*_indices((row, column), (value.shape[-2], value.shape[-1]), batch))
         inside = inside if active is None else inside & active
         shape = np.broadcast_shapes(places.shape, inside.shape, value.shape)
         chosen = np.broadcast_to(inside, shape)
@@ -112,14 +113,14 @@ class Surfaces:
 
 
 def _behind(number: Any, axes: int) -> Block:
-    """A number of each instance with as many axes as the places of elements have."""
+    """Reshape a per-instance scalar to broadcast with indices of ``axes`` axes."""
     array = np.asarray(number, np.int64)
     return array.reshape(array.shape + (1,) * (axes - array.ndim)) if array.ndim else array
 
 
 def read(array: Block | Surfaces, row: Offset, column: Offset, shape: tuple[int, int], batch: int, padding: Any = 0,
          lead: Lead = ()) -> Block:
-    """Blocks of ``shape`` at (row, column), elements outside ``array`` being ``padding``.
+    """Read blocks of ``shape`` at (row, column); out-of-bounds elements are ``padding``.
 
     Args:
         array: two dimensions behind those that ``lead`` indexes, any strides.
@@ -144,12 +145,12 @@ def read(array: Block | Surfaces, row: Offset, column: Offset, shape: tuple[int,
 
 
 def as_numbers(block: Block, dtype: DType) -> Block:
-    """What was read, in the compute type of its element type; every byte that is not zero is true."""
+    """Convert a block from the storage to the compute type of its element type; every nonzero byte of i1 is true."""
     return block.view(np.uint8) != 0 if dtype is i1 else block.astype(dtype.compute, copy=False)
 
 
 def lattice_of(offsets: Sequence[Offset]) -> list[Progression] | None:
-    """The offsets as progressions along different batch axes, None where they are not."""
+    """Offsets as a lattice: progressions along disjoint batch axes; None where they form none."""
     found = [_progression(offset) for offset in offsets]
     lattice = [along for along in found if along is not None]
     axes = [axis for along in lattice for axis, _, _ in along.axes]
@@ -165,10 +166,10 @@ def _windows(slab: Block, lattice: Sequence[Progression], shape: tuple[int, int]
 
 
 def strided(array: Block, shape: Sequence[int], strides: Sequence[int]) -> Block:
-    """The memory of an array in another shape, ``strides`` in bytes."""
-    # NumPy's protocol names a type by its letter and size, and float8_e5m2 is no "f1" there.
-    held = array.view(np.uint8) if array.dtype.itemsize == 1 else array
-    return np.lib.stride_tricks.as_strided(held, tuple(shape), tuple(strides)).view(array.dtype)
+    """View of an array's memory in another shape, ``strides`` in bytes."""
+    # NumPy's array interface names a type by letter and size, and ml_dtypes' float8_e5m2 as "f1" is not valid there.
+    storage = array.view(np.uint8) if array.dtype.itemsize == 1 else array
+    return np.lib.stride_tricks.as_strided(storage, tuple(shape), tuple(strides)).view(array.dtype)
 
 
 def _slab(array: Block, starts: Sequence[int], extents: Sequence[int], padding: Any) -> Block:
@@ -184,7 +185,7 @@ def _slab(array: Block, starts: Sequence[int], extents: Sequence[int], padding: 
 
 
 def _indices(offsets: Sequence[Offset], shape: tuple[int, int], batch: int) -> list[Block]:
-    """The index arrays of all elements: batch axes, then rows and columns, of size 1 where they do not vary."""
+    """Index arrays of all elements: batch axes, then rows and columns, of size 1 where uniform."""
     *lead, rows, columns = (np.asarray(offset, np.int64).reshape(np.shape(offset) or (1,) * batch)[..., None, None]
                             for offset in offsets)
     return [*lead, rows + np.arange(shape[0])[:, None], columns + np.arange(shape[1])]
@@ -196,39 +197,39 @@ def _gather(array: Block, offsets: Sequence[Offset], shape: tuple[int, int], pad
 
 
 def gather(array: Block, rows: Block, columns: Block, padding: Any = 0, lead: Sequence[Block] = ()) -> Block:
-    """Single elements of ``array``; those outside are ``padding``. The index arrays broadcast."""
+    """Gather elements of ``array``; out-of-bounds ones are ``padding``. The index arrays broadcast."""
     indices = (*lead, rows, columns)
-    inside = _inside(array, indices)
+    inside = _in_bounds(array, indices)
     if array.size == 0:
         return np.full(inside.shape, padding, array.dtype)
     values = array[tuple(np.clip(index, 0, size - 1) for index, size in zip(indices, array.shape, strict=True))]
     return np.where(inside, values, np.asarray(padding, array.dtype))
 
 
-def _inside(array: Block, indices: Sequence[Block]) -> Block:
+def _in_bounds(array: Block, indices: Sequence[Block]) -> Block:
     inside: Block = np.asarray(True)
     for index, size in zip(indices, array.shape, strict=True):
         inside = inside & (index >= 0) & (index < size)
     return inside
 
 
-def is_inside(array: Block | Surfaces, row: Offset, column: Offset, shape: tuple[int, int], batch: int,
+def in_bounds(array: Block | Surfaces, row: Offset, column: Offset, shape: tuple[int, int], batch: int,
               lead: Lead = ()) -> Block:
-    """Which elements of blocks of ``shape`` at (row, column) lie inside ``array``, in the shape of a read."""
+    """In-bounds mask of blocks of ``shape`` at (row, column), in the shape of a read."""
     if isinstance(array, Surfaces):
-        return array.places(*_indices((row, column), shape, batch))[1]
-    return _inside(array, _indices((*lead, row, column), shape, batch))
+        return array.indices(*_indices((row, column), shape, batch))[1]
+    return _in_bounds(array, _indices((*lead, row, column), shape, batch))
 
 
 def write(array: Block | Surfaces, row: Offset, column: Offset, value: Block, active: Block | None = None,
           lead: Lead = ()) -> None:
-    """Blocks to ``array``; elements outside it are dropped, and so are instances that are not ``active``.
+    """Write blocks to ``array``; out-of-bounds elements and inactive instances are dropped.
 
     Args:
         array: two dimensions behind those that ``lead`` indexes, any strides; changed in place.
         row, column: integers, or integer arrays with the batch axes of ``value``.
         value: batch axes, then rows and columns.
-        active: for each instance, or for each element of ``value``, whether it writes; None for all.
+        active: mask of instances, or of the elements of ``value``; None for all.
         lead: an index for each dimension in front of the last two, each like ``row``.
     """
     if isinstance(array, Surfaces):
@@ -250,7 +251,7 @@ def write(array: Block | Surfaces, row: Offset, column: Offset, value: Block, ac
 
 
 def _covers(lattice: Sequence[Progression], batch: tuple[int, ...]) -> bool:
-    """Whether the instances of ``value`` are those of the lattice, none writing where another does."""
+    """Whether the lattice covers all batch axes, so that no two instances write the same elements."""
     sizes = [1] * len(batch)
     for along in lattice:
         for axis, _, count in along.axes:
@@ -260,9 +261,9 @@ def _covers(lattice: Sequence[Progression], batch: tuple[int, ...]) -> bool:
 
 def scatter(array: Block, rows: Block, columns: Block, value: Block, active: Block | None = None,
             lead: Sequence[Block] = ()) -> None:
-    """Single elements to ``array``; those outside it, or not active, are dropped."""
+    """Scatter elements to ``array``; out-of-bounds and inactive ones are dropped."""
     indices = (*lead, rows, columns)
-    inside = _inside(array, indices)
+    inside = _in_bounds(array, indices)
     if active is not None:
         inside = inside & active
     shape = np.broadcast_shapes(inside.shape, value.shape)
@@ -271,16 +272,13 @@ def scatter(array: Block, rows: Block, columns: Block, value: Block, active: Blo
     array[places] = np.broadcast_to(value, shape)[chosen].astype(array.dtype)
 
 
-# Memory at an address, as NumPy sees it.
-
-
 Array = np.ndarray[Any, Any]
 _LARGEST = 1 << 62
-"""Bytes that NumPy says an array has, wherever its elements lie: more than these it refuses."""
+"""Upper bound on the extent of an array in bytes; NumPy rejects larger ones, whatever their strides."""
 
 
-class _Place:
-    """Memory in the form that NumPy accepts: nobody owns it, and nothing checks that it is there."""
+class _RawMemory:
+    """NumPy array interface of raw memory, without owner or validity check."""
 
     def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
         self.__array_interface__ = {"data": (address, False), "shape": shape, "strides": strides,
@@ -289,28 +287,27 @@ class _Place:
 
 def memory_at(address: Any, sizes: Sequence[Any], strides: Sequence[Any], dtype: DType, active: Any = None, *,
               aligned: bool = False) -> tuple[Any, tuple[Any, ...]]:
-    """The memory that sizes and strides describe from an address on.
+    """Array at a raw address with sizes and strides.
 
     Args:
         address: of the first element; an array where it differs between instances.
         sizes, strides: two of each, in elements, arrays where they differ.
         dtype: element type.
-        active: the instances that take part, None for all; the numbers of the others mean nothing.
-        aligned: whether 2D block messages are promised to reach it.
+        active: mask of active instances, None for all; the values of inactive ones are undefined.
+        aligned: whether the author asserts that the memory is legal for 2D block IO.
 
     Returns:
-        an array on that memory, and the indices of each instance's part of it, in front of row and column: none where
-        all have the same address. Where sizes or strides differ, or addresses lie too far apart for an array, it is
-        a :class:`Surfaces`.
+        the array, and the leading indices of each instance's matrix in it; none where all have the same address. Where
+        sizes or strides differ, or addresses are too far apart for one array, a :class:`Surfaces`.
 
     Raises:
-        ShapeError: the promise is not kept.
+        ShapeError: the memory is asserted to be aligned, and is not.
     """
     given = [np.asarray(number) for number in (address, *sizes, *strides)]
     different = _different(given, active)
     if aligned:
         for first, *numbers in different:
-            check_promise(first, numbers[:2], numbers[2:], dtype.numpy.itemsize)
+            check_aligned(first, numbers[:2], numbers[2:], dtype.numpy.itemsize)
     if not different:
         return np.empty((0, 0), dtype.numpy), ()
     _, rows, columns, *steps = different[0]
@@ -328,21 +325,21 @@ def memory_at(address: Any, sizes: Sequence[Any], strides: Sequence[Any], dtype:
     return array, (((places - places.dtype.type(addresses[0])) // between).astype(np.int64),)
 
 
-def check_promise(address: int, sizes: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
-    """Raise unless 2D block messages may reach memory, row by row or column by column, as its author promised.
+def check_aligned(address: int, sizes: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
+    """Check the author's assertion that memory, or its transpose, is legal for 2D block IO.
 
     Raises:
-        ShapeError: they may not.
+        ShapeError: it is not.
     """
     turn = -1 if strides[-2] == 1 and strides[-1] != 1 else 1
-    why = fault(address, tuple(sizes[-2:][::turn]), tuple(strides[-2:][::turn]), itemsize)
+    why = block_io_fault(address, tuple(sizes[-2:][::turn]), tuple(strides[-2:][::turn]), itemsize)
     if why:
         raise ShapeError("XT3034", f"this memory is promised to be aligned, and {why}",
                          "drop aligned=True for such memory, or allocate it with another pitch")
 
 
 def _different(given: Sequence[Array], active: Any) -> list[list[int]]:
-    """Address, sizes and strides of the instances that take part, each that occurs once."""
+    """Distinct addresses, sizes and strides of the active instances."""
     if all(number.size == 1 for number in given):
         return [[int(number.reshape(-1)[0]) for number in given]]
     spread = np.broadcast_arrays(*given, True if active is None else active)
@@ -351,7 +348,7 @@ def _different(given: Sequence[Array], active: Any) -> list[list[int]]:
 
 
 def _surfaces(given: Sequence[Array], different: Sequence[Sequence[int]], dtype: DType, active: Any) -> Surfaces:
-    """Matrices of different sizes, one for each instance; those that take no part have none of any size."""
+    """Ragged batch of one matrix per instance; those of inactive instances are empty."""
     size = dtype.numpy.itemsize
     lowest = min(row[0] for row in different)
     if any((row[0] - lowest) % size for row in different):
@@ -367,4 +364,4 @@ def _surfaces(given: Sequence[Array], different: Sequence[Sequence[int]], dtype:
 
 
 def _view(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> Array:
-    return np.asarray(_Place(address, shape, strides, dtype.numpy.itemsize)).view(dtype.numpy)
+    return np.asarray(_RawMemory(address, shape, strides, dtype.numpy.itemsize)).view(dtype.numpy)

@@ -1,4 +1,4 @@
-"""What reductions and broadcasts of blocks mean, in NumPy: on whole blocks, and on the fragments of all lanes."""
+"""NumPy semantics of block reductions and broadcasts, on blocks and on the fragments of all lanes."""
 
 from __future__ import annotations
 

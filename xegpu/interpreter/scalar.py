@@ -13,7 +13,7 @@ from xegpu.support.errors import ShapeError
 from xegpu.support.location import author_location
 
 
-def _meaning(machine: Machine, operation: LoadScalarOp, operands: Sequence[Any]) -> Any:
+def _load_scalar(machine: Machine, operation: LoadScalarOp, operands: Sequence[Any]) -> Any:
     array, indices = operands[0], [np.asarray(index) for index in operands[1:]]
     inside = np.asarray(True)
     for index, size in zip(indices, array.shape, strict=True):
@@ -30,4 +30,4 @@ def _meaning(machine: Machine, operation: LoadScalarOp, operands: Sequence[Any])
     return narrow(found) if np.ndim(found) == BATCH else found.item()
 
 
-MEANINGS: Meanings = {LoadScalarOp: _meaning}
+MEANINGS: Meanings = {LoadScalarOp: _load_scalar}

@@ -12,11 +12,11 @@ from xegpu.interpreter.interpreter import Machine, Meanings
 from xegpu.ir.dtypes import of_mlir
 
 _BEFORE = 0xA5
-"""Every byte of integers that nothing has written yet; floats are NaN."""
+"""Fill byte of uninitialised integers in SLM; uninitialised floats are NaN."""
 
 
 def _allocated(machine: Machine, operation: AllocOp, operands: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """An array for each work-group, filled with what shows that it was read before it was written."""
+    """Allocate SLM for each work-group, filled with a poison pattern that exposes reads before writes."""
     dtype = of_mlir(operation.memref.type.element_type)  # type: ignore[attr-defined]
     shape = (*(count for _, count in machine.groups), *operation.memref.type.get_shape())  # type: ignore[attr-defined]
     if dtype.is_float:

@@ -1,12 +1,11 @@
-"""Scheduler of the subgroups of a work-group that wait for each other at barriers (XeGPU.md, ``nbarrier_wait``).
+"""Subgroup scheduler: cooperative threads of a work-group's subgroups (XeGPU.md, ``nbarrier_wait``).
 
 The interpreter runs all instances of a kernel in lock step. With named barriers that is wrong: of two branches it runs
-the first to its end before the second, and a producer would fill a buffer again before the consumer has read it. So
-each subgroup of a work-group is a cooperative thread: one runs at a time, until it waits, and on when all participants
-have arrived. When all of them wait, none will ever go on, and that is an error.
+the first to its end before the second, and a producer would refill a buffer before the consumer has read it. So each
+subgroup of a work-group is a cooperative thread: one runs at a time, until it waits, and resumes when all participants
+have arrived. When all of them wait, there is a deadlock, and that is an error.
 
-Kernels as IR run so here (:func:`run`), and an author's Python function, subgroup by subgroup, in the execution
-``"numpy:program"``.
+It runs kernels as IR (:func:`run`), and an author's Python function in the execution ``"numpy:program"``.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ import numpy as np
 from xdsl.dialects import func, gpu, memref
 from xdsl.ir import Operation
 
-from xegpu.analysis.barriers import handed, in_step, init_of
+from xegpu.analysis.barriers import in_step, init_of, producer_consumer
 from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
 from xegpu.interpreter import interpreter
 from xegpu.interpreter.interpreter import Machine, Meaning, Meanings
 from xegpu.support.errors import Note, ShapeError, TraceError
 from xegpu.support.location import author_location
-from xegpu.support.notes import elsewhere
+from xegpu.support.notes import notes_at
 
 _WHOLE = "all"
 
 
 def run(function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, int], subgroups: tuple[int, int],
         meanings: Meanings, lanes: int | None = None) -> None:
-    """Run a kernel on NumPy arrays as :func:`xegpu.interpreter.interpreter.run` does, subgroup by subgroup where
-    they wait for each other at named barriers.
+    """Run a kernel on NumPy arrays as :func:`xegpu.interpreter.interpreter.run`; with divergent named barriers the
+    subgroups are cooperative threads.
 
     Raises:
-        TraceError: subgroups wait for an arrival that does not come.
+        TraceError: deadlock, subgroups wait for an arrival that does not come.
         ShapeError: more subgroups arrive at a barrier than it has participants.
     """
     if in_step(function, prod(subgroups)):
@@ -51,20 +50,20 @@ def run(function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, i
         _WorkGroup(function, arguments, tuple((at, 1) for at in group), grid, subgroups, meanings, lanes).run()
 
 
-def _made(operation: Operation) -> list[Note]:
-    """Where the named barrier of an operation was made."""
+def _definition_note(operation: Operation) -> list[Note]:
+    """Note of the definition of an operation's named barrier."""
     if not isinstance(operation, NbarrierOp):
         return []
-    return elsewhere(author_location(operation), [("the barrier is made here", author_location(init_of(operation)))])
+    return notes_at(author_location(operation), [("the barrier is made here", author_location(init_of(operation)))])
 
 
 class _Cancelled(BaseException):
-    """Ends a subgroup that would wait for ever."""
+    """Unwinds a subgroup's thread after an error or deadlock."""
 
 
 @dataclass
 class _Barrier:
-    """Who has come in the round that is open: all alike, or producers and consumers; and how many rounds are over."""
+    """State of a barrier: arrivals in the current round, by role, and the number of completed rounds."""
 
     arrived: Counter[type[Operation]] = field(default_factory=Counter)
     rounds: int = 0
@@ -72,15 +71,15 @@ class _Barrier:
 
 @dataclass
 class Subgroup:
-    """One subgroup: its thread, the rounds that it has arrived in, and what it waits for.
+    """Cooperative thread of one subgroup.
 
     Attributes:
         position: its row and column in the work-group.
         tickets: the round of each barrier in which it arrived last.
-        go: what its thread waits for while another subgroup runs.
-        may_go: whether what it waits for has come.
+        go: semaphore on which its thread blocks while another subgroup runs.
+        may_go: whether the condition that it waits for holds.
         waits_at: the operation at which it waits, or waited last.
-        is_over: whether it has run to its end.
+        is_over: whether it has finished.
     """
 
     position: tuple[int, int]
@@ -103,17 +102,18 @@ class SubgroupScheduler:
         self._barriers: dict[Any, _Barrier] = {}
         self._back = threading.Semaphore(0)
         self._error: BaseException | None = None
-        self._trace = None if threading.gettrace() else sys.gettrace()  # a debugger that knows of this thread alone
+        # A debugger that traces this thread only (sys.settrace) is installed in the subgroups' threads as well.
+        self._trace = None if threading.gettrace() else sys.gettrace()
 
     def run(self, body: Callable[[Subgroup], object]) -> None:
-        """Run all subgroups to their ends; a single one in the thread of the caller.
+        """Run all subgroups to completion; a single one in the thread of the caller.
 
         Args:
-            body: what a subgroup does; it calls the other methods.
+            body: program of a subgroup, which calls :meth:`arrive`, :meth:`wait` and :meth:`meet`.
 
         Raises:
-            TraceError: subgroups wait for an arrival that does not come.
-            BaseException: what a body raises.
+            TraceError: deadlock, subgroups wait for an arrival that does not come.
+            BaseException: an exception of a body.
         """
         if len(self.members) == 1:
             with np.errstate(all="ignore"):
@@ -131,7 +131,7 @@ class SubgroupScheduler:
             raise self._error
 
     def _next(self) -> Subgroup:
-        """The first subgroup that can go on."""
+        """First runnable subgroup."""
         waiting = [member for member in self.members if not member.is_over]
         ready = next((member for member in waiting if member.may_go()), None)
         if ready is None:
@@ -145,7 +145,7 @@ class SubgroupScheduler:
                           f"{len(waiting)} of {len(self.members)} subgroups wait at barriers for arrivals that do "
                           "not come; this is where the first of them waits",
                           "let as many subgroups arrive as the barrier has participants, in the same order "
-                          "everywhere", author_location(at), elsewhere(author_location(at), [
+                          "everywhere", author_location(at), notes_at(author_location(at), [
                               ("another one waits here", author_location(member.waits_at)) for member in waiting[1:]
                               if member.waits_at is not None]))
 
@@ -160,7 +160,7 @@ class SubgroupScheduler:
             thread.join()
 
     def _live(self, member: Subgroup, body: Callable[[Subgroup], object]) -> None:
-        """A subgroup's thread."""
+        """Main function of a subgroup's thread."""
         member.go.acquire()
         if self._trace is not None:
             sys.settrace(self._trace)
@@ -180,35 +180,35 @@ class SubgroupScheduler:
         """Count an arrival.
 
         Args:
-            member: who arrives.
-            operation: where it does.
-            barrier: what tells the barrier from others.
-            kind: as what it arrives, a key of ``awaited``.
-            awaited: who must come for a round to be over.
+            member: the arriving subgroup.
+            operation: its arrival or wait operation.
+            barrier: identity of the barrier.
+            kind: role of the arrival, a key of ``awaited``.
+            awaited: number of arrivals of each role that complete a round.
 
         Raises:
-            ShapeError: it arrives twice in one round, or more subgroups than are awaited.
+            ShapeError: it arrives twice in one round, or more subgroups arrive than ``awaited``.
         """
         state = self._barriers.setdefault(barrier, _Barrier())
         if member.tickets.get(barrier, -1) == state.rounds:
             raise ShapeError("XT1484", f"a subgroup arrives twice in one round of barrier {barrier}, which has "
                              f"{awaited.total()} participants", "wait between two arrivals, at this barrier or, as a "
                              "producer, at one where its consumers say that they are ready", author_location(operation),
-                             _made(operation))
+                             _definition_note(operation))
         if state.arrived[kind] == awaited[kind]:
             raise ShapeError("XT1485",
                              f"more subgroups than {awaited[kind]} "
                              f"{'wait' if isinstance(operation, NbarrierWaitOp) else 'arrive'} in one round of barrier "
                              f"{barrier}, which has {awaited.total()} participants", "give the number of those that "
                              "arrive and, with producers, of those that wait", author_location(operation),
-                             _made(operation))
+                             _definition_note(operation))
         member.tickets[barrier] = state.rounds
         state.arrived[kind] += 1
         if state.arrived == awaited:
             state.arrived, state.rounds = Counter(), state.rounds + 1
 
     def wait(self, member: Subgroup, operation: Operation, barrier: Any) -> None:
-        """Let others run until the round is over in which a subgroup has arrived last."""
+        """Yield to other subgroups until the round in which a subgroup arrived last is complete."""
         state, ticket = self._barriers[barrier], member.tickets[barrier]
         member.may_go, member.waits_at = (lambda: state.rounds > ticket), operation
         if len(self.members) == 1:
@@ -222,14 +222,14 @@ class SubgroupScheduler:
         member.may_go = lambda: True
 
     def meet(self, member: Subgroup, operation: Operation) -> None:
-        """Wait at the barrier of the whole work-group."""
+        """Wait at the work-group barrier."""
         self.arrive(member, operation, _WHOLE, gpu.BarrierOp, Counter({gpu.BarrierOp: len(self.members)}))
         self.wait(member, operation, _WHOLE)
 
 
 @dataclass
 class _WorkGroup:
-    """The machines of the subgroups of one work-group."""
+    """Interpreters of the subgroups of one work-group."""
 
     function: func.FuncOp
     arguments: Sequence[Any]
@@ -241,7 +241,7 @@ class _WorkGroup:
 
     def __post_init__(self) -> None:
         self.scheduler = SubgroupScheduler(self.layout)
-        self.handed = handed(self.function)
+        self.handed = producer_consumer(self.function)
         self.shared: dict[Operation, Any] = {}
 
     def run(self) -> None:
@@ -263,7 +263,7 @@ class _WorkGroup:
         return machine
 
     def _allocate(self, machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
-        """Shared local memory: the first subgroup that comes by makes it."""
+        """Allocate shared local memory, once: in the first subgroup that runs the operation."""
         if operation not in self.shared:
             self.shared[operation] = self.meanings[memref.AllocOp](machine, operation, operands)
         return self.shared[operation]
@@ -272,12 +272,12 @@ class _WorkGroup:
         self.scheduler.arrive(member, operation, barrier, NbarrierArriveOp, self._awaited(operation))
 
     def _wait(self, member: Subgroup, operation: NbarrierWaitOp, barrier: Any) -> None:
-        """A wait; a consumer, which does not arrive, is counted here."""
+        """Wait; a consumer, which has no arrival, is counted here."""
         if operation.nbarrier in self.handed:
             self.scheduler.arrive(member, operation, barrier, NbarrierWaitOp, self._awaited(operation))
         self.scheduler.wait(member, operation, barrier)
 
     def _awaited(self, operation: NbarrierOp) -> Counter[type[Operation]]:
-        """Who must come for a round to be over."""
+        """Number of arrivals of each role that complete a round of a barrier."""
         producers, consumers = self.handed.get(operation.nbarrier, (init_of(operation).participants, 0))
         return Counter({NbarrierArriveOp: producers, NbarrierWaitOp: consumers})

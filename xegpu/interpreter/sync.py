@@ -1,7 +1,7 @@
 """NumPy semantics of barriers, fences and compile hints.
 
-All instances run in lock step, where there is nothing to wait for; where subgroups wait for one another at named
-barriers, :mod:`xegpu.interpreter.subgroup_scheduler` runs them one by one.
+All instances run in lock step, so barriers are no-ops; where subgroups wait for one another at named barriers,
+:mod:`xegpu.interpreter.subgroup_scheduler` runs them as cooperative threads.
 """
 
 from __future__ import annotations
@@ -15,6 +15,5 @@ MEANINGS: Meanings = {
     **dict.fromkeys((BarrierOp, *OPERATIONS, CompileHintOp), lambda machine, operation, operands: None),
     InitNbarrierOp: lambda machine, operation, operands: operands[0],
 }
-
 
 

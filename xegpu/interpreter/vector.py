@@ -19,13 +19,13 @@ Array = np.ndarray[Any, Any]
 
 
 def vnni(block: Array, factor: int) -> Array:
-    """``[..., k, n]`` to ``[..., k / v, n, v]``: ``v`` rows of a column become one word."""
+    """VNNI packing: ``[..., k, n]`` to ``[..., k / v, n, v]``; ``v`` rows of a column become one word."""
     *batch, rows, columns = block.shape
     return np.swapaxes(block.reshape(*batch, rows // factor, factor, columns), -1, -2)
 
 
 def from_vnni(packed: Array) -> Array:
-    """The inverse of :func:`vnni`."""
+    """VNNI unpacking, the inverse of :func:`vnni`."""
     *batch, words, columns, factor = packed.shape
     return np.swapaxes(packed, -1, -2).reshape(*batch, words * factor, columns)
 
@@ -36,7 +36,7 @@ def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     rows, columns = desc_of(operation.desc).shape
     whole = value if lanes is None else lane_map.gather(value, (rows, columns), lanes)
     batch = machine.batch - (lanes is not None)
-    mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch, window.lead)
+    mask = memory.in_bounds(window.array, window.row, window.column, (rows, columns), batch, window.lead)
     dtype = of_mlir(operation.result.type.element_type)
     padded = np.where(mask, whole, round_to(np.asarray(operation.number), dtype)).astype(dtype.compute)
     return padded if lanes is None else lane_map.scatter(padded, lanes, machine.lanes)
@@ -51,7 +51,7 @@ def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
 
 
 def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
-    """Words as narrower elements: each row of ``[..., rows, columns]`` becomes rows, the lowest bits first."""
+    """Bitcast to narrower elements along the rows of ``[..., rows, columns]``, the lowest bits first."""
     parts = np.ascontiguousarray(values.astype(wide.numpy)).astype(wide.numpy.newbyteorder("<"), copy=False)
     split = parts[..., None].view(narrow.numpy)
     rows = np.moveaxis(split, -1, -2)
@@ -73,9 +73,9 @@ def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     shape, axis = operation.block_shape(), operation.axis.value.data
     dtype = of_mlir(operation.result.type.element_type)
     if operation.sg_map is None:
-        return iota.whole(shape, axis, operands[0], dtype, machine.batch)
-    return iota.of_lanes(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data,
-                              machine.lanes or operation.sg_map.data.lanes)
+        return iota.block_iota(shape, axis, operands[0], dtype, machine.batch)
+    return iota.lane_iota(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data,
+                          machine.lanes or operation.sg_map.data.lanes)
 
 
 MEANINGS: Meanings = {PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad, ConvertLayoutOp: _convert_layout, IotaOp: _iota}

@@ -1,4 +1,4 @@
-"""Kinds of atomic updates: MLIR's ``arith.AtomicRMWKind``, which element types have which, and what they compute."""
+"""Atomic read-modify-write kinds (MLIR's ``arith.AtomicRMWKind``): legal element types and NumPy semantics."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of update.
+    """Atomic read-modify-write kind.
 
     Attributes:
         name: as ``arith.AtomicRMWKind`` spells it.
-        families: kinds of element types that have it: ``f`` floats, ``i`` integers without a sign of their own or
-            signed, ``u`` unsigned ones.
+        families: element type kinds that have it: ``f`` floats, ``i`` signless or signed integers, ``u`` unsigned ones.
         combine: the new value from the old one and the operand, in NumPy.
         unsigned: whether integers count as unsigned whatever their type.
     """
@@ -58,7 +57,7 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (
     Kind("ori", "iu", lambda old, value: old | value),
     Kind("xori", "iu", lambda old, value: old ^ value),
 )}
-"""By name."""
+"""Kinds by name."""
 
 _SHORT = {
     "add": ("addf", "addi", "addi"), "mul": ("mulf", "muli", "muli"), "max": ("maximumf", "maxs", "maxu"),
@@ -67,11 +66,11 @@ _SHORT = {
 }
 ATOMIC_TYPES = (dtypes.f64, dtypes.f32, dtypes.tf32, dtypes.f16, dtypes.bf16, dtypes.i64, dtypes.i32, dtypes.i16,
                 dtypes.i8, dtypes.u64, dtypes.u32, dtypes.u16, dtypes.u8)
-"""Element types that can be updated atomically, natively or by comparing and swapping."""
+"""Element types that can be updated atomically, natively or by a compare-and-swap loop."""
 
 
 def full_name(kind: str, dtype: DType) -> str:
-    """The ``AtomicRMWKind`` that a name stands for with an element type: ``"add"`` is addf or addi."""
+    """Resolve a short name with an element type to an ``AtomicRMWKind``: ``"add"`` is addf or addi."""
     names = _SHORT.get(kind)
     return (dict(zip("fiu", names, strict=True)).get(dtype.kind) if names else kind) or kind
 
@@ -82,7 +81,7 @@ def kinds_of(dtype: DType) -> tuple[str, ...]:
 
 
 def fault(kind: str, dtype: DType) -> tuple[str, str, str]:
-    """What is wrong with an update of this kind and element type: its code, what it is, and what would work.
+    """Diagnose an atomic update of this kind and element type: error code, message, hint.
 
     All are empty if nothing is.
     """

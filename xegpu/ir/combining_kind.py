@@ -1,4 +1,4 @@
-"""Kinds of reductions: their names, the element types that have them, what they mean (XeTile.md, ``tile_reduce``).
+"""Combining kinds of reductions (MLIR's ``vector.CombiningKind``): legal element types and NumPy semantics.
 
 Sums and products of f16, bf16 and tf32 accumulate in float32 and are rounded once, at the end. Those of integers wrap
 in the element type. ``minnumf`` and ``maxnumf`` drop NaN where there is a number, ``minimumf`` and ``maximumf`` give
@@ -40,7 +40,7 @@ def kinds_of(dtype: DType) -> tuple[str, ...]:
 
 
 def kind_of(name: str, dtype: DType) -> str:
-    """The kind that ``name`` is for an element type; ``"min"`` and ``"max"`` are those that fit it.
+    """Resolve a name with an element type to a kind: ``"min"`` is minsi, minui or minimumf.
 
     Raises:
         ElementTypeError: the element type has no such kind.
@@ -56,7 +56,7 @@ def kind_of(name: str, dtype: DType) -> str:
 
 
 def reduce(kind: str, values: Array, axes: tuple[int, ...], dtype: DType) -> Array:
-    """The reduction of an array along ``axes``, which stay with size 1.
+    """Reduce an array along ``axes``, which remain with size 1.
 
     Args:
         kind: one of the element type's kinds.
@@ -71,9 +71,6 @@ def reduce(kind: str, values: Array, axes: tuple[int, ...], dtype: DType) -> Arr
     return round_to(result.view(dtype.compute), dtype)
 
 
-# The element-wise operation that a reduction of some kind repeats.
-
-
 _FLOAT: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "add": arith.AddfOp, "mul": arith.MulfOp, "minnumf": arith.MinnumfOp, "maxnumf": arith.MaxnumfOp,
     "minimumf": arith.MinimumfOp, "maximumf": arith.MaximumfOp,
@@ -85,6 +82,6 @@ _INTEGER: dict[str, Callable[[SSAValue, SSAValue], Operation]] = {
 
 
 def combined(kind: str, a: SSAValue, b: SSAValue) -> Operation:
-    """``a`` and ``b`` element by element as one step of a reduction of ``kind`` (:mod:`xegpu.ir.combining_kind`)."""
+    """Element-wise operation that combines ``a`` and ``b`` in one step of a reduction of ``kind``."""
     table = _FLOAT if of_mlir(get_element_type_or_self(a.type)).is_float else _INTEGER
     return table[kind](a, b)

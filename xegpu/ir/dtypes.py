@@ -1,4 +1,4 @@
-"""Element types: one record each, with its name in NumPy, in MLIR and in OpenCL C."""
+"""Element types: one record each, with its spelling in NumPy, MLIR and OpenCL C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xegpu.support.errors import ElementTypeError
 
 @dataclass(frozen=True)
 class DType:
-    """An element type.
+    """Element type.
 
     Attributes:
         name: the name in the seeds (``bf16``, ``u8`` ...).
@@ -53,7 +53,7 @@ class DType:
 
     @property
     def register(self) -> str:
-        """The OpenCL C type that holds one element of a vector in registers; only truth values have another there."""
+        """OpenCL C type of one vector element in registers; it differs from :attr:`opencl` only for ``i1``."""
         return "short" if self.name == "i1" else self.opencl
 
     @property
@@ -97,7 +97,7 @@ _BY_NUMPY = {dtype.numpy: dtype for dtype in reversed(ALL) if dtype not in (tf32
 
 
 def of(value: Any) -> DType:
-    """The element type that ``value`` names: one of ours, its name, or a NumPy or ml_dtypes type.
+    """Convert to an element type from a :class:`DType`, its name, or a NumPy or ml_dtypes type.
 
     Raises:
         ElementTypeError: no element type has that name.
@@ -114,10 +114,10 @@ def of(value: Any) -> DType:
 
 
 def whole(dtype: DType) -> DType:
-    """``dtype``, if its elements are whole bytes.
+    """Check that elements of ``dtype`` are a whole number of bytes, and return it.
 
     Raises:
-        ElementTypeError: it is i4 or u4, which NumPy keeps a byte each and the hardware two in a byte.
+        ElementTypeError: it is i4 or u4, of which NumPy stores one in a byte and the hardware two.
     """
     if dtype.bits < 8:
         wide = "i8" if dtype.kind == "i" else "u8"
@@ -128,10 +128,10 @@ def whole(dtype: DType) -> DType:
 
 
 def of_mlir(mlir: Attribute) -> DType:
-    """The element type whose MLIR type is ``mlir``.
+    """Convert an MLIR type to an element type.
 
     Raises:
-        ElementTypeError: MLIR has that type and this language has not.
+        ElementTypeError: the language has no such element type.
     """
     if mlir not in _BY_MLIR:
         raise ElementTypeError("XT3272", f"element type {mlir} is not supported", f"use one of: {' '.join(BY_NAME)}")
@@ -139,7 +139,7 @@ def of_mlir(mlir: Attribute) -> DType:
 
 
 def round_to(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """``values`` rounded to nearest even as ``dtype``, held in its compute type.
+    """Round to nearest even as ``dtype``; the result is in its compute type.
 
     tf32 rounds here because it is asked for by name; the matrix engine itself drops bits (:func:`truncate_tf32`).
     """

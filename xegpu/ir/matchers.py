@@ -1,4 +1,4 @@
-"""Numbers that are known when a kernel is compiled."""
+"""Matchers of constants (as MLIR's ``m_Constant``), and the loop attributes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from xdsl.ir import SSAValue
 
 
 def number(value: SSAValue) -> int | None:
-    """The integer that an index value is, if it is a constant."""
+    """Integer value of an ``arith.constant``; None for any other value."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
     return None
 
 
-# What an author says about a loop on the device: attributes of ``scf.for`` that change its speed, and no result.
-
-
 UNROLL = "xegpu.unroll"
-"""How many steps become one in the text of a kernel: a positive integer."""
+"""Attribute of ``scf.for``: the unroll factor, a positive integer. It changes the speed and no result."""
 
 BARRIER = "xegpu.barrier"
-"""The subgroups of a work-group wait for each other in every so many steps, so that they stay together."""
+"""Attribute of ``scf.for``: a work-group barrier every so many iterations, so that subgroups stay in step and share
+cache lines. It changes the speed and no result."""
 
 OPTIONS = frozenset((UNROLL, BARRIER))
 

@@ -1,4 +1,4 @@
-"""What a memref, or what is made on it, says of the memory: sizes and strides, known or not, and where it is.
+"""Memory descriptions of memrefs, tiles and descriptors: sizes, strides, memory space.
 
 A tile or descriptor describes its memory in one of two ways: by operands, a size and a stride for each dimension, or,
 on a memref of static shape, by that type alone.
@@ -27,15 +27,15 @@ from xegpu.support.errors import Invalid
 
 _Number = TypeVar("_Number")
 SHARED = 3
-"""The memory space of shared local memory."""
+"""Memory space number of shared local memory (SLM), as in LLVM's address spaces."""
 
 
 CASTS = ("arith.index_cast", "arith.index_castui")
-"""What makes an address a number of 64 bits, or an index of that."""
+"""Names of the operations that convert an address between ``i64`` and ``index``."""
 
 
 def array_at(address: SSAValue) -> SSAValue | None:
-    """The array whose address a value is, None where it is not known to be one's."""
+    """Array whose aligned pointer an address was extracted from; None if unknown."""
     owner = address.owner
     while isinstance(owner, Operation) and owner.name in CASTS:
         owner = owner.operands[0].owner
@@ -45,41 +45,41 @@ def array_at(address: SSAValue) -> SSAValue | None:
 
 
 class Described(Protocol):
-    """An operation that makes a tile or a descriptor."""
+    """Interface of operations that define a tile or a descriptor."""
 
     @property
     def source(self) -> SSAValue:
-        """A memref, or the address of the first element."""
+        """Base: a memref, or the address of the first element."""
 
     @property
     def offsets(self) -> Sequence[SSAValue]:
-        """Where it stands, an offset for each dimension."""
+        """Offsets in elements, one for each dimension."""
 
     @property
     def shape(self) -> Sequence[SSAValue]:
-        """A size for each dimension, or nothing."""
+        """Sizes, one for each dimension, or none."""
 
     @property
     def strides(self) -> Sequence[SSAValue]:
-        """A stride for each dimension, or nothing."""
+        """Strides, one for each dimension, or none."""
 
     @property
     def attributes(self) -> Mapping[str, Attribute]:
-        """What else is said of it."""
+        """Discardable attributes, such as :data:`ALIGNED`."""
 
 
 ALIGNED = "aligned"
-"""An attribute of what makes a tile or a descriptor on memory that it describes: 2D block messages may reach it."""
+"""Attribute of an init operation with explicit sizes and strides: its memory satisfies the rules of 2D block IO."""
 
 
 def is_shared(type_: Attribute) -> bool:
-    """Whether a type is that of an array in shared local memory."""
+    """Whether a type is a memref in shared local memory."""
     return isinstance(type_, MemRefType) and isinstance(type_.memory_space, IntegerAttr) \
         and type_.memory_space.value.data == SHARED
 
 
 def is_address(type_: Attribute) -> bool:
-    """Whether a type is that of an address, an integer of 64 bits."""
+    """Whether a type is a raw address, an integer of 64 bits."""
     return isinstance(type_, IntegerType) and type_.width.data == 64
 
 
@@ -111,7 +111,7 @@ def _is_shifted(layout: StridedLayoutAttr) -> bool:
 
 
 def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a contiguous array whose last dimension runs fastest."""
+    """Row-major strides of a contiguous array."""
     strides, step = [], 1
     for size in reversed(sizes):
         strides.append(step)
@@ -120,11 +120,11 @@ def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def verify_described(operation: Described, what: str) -> None:
-    """Raise a verifier's error unless offsets, sizes and strides of an operation fit its memref or address.
+    """Verify that offsets, sizes and strides of an init operation fit its memref or address.
 
     Args:
-        operation: what makes a tile or a descriptor.
-        what: how it is called in messages.
+        operation: the operation that defines a tile or a descriptor.
+        what: its name in messages.
     """
     source, given = operation.source.type, (len(operation.shape), len(operation.strides))
     if ALIGNED in operation.attributes and (given == (0, 0) or is_shared(source)):
@@ -138,7 +138,7 @@ def verify_described(operation: Described, what: str) -> None:
         return
     rank = len(source.get_shape())
     if rank == 1 and (len(operation.offsets), *given) == (2, 2, 2):
-        return  # a row, which the operands describe as a matrix
+        return  # a 1D memref, which the operands describe as a matrix
     if rank < 2:
         raise Invalid("XT3021", f"{what} covers the last two dimensions of an array, and {source} has {rank}\n"
                       "cast it to two dimensions first: memref<1x...>")
@@ -158,11 +158,11 @@ def verify_described(operation: Described, what: str) -> None:
 
 
 def verify_line(operation: Described, what: str) -> None:
-    """Raise a verifier's error unless offset, size and stride fit a memref or address that is seen as a line.
+    """Verify that offset, size and stride of a 1D descriptor fit its memref or address.
 
     Args:
-        operation: what makes a descriptor of one dimension.
-        what: how it is called in messages.
+        operation: the operation that defines a descriptor of one dimension.
+        what: its name in messages.
     """
     source = operation.source.type
     counts = [len(group) for group in (operation.offsets, operation.shape, operation.strides)]
@@ -201,6 +201,6 @@ def _verify_agreement(operation: Described, sizes: tuple[int, ...], strides: tup
 
 
 def exchanged(numbers: Sequence[_Number]) -> list[_Number]:
-    """Offsets, sizes or strides of an array seen with its last two dimensions exchanged."""
+    """Offsets, sizes or strides with the last two dimensions transposed."""
     *lead, rows, columns = numbers
     return [*lead, columns, rows]

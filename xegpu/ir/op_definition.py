@@ -1,4 +1,4 @@
-"""How operations are declared: as in xDSL, with assembly formats that are parsed when they are first used."""
+"""Operation definitions: xDSL's ``irdl_op_definition`` with assembly formats that are parsed lazily."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Kind = TypeVar("Kind", bound=IRDLOperation)
 
 
 def operation_definition(kind: type[Kind]) -> type[Kind]:
-    """What ``irdl_op_definition`` makes of a class; its assembly format is parsed when it is first read or printed.
+    """Class decorator: ``irdl_op_definition`` with an assembly format that is parsed at its first use.
 
-    Most programs read and print no IR, and those that do meet a part of all operations.
+    Most programs read and print no IR, and those that do use a part of all operations.
     """
     text = kind.__dict__.get("assembly_format")
     if text is None:
@@ -31,10 +31,10 @@ def operation_definition(kind: type[Kind]) -> type[Kind]:
 
 @cache
 def format_of(kind: type[IRDLOperation]) -> FormatProgram:
-    """The assembly format of an operation, ready to parse and print with.
+    """Parsed assembly format of an operation.
 
     Raises:
-        ParseError: the format is none.
+        ParseError: the operation's format string is malformed.
     """
     definition = kind.get_irdl_definition()
     assert definition.assembly_format is not None

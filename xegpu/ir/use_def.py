@@ -1,4 +1,4 @@
-"""Follows a tile or descriptor back to the operations that made it."""
+"""Use-def chains of tiles and descriptors: from a use back to the defining operations and the memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xegpu.ir.traits import moves_view, written_operand
-from xegpu.support.location import Location, SourceLocation
+from xegpu.support.location import Location, author_location
 
 
-def makings(value: SSAValue) -> set[SSAValue]:
-    """The values that ``value`` may be moved, carried and cast from: results of a making, or function arguments.
+def root_definitions(value: SSAValue) -> set[SSAValue]:
+    """Roots of a value's use-def chain: results of init operations, or function arguments.
 
-    A loop or a branch carries more than one where its body makes a new tile in the place of the one that it was given.
+    Updates, casts, loop-carried values and results of branches are followed; a loop or a branch has several roots where
+    its body defines a new tile instead of updating the incoming one.
     """
     found: set[SSAValue] = set()
     seen: set[SSAValue] = set()
@@ -25,14 +26,15 @@ def makings(value: SSAValue) -> set[SSAValue]:
         if value in seen:
             continue
         seen.add(value)
-        before = list(_before(value))
+        before = list(_predecessors(value))
         waiting += before
         if not before:
             found.add(value)
     return found
 
 
-def _before(value: SSAValue) -> Iterator[SSAValue]:
+def _predecessors(value: SSAValue) -> Iterator[SSAValue]:
+    """The values that ``value`` is forwarded, updated or cast from; none for a root."""
     if isinstance(value, BlockArgument):
         loop = value.block.parent_op()
         if isinstance(loop, scf.ForOp) and value.index > 0:
@@ -42,7 +44,7 @@ def _before(value: SSAValue) -> Iterator[SSAValue]:
     assert isinstance(owner, Operation)
     if isinstance(owner, scf.ForOp):
         yield from _carried(owner, owner.results.index(value))  # type: ignore[arg-type]
-    elif isinstance(owner, scf.IfOp):  # the branch that keeps what was there before comes first
+    elif isinstance(owner, scf.IfOp):  # the else branch first: it forwards the value from before the scf.if
         ends = [region.block.last_op for region in reversed(owner.regions)]
         yield from (end.operands[owner.results.index(value)] for end in ends if end is not None)  # type: ignore
     elif moves_view(type(owner)):
@@ -50,6 +52,8 @@ def _before(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _carried(loop: scf.ForOp, position: int) -> Iterator[SSAValue]:
+    """Initial and yielded value of a loop-carried variable."""
+    """Initial and yielded value of a loop-carried variable."""
     terminator = loop.body.block.last_op
     assert terminator is not None
     yield loop.iter_args[position]
@@ -57,20 +61,20 @@ def _carried(loop: scf.ForOp, position: int) -> Iterator[SSAValue]:
 
 
 def arrays_of(value: SSAValue) -> set[SSAValue]:
-    """What a tile or descriptor may stand on: function arguments, arrays in shared local memory, and addresses."""
+    """Memories that a tile or descriptor may refer to: function arguments, SLM allocations, and raw addresses."""
     if isinstance(value.type, (IntegerType, IndexType)):
-        return {value}  # an address, which stands on no array
+        return {value}  # a raw address, which belongs to no array
     found: set[SSAValue] = set()
-    for made in makings(value):
-        owner = made.owner
-        found |= arrays_of(owner.operands[0]) if isinstance(owner, Operation) and owner.operands else {made}
+    for root in root_definitions(value):
+        owner = root.owner
+        found |= arrays_of(owner.operands[0]) if isinstance(owner, Operation) and owner.operands else {root}
     return found
 
 
 def array_of(value: SSAValue) -> SSAValue:
-    """What a memref, or what is made on it, stands on; for a tile that is carried, the first it stands on.
+    """Memory that a memref, tile or descriptor refers to; of a loop-carried one, the first of :func:`arrays_of`.
 
-    It is a function argument, or the result of an allocation in shared local memory.
+    It is a function argument, the result of an allocation in shared local memory, or a raw address.
     """
     while True:
         if isinstance(value.owner, Operation) and not isinstance(value.owner, (scf.ForOp, scf.IfOp)):
@@ -78,26 +82,26 @@ def array_of(value: SSAValue) -> SSAValue:
                 return value
             value = value.owner.operands[0]
             if isinstance(value.type, (IntegerType, IndexType)):
-                return value  # an address
+                return value  # a raw address
         else:
-            before = next(_before(value), None)
+            before = next(_predecessors(value), None)
             if before is None:
                 return value
             value = before
 
 
 def written_arguments(function: func.FuncOp) -> tuple[int, ...]:
-    """Positions of the array arguments that a kernel writes to."""
+    """Indices of the array arguments that a kernel writes to."""
     found: set[SSAValue] = set().union(*(arrays_of(written) for _, written in _writes(function)))
     return tuple(position for position, argument in enumerate(function.body.block.args)
                  if argument in found and isinstance(argument.type, MemRefType))
 
 
 def written_at(function: func.FuncOp, position: int) -> Location | None:
-    """The author's line that writes an argument, the first one; None if that is not known."""
+    """Author's location of the first write to an argument; None if unknown."""
     argument = function.body.block.args[position]
     first = next((op for op, written in _writes(function) if argument in arrays_of(written)), None)
-    return first.location.data if first and isinstance(first.location, SourceLocation) else None  # type: ignore
+    return author_location(first) if first is not None else None
 
 
 def _writes(function: func.FuncOp) -> Iterator[tuple[Operation, SSAValue]]:

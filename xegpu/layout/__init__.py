@@ -1,1 +1,1 @@
-"""Layouts: which lane and which register hold which element."""
+"""Register and SLM layouts: the mapping of elements to lanes, registers and memory."""

@@ -1,11 +1,11 @@
-"""How a cooperative matrix is spread over the lanes of a subgroup (coopmatrix_layout.rst).
+"""Cooperative matrix layouts: the distribution of a matrix over the lanes of a subgroup (coopmatrix_layout.rst).
 
-Every lane holds a vector of as many components as every other. *Places* are row and column of a component; those past
-the last column are padding, which reads as zero. The functions take integers or arrays of them.
+Every lane holds a vector of the same number of components. *Coordinates* are row and column of a component; components
+past the last column are padding, which reads as zero. The functions take integers or arrays of them.
 
-All that is loaded and stored lane by lane follows :func:`lane_place` and :func:`component_place`: the map of the
-document's matrix B, with its ``I`` given. A :class:`xegpu.layout.lane_map.LaneMap` is that map of a block's transpose,
-in words of ``wi_data`` elements; ``I`` is ``wi_layout[1]``.
+Element-wise loads and stores follow :func:`lane_element` and :func:`component_offset`: the map of the document's matrix
+B, with ``I`` as a parameter. A :class:`xegpu.layout.lane_map.LaneMap` is that map of a block's transpose, in words of
+``wi_data`` elements; ``I`` is ``wi_layout[1]``.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ import numpy as np
 from xegpu.support.errors import ShapeError
 
 Array = np.ndarray[Any, Any]
-Place = tuple[Any, Any]
+Coordinates = tuple[Any, Any]
 USES = ("acc", "a", "b")
 
 
-def lane_place(lane: Any, side: int) -> Place:
-    """Row and column of a lane's first component, matrix B: ``i = p mod I`` and ``j = p / I``; ``side`` is ``I``."""
+def lane_element(lane: Any, side: int) -> Coordinates:
+    """Row and column of a lane's first component in matrix B: ``i = p mod I`` and ``j = p / I``; ``side`` is ``I``."""
     return lane % side, lane // side
 
 
-def component_place(component: Any, rows: int, side: int, lanes: int) -> Place:
-    """How far component ``w + u K`` lies from the first, matrix B: ``w I`` rows down and ``u S / I`` columns right."""
+def component_offset(component: Any, rows: int, side: int, lanes: int) -> Coordinates:
+    """Offset of component ``w + u K`` from the first in matrix B: ``w I`` rows and ``u S / I`` columns."""
     steps = rows // side
     return component % steps * side, component // steps * (lanes // side)
 
 
-def b_place(lane: Any, component: Any, rows: int, side: int, lanes: int) -> Place:
-    """Row and column of a component, matrix B."""
-    (row, column), (down, right) = lane_place(lane, side), component_place(component, rows, side, lanes)
+def b_element(lane: Any, component: Any, rows: int, side: int, lanes: int) -> Coordinates:
+    """Row and column of a component in matrix B."""
+    (row, column), (down, right) = lane_element(lane, side), component_offset(component, rows, side, lanes)
     return row + down, column + right
 
 
-def b_holder(row: Any, column: Any, rows: int, side: int, lanes: int) -> Place:
-    """Lane and component that hold a place, matrix B: the inverse of :func:`b_place`."""
+def b_owner(row: Any, column: Any, rows: int, side: int, lanes: int) -> Coordinates:
+    """Lane and component of an element of matrix B: the inverse of :func:`b_element`."""
     across = lanes // side
     return row % side + column % across * side, row // side + column // across * (rows // side)
 
 
-def acc_place(lane: Any, component: Any, columns: int, lanes: int) -> Place:
-    """Row and column of component ``u + w J``, accumulator: ``p + w S`` and ``u``; ``columns`` is ``J``."""
+def acc_element(lane: Any, component: Any, columns: int, lanes: int) -> Coordinates:
+    """Row and column of component ``u + w J`` of the accumulator: ``p + w S`` and ``u``; ``columns`` is ``J``."""
     return lane + component // columns * lanes, component % columns
 
 
-def acc_holder(row: Any, column: Any, columns: int, lanes: int) -> Place:
-    """Lane and component that hold a place, accumulator."""
+def acc_owner(row: Any, column: Any, columns: int, lanes: int) -> Coordinates:
+    """Lane and component of an element of the accumulator: the inverse of :func:`acc_element`."""
     return row % lanes, column + row // lanes * columns
 
 
-def a_place(lane: Any, component: Any, columns: int, lanes: int, packed: int) -> Place:
-    """Row and column of a component, matrix A: the accumulator's tensor after the VNNI transform.
+def a_element(lane: Any, component: Any, columns: int, lanes: int, packed: int) -> Coordinates:
+    """Row and column of a component in matrix A: the accumulator's tensor after the VNNI transform.
 
     Args:
         lane, component: ``p``, and ``u + w J``.
@@ -68,8 +68,8 @@ def a_place(lane: Any, component: Any, columns: int, lanes: int, packed: int) ->
     return lane // packed + u % packed * (lanes // packed) + w * lanes, lane % packed + u // packed * packed
 
 
-def a_holder(row: Any, column: Any, columns: int, lanes: int, packed: int) -> Place:
-    """Lane and component that hold a place, matrix A: the transform's inverse."""
+def a_owner(row: Any, column: Any, columns: int, lanes: int, packed: int) -> Coordinates:
+    """Lane and component of an element of matrix A: the inverse of :func:`a_element`."""
     i, w = row % lanes, row // lanes
     lane = i * packed % lanes + column % packed
     return lane, i // (lanes // packed) + column // packed * packed + w * columns
@@ -77,7 +77,7 @@ def a_holder(row: Any, column: Any, columns: int, lanes: int, packed: int) -> Pl
 
 @dataclass(frozen=True)
 class Matrix:
-    """A cooperative matrix.
+    """Layout of a cooperative matrix.
 
     Attributes:
         use: ``"acc"``, ``"a"`` or ``"b"``.
@@ -119,62 +119,62 @@ class Matrix:
 
     @property
     def packed(self) -> int:
-        """``o``: elements of 32 bits."""
+        """``o``: packing factor, elements in 32 bits."""
         return max(1, 32 // self.bits)
 
     @property
     def side(self) -> int:
-        """``I``: rows that lanes lie along."""
+        """``I``: lanes along rows."""
         return min(self.rows, self.subgroup)
 
     @property
     def padded(self) -> int:
-        """``J``: columns, with those that fill a lane's words or the last column of lanes."""
+        """``J``: columns, padded to a lane's words or to the last column of lanes."""
         unit = self.subgroup // self.side if self.use == "b" else self.packed
         return -(-self.columns // unit) * unit
 
     @property
     def components(self) -> int:
-        """``V``: components of a lane."""
+        """``V``: components per lane."""
         return self.rows * self.padded // self.subgroup
 
-    def place(self, lane: Any, component: Any) -> Place:
-        """Row and column of a lane's component; columns from ``columns`` on are padding."""
+    def element(self, lane: Any, component: Any) -> Coordinates:
+        """Row and column of a lane's component; columns at and past ``columns`` are padding."""
         if self.use == "b":
-            return b_place(lane, component, self.rows, self.side, self.subgroup)
+            return b_element(lane, component, self.rows, self.side, self.subgroup)
         if self.use == "a":
-            return a_place(lane, component, self.padded, self.subgroup, self.packed)
-        return acc_place(lane, component, self.padded, self.subgroup)
+            return a_element(lane, component, self.padded, self.subgroup, self.packed)
+        return acc_element(lane, component, self.padded, self.subgroup)
 
-    def holder(self, row: Any, column: Any) -> Place:
-        """Lane and component that hold an element: the inverse of :meth:`place`."""
+    def owner(self, row: Any, column: Any) -> Coordinates:
+        """Lane and component of an element: the inverse of :meth:`element`."""
         if self.use == "b":
-            return b_holder(row, column, self.rows, self.side, self.subgroup)
+            return b_owner(row, column, self.rows, self.side, self.subgroup)
         if self.use == "a":
-            return a_holder(row, column, self.padded, self.subgroup, self.packed)
-        return acc_holder(row, column, self.padded, self.subgroup)
+            return a_owner(row, column, self.padded, self.subgroup, self.packed)
+        return acc_owner(row, column, self.padded, self.subgroup)
 
-    def places(self) -> Place:
+    def elements(self) -> Coordinates:
         """Row and column of every component, each as ``[lanes, components]``."""
-        return self.place(np.arange(self.subgroup)[:, None], np.arange(self.components)[None, :])
+        return self.element(np.arange(self.subgroup)[:, None], np.arange(self.components)[None, :])
 
 
 def load(matrix: Matrix, array: Array, position: tuple[int, int] = (0, 0), *, transposed: bool = False,
          rows_checked: bool = True, columns_checked: bool = True) -> Array:
-    """A cooperative matrix from an array, as the document's load code reads it.
+    """Load a cooperative matrix from an array, as the document's load code does.
 
     Args:
-        matrix: how it is spread.
+        matrix: its layout.
         array: two dimensions, with any strides.
         position: row and column in the array, or in its transpose, of the matrix's first element.
-        transposed: whether the matrix stands on the array's transpose.
+        transposed: whether the matrix is loaded from the array's transpose.
         rows_checked, columns_checked: whether rows and columns outside the array read as zero.
 
     Returns:
         ``[lanes, components]``.
 
     Raises:
-        ShapeError: something lies outside along a dimension that is not checked, which must not happen.
+        ShapeError: an element is out of bounds along a dimension that is not checked.
     """
     array = array.T if transposed else array
     row, column, is_there = _reached(matrix, array, position, rows_checked, columns_checked)
@@ -185,7 +185,7 @@ def load(matrix: Matrix, array: Array, position: tuple[int, int] = (0, 0), *, tr
 
 def store(matrix: Matrix, values: Array, array: Array, position: tuple[int, int] = (0, 0), *, transposed: bool = False,
           rows_checked: bool = True, columns_checked: bool = True) -> None:
-    """A cooperative matrix to an array; arguments and errors are those of :func:`load`."""
+    """Store a cooperative matrix to an array; arguments and errors are those of :func:`load`."""
     array = array.T if transposed else array
     row, column, is_there = _reached(matrix, array, position, rows_checked, columns_checked)
     array[row[is_there], column[is_there]] = values[is_there]
@@ -193,8 +193,8 @@ def store(matrix: Matrix, values: Array, array: Array, position: tuple[int, int]
 
 def _reached(matrix: Matrix, array: Array, position: tuple[int, int], rows_checked: bool,
              columns_checked: bool) -> tuple[Array, Array, Array]:
-    """Row and column in the array of each component, and which are elements of both matrix and array."""
-    row, column = np.broadcast_arrays(*matrix.places())
+    """Row and column in the array of each component, and the mask of those inside both matrix and array."""
+    row, column = np.broadcast_arrays(*matrix.elements())
     is_element = column < matrix.columns
     row, column = row + position[0], column + position[1]
     inside = np.ones(row.shape, bool)

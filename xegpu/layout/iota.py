@@ -1,4 +1,4 @@
-"""Vectors of positions: which element types they have, and what they are in NumPy."""
+"""Iota vectors (row or column indices of a block): legal element types and NumPy semantics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from xegpu.support.errors import ElementTypeError
 
 Array = np.ndarray[Any, Any]
 _EXACT = {"f64": 53, "f32": 24, "tf32": 11, "f16": 11, "bf16": 8}
-"""Bits of the whole numbers that a float holds without gaps."""
+"""Significand bits of each float: it represents integers of so many bits exactly."""
 
 
 def check_type(element_type: Attribute, size: int) -> None:
-    """Raise unless an element type holds the positions 0 to ``size - 1``.
+    """Check that an element type represents the indices 0 to ``size - 1`` exactly.
 
     Raises:
         ElementTypeError: it does not.
@@ -31,13 +31,13 @@ def check_type(element_type: Attribute, size: int) -> None:
                                f"count in xt.{wide}, and convert what you calculate from it with .to(xt.{dtype})")
 
 
-def whole(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int) -> Array:
-    """Positions of a whole block, ``[batch axes, rows, columns]``.
+def block_iota(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int) -> Array:
+    """Iota of a block, ``[batch axes, rows, columns]``.
 
     Args:
         shape: rows and columns of the block.
         axis: 0 for rows, 1 for columns.
-        start: the first position: a number, or an array over the first batch axes.
+        start: the first value: a number, or an array over the first batch axes.
         dtype: the element type.
         batch: number of batch axes.
     """
@@ -45,9 +45,9 @@ def whole(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: in
     return _counted(np.broadcast_to(along[:, None] if axis == 0 else along, shape), start, dtype, batch)
 
 
-def of_lanes(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int, lanes: LaneMap,
+def lane_iota(shape: tuple[int, int], axis: int, start: Any, dtype: DType, batch: int, lanes: LaneMap,
              subgroup: int) -> Array:
-    """The same as the fragments of all lanes, ``[batch axes, the lanes last, units, elements a unit]``.
+    """Iota of a block as the fragments of all lanes, ``[batch axes, lanes, units, elements a unit]``.
 
     A map of fewer lanes than the ``subgroup`` has repeats.
     """

@@ -1,11 +1,11 @@
-"""Which lane holds which element: the arithmetic of ``sg_map`` (XeGPU.md, "Work Item Level semantics").
+"""Lane maps: the mapping of a block's elements to lanes, ``sg_map`` (XeGPU.md, "Work Item Level semantics").
 
 A subgroup of ``wi_layout[0] * wi_layout[1]`` lanes shares a block. One *distribution unit* covers
 ``wi_layout * wi_data`` elements, ``wi_data`` of them a lane; units follow each other in row-major order. A lane's
 fragment is therefore ``[number of units, wi_data[0] * wi_data[1]]``.
 
-A map of fewer lanes than the subgroup has *repeats*: lane ``l`` holds what lane ``l % (wi_layout[0] * wi_layout[1])``
-holds. So lie columns and rows of vectors that were reduced, 8x1 over 16 lanes for example.
+A map of fewer lanes than the subgroup is *replicated*: lane ``l`` holds the elements of lane
+``l % (wi_layout[0] * wi_layout[1])``. Results of reductions have such maps, 8x1 over 16 lanes for example.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.layout.cooperative_matrix import b_holder, b_place
+from xegpu.layout.cooperative_matrix import b_element, b_owner
 from xegpu.support.errors import ShapeError
 
 
 @dataclass(frozen=True)
 class LaneMap:
-    """How a block is spread over the lanes of a subgroup.
+    """Distribution of a block over the lanes of a subgroup.
 
     Attributes:
         wi_layout: lanes along rows and columns.
@@ -44,7 +44,7 @@ class LaneMap:
 
     @property
     def lanes(self) -> int:
-        """Lanes until the map repeats, at most those of the subgroup."""
+        """Number of distinct lanes, at most those of the subgroup; the map is replicated over the others."""
         return self.wi_layout[0] * self.wi_layout[1]
 
     @property
@@ -54,15 +54,15 @@ class LaneMap:
 
     @property
     def per_lane(self) -> int:
-        """Elements that one lane holds of one unit."""
+        """Elements of one unit per lane."""
         return self.wi_data[0] * self.wi_data[1]
 
     @property
     def transposed(self) -> LaneMap:
-        """The map of the transposed block: the same elements in the same lane, in the same order.
+        """Lane map of the transposed block: each lane keeps its elements in the same order.
 
         Raises:
-            ShapeError: lanes lie along both dimensions, and run row-major; of the transposed block they would not.
+            ShapeError: lanes lie along both dimensions; lanes are numbered row-major, and transposed they would not be.
         """
         if min(self.wi_layout) > 1:
             raise ShapeError("XT3502",
@@ -71,14 +71,14 @@ class LaneMap:
         return LaneMap((self.wi_layout[1], self.wi_layout[0]), (self.wi_data[1], self.wi_data[0]))
 
     def along_one(self, shape: tuple[int, int]) -> LaneMap:
-        """A map of one element a lane, of lanes along one dimension: this one, or the one that fills most lanes."""
+        """Lane map with one element a lane and lanes along one dimension: this one, or the one with most lanes."""
         if min(self.wi_layout) == 1:
             return self
         rows, columns = (gcd(size, self.lanes) for size in shape)
         return LaneMap((rows, 1) if rows > columns else (1, columns))
 
     def fragment(self, shape: tuple[int, int]) -> tuple[int, int]:
-        """The shape of a lane's fragment of a block of ``shape``: units, elements a unit.
+        """Shape of a lane's fragment of a block of ``shape``: units, elements a unit.
 
         Raises:
             ShapeError: the block is not a whole number of units.
@@ -93,7 +93,7 @@ class LaneMap:
         return shape[0] * shape[1] // (self.lanes * self.per_lane), self.per_lane
 
     def block(self, fragment: tuple[int, int], columns: int) -> tuple[int, int]:
-        """The shape of the block of ``columns`` columns whose fragment is ``fragment``."""
+        """Shape of the block of ``columns`` columns whose fragment is ``fragment``."""
         elements = fragment[0] * fragment[1] * self.lanes
         return elements // columns, columns
 
@@ -103,25 +103,25 @@ def positions(shape: tuple[int, int], lanes: LaneMap,
               subgroup: int | None = None) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Row and column of every element of a fragment, each as ``[lanes, units, elements a unit]``.
 
-    They are those of the cooperative matrix that the block's transpose is, in words of ``wi_data`` elements.
+    They agree with the layout of a cooperative matrix B of the block's transpose, in words of ``wi_data`` elements.
 
     Args:
         shape: rows and columns of the block.
         lanes: its map.
-        subgroup: lanes of the subgroup, over which the map repeats; by default those of the map.
+        subgroup: lanes of the subgroup, over which the map is replicated; by default those of the map.
     """
     units, per_lane = lanes.fragment(shape)
     lane = np.arange(subgroup or lanes.lanes)[:, None, None] % lanes.lanes
     unit = np.arange(units)[None, :, None]
     element = np.arange(per_lane)[None, None, :]
-    column, row = b_place(lane, unit, shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.lanes)
+    column, row = b_element(lane, unit, shape[1] // lanes.wi_data[1], lanes.wi_layout[1], lanes.lanes)
     row = row * lanes.wi_data[0] + element // lanes.wi_data[1]
     column = column * lanes.wi_data[1] + element % lanes.wi_data[1]
     return row, column
 
 
 def holder(shape: tuple[int, int], lanes: LaneMap, row: Any, column: Any) -> tuple[Any, Any]:
-    """Lane and number, among the lane's elements, of the element at a row and a column: the inverse of the map.
+    """Lane and index in the lane's fragment of an element: the inverse of :func:`positions`.
 
     Args:
         shape: rows and columns of the block.
@@ -129,12 +129,12 @@ def holder(shape: tuple[int, int], lanes: LaneMap, row: Any, column: Any) -> tup
         row, column: integers, or arrays of them.
     """
     (down, across), (height, width) = lanes.wi_layout, lanes.wi_data
-    lane, unit = b_holder(column // width, row // height, shape[1] // width, across, down * across)
+    lane, unit = b_owner(column // width, row // height, shape[1] // width, across, down * across)
     return lane, unit * lanes.per_lane + row % height * width + column % width
 
 
 def gather(fragments: np.ndarray[Any, Any], shape: tuple[int, int], lanes: LaneMap) -> np.ndarray[Any, Any]:
-    """The whole block ``[..., rows, columns]`` from fragments ``[..., lanes, units, elements a unit]``."""
+    """Assemble a block ``[..., rows, columns]`` from fragments ``[..., lanes, units, elements a unit]``."""
     row, column = positions(shape, lanes)
     block = np.empty((*fragments.shape[:-3], *shape), fragments.dtype)
     block[..., row, column] = fragments[..., :lanes.lanes, :, :]
@@ -142,26 +142,26 @@ def gather(fragments: np.ndarray[Any, Any], shape: tuple[int, int], lanes: LaneM
 
 
 def scatter(block: np.ndarray[Any, Any], lanes: LaneMap, subgroup: int | None = None) -> np.ndarray[Any, Any]:
-    """The fragments ``[..., lanes, units, elements a unit]`` of a block ``[..., rows, columns]``.
+    """Distribute a block ``[..., rows, columns]`` into fragments ``[..., lanes, units, elements a unit]``.
 
     Args:
-        block: the whole block.
+        block: the block.
         lanes: the map.
-        subgroup: lanes of the subgroup, over which the map repeats; by default those of the map.
+        subgroup: lanes of the subgroup, over which the map is replicated; by default those of the map.
     """
     row, column = positions((block.shape[-2], block.shape[-1]), lanes, subgroup)
     return block[..., row, column]
 
 
 def plain(subgroup: int, columns: int, rows: int | None = None) -> LaneMap:
-    """One element a lane along a row; where a row is shorter than the subgroup, several rows a unit.
+    """Default lane map: one element a lane along a row; rows shorter than the subgroup share a unit.
 
-    It is the layout of accumulators and of everything that computes element by element.
+    It is the layout of accumulators and of element-wise operations.
 
     Args:
         subgroup: lanes of the subgroup.
         columns: columns of the block.
-        rows: its rows, by default as many as a unit has. Where they are fewer, the map repeats.
+        rows: its rows, by default as many as a unit has. Where they are fewer, the map is replicated.
 
     Raises:
         ShapeError: columns that are neither a multiple nor a divisor of the lanes.
@@ -178,7 +178,7 @@ def plain(subgroup: int, columns: int, rows: int | None = None) -> LaneMap:
 
 
 def operand_a(subgroup: int, bits: int) -> LaneMap:
-    """A operand of DPAS: a row of 8 words over the lanes (XeGPU.md, "Rules of sg_map", matrix A)."""
+    """Lane map of DPAS operand A: a row of 8 words over the lanes (XeGPU.md, "Rules of sg_map", matrix A)."""
     if subgroup == 8:
         return LaneMap((1, 8), (1, 32 // bits))
     if bits == 32:
@@ -187,5 +187,5 @@ def operand_a(subgroup: int, bits: int) -> LaneMap:
 
 
 def operand_b(subgroup: int, bits: int) -> LaneMap:
-    """B operand of DPAS in VNNI form: a lane's word holds ``32 / bits`` rows of one column (matrix B)."""
+    """Lane map of DPAS operand B in VNNI form: a lane's word holds ``32 / bits`` rows of one column (matrix B)."""
     return LaneMap((1, subgroup), (32 // bits, 1))

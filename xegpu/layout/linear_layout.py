@@ -1,8 +1,8 @@
-"""Lane maps of blocks whose sizes are powers of two, bit by bit.
+"""Linear layouts (as in Triton): lane maps of power-of-two blocks as permutations of index bits.
 
-An element's row and column are bits, and so are its lane and its unit: a lane map says which bit of row or column each
-bit of the lane and of the unit is. Another map of the same block is another order of these bits, which a subgroup
-reaches by exchanges of a lane's bit with a unit's: half of the lanes swap one of two words with a lane apart.
+An element's row and column are bits, and so are its lane and its unit: a lane map assigns a bit of row or column to
+each bit of the lane and of the unit. Another map of the same block is another permutation of these bits. A subgroup
+converts one to the other by exchanging a lane bit with a unit bit: lanes that differ in that bit swap one of two words.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from xegpu.layout.lane_map import LaneMap
 
 Bit = tuple[int, int]
-"""Axis (0 row, 1 column) and number of a bit of an element's position."""
+"""An index bit: axis (0 row, 1 column) and bit number."""
 
 
 @dataclass(frozen=True)
 class LaneBits:
-    """What the bits of a lane's number and of a unit's number are.
+    """Linear layout: the index bit of each bit of the lane and of the unit number.
 
     Attributes:
-        lane: for each bit of the lane, from the lowest; None where lanes that differ in it hold the same.
+        lane: for each bit of the lane, from the lowest; None for a bit over which the map is replicated.
         unit: for each bit of the unit.
     """
 
@@ -29,7 +29,7 @@ class LaneBits:
 
     @property
     def units(self) -> int:
-        """Words that a lane holds."""
+        """Units per lane."""
         return 1 << len(self.unit)
 
 
@@ -42,7 +42,7 @@ def _is_power(*sizes: int) -> bool:
 
 
 def bits_of(shape: tuple[int, int], lanes: LaneMap, subgroup: int) -> LaneBits | None:
-    """The bits of a map; None where a size is no power of two, or a lane holds several elements of a unit."""
+    """Linear layout of a lane map; None where a size is no power of two or a unit has several elements a lane."""
     rows, columns = lanes.wi_layout
     if lanes.per_lane != 1 or not _is_power(*shape, rows, columns, subgroup):
         return None

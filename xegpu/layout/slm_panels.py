@@ -1,11 +1,11 @@
-"""How a matrix lies in shared local memory, so that few messages move a block of it.
+"""Panel layouts of matrices in shared local memory, so that few messages move a block.
 
-No one but the kernel sees that memory, so its order is free. A matrix is cut into *panels* of a few columns, one after
-the other. In a panel the rows follow each other, and ``rows`` of them may be interleaved: the elements of a column in
-these rows are neighbours, as the words of VNNI form want them. Where panels have the columns of an operand, all of a
-block is contiguous, and a message of 256 or 512 bytes moves as much of it.
+Shared local memory is private to the kernel, so its layout is free. A matrix is split into contiguous *panels* of a few
+columns. A panel is row-major, and ``rows`` of its rows may be interleaved: the elements of a column in these rows are
+adjacent, as in the words of VNNI form. Where panels have the columns of an operand, all of a block is contiguous, and a
+message of 256 or 512 bytes moves as much of it.
 
-    16 columns, 1 row       the rows of a panel one after the other: operand A of 16 bits, and what is computed
+    16 columns, 1 row       row-major panels: operand A of 16 bits, and accumulators
     16 columns, 2 rows      a word for each column of two rows: operand B of 16 bits
     all columns, 1 row      row-major order
 """
@@ -23,11 +23,11 @@ _WORDS = 8
 
 @dataclass(frozen=True)
 class Panels:
-    """The order of a matrix in shared local memory.
+    """Panel layout of a matrix in shared local memory.
 
     Attributes:
         height, width: rows and columns of the matrix.
-        rows: rows whose elements of one column are neighbours.
+        rows: interleaved rows, whose elements of one column are adjacent.
         columns: columns of a panel.
     """
 
@@ -38,44 +38,44 @@ class Panels:
 
     @classmethod
     def row_major(cls, height: int, width: int) -> Panels:
-        """Rows one after the other."""
+        """The row-major layout: one panel of all columns."""
         return cls(height, width, 1, width)
 
     @property
     def is_row_major(self) -> bool:
-        """Whether the matrix is one panel, in plain order."""
+        """Whether the matrix is one panel without interleaving."""
         return self.rows == 1 and self.columns == self.width
 
     @property
     def fits(self) -> bool:
-        """Whether panels cover the matrix evenly, so that it takes the memory of its elements and no more."""
+        """Whether panels divide the matrix evenly, so that it needs no padding."""
         return self.height % self.rows == 0 and self.width % self.columns == 0
 
     def position(self, row: Any, column: Any) -> Any:
-        """Where an element is, counted in elements; for numbers and for arrays of them."""
+        """Linear index of an element; for integers and for arrays of them."""
         panel, word = column // self.columns * self.height * self.columns, row // self.rows * self.rows * self.columns
         return panel + word + column % self.columns * self.rows + row % self.rows
 
     @property
     def weights(self) -> tuple[int, int]:
-        """Where ``(row, column)`` is, at multiples of :attr:`unit`, as weights of row and column."""
+        """Strides of row and column in the linear index, at multiples of :attr:`unit`."""
         return (self.width, 1) if self.is_row_major else (self.columns, self.height)
 
     @property
     def unit(self) -> tuple[int, int]:
-        """Rows and columns at whose multiples a block of any shape lies as it does at (0, 0)."""
+        """Rows and columns at whose multiples a block of any shape has the layout that it has at (0, 0)."""
         return (1, 1) if self.is_row_major else (self.rows, self.columns)
 
 
 @dataclass(frozen=True)
 class Run:
-    """Memory words that one message moves, of one lane.
+    """Memory words that one message moves for one lane.
 
     Attributes:
-        start: where the first lane's first word begins, in elements.
-        words: for each word, the elements of the lane's fragment that it holds, by their number there.
-        together: whether the words of all lanes lie side by side, and then come their next ones; else each lane has its
-            words side by side.
+        start: linear index of the first lane's first word, in elements.
+        words: for each word, the indices of its elements in the lane's fragment.
+        together: whether words are interleaved by lane (word 0 of all lanes, then word 1); else each lane's words are
+            contiguous.
     """
 
     start: int
@@ -84,32 +84,32 @@ class Run:
 
     @property
     def elements(self) -> int:
-        """Elements in a word."""
+        """Elements per word."""
         return len(self.words[0])
 
 
 def runs(positions: Positions, size: int, aligned: int) -> list[Run]:
-    """The fewest runs that move a fragment.
+    """Split the transfer of a fragment into the fewest messages.
 
     Args:
-        positions: where each element of a fragment is, ``[lanes, elements]``, counted in elements.
+        positions: linear index of each element of a fragment, ``[lanes, elements]``.
         size: bytes of an element.
-        aligned: bytes that the first position is surely a multiple of.
+        aligned: known alignment of the first position in bytes.
 
     Returns:
-        runs of all lanes together where memory allows, else runs of each lane by itself; none if the lanes differ in
-        more than where their elements begin.
+        runs interleaved by lane where the layout allows, else runs contiguous in each lane; none if the lanes differ in
+        more than their first position.
     """
     fitting = [elements for elements in (4, 2, 1) if elements * size <= 4]
-    options = (_together(positions, elements) for elements in fitting)
+    options = (_interleaved_runs(positions, elements) for elements in fitting)
     found = next((run for run in options if run is not None), None)
     if found is not None and aligned % 16 == 0 and all(run.start * size % 16 == 0 for run in found):
         return found
-    return _apart(positions, size, aligned)
+    return _contiguous_runs(positions, size, aligned)
 
 
-def _together(positions: Positions, elements: int) -> list[Run] | None:
-    """Runs in which lanes lie side by side, each with a word of so many elements; None where they do not."""
+def _interleaved_runs(positions: Positions, elements: int) -> list[Run] | None:
+    """Runs interleaved by lane, with words of so many elements; None where the layout has none."""
     lanes, count = positions.shape
     order = np.argsort(positions[0], kind="stable")
     if count % elements:
@@ -123,8 +123,8 @@ def _together(positions: Positions, elements: int) -> list[Run] | None:
             for group in _grouped(starts, lanes * elements)]
 
 
-def _apart(positions: Positions, size: int, aligned: int) -> list[Run]:
-    """Runs of each lane by itself, which all have their elements in the same places relative to their first."""
+def _contiguous_runs(positions: Positions, size: int, aligned: int) -> list[Run]:
+    """Runs contiguous in each lane; every lane has the same offsets from its first element."""
     relative = positions - positions[:, :1]
     if not (relative == relative[0]).all():
         return []
@@ -144,7 +144,7 @@ def _apart(positions: Positions, size: int, aligned: int) -> list[Run]:
 
 
 def _grouped(starts: Positions, step: int) -> list[list[int]]:
-    """Numbers of words that follow each other at ``step``, in groups of 8, 4, 2 and 1."""
+    """Group the indices of words that are ``step`` apart into vectors of 8, 4, 2 and 1."""
     groups: list[list[int]] = []
     chain: list[int] = []
     for i, start in enumerate(starts):

@@ -1,4 +1,4 @@
-"""arith's comparisons and selection, on vectors as on scalars: xDSL declares them for scalars alone."""
+"""Comparisons, selection and integer conversions of arith, on scalars and vectors; xDSL has them for scalars only."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from xegpu.support.errors import Invalid, XeError, misread
 
 
 def truth_like(type_: Attribute) -> Attribute:
-    """``i1``, or a vector of it in the shape of ``type_``."""
+    """Result type of a comparison: ``i1``, or a vector of it in the shape of ``type_``."""
     return VectorType(i1, type_.get_shape()) if isinstance(type_, VectorType) else i1
 
 
 def _number_type(name: str, type_: Attribute) -> DType:
-    """The element type of what an operation takes.
+    """Element type of an operand of an arith operation.
 
     Raises:
-        VerifyException: it is no scalar or vector of numbers.
+        VerifyException: the operand is no scalar or vector of numbers.
     """
     try:
         return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
@@ -39,7 +39,7 @@ def _number_type(name: str, type_: Attribute) -> DType:
 
 
 class ComparisonOp(IRDLOperation):
-    """Two scalars or vectors compared, element by element: ``i1``, or a vector of it."""
+    """Element-wise comparison of two scalars or vectors; the result is ``i1`` or a vector of it."""
 
     PREDICATES: ClassVar[tuple[str, ...]] = ()
     OF_FLOATS: ClassVar[bool] = False
@@ -55,7 +55,7 @@ class ComparisonOp(IRDLOperation):
 
     @property
     def name_of_predicate(self) -> str:
-        """``slt``, ``une`` ..."""
+        """Name of the predicate: ``slt``, ``une`` ..."""
         return self.PREDICATES[self.predicate.value.data]
 
     def verify_(self) -> None:
@@ -80,7 +80,7 @@ class ComparisonOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ComparisonOp:
-        """``slt, %a, %b : vector<8x16xi32>``."""
+        """Parse ``slt, %a, %b : vector<8x16xi32>``."""
         predicate = parser.parse_identifier()
         if predicate not in cls.PREDICATES:
             misread(parser, "XT3242", f"there is no predicate {predicate}\nuse one of {', '.join(cls.PREDICATES)}")
@@ -99,7 +99,7 @@ class ComparisonOp(IRDLOperation):
         return operation
 
     def print(self, printer: Printer) -> None:
-        """The inverse of :meth:`parse`."""
+        """Print what :meth:`parse` reads."""
         printer.print_string(f" {self.name_of_predicate}, ")
         printer.print_operand(self.lhs)
         printer.print_string(", ")
@@ -129,9 +129,9 @@ class CmpFOp(ComparisonOp):
 
 @operation_definition
 class SelectOp(IRDLOperation):
-    """``arith.select``: the second operand where the condition holds, else the third.
+    """``arith.select``: the second operand where the condition is true, else the third.
 
-    The condition is one ``i1`` for all, or a vector of it in the operands' shape.
+    The condition is one ``i1`` for all elements, or a vector of it in the operands' shape.
     """
 
     name = "arith.select"
@@ -155,7 +155,7 @@ class SelectOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> SelectOp:
-        """``%c, %a, %b : f32``, or ``%c, %a, %b : vector<8x16xi1>, vector<8x16xf32>``."""
+        """Parse ``%c, %a, %b : f32``, or ``%c, %a, %b : vector<8x16xi1>, vector<8x16xf32>``."""
         operands = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
         if len(operands) != 3:
             misread(parser, "XT3248", f"arith.select takes a condition and two values, not {len(operands)} operands\n"
@@ -170,7 +170,7 @@ class SelectOp(IRDLOperation):
         return operation
 
     def print(self, printer: Printer) -> None:
-        """The inverse of :meth:`parse`."""
+        """Print what :meth:`parse` reads."""
         printer.print_string(" ")
         printer.print_list(self.operands, printer.print_operand)
         printer.print_op_attributes(self.attributes)
@@ -184,11 +184,8 @@ class SelectOp(IRDLOperation):
 COMPARISONS = (CmpIOp, CmpFOp, SelectOp)
 
 
-# arith's conversions from and to integers, on vectors as on scalars: xDSL declares them for scalars alone.
-
-
 class ConversionOp(IRDLOperation):
-    """One scalar or vector as another element type."""
+    """Element type conversion of a scalar or vector."""
 
     input = operand_def(Attribute)
     result = result_def(Attribute)
@@ -204,7 +201,7 @@ class ConversionOp(IRDLOperation):
                           "a conversion keeps the shape; vector.shape_cast changes it")
 
     def widening(self) -> int:
-        """Bits that the result's elements have more than the operand's."""
+        """Difference in bits between the result's and the operand's elements."""
         source, target = (of_mlir(get_element_type_or_self(value.type)) for value in (self.input, self.result))
         return (1 if target is bool_type else target.bits) - (1 if source is bool_type else source.bits)
 
@@ -214,21 +211,21 @@ def _shape(type_: Attribute) -> tuple[int, ...]:
 
 
 class FromFloatOp(ConversionOp):
-    """A float to an integer, toward zero."""
+    """Conversion of floats to integers, toward zero."""
 
     input = operand_def(floatingPointLike)
     result = result_def(signlessIntegerLike)
 
 
 class ToFloatOp(ConversionOp):
-    """An integer to a float, rounded to nearest even."""
+    """Conversion of integers to floats, rounded to nearest even."""
 
     input = operand_def(signlessIntegerLike)
     result = result_def(floatingPointLike)
 
 
 class ExtensionOp(ConversionOp):
-    """An integer to a wider integer."""
+    """Extension of integers to more bits."""
 
     input = operand_def(signlessIntegerLike)
     result = result_def(signlessIntegerLike)
@@ -299,7 +296,7 @@ class TruncIOp(ConversionOp):
 
 @operation_definition
 class IndexCastOp(ConversionOp):
-    """``arith.index_cast``: between an index and an integer."""
+    """``arith.index_cast``: conversion between index and integer."""
 
     name = "arith.index_cast"
     input = operand_def(signlessIntegerLike)
@@ -322,4 +319,4 @@ _NAMES = {operation.name for operation in _OURS}
 
 Arith = Dialect("arith", [*(operation for operation in arith.Arith.operations if operation.name not in _NAMES),
                           *_OURS], list(arith.Arith.attributes))
-"""The arith dialect with these operations, and those of :mod:`xegpu.mlir.arith`, in the place of xDSL's."""
+"""The arith dialect with these operations instead of xDSL's."""

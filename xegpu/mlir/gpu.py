@@ -26,7 +26,7 @@ from xegpu.support.errors import Invalid, misread
 
 @irdl_attr_definition
 class ForeignAttr(Data[str], BuiltinAttribute):
-    """An attribute of a dialect that is not ours, kept as it was written: ``#spirv.entry_point_abi<>``."""
+    """Opaque attribute of an unregistered dialect, kept as its text: ``#spirv.entry_point_abi<>``."""
 
     name = "builtin.foreign"
 
@@ -133,7 +133,7 @@ class GpuFuncOp(IRDLOperation):
 
 @operation_definition
 class GpuReturnOp(IRDLOperation):
-    """``gpu.return``: the end of a kernel."""
+    """``gpu.return``: the terminator of a kernel."""
 
     name = "gpu.return"
     values = var_operand_def(Attribute)
@@ -153,4 +153,4 @@ _NAMES = {operation.name for operation in _OWN}
 
 Gpu = Dialect("gpu", [*(operation for operation in gpu.GPU.operations if operation.name not in _NAMES), *_OWN],
               list(gpu.GPU.attributes))
-"""The gpu dialect with these operations in the place of xDSL's."""
+"""The gpu dialect with these operations instead of xDSL's."""

@@ -29,17 +29,17 @@ IntegersAttr = ArrayAttr[IntegerAttr]
 
 
 def integers(values: Sequence[int]) -> IntegersAttr:
-    """``[8, 0]`` as MLIR writes it: an array of 64-bit integer attributes."""
+    """Array attribute of 64-bit integers: ``[8, 0]``."""
     return ArrayAttr([IntegerAttr(value, i64) for value in values])
 
 
 def values_of(attribute: IntegersAttr) -> tuple[int, ...]:
-    """The inverse of :func:`integers`."""
+    """Integers of an array attribute: the inverse of :func:`integers`."""
     return tuple(value.value.data for value in attribute)
 
 
 def vector_type(shape: Sequence[int], element_type: Attribute) -> VectorType[Attribute]:
-    """The vector type of a shape and an element type: always the same object, since to make one takes long."""
+    """Uniqued vector type of a shape and an element type; construction in xDSL is slow."""
     return _vector_type(tuple(shape), element_type)
 
 
@@ -49,7 +49,7 @@ def _vector_type(shape: tuple[int, ...], element_type: Attribute) -> VectorType[
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of the vector that ``value`` is."""
+    """Shape of a vector value."""
     assert isinstance(value.type, VectorType)
     return value.type.get_shape()
 
@@ -128,7 +128,7 @@ class ShapeCastOp(IRDLOperation):
 
 @operation_definition
 class TransposeOp(IRDLOperation):
-    """``vector.transpose``: a 2D vector with its dimensions exchanged."""
+    """``vector.transpose`` of a 2D vector."""
 
     name = "vector.transpose"
     source = operand_def(VECTOR)

@@ -55,7 +55,7 @@ from xegpu.dialect.payload import (
 )
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import DISABLE_UNROLL
-from xegpu.ir.use_def import makings
+from xegpu.ir.use_def import root_definitions
 from xegpu.passes.unroll import trips_of
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module
@@ -236,7 +236,7 @@ class _LoopAddresses:
         """A descriptor on the same array from before the loop, or made there; None where the loop changes the array."""
         if self._stays(root):
             return root
-        made = makings(root)
+        made = root_definitions(root)
         owner = next(iter(made)).owner
         if len(made) > 1 or not isinstance(owner, CreateNdTdescOp):
             return None

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.integer_range import Ranges
-from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.gather_scatter import PrefetchOp
@@ -29,7 +29,7 @@ from xegpu.dialect.hints import keeps_nothing
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, static_form
-from xegpu.ir.use_def import makings
+from xegpu.ir.use_def import root_definitions
 from xegpu.rewrite.rewriter import Rebuilder, Rule, follow, rewrite
 from xegpu.target.targets import Target
 
@@ -65,13 +65,13 @@ class Legalize:
         def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
             if is_shared(operation.source.type):
                 inside = all(_is_inside(ranges, use.operation) for use in webs.uses(operation.result))
-                way = _way(way_of(operation, ways))
+                way = _way(access_kind(operation, ways))
                 checked = _type(operation).data.block.boundary_check and not inside
                 build.retyped(operation, _type(operation).with_(access=way, boundary_check=checked))
                 return
             # where a loop or branch carries it to another array, both are reached in the way that serves both
             makers = [member.owner for member in webs.members(operation.result)]
-            way = max((_way(way_of(maker, ways)) for maker in makers if isinstance(maker, CreateNdTdescOp)),
+            way = max((_way(access_kind(maker, ways)) for maker in makers if isinstance(maker, CreateNdTdescOp)),
                       key=_FROM_BEST.index)
             if way == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
                 way = "rows"
@@ -132,7 +132,7 @@ def _is_inside(ranges: Ranges, operation: Operation) -> bool:
         return isinstance(operation, UpdateNdOffsetOp)
     desc = desc_of(operation.desc)
     covered = (desc.shape[0], desc.shape[1] * desc.block.array_length)
-    return all(_covers(ranges, operation.desc, making, covered) for making in makings(operation.desc))
+    return all(_covers(ranges, operation.desc, making, covered) for making in root_definitions(operation.desc))
 
 
 def _covers(ranges: Ranges, desc: SSAValue, making: SSAValue, covered: tuple[int, int]) -> bool:

@@ -83,7 +83,7 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
         return []
     carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()
     for mode in modes:
-        room, is_large = grf_mode.room(mode, target), mode == max(target.registers)
+        room, is_large = grf_mode.fragment_bytes(mode, target), mode == max(target.registers)
         # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.
         if loop_bytes(loop) <= room or (is_large and carried + _most(products) <= room):
             return []

@@ -1,4 +1,4 @@
-"""Writes the operations of a new function: constants at its head, index arithmetic folded and made once."""
+"""OpBuilder for one function: pools constants, folds and CSEs index arithmetic."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from xegpu.ir.matchers import number
 from xegpu.rewrite.verifier import known_valid
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import Location, SourceLocation
-from xegpu.support.notes import valued
+from xegpu.support.notes import value_notes
 
 INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.AddiOp: lambda a, b: a + b, arith.SubiOp: lambda a, b: a - b, arith.MuliOp: lambda a, b: a * b,
     arith.FloorDivSIOp: lambda a, b: a // b, arith.AndIOp: lambda a, b: a & b, arith.ShRSIOp: lambda a, b: a >> b,
 }
-"""What is folded where both operands are constants."""
+"""Index operations that are folded and CSEd, with their meaning on constants."""
 
 
 class Writer:
-    """The function that a rewrite writes: where it stands in it, and what it made there already.
+    """Insertion-point builder for one function; pools constants, CSEs index arithmetic.
 
     Attributes:
-        blocks: the blocks that are open, the innermost last.
-        entry: the function's own block.
-        place: where in the author's source the operation stands that is being rewritten.
+        blocks: stack of insertion blocks, the innermost last.
+        entry: the function's entry block.
+        place: location of the operation that is being rewritten.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Writer:
 
     @contextmanager
     def inside(self, block: Block) -> Iterator[None]:
-        """Write to the end of ``block``; what is made there is not known behind it."""
+        """Insert at the end of ``block``; values defined there are not reused for CSE after it."""
         self.blocks.append(block)
         self._known.append({})
         yield
@@ -50,14 +50,14 @@ class Writer:
         self.blocks.pop()
 
     def emit(self, operation: Operation) -> SSAValue:
-        """Append an operation; its first result. It takes the place in the author's source that the old one had."""
+        """Append an operation with the location of the one that is being rewritten; returns its first result."""
         if self.place is not None:
             operation.location = self.place  # type: ignore[assignment]
         self.blocks[-1].add_op(operation)
         return operation.results[0] if operation.results else None  # type: ignore[return-value]
 
     def constant(self, value: int) -> SSAValue:
-        """An index constant, kept at the head of the kernel."""
+        """Index constant, pooled at the head of the entry block."""
         if value not in self._constants:
             operation = arith.ConstantOp(IntegerAttr(value, IndexType()))
             known_valid.operations.add(operation)
@@ -75,7 +75,7 @@ class Writer:
         self._last_constant = operation
 
     def index(self, kind: type[Operation], left: SSAValue, right: SSAValue) -> SSAValue:
-        """An index operation, folded where its operands allow it and shared where it was made before."""
+        """Index operation, folded where its operands are constant or neutral, else CSEd."""
         a, b = number(left), number(right)
         if a is not None and b is not None and (b or kind is not arith.FloorDivSIOp):
             return self.constant(INDEX_OPS[kind](a, b))
@@ -88,17 +88,17 @@ class Writer:
         key = (kind, left, right)
         known = next((scope[key] for scope in self._known if key in scope), None)
         if known is None:
-            made = kind.create(operands=[left, right], result_types=[left.type])
-            known_valid.operations.add(made)
-            known = self._known[-1][key] = self.emit(made)
+            operation = kind.create(operands=[left, right], result_types=[left.type])
+            known_valid.operations.add(operation)
+            known = self._known[-1][key] = self.emit(operation)
         return known
 
     def add(self, left: SSAValue, right: SSAValue | int) -> SSAValue:
-        """``left + right``, indices."""
+        """Index sum ``left + right``, folded and CSEd."""
         return self.index(arith.AddiOp, left, self.constant(right) if isinstance(right, int) else right)
 
     def shared(self, key: Any, make: Callable[[], SSAValue]) -> SSAValue:
-        """What ``make`` gives, made once for each ``key`` that is visible here."""
+        """CSE of an arbitrary computation: ``make`` is called once for each ``key`` in scope."""
         known = next((scope[key] for scope in self._known if key in scope), None)
         if known is None:
             known = self._known[-1][key] = make()
@@ -111,11 +111,11 @@ class Writer:
             code: the code of the mistake.
             message: what is wrong, in one line.
             hint: what would work.
-            others: the other parties, values of the old function by the names that the message gives them; a note
-                tells where each of them was made.
+            others: other values involved, of the old function, by the names that the message gives them; notes tell
+                where each of them is defined.
         """
-        raise ShapeError(code, message, hint, self.where(), valued(self.where(), others))
+        raise ShapeError(code, message, hint, self.where(), value_notes(self.where(), others))
 
     def where(self) -> Location | None:
-        """The author's line of the operation that is being rewritten."""
+        """Author's location of the operation that is being rewritten."""
         return self.place.data if isinstance(self.place, SourceLocation) else None

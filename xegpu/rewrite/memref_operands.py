@@ -11,7 +11,7 @@ from xegpu.rewrite.rewriter import Rebuilder
 
 
 def spelled_out(build: Rebuilder, operation: Described) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
-    """Source, sizes and strides as operands, in the new kernel; a static memref is cast to a dynamic one for it."""
+    """Source, sizes and strides as SSA values of the new function; a static memref is cast to a dynamic one."""
     source = build.one(operation.source)
     static = static_form(source.type)
     if operation.shape or static is None:

@@ -1,8 +1,8 @@
-"""Builds a new kernel from an old one, operation by operation; one old value may become several new ones.
+"""1:N dialect conversion: builds a new function from an old one; an SSA value may be replaced by several.
 
-A pass is a table from operation to rule. A rule reads what the operands became, emits new operations, and says what
-the results become. Whatever has no rule is copied; loops and branches are rebuilt with everything that their values
-became.
+A pass is a table from operation to rule. A rule looks up the replacements of the operands, emits new operations, and
+sets the replacements of the results. Operations without a rule are cloned; loops and branches are rebuilt with all
+replacements of their values.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from xegpu.rewrite.verifier import known_valid, verify
 
 @dataclass(frozen=True)
 class Parts:
-    """What one old value became: new values, and a form in which the pass keeps how they make up the old one."""
+    """1:N replacement of an SSA value, with the pass's encoding (``form``) of how the parts compose."""
 
     values: tuple[SSAValue, ...]
     form: Any = None
 
 
 Rule = Callable[[Any, Any], None]
-"""A rewrite of one operation: it gets the rebuilder (of the pass's own kind) and the operation."""
+"""Rewrite rule of one operation; its arguments are the pass's rebuilder and the operation."""
 
 
 class Rebuilder(Writer):
-    """The state of one rewrite of one function; rules get it as their first argument.
+    """Conversion state of one function, the first argument of every rule.
 
     Attributes:
-        keeps_unused: whether operations without a use stay, so that they are verified.
+        keeps_unused: whether DCE is skipped, so that operations without uses are verified too.
     """
 
     keeps_unused = False
@@ -49,9 +49,9 @@ class Rebuilder(Writer):
         self.parts: dict[SSAValue, Parts] = {}
 
     def match(self, parts: Parts, like: Parts) -> Parts:
-        """``parts`` in the form of ``like``: what a loop yields must have the form of what it was given.
+        """Convert ``parts`` to the encoding of ``like``; by default the encodings must be equal.
 
-        What one branch yields must have the form of what the other does.
+        A loop's yielded values must have the encoding of its initial values, and both branches the same encodings.
         """
         if parts.form != like.form:
             self.fail("XT9301",
@@ -60,7 +60,7 @@ class Rebuilder(Writer):
         return parts
 
     def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
-        """The rewritten function, its arguments of the given types (by default the old ones)."""
+        """Rewrite a function; ``arguments`` are its new argument types, by default the old ones."""
         self.entry = Block(arg_types=arguments or [argument.type for argument in old.body.block.args])
         for before, after in zip(old.body.block.args, self.entry.args, strict=True):
             after.name_hint = before.name_hint
@@ -74,7 +74,7 @@ class Rebuilder(Writer):
         return new
 
     def body(self, old: Block, new: Block) -> list[Parts]:
-        """Rewrite what stands in ``old`` to the end of ``new``; what the old terminator yields."""
+        """Rewrite the operations of ``old`` into ``new``; returns the replacements of the yielded values."""
         yielded: list[Parts] = []
         with self.inside(new):
             for operation in old.ops:
@@ -86,7 +86,7 @@ class Rebuilder(Writer):
         return yielded
 
     def visit(self, operation: Operation) -> None:
-        """Rewrite one operation: by its rule, as a loop, or as a copy."""
+        """Rewrite one operation: by its rule, as a loop or branch, or by cloning."""
         rule = self.rules.get(type(operation))
         if rule is not None:
             rule(self, operation)
@@ -100,7 +100,7 @@ class Rebuilder(Writer):
             self.copy(operation)
 
     def copy(self, operation: Operation) -> None:
-        """The operation on what its operands became, one to one; vectors take the shape of theirs."""
+        """Clone an operation on 1:1 replacements of its operands; result vectors take their shape."""
         operands = [self.one(operand) for operand in operation.operands]
         kind = type(operation)
         if kind in INDEX_OPS and isinstance(operation.results[0].type, IndexType):
@@ -117,7 +117,7 @@ class Rebuilder(Writer):
                 self.set(before, after, form)
 
     def each_part(self, operation: Operation) -> None:
-        """The operation on each of the parts of its operands; operands of one part take part in every one."""
+        """Clone an operation for each part of its operands; an operand with one part is used in every clone."""
         operands = [self.get(operand) for operand in operation.operands]
         widest = max(operands, key=lambda parts: len(parts.values))
         if any(len(parts.values) not in (1, len(widest.values)) for parts in operands):
@@ -134,13 +134,13 @@ class Rebuilder(Writer):
 
     @staticmethod
     def part_type(whole: Attribute, like: Attribute) -> Attribute:
-        """The type of a part of a result: the shape of an operand's part, the element type of the result."""
+        """Type of a part of a result: the shape of an operand's part, the element type of the result."""
         if isinstance(whole, VectorType) and isinstance(like, VectorType):
             return vector_type(like.get_shape(), whole.element_type)
         return whole
 
     def retyped(self, operation: Operation, type_: Attribute, form: Any = None) -> None:
-        """The operation on what its operands became, one to one, with another type of its only result."""
+        """Clone an operation on 1:1 replacements of its operands, with ``type_`` as its only result's type."""
         copied = self._like(operation, [self.one(operand) for operand in operation.operands], [type_])
         self.set(operation.results[0], copied.results[0], form)
 
@@ -153,7 +153,7 @@ class Rebuilder(Writer):
         return copied
 
     def loop(self, loop: scf.ForOp) -> None:
-        """Rewrite a loop: its body, and what it carries in the form of what it is given."""
+        """Rewrite a loop: its body, and its loop-carried values in the encodings of their initial values."""
         carried = [self.get(value) for value in loop.iter_args]
         block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
         old = loop.body.block
@@ -170,7 +170,7 @@ class Rebuilder(Writer):
         self.regroup(loop.res, carried, new.res)
 
     def _branches(self, operation: scf.IfOp) -> None:
-        """Both branches, their results in the form that the second gives them: that of before, where it is empty."""
+        """Rewrite both branches; results have the encodings of the else branch, which may forward earlier values."""
         place = self.place
         old = [region.block for region in operation.regions if region.blocks]
         blocks = [Block() for _ in old]
@@ -186,7 +186,7 @@ class Rebuilder(Writer):
         self.regroup(operation.output, yielded[-1], new.output)
 
     def close(self, block: Block, yielded: Sequence[Parts], like: Sequence[Parts]) -> None:
-        """Close the block of a loop or branch with what it yields, in the form of ``like``."""
+        """Terminate the block of a loop or branch with ``scf.yield``, in the encodings of ``like``."""
         with self.inside(block):
             matched = [self.match(parts, form) for parts, form in zip(yielded, like, strict=True)]
         values, types = ([value for parts in group for value in parts.values] for group in (matched, like))
@@ -199,7 +199,7 @@ class Rebuilder(Writer):
         block.add_op(scf.YieldOp(*values))
 
     def regroup(self, old: Sequence[SSAValue], like: Sequence[Parts], new: Sequence[SSAValue]) -> None:
-        """Say what old values become: new values in order, grouped in the forms of ``like``."""
+        """Set the replacements of several values: ``new`` in order, grouped in the encodings of ``like``."""
         position = 0
         for before, parts in zip(old, like, strict=True):
             values = tuple(new[position:position + len(parts.values)])
@@ -209,16 +209,16 @@ class Rebuilder(Writer):
             self.parts[before] = Parts(values, parts.form)
 
     def get(self, value: SSAValue) -> Parts:
-        """What an old value became."""
+        """Look up the replacement of an old value."""
         return self.parts[value]
 
     def one(self, value: SSAValue) -> SSAValue:
-        """The only new value that an old value became."""
+        """Look up the 1:1 replacement of an old value."""
         (new,) = self.parts[value].values
         return new
 
     def set(self, old: SSAValue, new: SSAValue | tuple[SSAValue, ...], form: Any = None) -> None:
-        """Say what an old value becomes; new values without a name take its name."""
+        """Set the replacement of an old value; unnamed new values take its name hint."""
         values = new if isinstance(new, tuple) else (new,)
         for value in values:
             if value.name_hint is None and not isinstance(value.owner, arith.ConstantOp):
@@ -227,18 +227,18 @@ class Rebuilder(Writer):
 
 
 def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
-    """Whether values have these types; types are mostly the very same objects."""
+    """Whether values have these types; identity is tested first, as types are mostly the same objects."""
     return all(new is old.type or new == old.type for new, old in zip(types, values, strict=True))
 
 
 def follow(build: Rebuilder, operation: Operation) -> None:
-    """A rule for what moves a tile or a descriptor: the result has the type that the first operand has now."""
+    """Default rule of offset updates of a tile or descriptor: the result has the converted type of the operand."""
     moved = build.get(operation.operands[0])
     build.retyped(operation, moved.values[0].type, moved.form)
 
 
 def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> ModuleOp:
-    """A new module with every function rebuilt; each new function is verified.
+    """Rebuild every function of a module and verify the new ones.
 
     Args:
         module: what a pass is applied to; it stays as it is.

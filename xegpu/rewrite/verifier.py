@@ -1,6 +1,6 @@
-"""Verifies what a rewrite made, with errors that point at the author's lines.
+"""Verification of rewritten functions, with errors that point at the author's lines.
 
-What is known to be right is left out: that takes longer than all the rest of a rewrite.
+Operations known to be valid are skipped: verifying them takes longer than all the rest of a rewrite.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from xegpu.analysis.uniformity import check_branches
 from xegpu.dialect.block_io import StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
-from xegpu.support.errors import ShapeError, said
+from xegpu.support.errors import ShapeError, error_parts
 from xegpu.support.location import author_location
-from xegpu.support.notes import parties
+from xegpu.support.notes import operand_notes
 
 _JUDGED_BY_TYPES = frozenset({DpasOp, MadOp, StoreNdOp, UpdateNdOffsetOp, ExtractStridedSliceOp})
-"""Operations of which a kernel has many that are alike, and whose verifiers look at types and properties only."""
+"""Frequent operations whose verifiers depend on types and properties only, so that equal ones are verified once."""
 
 
 class _Valid(threading.local):
-    """What the rewrite of a thread made and need not verify."""
+    """Operations that the current thread's rewrite emitted and need not verify."""
 
     def __init__(self) -> None:
         self.operations: set[Operation] = set()
@@ -40,7 +40,7 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
 
     Args:
         function: the function.
-        valid: operations that are known to be right: copies of verified ones on the same types, and index arithmetic.
+        valid: operations known to be valid: clones of verified ones on the same types, and index arithmetic.
     """
     seen: set[Any] = set()
     for operation in function.walk():
@@ -51,8 +51,8 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
             if isinstance(operation, scf.IfOp):
                 check_branches(operation)
         except VerifyException as error:
-            code, message, hint = said(error)
-            notes = parties(operation, error)
+            code, message, hint = error_parts(error)
+            notes = operand_notes(operation, error)
             raise ShapeError(code, f"{operation.name}: {message}", hint, author_location(operation), notes) from error
 
 
@@ -66,7 +66,7 @@ def verify_made(function: func.FuncOp, made: Collection[Operation]) -> None:
 
 
 def _is_like_another(operation: Operation, seen: set[Any]) -> bool:
-    """Whether an operation that is judged by its types and properties has those of one that was seen before."""
+    """Whether an operation of :data:`_JUDGED_BY_TYPES` has the types and properties of an earlier one."""
     if type(operation) not in _JUDGED_BY_TYPES:
         return False
     key = (type(operation), *(id(value.type) for value in operation.operands),

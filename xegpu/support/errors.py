@@ -4,7 +4,7 @@ Every failure that an author can cause is an :class:`XeError`. It carries a code
 ``xetile/errors`` explains it, one line that says what is wrong, a :class:`~xegpu.support.location.Location` (where,
 in the author's own file), notes on the other parties (where the operand that does not fit was made), and one line that
 says what would work. What an operation's own verifier finds is an :class:`Invalid`, what a parser finds is a
-:func:`misread`; whoever knows the place makes an XeError of them.
+:func:`misread`; whoever knows the source location turns them into an XeError.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xegpu.support.location import Location, author_location
 
 UNDECLARED = "XT2001"
-"""The code of what xDSL finds by itself: an operation that is not as its declaration says."""
+"""Code of xDSL's own verification errors: an operation that violates its declaration."""
 UNREADABLE = "XT2002"
-"""The code of what xDSL's parser finds by itself: a text that is no MLIR."""
+"""Code of xDSL's own parse errors: a text that is not MLIR."""
 BUG = "this is a mistake of xetile, and not yours: please report it with the kernel"
-"""The hint of an error that no author is known to be able to cause."""
+"""Hint of an internal error, one that no author is known to be able to cause."""
 _CODE = re.compile(r"XT\d{4}")
 
 
 @dataclass(frozen=True)
 class Note:
-    """Another party to an error: what it is, and where it comes from."""
+    """Diagnostic note: text about another value that takes part in an error, and its location."""
 
     text: str
     location: Location
@@ -42,14 +42,14 @@ class Note:
 
 
 class XeError(Exception):
-    """Something that the author can mend.
+    """Diagnostic for the author: code, message, hint, source location and notes.
 
     Args:
         code: the code of the mistake, as in ``"XT1250"``; the catalogue, ``xetile/errors``, explains it.
         message: what is wrong, in one line, with the shapes and types involved.
         hint: what would work.
         location: where the author wrote it; filled in later by :meth:`at` if it is not known here.
-        notes: the other parties to it.
+        notes: notes on the other values that take part in it.
 
     Raises:
         TypeError: ``code`` is no code.
@@ -58,7 +58,7 @@ class XeError(Exception):
     def __init__(self, code: str, message: str, hint: str = "", location: Location | None = None,
                  notes: Iterable[Note] = ()) -> None:
         super().__init__(message)
-        self.code = checked(code)
+        self.code = valid_code(code)
         self.message = message
         self.hint = hint
         self.location = location
@@ -66,13 +66,13 @@ class XeError(Exception):
         self._launched = False
 
     def at(self, location: Location | None) -> XeError:
-        """This error, placed at ``location`` unless it has a place already."""
+        """This error, with ``location`` unless it has a location already."""
         if self.location is None:
             self.location = location
         return self
 
     def called_from(self, caller: Location) -> XeError:
-        """This error, with the line that launched the kernel as the last of its callers, or as its place."""
+        """This error, with the line that launched the kernel as the outermost caller, or as its location."""
         if self.location is None:
             self.location = caller
         elif self.location.chain and not self._launched:
@@ -115,7 +115,7 @@ class MemberError(XeError, AttributeError):
 
 
 class TargetError(XeError, ValueError):
-    """What the chosen target cannot do."""
+    """A feature that the chosen target does not have."""
 
 
 class DeviceError(XeError, RuntimeError):
@@ -132,7 +132,7 @@ class ToolError(XeError, RuntimeError):
 
 
 class CheckError(XeError, AssertionError):
-    """What a kernel did while it ran: an assertion of its author that does not hold, or a finding of a check."""
+    """A run-time failure of a kernel: a failed assertion, or a sanitizer's finding."""
 
 
 class TextError(XeError, ValueError):
@@ -140,31 +140,32 @@ class TextError(XeError, ValueError):
 
 
 class Invalid(VerifyException):
-    """What the verifier of an operation or attribute finds. It knows no place; :func:`said` takes it apart.
+    """Verification error with a code, raised by the verifier of an operation or attribute.
+
+    It has no source location; :func:`error_parts` splits it into code, message and hint.
 
     Args:
         code: the code of the mistake.
         text: what is wrong; behind a line break, what would work.
-        alone: whether nothing but the operation's own attributes is party to it; else notes tell where the operands
-            come from.
+        alone: whether only the operation's attributes are at fault; else notes tell where the operands are defined.
     """
 
     def __init__(self, code: str, text: str, alone: bool = False) -> None:
         super().__init__(text)
-        self.code = checked(code)
+        self.code = valid_code(code)
         self.alone = alone
 
     @classmethod
     def of(cls, error: XeError, alone: bool = False) -> Invalid:
-        """What another check says, as the finding of a verifier."""
+        """An :class:`XeError` of another check, as a verification error."""
         return cls(error.code, f"{error.message}\n{error.hint}" if error.hint else error.message, alone)
 
 
-def checked(code: str) -> str:
-    """``code``, if it is one.
+def valid_code(code: str) -> str:
+    """Validate the form of an error code (``XT`` and four digits) and return it.
 
     Raises:
-        TypeError: it is none, which is a mistake of this package and not of an author.
+        TypeError: it is not a code, which is a bug of this package and not an author's.
     """
     if not _CODE.fullmatch(code):
         raise TypeError(f"{code!r} is no error code")
@@ -172,13 +173,13 @@ def checked(code: str) -> str:
 
 
 def misread(parser: Any, code: str, text: str, at: Any = None, end: Any = None) -> NoReturn:
-    """Raise what a parser finds wrong.
+    """Raise a parse error with a code.
 
     Args:
-        parser: xDSL's parser, which stands at the mistake.
+        parser: xDSL's parser, whose current token is the mistake.
         code: the code of the mistake.
         text: what is wrong; behind a line break, what would work.
-        at: where, a span or a position of the parser's; by default where it stands.
+        at: a span or a position of the parser's; by default its current token.
         end: the position behind it, if ``at`` is a position.
 
     Raises:
@@ -187,13 +188,13 @@ def misread(parser: Any, code: str, text: str, at: Any = None, end: Any = None) 
     try:
         parser.raise_error(text, at, end)
     except ParseError as error:
-        error.code = checked(code)  # type: ignore[attr-defined]
+        error.code = valid_code(code)  # type: ignore[attr-defined]
         raise
     raise AssertionError("a parser's raise_error raises")
 
 
-def said(error: Exception, otherwise: str = UNDECLARED) -> tuple[str, str, str]:
-    """The code of what a verifier or a parser found, what is wrong, and what would work.
+def error_parts(error: Exception, otherwise: str = UNDECLARED) -> tuple[str, str, str]:
+    """Code, message and hint of a verification or parse error.
 
     Args:
         error: a VerifyException or a ParseError.

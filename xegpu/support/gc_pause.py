@@ -1,4 +1,4 @@
-"""Python's garbage collector, made to wait where many objects are made that all stay."""
+"""Pauses of Python's cyclic garbage collector while many long-lived objects are built."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collection_waits() -> Iterator[None]:
-    """Python's garbage collector waits: it would go through all operations of a kernel, again and again."""
+def gc_paused() -> Iterator[None]:
+    """Pause the cyclic GC: IR objects are long-lived, and every collection would rescan them."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -20,13 +20,13 @@ def collection_waits() -> Iterator[None]:
 
 
 @contextmanager
-def all_stays() -> Iterator[None]:
-    """The collector waits, and then takes what was made for old: classes and functions, which stay while Python runs.
+def gc_paused_for_import() -> Iterator[None]:
+    """Pause the cyclic GC, then move the new objects to its oldest generation: classes and functions of an import.
 
-    It would go through them as young objects, again and again, which takes a tenth of the time of an import.
+    They live as long as Python; as young objects they would be rescanned, a tenth of the time of an import.
     """
-    with collection_waits():
+    with gc_paused():
         yield
         if not gc.get_freeze_count():  # a program that froze its own objects keeps them frozen
             gc.freeze()
-            gc.unfreeze()  # puts them among the oldest, without looking at any
+            gc.unfreeze()  # moves them to the oldest generation without scanning any

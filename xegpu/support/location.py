@@ -1,4 +1,4 @@
-"""Where an author wrote something: lines and columns of files and of texts."""
+"""Source locations: lines and columns of the author's files and MLIR texts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-_DECORATORS = 100  # lines that decorators may take above a function
+_DECORATORS = 100  # upper bound on the lines that decorators take above a ``def``
 _STATEMENT = re.compile(r"(?:if|elif|while|for\b.+?\bin)\s+(.+?)\s*:\s*(?:#.*)?$")
 
 
 @dataclass(frozen=True)
 class Position:
-    """A range of columns on one line of a file. Lines count from 1, columns from 0; ``end`` is exclusive."""
+    """Column range on one line of a file. Lines count from 1, columns from 0; ``end`` is exclusive."""
 
     file: str
     line: int
@@ -30,7 +30,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Location:
-    """Where the author wrote something: a chain of (code, instruction), the innermost first.
+    """Source location: a call chain of (code object, instruction), the innermost first.
 
     Columns are worked out only when the location is printed, so that keeping one for each operation is cheap.
     """
@@ -52,12 +52,12 @@ class Location:
 
     @classmethod
     def at(cls, file: str, line: int, column: int = 0, end: int | None = None, source: str | None = None) -> Location:
-        """A location in a text; ``source`` is the whole text if it is in no file."""
+        """A location in a text; ``source`` is the complete text if it is in no file."""
         return cls((), Position(file, line, column, end), source)
 
     @classmethod
     def of_caller(cls, inside: tuple[str, ...]) -> Location:
-        """Where the code outside the packages ``inside`` called into them."""
+        """Call site of the innermost frame outside the packages ``inside``."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in inside:
             frame = frame.f_back
@@ -65,7 +65,7 @@ class Location:
 
     @classmethod
     def of_definition(cls, code: CodeType) -> Location:
-        """The name of a function where it is defined, below its decorators."""
+        """Location of a function's name in its ``def`` line, below its decorators."""
         for line in range(code.co_firstlineno, code.co_firstlineno + _DECORATORS):
             text = linecache.getline(code.co_filename, line)
             if found := re.match(rf"\s*(?:async\s+)?def\s+({re.escape(code.co_name)})\b", text):
@@ -128,7 +128,7 @@ def _excerpt(position: Position, source: str | None) -> list[str]:
 
 @irdl_attr_definition
 class SourceLocation(Data[Location]):
-    """The author's line, carried by an operation as its location."""
+    """Location attribute of an operation: the author's source line."""
 
     name = "xegpu.source"
 

@@ -1,4 +1,4 @@
-"""Whether an array may be read by 2D block messages (hardware.md, "2D block IO")."""
+"""Surface legality of 2D block messages: alignment, pitch and width of an array (hardware.md, "2D block IO")."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ SERVED_BY = {
     "columns": {"columns", "block-columns"},
     "strided": {"strided", "rows", "block", "columns", "block-columns"},
 }
-"""Ways to reach an array, each with the ways of the arrays that code made for it is right for."""
+"""Access kinds, each with the access kinds of the arrays that code compiled for it also serves."""
 
 
-def fault(pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int) -> str:
-    """Why 2D block IO may not touch an array's matrices, its last two dimensions; empty if it may.
+def block_io_fault(pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...],
+                   itemsize: int) -> str:
+    """Diagnose why 2D block IO may not access an array's matrices (its last two dimensions); empty if it may.
 
     Args:
         pointer: address of the first element, None if it is not known yet (then it counts as aligned).
@@ -52,7 +53,7 @@ def fault(pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int
 def access(
     target: Target, pointer: int | None, shape: tuple[int | None, ...], strides: tuple[int | None, ...], itemsize: int
 ) -> str:
-    """The fastest legal way to reach an array on ``target``: ``"block"``, ``"rows"`` or ``"strided"``.
+    """Fastest legal access kind of an array on ``target``: ``"block"``, ``"rows"`` or ``"strided"``.
 
     An array that is stored column by column, such as a transposed view, is judged as its transpose; the answer is then
     ``"block-columns"`` or ``"columns"``.
@@ -61,6 +62,6 @@ def access(
         sizes, steps = ((*numbers[:-2], numbers[-1], numbers[-2]) for numbers in (shape, strides))
         transposed = access(target, pointer, sizes, steps, itemsize)
         return {"block": "block-columns", "rows": "columns"}[transposed]
-    if target.block_io and not fault(pointer, shape, strides, itemsize):
+    if target.block_io and not block_io_fault(pointer, shape, strides, itemsize):
         return "block"
     return "rows" if not strides or strides[-1] in (1, None) else "strided"

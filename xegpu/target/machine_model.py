@@ -1,4 +1,4 @@
-"""What devices can do in a second, as records: the figures that a prediction of time is made of.
+"""Machine models: throughput figures of products, from which the performance model predicts times.
 
 A target says which code runs; a machine says how fast. Several machines share a target.
 """
@@ -13,7 +13,7 @@ from xegpu.support.errors import TargetError
 
 @dataclass(frozen=True)
 class MachineModel:
-    """One product.
+    """Throughput record of one product.
 
     Attributes:
         name: the name an author writes.
@@ -43,11 +43,11 @@ class MachineModel:
     core_l2: int | None = None
 
     def matrix_peak(self, lanes: int, depth: int) -> float:
-        """Operations a second of all matrix engines: a dpas is 8 x ``lanes`` x ``depth`` multiply-adds."""
+        """Peak operations a second of all matrix engines: a dpas is 8 x ``lanes`` x ``depth`` multiply-adds."""
         return self.cores * self.engines * 2 * 8 * lanes * depth / self.dpas_clocks * self.ghz * 1e9
 
     def vector_peak(self, register_bytes: int) -> float:
-        """Operations a second of all vector engines in float32: a register's width of multiply-adds a clock."""
+        """Peak float32 operations a second of all vector engines: a register's width of multiply-adds a clock."""
         return self.cores * self.engines * 2 * register_bytes / 4 * self.ghz * 1e9
 
 
@@ -62,11 +62,11 @@ MACHINES: Mapping[str, MachineModel] = {
         MachineModel("a770", "Arc A770", "dg2", 32, 2.1, 16, (8, 4), 16, 16 * _MB, 560e9),
     )
 }
-"""Machines by name; the first of a target is the one that is taken where none is named."""
+"""Machine models by name; the first of a target is its default."""
 
 
 def find_machine(name: str | MachineModel | None, target: str) -> MachineModel:
-    """The machine called ``name``, or the first that runs a target's code.
+    """Look up a machine model by name, or the default of a target.
 
     Raises:
         TargetError: there is none of that name, it runs other code, or no machine of the target is known.

@@ -1,4 +1,4 @@
-"""What each device can do, as tables (hardware.md; XeGPU.md, "Rules of sg_map").
+"""Target records: capabilities of each device (hardware.md; XeGPU.md, "Rules of sg_map").
 
 A :class:`Target` answers questions; it holds no code of any pass. Adding a device is adding a record: how compilers and
 drivers call it stands in it as well.
@@ -18,13 +18,13 @@ from xegpu.target.cache_policy import XE, XE2, XE3P, Caches
 
 @dataclass(frozen=True)
 class MmaShape:
-    """A product that a target's matrix or vector engine takes: D[M,N] = C[M,N] + A[M,K] x B[K,N].
+    """Matrix multiply-accumulate shape of a matrix or vector engine: D[M,N] = C[M,N] + A[M,K] x B[K,N].
 
     Attributes:
         a, b: element types of the operands.
         accumulators: element types of C and D; the first is the default.
         k: K of one operation.
-        engine: ``"dpas"`` for the matrix engine, ``"vector"`` for plain multiply-adds.
+        engine: ``"dpas"`` for the matrix engine, ``"vector"`` for multiply-adds of the vector engine.
     """
 
     a: DType
@@ -36,7 +36,7 @@ class MmaShape:
 
 @dataclass(frozen=True)
 class BlockShape:
-    """A 2D block message: ``rows`` x ``columns`` elements, ``blocks`` of them side by side."""
+    """Shape of a 2D block message: ``blocks`` blocks of ``rows`` x ``columns`` elements side by side."""
 
     kind: str
     bits: int
@@ -62,17 +62,17 @@ XE2_BLOCKS = frozenset(
     for rows in all_rows
     if kind == "prefetch" or blocks == 1 or rows * columns * bits >= _REGISTER_BITS
 )
-"""What there is, less the reads of several blocks that are each smaller than a register: the builtins exist, but
-Intel's compiler warns that it pads such blocks with zeros, and takes the second from the wrong place."""
+"""2D block messages of Xe2. Multi-block reads whose blocks are smaller than a register are left out: the builtins
+exist, but Intel's compiler warns that it pads such blocks with zeros, and reads the second from the wrong registers."""
 
 
 _FLOAT8 = tuple(MmaShape(a, b, (f32,), 32) for a in (e4m3, e5m2) for b in (e4m3, e5m2))
-"""Products of 8-bit floats. Intel's compiler takes them for every device, and makes wrong ones where these are not
-known to be (bf8 by bf8 for all types on pvc and bmg)."""
+"""Shapes of 8-bit floats. Intel's compiler accepts them for every device, and miscompiles them for those whose records
+do not list them (bf8 by bf8 for all types on pvc and bmg)."""
 
 
 def _dpas_shapes(subgroup: int) -> tuple[MmaShape, ...]:
-    """The matrix engine's products; it also takes 4-bit integers, which nothing here loads yet."""
+    """DPAS shapes of the matrix engine, without those of 4-bit integers, which nothing loads yet."""
     small = subgroup == 8
     forms = [MmaShape(f16, f16, (f32,) if small else (f32, f16), 16),
              MmaShape(bf16, bf16, (f32,) if small else (f32, bf16), 16)]
@@ -92,7 +92,7 @@ def _vector_shapes(subgroup: int, *, all_types: bool) -> tuple[MmaShape, ...]:
 
 @dataclass(frozen=True)
 class Target:
-    """One device.
+    """Target record of one device.
 
     Attributes:
         name: the name an author writes.
@@ -101,7 +101,7 @@ class Target:
         subgroup_size: lanes of a subgroup in matrix kernels.
         mma_shapes: the products it computes, the matrix engine's first.
         blocks: 2D block messages; empty where there is no 2D block IO.
-        registers: registers a thread, small and large mode; 0 where the mode cannot be chosen.
+        registers: registers a thread, in small and large GRF mode; 0 where the mode cannot be chosen.
         register_bytes: bytes of one register.
         max_subgroups: most subgroups a work-group, in small and in large register mode.
         slm_bytes: bytes of shared local memory that a work-group can count on.
@@ -155,7 +155,7 @@ class Target:
         """The product that takes these element types.
 
         Raises:
-            TargetError: there is none; the message lists what there is.
+            TargetError: there is none; the message lists the supported ones.
         """
         form = self._mma_shapes.get((a, b))
         if form is None:
@@ -168,7 +168,7 @@ class Target:
         return form
 
     def multiplies(self, a: DType, b: DType) -> bool:
-        """Whether it has a product of these element types."""
+        """Whether it has an mma shape of these element types."""
         return (a, b) in self._mma_shapes
 
     def _advice(self, a: DType, b: DType) -> str:
@@ -185,7 +185,7 @@ class Target:
         return advice
 
     def repeat(self, rows: int) -> int:
-        """The largest repeat count (M of one operation) that divides ``rows``."""
+        """Largest repeat count (M of one DPAS) that divides ``rows``."""
         return next(count for count in self.repeat_counts if rows % count == 0)
 
     def has_block(self, kind: str, bits: int, rows: int, columns: int, blocks: int) -> bool:
@@ -193,7 +193,7 @@ class Target:
         return BlockShape(kind, bits, columns, blocks, rows) in self.blocks
 
     def largest_block(self, kind: str, bits: int, columns: int, shape: tuple[int, int]) -> BlockShape | None:
-        """The message with ``columns`` columns a block that covers most of ``shape`` and divides it."""
+        """Largest message with blocks of ``columns`` columns that divides ``shape``; None if there is none."""
         fitting = [
             block for block in self.blocks
             if block.kind == kind and block.bits == bits and block.columns == columns
@@ -240,10 +240,10 @@ TARGETS = {
 
 
 def find_target(name: str | Target) -> Target:
-    """The target called ``name``.
+    """Look up a target by its name.
 
     Raises:
-        TargetError: there is no such target; the message lists those there are.
+        TargetError: there is no such target; the message lists the known ones.
     """
     if isinstance(name, Target):
         return name
@@ -253,10 +253,10 @@ def find_target(name: str | Target) -> Target:
 
 
 def listed(has: Callable[[Target], object], last: str = "and") -> str:
-    """The names of the targets that have something, for messages: ``pvc, bmg and lnl``.
+    """Enumerate the targets that satisfy a predicate, for messages: ``pvc, bmg and lnl``.
 
     Args:
-        has: whether a target has it.
+        has: the predicate.
         last: the word before the last name.
     """
     names = [target.name for target in TARGETS.values() if has(target)]

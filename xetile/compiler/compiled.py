@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xegpu.ir.use_def import written_arguments
 from xegpu.support.errors import TargetError, XeError
-from xegpu.support.gc_pause import collection_waits
+from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
 from xegpu.target.targets import Target
 from xetile.compiler import dump as dumps
@@ -102,7 +102,7 @@ class CompiledKernel:
     def _passed(self, *, shares: bool) -> dict[str, ModuleOp]:
         made: dict[str, ModuleOp] = {}
         try:
-            with collection_waits():
+            with gc_paused():
                 from xetile.compiler.pipeline import Options, stages
 
                 for name, module in stages(self.module, Options.of(self.module, self.target, self.access,
@@ -183,7 +183,7 @@ class CompiledKernel:
         """The OpenCL C text with what its launch needs."""
         function = only_function(self.final)
         try:
-            with collection_waits():
+            with gc_paused():
                 from codegen import opencl
 
                 source = opencl.emit(function, self.target)

@@ -37,6 +37,6 @@ def told(at: Location, values: Iterable[tuple[str, Any]]) -> list[Note]:
     """
     tracer = current()
     arguments, starts = Location.of_definition(tracer.code), tracer.starts
-    return parties.elsewhere(at, [
-        (f"{text}, {parties.verb(value.ssa, starts)} here", parties.made_at(value.ssa, arguments, starts))
+    return parties.notes_at(at, [
+        (f"{text}, {parties.definition_verb(value.ssa, starts)} here", parties.defined_at(value.ssa, arguments, starts))
         for text, value in values])

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError, RankError
 from xegpu.support.location import Location
-from xegpu.support.notes import elsewhere
+from xegpu.support.notes import notes_at
 from xetile.dialect.tile_ops import text, tile_of
 from xetile.dialect.types import TileEncoding
 from xetile.dialect.wg_map import WgMap
@@ -121,4 +121,4 @@ def check_rank(array: Array, rank: int, what: str) -> None:
         location, parameters = current().location(), Location.of_definition(current().code)
         raise RankError("XT1102", f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
                         f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
-                        location, elsewhere(location, [(f"{array.name} is given here", parameters)]))
+                        location, notes_at(location, [(f"{array.name} is given here", parameters)]))

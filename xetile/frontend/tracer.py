@@ -28,9 +28,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, uniformity
 from xegpu.ir.dtypes import DType
-from xegpu.support.errors import Note, ShapeError, TraceError, XeError, said
+from xegpu.support.errors import Note, ShapeError, TraceError, XeError, error_parts
 from xegpu.support.location import Location, SourceLocation
-from xegpu.support.notes import elsewhere, made_at, parties
+from xegpu.support.notes import defined_at, notes_at, operand_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,8 +112,8 @@ class Tracer:
         try:
             operation.verify_()
         except VerifyException as error:
-            others = parties(operation, error, Location.of_definition(self.code), self.starts)
-            raise ShapeError(*said(error), location, others) from None
+            others = operand_notes(operation, error, Location.of_definition(self.code), self.starts)
+            raise ShapeError(*error_parts(error), location, others) from None
         self.blocks[-1].add_op(operation)
         return operation.results[0] if len(operation.results) == 1 else None
 
@@ -135,7 +135,7 @@ class Tracer:
             raise ShapeError("XT1071",
                              f"this wg_map has {count} subgroups, and the kernel was given {rows} x {columns}",
                              f"drop subgroups=({rows}, {columns}) of the kernel, or make the product of sg_layout "
-                             f"{rows * columns}", self.location(), elsewhere(self.location(), [
+                             f"{rows * columns}", self.location(), notes_at(self.location(), [
                                  ("the kernel is defined here", Location.of_definition(self.code))]))
         self._check_level()
 
@@ -155,12 +155,12 @@ class Tracer:
             raise ShapeError("XT1072", "this kernel uses both wg_map and xt.subgroup_id(d)",
                              "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id(d), or "
                              "write a kernel without wg_map and give it subgroups, as in @xt.kernel(subgroups=(8, 4))",
-                             self.location(), [*self._earlier("the map is used here"), *elsewhere(self.location(), [
+                             self.location(), [*self._earlier("the map is used here"), *notes_at(self.location(), [
                                  ("xt.subgroup_id(d) stands here", self._split_at)])])
 
     def _earlier(self, text: str) -> list[Note]:
         """The line that used the kernel's first map, unless the recording stands there."""
-        return elsewhere(self.location(), [(text, self._mapped_at)])
+        return notes_at(self.location(), [(text, self._mapped_at)])
 
     def sees(self, value: SSAValue) -> bool:
         """Whether ``value`` may be used where the recording stands."""
@@ -171,7 +171,7 @@ class Tracer:
         """Raise if ``value`` was made inside a loop, or under a condition, that has ended."""
         if self.sees(value):
             return
-        name, others = self._variable(value), elsewhere(location, [("it is made here", made_at(value))])
+        name, others = self._variable(value), notes_at(location, [("it is made here", defined_at(value))])
         if isinstance(value.owner, Operation) and not isinstance(value.owner.parent_op(), scf.ForOp):
             raise TraceError("XT1082", f"{name} was made under a condition and is used where that need not hold",
                              "give the variable a value of the same type before xt.when, or in xt.otherwise too: what "

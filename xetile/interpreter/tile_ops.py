@@ -113,7 +113,7 @@ def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     rows, columns, *blocks = tile_ops.shape_of(operation.result)
     height, width = blocks or (1, 1)
     start, dtype = operands[0] if operands else 0, of_mlir(operation.result.type.element_type)
-    flat = iota.whole((rows * height, columns * width), operation.axis.value.data, start, dtype, machine.batch)
+    flat = iota.block_iota((rows * height, columns * width), operation.axis.value.data, start, dtype, machine.batch)
     return pack(flat, (height, width)) if blocks else flat
 
 

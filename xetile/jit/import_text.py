@@ -17,10 +17,10 @@ from xegpu.support.errors import (
     Note,
     TextError,
     XeError,
-    said,
+    error_parts,
 )
 from xegpu.support.location import Location, SourceLocation
-from xegpu.support.notes import parties
+from xegpu.support.notes import operand_notes
 from xegpu.target.targets import TARGETS
 from xetile.compiler.pipeline import STAGES, precedes
 from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
@@ -155,10 +155,10 @@ def _verify(operation: Operation) -> None:
         operation.verify(verify_nested_ops=False)
         verify_memory(operation)
     except VerifyException as error:
-        code, message, hint = said(error)
+        code, message, hint = error_parts(error)
         hint = "" if "\n" in hint else hint or cure_of(message)  # more lines are xDSL's account of a type
         raise TextError(code, f"{operation.name}: {message}", hint, text_location(operation),
-                        parties(operation, error)) from None
+                        operand_notes(operation, error)) from None
     except XeError as error:
         raise error.at(text_location(operation)) from None
 

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, ShapeError
-from xegpu.support.gc_pause import collection_waits
+from xegpu.support.gc_pause import gc_paused
 from xegpu.support.location import Location
 from xegpu.target.grf_mode import REGISTERS
 from xetile.compiler.arguments import Argument, AtTheCall
@@ -110,7 +110,7 @@ class Kernel(BaseKernel):
             attributes: dict[str, Attribute] = {"xegpu.subgroups": ArrayAttr([IntegerAttr(n, i64) for n in shape])}
             if self.registers is not None:
                 attributes[REGISTERS] = IntegerAttr(self.registers, i64)
-            with collection_waits():
+            with gc_paused():
                 self.cache.modules[key] = trace(self.function, self.name, _makers(arguments), constants, attributes,
                                                 shape)
         return self.cache.modules[key]

@@ -18,7 +18,7 @@ from codegen.runtime.launcher import keep, send
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError, ShapeError
-from xegpu.target.block2d import fault
+from xegpu.target.block2d import block_io_fault
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.dialect.wg_map import WgMap
@@ -224,7 +224,7 @@ def _access(dtype: DType, matrices: Sequence[Described], target: Target) -> Acce
         way = "columns"
     turn = -1 if way == "columns" else 1
     aligned = target.block_io and way != "any" and not any(
-        fault(address, size[::turn], _strides(way, size, strides)[::turn], dtype.bytes)
+        block_io_fault(address, size[::turn], _strides(way, size, strides)[::turn], dtype.bytes)
         for address, size, strides in matrices)
     return Access(dtype, way, aligned)
 

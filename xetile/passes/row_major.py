@@ -19,7 +19,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import hinted
 from xegpu.ir.memref import exchanged
@@ -72,7 +72,7 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
         if not isinstance(operation, tile_ops.InitTileOp) or tile_ops.tile_of(operation.result).encoding.order == (1,
                                                                                                                    0):
             continue
-        way = way_of(operation, ways)
+        way = access_kind(operation, ways)
         if not way.endswith("columns"):
             stored = "is not known to be stored column by column" if way == "strided" else "is stored row by row"
             raise located(ShapeError("XT2131",
@@ -94,7 +94,7 @@ class _Orders(Rebuilder):
     def result_type(self, operation: tile_ops.InitTileOp) -> TileType:
         """The type of a tile in the order of memory."""
         tile, transposed = tile_ops.tile_of(operation.result), self.is_transposed(operation.result)
-        columns = way_of(operation, self.ways).endswith("columns")
+        columns = access_kind(operation, self.ways).endswith("columns")
         return TileType(tile).with_(shape=tile.shape[::-1] if transposed else tile.shape,
                                     order=(0, 1) if columns != transposed else (1, 0))
 

@@ -20,7 +20,7 @@ from xegpu.analysis import barriers
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import DeviceError, ShapeError, TargetError
 from xegpu.support.location import author_location
-from xegpu.support.notes import elsewhere
+from xegpu.support.notes import notes_at
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel, only_function
@@ -112,12 +112,12 @@ class DeviceExecutor:
     def _build(self, compiled: CompiledKernel, compiler: str) -> Any:
         emitted, on_cpu = compiled.emitted, _is_cpu(self.queue)
         if on_cpu and emitted.apart:
-            waits = barriers.apart(only_function(compiled.final))
+            waits = barriers.divergent_operations(only_function(compiled.final))
             raise TargetError("XT4001",
                               f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",
                               'run it on "numpy" or on a GPU, or let all subgroups come by the barrier',
-                              notes=elsewhere(None, [("they wait here", author_location(waits[0]))]))
+                              notes=notes_at(None, [("they wait here", author_location(waits[0]))]))
         if not on_cpu:
             compiled.check_registers()
         source, options, name = self.program_source(compiled)

@@ -121,7 +121,7 @@ class Running(Tracer):
         return int(self.held(value))
 
     def _arrive(self, operation: NbarrierArriveOp, barrier: int) -> None:
-        if init_of(operation).said_producers is None:
+        if init_of(operation).declared_producers is None:
             if barrier in self._arrivals and not _may_have_sides(operation):
                 raise second_arrival(operation, self._arrivals[barrier])
             self._arrivals[barrier] = operation
@@ -130,7 +130,7 @@ class Running(Tracer):
     def _wait(self, operation: NbarrierWaitOp, barrier: int) -> None:
         """A wait; a consumer, which does not arrive, is counted here."""
         if self._arrivals.pop(barrier, None) is None:
-            if init_of(operation).said_producers is None and not _may_have_sides(operation):
+            if init_of(operation).declared_producers is None and not _may_have_sides(operation):
                 raise no_arrival(operation)
             self._count(operation, barrier)
         self._group.scheduler.wait(self._member, operation, barrier)
@@ -139,7 +139,7 @@ class Running(Tracer):
         """Count an arrival: as a producer's or a consumer's where they are told apart, else as that of any."""
         init = init_of(operation)
         kind, awaited = NbarrierOp, Counter[type[Operation]]({NbarrierOp: init.participants})
-        if (producers := init.said_producers) is not None:
+        if (producers := init.declared_producers) is not None:
             kind, awaited = type(operation), Counter({NbarrierArriveOp: producers,
                                                       NbarrierWaitOp: init.participants - producers})
         self._group.scheduler.arrive(self._member, operation, barrier, kind, awaited)

@@ -35,7 +35,7 @@ from xegpu.ir.matchers import number
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.support.errors import TextError
 from xegpu.support.location import Location, SourceLocation
-from xegpu.support.notes import elsewhere
+from xegpu.support.notes import notes_at
 from xetile.dialect import tile_ops
 from xetile.dialect.supervector import ContractOp
 from xetile.dialect.types import TileType, WgMapAttr
@@ -116,7 +116,7 @@ def _place(operation: Operation) -> Location | None:
 
 def _fail(operation: Operation, code: str, message: str, hint: str, *others: tuple[str, Operation]) -> NoReturn:
     place = _place(operation)
-    notes = elsewhere(place, [(said, _place(other)) for said, other in others])
+    notes = notes_at(place, [(said, _place(other)) for said, other in others])
     raise TextError(code, f"{operation.name}: {message}", hint, place, notes)
 
 

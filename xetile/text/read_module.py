@@ -7,9 +7,9 @@ import re
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError
 
-from xegpu.support.errors import UNREADABLE, ElementTypeError, Note, TextError, XeError, said
+from xegpu.support.errors import UNREADABLE, ElementTypeError, Note, TextError, XeError, error_parts
 from xegpu.support.location import Location, SourceLocation
-from xegpu.support.notes import valued
+from xegpu.support.notes import value_notes
 from xetile.text.llvm import UpstreamReader, is_upstream
 from xetile.text.parse_hints import cure_of, reworded
 from xetile.text.reader import OlderReader, Reader, is_older
@@ -32,7 +32,7 @@ def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
     except TextError:
         raise
     except ParseError as error:
-        code, message, hint = said(error, UNREADABLE)
+        code, message, hint = error_parts(error, UNREADABLE)
         start, end = _span(text, error, reader)
         if code == UNREADABLE:
             code, message, hint = reworded(message, text[error.span.start:error.span.end].strip())
@@ -54,7 +54,7 @@ def _notes(error: ParseError, word: str, reader: Reader | None) -> list[Note]:
     """What a rule noted; where the word of the error is a value's name, where that was made."""
     values = reader.ssa_values.get(word.removeprefix("%"), ()) if reader and word.startswith("%") else ()
     notes: list[Note] = getattr(error, "notes", [])
-    return notes or valued(None, dict.fromkeys([word], values[0]) if len(values) == 1 else {})
+    return notes or value_notes(None, dict.fromkeys([word], values[0]) if len(values) == 1 else {})
 
 
 def _last_word(text: str) -> tuple[int, int]:

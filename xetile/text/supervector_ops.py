@@ -25,7 +25,7 @@ from xdsl.dialects.vector import CombiningKindAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.support.errors import said
+from xegpu.support.errors import error_parts
 from xetile.dialect.contract import ITERATORS, MATMUL
 from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
 from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp
@@ -75,7 +75,7 @@ def _permuted(sketch: Sketch, map_: AffineMapAttr) -> Permutation:
     try:
         return permutation_of(map_)
     except VerifyException as error:
-        sketch.fail(*said(error))
+        sketch.fail(*error_parts(error))
 
 
 def _stays_inside(sketch: Sketch, vector: VectorType[Attribute]) -> bool:

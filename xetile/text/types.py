@@ -30,7 +30,7 @@ from xegpu.dialect.types import (
 )
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import XeError, misread
-from xegpu.support.notes import valued
+from xegpu.support.notes import value_notes
 from xegpu.target.cache_policy import POLICIES
 from xetile.dialect.types import TileAttr, TileEncoding, TileParameters, WgMapAttr
 from xetile.dialect.wg_map import WgMap
@@ -47,7 +47,7 @@ def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None,
     try:
         misread(parser, code, f"{message}\n{hint}", at)
     except ParseError as error:
-        error.notes = valued(None, {f"%{value.name_hint}": value for value in others})  # type: ignore[attr-defined]
+        error.notes = value_notes(None, {f"%{value.name_hint}": value for value in others})  # type: ignore[attr-defined]
         raise
 
 

@@ -18,7 +18,7 @@ from codegen.opencl.values import Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.types import TensorDesc
 from xegpu.layout import lane_map
-from xegpu.layout.cooperative_matrix import component_place
+from xegpu.layout.cooperative_matrix import component_offset
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import TargetError
 
@@ -89,7 +89,7 @@ class _Piece:
             down = _times("i" if steps == 1 else f"i / {steps}", across * height)
             right = "0" if steps == 1 else f"i % {steps} * {side * width}"
         else:
-            right_words, down_words = component_place(word, words, side, lanes.lanes)
+            right_words, down_words = component_offset(word, words, side, lanes.lanes)
             down, right = str(down_words * height), str(right_words * width)
         return [(_sum(_sum("row", down), str(e // self.lanes.wi_data[1])),
                  _sum(_sum("column", right), str(e % self.lanes.wi_data[1]))) for e in range(self.lanes.per_lane)]

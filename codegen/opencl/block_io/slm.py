@@ -26,7 +26,7 @@ from xegpu.analysis.slm import panels_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import static_form
-from xegpu.ir.use_def import array_of, makings
+from xegpu.ir.use_def import array_of, root_definitions
 from xegpu.layout import lane_map
 from xegpu.layout.slm_panels import Panels, Run, runs
 
@@ -67,7 +67,7 @@ class _Access:
     @cached_property
     def maker(self) -> CreateNdTdescOp:
         """What made the descriptor; of several, all alike, one."""
-        owner = next(iter(makings(self.operand))).owner
+        owner = next(iter(root_definitions(self.operand))).owner
         assert isinstance(owner, CreateNdTdescOp)
         return owner
 

@@ -1,22 +1,21 @@
-"""Products of a subgroup's whole tile by one call: vectors of 16 numbers written out, instead of one number a lane.
+"""CPU GEMM: ABI and dispatch of micro-kernels, explicitly vectorized functions for a subgroup's tile.
 
     float scratch[2048];  private float *sums = lane 0's scratch;
     sums[0 + lane] = c0; sums[16 + lane] = c1; ...
     if (lane == 0) product_call(sums, 64, &A[row * pitch + k], pitch, &B[k * pitch + column], pitch, depth, ...);
     c0 = sums[0 + lane]; c1 = sums[16 + lane]; ...
 
-Intel's compiler for processors makes a vector of 16 work-items, and no builtin of OpenCL C multiplies pairs of bf16. In
-a function that it leaves alone, a vector is a ``float16``, and LLVM's own word for the instruction can be said. It
-leaves alone what it takes for a function of somewhere else: ``product_call`` is declared, not defined, and
-``product``, which the linker finds under the same name, is called by nobody. Of what is called directly it would make a
-second version for 16 lanes at once, with vectors of 256 numbers.
+Intel's CPU compiler vectorizes over 16 work-items, and OpenCL C has no builtin for dot products of bf16 pairs. In a
+function that is not vectorized over work-items, a vector is a ``float16``, and LLVM's intrinsic can be called by its
+name. The work-item vectorizer skips calls to undefined functions, so the kernel calls ``product_call``, an undefined
+alias (asm label) of the micro-kernel ``product``; a direct call would be vectorized 16-fold, to vectors of 256 numbers.
 
-Where the sums of all of K are only stored, the call gets the place in C instead
-(:mod:`codegen.opencl.cpu_gemm.fused_store`). What the function does with all this is in
-:mod:`codegen.opencl.cpu_gemm.macrokernel`; for very few rows of A, in :mod:`codegen.opencl.cpu_gemm.skinny`.
+Where the sums over all of K are only stored, the call gets the address in C instead
+(:mod:`codegen.opencl.cpu_gemm.fused_store`). The micro-kernel is in :mod:`codegen.opencl.cpu_gemm.macrokernel`; for
+M <= 4, in :mod:`codegen.opencl.cpu_gemm.skinny`.
 
-All of this is for the OpenCL driver of processors alone, which gets ``XETILE_WHOLE`` defined; every other compiler
-reads the portable text that stands beside it.
+Only the CPU's OpenCL driver gets ``XETILE_WHOLE`` defined; other compilers get the portable text of
+:mod:`codegen.opencl.cpu_gemm.simt`.
 """
 
 from __future__ import annotations
@@ -59,6 +58,8 @@ def define(emitter: Emitter, shape: MicrokernelShape) -> None:
                 "int rows, int columns, int below")
     parameters = f"(private float *sums, {operands})" if shape.is_skinny else \
         f"(global float *C, long pitch_c, {operands}, int adds, int past)"
+    # Asm labels: both functions link to the symbol ``name``, and are two functions in LLVM's IR, since "\01" (use the
+    # label verbatim) is part of the name there. The call is of the undefined one, so the vectorizer leaves it scalar.
     lines = [f"#ifdef {WHOLE}", f'void {name}_call{parameters} __asm("{name}");',
              f'__attribute__((noinline, used)) void {name}{parameters} __asm("\\01{name}");',
              f"__attribute__((noinline, used)) void {name}{parameters}", "{"]
@@ -83,7 +84,7 @@ DOT_BF16 = (
     '__asm("llvm.x86.avx512bf16.dpbf16ps.512");\n'
     f"#define {DOT}(c, a, b) "
     "xetile_dot_bf16(c, __builtin_astype(a, xetile_bf16x32), __builtin_astype(b, xetile_bf16x32))\n")
-"""What stands before a text on processors with ``avx512_bf16``: two products a number and instruction, added up in f32;
-numbers under 2^-126 count as zero. LLVM's name of the instruction, which clang passes on."""
+"""Declarations on processors with ``avx512_bf16``: the instruction vdpbf16ps, two products per element added in f32;
+subnormals count as zero. The asm label is LLVM's intrinsic, which clang passes through."""
 FENCE_X86 = f'void {FENCE}(void) __asm("llvm.x86.sse.sfence");\n'
-"""What stands before functions of whole vectors: stores past the caches are seen before all that follows."""
+"""Declaration of the store fence after non-temporal stores; the asm label is LLVM's intrinsic of sfence."""

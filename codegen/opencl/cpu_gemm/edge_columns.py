@@ -1,4 +1,4 @@
-"""Columns at the edge of a tile that no vector is worth: their sums go along K, 16 products at a time.
+"""GEMM kernel of the N remainder: single columns are vectorized along K, 16 products at a time.
 
     for (int k = 0; k < steps; ++k) line[k] = B[(k0 + k) * pitch + column];                          once
     for (int row = 0; row < rows; row += 8) {
@@ -7,8 +7,8 @@
         c0 = fma(vload16(0, a0 + k), x, c0); c1 = fma(vload16(0, a1 + k), x, c1); ...
       }
 
-A column takes a sixteenth of a vector's instructions; what is left of K goes number by number, and the 16 sums of a row
-are added up at the end.
+A column takes a sixteenth of a vector's instructions; the remainder of K is scalar, and the 16 partial sums of a row
+are reduced at the end.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from codegen.opencl.cpu_gemm.skinny import widened
 from xegpu.ir.dtypes import f32
 
 MOST = 4
-"""Columns. Each reads A again; for more of them, a vector of which most is outside takes no longer."""
+"""Maximum number of columns. Each reads A again; for more, a mostly out-of-bounds vector takes no longer."""
 _TOGETHER = 8
-"""Rows of A: a sum waits for the one before it, and others are made meanwhile."""
+"""Rows of A per iteration: independent sums hide the latency of dependent multiply-adds."""
 
 
 @dataclass(frozen=True)
 class SingleColumns:
-    """The text for some columns.
+    """Text of the kernel for some columns.
 
     Attributes:
         numbers: what is multiplied.

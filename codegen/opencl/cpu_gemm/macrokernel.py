@@ -1,4 +1,4 @@
-"""The text of a function that makes the products of a whole tile, in vectors of 16 numbers.
+"""GEMM macro-kernel of a tile (BLIS terms): packing of B into panels and the K-blocking loop around the micro-kernel.
 
     for (int k0 = 0; k0 < depth; k0 += count) {
       panel[k * 4 + 0] = vload16(0, &B[(k0 + k) * pitch]); ...                 the rows of B, one after the other
@@ -7,15 +7,15 @@
         for (int k = 0; k < steps; ++k) { b0 = panel[k * 4]; ...; x = a0[k]; c0_0 = fma(x, b0, c0_0); ... }
         if (last) vstore16(c0_0, 0, &C[row * pitch]) ... else vstore16(c0_0, 0, kept + row * 64) ...
 
-It packs some rows of B, and fetches the next ones while it goes through them for a few rows of A at a time
-(:mod:`codegen.opencl.cpu_gemm.microkernel`). Of B's rows, ``below`` are left from the first one on: where none follow,
-those that are here are fetched again, which costs nothing; what lies beyond an array costs as much as what is needed.
-Between panels the sums are kept in memory that the first cache holds; after the last one they go to C, ``past`` the
-caches where C is much larger than these: else each line of C would be read before it is written. Whoever is told that
-the kernel is done must see them, too, so the last subgroup of a work-group (``past`` is 2) waits for all of these
-stores: were each to wait, none would go on while the next tile is computed.
+It packs a panel of B, and prefetches the next one while the micro-kernel multiplies it by a few rows of A at a time
+(:mod:`codegen.opencl.cpu_gemm.microkernel`). ``below`` is the number of B's rows from the first one on: after the last,
+present ones are prefetched again at no cost, since prefetches beyond an array cost as much as useful ones. Between
+panels the sums are in memory that L1 holds; after the last one they are stored to C, with non-temporal stores
+(``past``) where C is much larger than the caches, which avoids reading each line of C before it is written. These must
+be visible when the kernel ends, so the last subgroup of a work-group (``past`` is 2) executes a store fence; a fence in
+each subgroup would stall the next tile.
 
-At the right edge, vectors that lie outside are left out, and the last few columns are summed up by themselves
+At the right edge, vectors out of bounds are skipped, and the last few columns have a kernel of their own
 (:mod:`codegen.opencl.cpu_gemm.edge_columns`).
 """
 
@@ -32,19 +32,19 @@ from xegpu.ir.dtypes import DType
 from xegpu.target.gemm_microkernel import LANES
 
 FENCE = "xetile_store_fence"
-"""What comes after stores past the caches."""
+"""Name of the store fence after non-temporal stores."""
 _MOST_WITH_FEW_ROWS = 16
 _PANEL_BYTES = 20 * 1024
-"""Of packed rows of B; the fastest cache holds 32 KB, and some rows of A beside them."""
+"""Panel size of packed B in bytes; L1 has 32 KB and holds some rows of A as well."""
 _VECTOR_BYTES = 64
 _DEEPEST = 256
-"""Rows of a panel: of a narrow one, more would only drive A out of the fastest cache."""
+"""Maximum K of a panel: in a narrow one, more rows would only evict A from L1."""
 
 
 def parts_of(rows: int, vectors: int) -> list[tuple[range, list[range]]]:
-    """Vectors of columns, with the rows of A that go through them at a time, so that their sums stay in registers.
+    """Register tiles: vectors of columns, with the groups of rows of A whose sums fit into registers.
 
-    Few rows of A go through more columns at a time: then B comes from memory, and what lies side by side comes sooner.
+    With few rows of A, a tile has more columns: B then comes from memory, and adjacent data arrive sooner.
     """
     widest = max(WIDEST, _MOST_WITH_FEW_ROWS // rows)
     return [(range(first, first + width),
@@ -53,26 +53,26 @@ def parts_of(rows: int, vectors: int) -> list[tuple[range, list[range]]]:
 
 
 def _widths(most: int) -> list[int]:
-    """How many vectors of columns go side by side: all of them, or at an edge one; each takes time to compile."""
+    """Widths of register tiles in vectors: all, or at an edge one; each variant costs compile time."""
     return [most, 1] if most > 1 else [1]
 
 
 def _enough(vectors: str, widths: list[int]) -> str:
-    """An expression for the least of these widths that takes so many vectors."""
+    """C expression of the smallest of these widths that covers so many vectors."""
     return "".join(f"{vectors} > {less} ? {width} : " for width, less in pairwise(widths)) + f"min({vectors}, 1)"
 
 
 def _count(width: int) -> int:
-    """Rows of a panel of so many vectors."""
+    """K of a panel of ``width`` vectors."""
     return min(_PANEL_BYTES // (_VECTOR_BYTES * width) // 16 * 16, _DEEPEST)
 
 
 @dataclass(frozen=True)
 class ProductText:
-    """The text of one function: by products of numbers in float, or of pairs of bf16.
+    """Text of one macro-kernel, with float multiply-adds or dot products of bf16 pairs.
 
     Attributes:
-        rows, columns: of the tile of sums, which are f32.
+        rows, columns: shape of the C tile, which is f32.
         dtype: element type of both operands.
         pairs: whether the processor multiplies pairs of bf16.
     """

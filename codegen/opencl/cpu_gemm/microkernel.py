@@ -1,4 +1,4 @@
-"""The part of a product's function that takes a few rows of A through a panel of B, with all sums in registers.
+"""GEMM micro-kernel (BLIS terms): a few rows of A times a panel of B, with all sums in registers.
 
     global const float *a0 = A + min(row + 0, rows - 1) * pitch_a + k0; ...
     float16 c0_0 = 0, ...;
@@ -10,10 +10,10 @@
     }
     if (!last) vstore16(c0_0, 0, from) ... else vstore16(c0_0, 0, to) ...
 
-Four vectors go side by side for six rows, which is what registers take; their loads are few beside 24 multiply-adds.
-Fewer vectors get no more than eight rows: lines of A that are a power of two apart share eight places of the first
-cache, and each is needed for 16 steps. Then several steps stand side by side, since pointers of rows come from memory,
-and the next lines of A are fetched, too: they are most of what such a product reads.
+The register tile is six rows by four vectors: 24 multiply-adds hide their few loads. Narrower tiles have at most eight
+rows: lines of A a power of two apart fall into the same 8-way set of L1, and each is needed for 16 steps of K. Their K
+loop is unrolled, since row pointers are reloaded from memory, and the next lines of A, most of the data that such a
+product reads, are prefetched too.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from xegpu.target.gemm_microkernel import LANES
 DOT = "XETILE_DOT_BF16"
 """``DOT(sums, a, b)``: 16 sums of products of pairs of bf16. Defined where the processor has such an instruction."""
 LINE = 64
-"""Bytes of a line of the cache."""
+"""Cache line in bytes."""
 WIDEST = 4
-"""Vectors of columns whose sums are made together."""
+"""Maximum width of a register tile, in vectors."""
 ACCUMULATORS = 24
 _MOST_OF_NARROW = 8
 _TOGETHER = 4
@@ -39,12 +39,12 @@ _TOGETHER = 4
 
 @dataclass(frozen=True)
 class Numbers:
-    """What is multiplied, and how.
+    """Element types of a micro-kernel: operands, and their packed form.
 
     Attributes:
         dtype: element type of both operands.
-        pairs: whether the processor multiplies pairs of bf16.
-        deepest: the most rows of B that are packed at a time.
+        pairs: whether the processor has dot products of bf16 pairs.
+        deepest: maximum K of a packed panel.
     """
 
     dtype: DType
@@ -105,7 +105,7 @@ def even(total: int, most: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class RowsOfSums:
-    """The text for a few rows of A.
+    """Text of the micro-kernel for a few rows of A.
 
     Attributes:
         numbers: what is multiplied.

@@ -1,7 +1,7 @@
-"""Products that read their operands from memory, in OpenCL C for processors with vector registers and caches.
+"""Portable SIMT fallback of fused load and mad for CPUs, in OpenCL C with one vector element per lane.
 
-Where the driver takes them, functions of whole vectors do most of it (:mod:`codegen.opencl.cpu_gemm`). What follows is
-the portable text beside them, and all there is for other types, for a middling number of rows, and for strides:
+Where the driver supports them, micro-kernels are called instead (:mod:`codegen.opencl.cpu_gemm`). The portable text is
+for other compilers, other types, a middling number of rows, and strides:
 
     for (int k = first; k < end; ++k) { b[k * 4 + 0] = B[(row + k) * pitch + column + lane]; ... }     once
     for (int k = first; k < end; ++k) {                                                  a few rows at a time
@@ -10,12 +10,11 @@ the portable text beside them, and all there is for other types, for a middling 
       a0 = A0[k]; c0 = fma(a0, b0, c0); c1 = fma(a0, b1, c1); ...
     }
 
-A subgroup's lanes are the elements of a vector register, along N. B is copied where its elements are widened or stand
-apart, and at edges; what the next step along K copies is fetched meanwhile, a line at a time, since its rows are
-pages apart, which no processor foresees. Else the rows of B are read where they are, without the first loop: they
-come from the second cache fast enough. A's numbers are the same for all lanes, so that one instruction spreads each
-of them. As many accumulators as stay in registers go through all of K at a time; a variable each, since a vector of
-several would be taken apart and put together at each step.
+A subgroup's lanes are the elements of a vector register, along N. B is copied where its elements are widened or
+strided, and at edges; the rows that the next step of K copies are prefetched, a line at a time, since they are pages
+apart, which no hardware prefetcher follows. Else the rows of B are read in place, without the first loop: L2 is fast
+enough. Elements of A are uniform, and one instruction broadcasts each. As many accumulators as fit into registers
+iterate over all of K; each is a named variable, since a vector of several would be split and joined in each step.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from xegpu.ir.dtypes import DType, bf16, f16, f32
 from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 _EXACT = 1 << 24
-"""Sums of integers are exact in float32 up to here."""
+"""Integer sums up to this are exact in float32."""
 _LINE = 64
-"""Bytes of a line of the cache."""
+"""Cache line in bytes."""
 _AHEAD = 24
-"""Rows of B that are fetched ahead where each is read once."""
+"""Prefetch distance in rows of B, where each is read once."""
 _LOOP = "#pragma clang loop vectorize(disable)"
-"""The lanes are the vector. The compiler's other choice, a vector along K, takes gathers."""
+"""Pragma against loop vectorization: the lanes are the vector, and one along K would take gathers."""
 
 
 @dataclass(frozen=True)

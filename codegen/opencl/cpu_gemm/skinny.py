@@ -1,4 +1,4 @@
-"""Products by few rows of A, in functions of whole vectors: B is read once, in the order of memory.
+"""Skinny GEMM micro-kernel (M <= 4, GEMV-like): B is streamed once, in memory order.
 
     for (; k + 8 <= depth; k += 8) {
       const float x0_0 = A[k], x0_1 = A[k + 1], ...;  global const float *b0 = B + k * pitch_b, ...;
@@ -8,9 +8,8 @@
       }
     }
 
-Memory is what such a product waits for. A processor foresees what follows in a row, and not the next row, which is on
-another page; so some rows are read along their whole length at a time, while the next ones are fetched. The sums stay
-in the first cache.
+Such a product is bound by memory bandwidth. The hardware prefetcher follows a row, but not to the next row, which is on
+another page; so a few rows are streamed along their length, while the next ones are prefetched. The sums stay in L1.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ _TOGETHER = 8
 
 @dataclass(frozen=True)
 class FewRows:
-    """The text of one function.
+    """Text of one skinny micro-kernel.
 
     Attributes:
-        rows, columns: of the tile of sums.
+        rows, columns: shape of the C tile.
         dtype: element type of both operands; the sums are f32.
     """
 
@@ -45,7 +44,7 @@ class FewRows:
         yield from self._steps(1)
 
     def _steps(self, count: int) -> Iterator[str]:
-        """The loop that goes over so many rows of B at a time."""
+        """Loop over ``count`` rows of B at a time."""
         yield f"  for (; k + {count} <= depth; k += {count}) {{"
         yield "    int i = 0;"
         for row in range(self.rows):
@@ -67,7 +66,7 @@ class FewRows:
 
     def _sums(self, count: int, c_type: str, spread: str, number: Callable[[int], str], load: str,
               store: str) -> Iterator[str]:
-        """Lines that add up the products of one vector, or of one number, of each of the rows of B."""
+        """Multiply-adds of one vector, or of one element, of each of the rows of B."""
         places = [f"sums + {row * self.columns} + i" for row in range(self.rows)]
         yield f"      {c_type} " + ", ".join(
             f"c{row} = {load.format(place)}" for row, place in enumerate(places)) + ";"
@@ -78,14 +77,14 @@ class FewRows:
 
 
 def vector(dtype: DType, numbers: str) -> str:
-    """16 elements as floats; f16 by a word of clang's, since OpenCL C's function is a call there."""
+    """Widen 16 elements to floats; f16 by clang's ``__builtin_convertvector``; OpenCL C's conversion is a call."""
     if dtype is bf16:
         return f"as_float16(convert_uint16({numbers}) << 16)"
     return numbers if dtype is f32 else f"__builtin_convertvector({numbers}, float16)"
 
 
 def widened(dtype: DType, number: str) -> str:
-    """An element as a float."""
+    """Widen an element to a float."""
     if dtype is bf16:
         return f"as_float((uint){number} << 16)"
     return number if dtype is f32 else f"(float)({number})"

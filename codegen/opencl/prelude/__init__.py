@@ -1,9 +1,8 @@
-"""The prelude: OpenCL C that gives a device the Intel builtins it lacks.
+"""Prelude: emulation of Intel's builtins in OpenCL C, for devices that lack them.
 
-The text emitted for a GPU runs on any OpenCL device once this module's answer stands before it: DPAS, 2D block IO,
-bf16 and tf32 conversions and the split work-group barrier are then functions in OpenCL C that mean the same, bounds
-included. The meanings are in the ``.cl`` files beside this one; here is the list of the names that exist, and how each
-is made from the macros of its file.
+With the prelude, text emitted for a GPU runs on any OpenCL device: DPAS, 2D block IO, bf16 and tf32 conversions and the
+split work-group barrier are functions in OpenCL C with the same semantics, bounds included. Their definitions are
+macros in the ``.cl`` files beside this one; this module lists the builtins, each with the line that instantiates it.
 """
 
 from __future__ import annotations
@@ -149,12 +148,12 @@ _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 
 
 def emulated_builtins() -> tuple[str, ...]:
-    """The names of all builtins that :func:`prelude_for` can define."""
+    """Names of all builtins that :func:`prelude_for` can define."""
     return tuple(name for _, lines in _FAMILIES.values() for name in lines)
 
 
 def prelude_for(text: str) -> str:
-    """The OpenCL C to put before ``text``, so that a device without Intel's builtins can compile it.
+    """Prelude of the builtins that ``text`` uses, to be put before it for a device without Intel's builtins.
 
     Args:
         text: OpenCL C. Names in comments and in strings do not count; names in macros do.
@@ -173,7 +172,7 @@ def prelude_for(text: str) -> str:
 
 
 def _without_hint(name: str) -> str:
-    """The form of a 2D block builtin that takes a cache hint, as the plain one."""
+    """Definition of a 2D block builtin's variant with a cache hint, which it ignores."""
     surface, given = "global void *base, int width, int height, int pitch, int2 at", "base, width, height, pitch, at"
     bits, columns = (int(x) for x in re.findall(r"_(\d+)b_\d+r(\d+)x", name)[0])
     word = "uint" if bits == 32 or "_read_t" in name else "uchar" if (bits, columns) == (8, 16) else "ushort"
@@ -192,7 +191,7 @@ def _family_prelude(file: str, names: frozenset[str]) -> str:
 
 
 def _nearest(name: str, known: dict[str, str]) -> str:
-    """A hint with the known names that share the longest beginning with ``name``, four at most."""
+    """Hint with the known names that share the longest prefix with ``name``, at most four."""
     shared = {other: _shared_beginning(name, other) for other in known}
     best = [other for other in known if shared[other] == max(shared.values())]
     return "the nearest that exist: " + ", ".join(best[:4])

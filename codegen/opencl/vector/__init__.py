@@ -1,4 +1,4 @@
-"""Fragments taken apart, put together, and read as other elements, in OpenCL C: a lane's own registers throughout."""
+"""Vector operations within a lane, in OpenCL C: extract, slices, splat, bitcast, pack, iota."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _bitcast(emitter: Emitter, operation: BitcastOp) -> None:
 
 
 def _pack(emitter: Emitter, operation: PackOp) -> None:
-    """The elements of a column next to each other: a lane's own registers, read as wider words."""
+    """VNNI packing within a lane: its registers are reinterpreted as wider words."""
     source, result = emitter.fragment(operation.source), emitter.fresh(operation.result)
     bits = source.dtype.bits * source.width
     if bits < 32:
@@ -74,8 +74,6 @@ def _pack(emitter: Emitter, operation: PackOp) -> None:
     groups = [pieces[i:i + each] for i in range(0, len(pieces), each)]
     emitter.assign(operation.result, result, [f"({result.c_type})({', '.join(group)})" for group in groups])
 
-
-# Vectors of positions in OpenCL C: a lane's own position, and a constant for each word.
 
 
 def _iota(emitter: Emitter, operation: IotaOp) -> None:
@@ -98,7 +96,7 @@ def _iota(emitter: Emitter, operation: IotaOp) -> None:
 
 
 def _lane(lanes: LaneMap, axis: int, subgroup: int) -> str:
-    """How far a lane's first element lies from that of lane 0; nothing where all lie alike."""
+    """Offset of a lane's first element from that of lane 0, as C; empty where it is 0 in all lanes."""
     rows, columns = lanes.wi_layout
     if (rows, columns)[axis] == 1:
         return ""

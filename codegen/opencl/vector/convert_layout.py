@@ -1,4 +1,4 @@
-"""Fragments under another lane map, in OpenCL C: elements move between lanes by subgroup shuffles."""
+"""Layout conversion of fragments in OpenCL C: elements move between lanes by subgroup shuffles."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
 def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
-    """A fragment under another lane map, by shuffles.
+    """Convert a fragment to another lane map by shuffles.
 
-    For each element of the result, the lane and the word that hold it; words that only some lanes need are shuffled by
-    all, and chosen afterwards.
+    For each element of the result, the source lane and word are computed; words that only some lanes need are shuffled
+    by all, and selected afterwards.
     """
     assert operation.source_map is not None
     assert operation.target_map is not None
@@ -52,7 +52,7 @@ def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
 
 def _exchanged(emitter: Emitter, operation: ConvertLayoutOp, fragment: Fragment, old: LaneBits,
                new: LaneBits) -> None:
-    """Between maps of single elements: bits of lanes and of units change places, in a function for each such pair."""
+    """Convert between linear layouts: exchanges of lane and unit bits, in a function for each pair of maps."""
     assert operation.source_map is not None
     assert operation.target_map is not None
     result, dtype = emitter.fresh(operation.result), fragment.dtype
@@ -66,7 +66,7 @@ def _exchanged(emitter: Emitter, operation: ConvertLayoutOp, fragment: Fragment,
 
 
 def _elements(fragment: Fragment, wide: str, bits: str) -> list[str]:
-    """The bits of each element of a fragment in a word that moves; of packed words each element by itself."""
+    """Bits of each element of a fragment as a shuffled word; packed words are split into elements."""
     if fragment.per_lane == 1:
         return [f"({wide})as_{bits}({word})" for word in fragment.words()]
     size = fragment.dtype.bits
@@ -75,10 +75,10 @@ def _elements(fragment: Fragment, wide: str, bits: str) -> list[str]:
 
 
 def _fetched(elements: list[str], holder: list[int], index: list[int], lane: str, wide: str) -> str:
-    """The bits of one element for every lane: from lane ``holder``, element ``index``.
+    """Bits of one element in every lane: from lane ``holder``, element ``index``.
 
-    All lanes take part in every shuffle: ``select`` evaluates what it is given, while the branches of ``?:`` may be
-    taken by some lanes each.
+    All lanes take part in every shuffle, hence ``select``, which evaluates both operands, and not ``?:``, whose
+    branches may diverge.
     """
     from_lane = index_table(holder, lane)
     fetched = {i: f"intel_sub_group_shuffle({elements[i]}, {from_lane})" for i in sorted(set(index))}

@@ -1,9 +1,8 @@
-"""Words of a fragment moved between the lanes of a subgroup, as lines of OpenCL C in a function of their own.
+"""Cross-lane bit permutations and reductions of a fragment's words, as OpenCL C functions.
 
-Every step works on all words at once, on the bits of their positions (:mod:`xegpu.layout.linear_layout`): an exchange
-makes a bit of the unit one of the lane, a fold combines lanes that differ in one bit. One step costs two or three
-selects and one shuffle for two words, in registers alone: by a constant distance, a shuffle is a few moves with
-regions.
+Every step works on all words, on the index bits of a linear layout (:mod:`xegpu.layout.linear_layout`): an exchange
+swaps a unit bit with a lane bit, a fold combines lanes that differ in one bit. A step costs two or three selects and
+one shuffle for two words; a shuffle by a constant distance is a few moves with register regions.
 """
 
 from __future__ import annotations
@@ -20,31 +19,31 @@ _UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
 def bits_held(dtype: DType) -> int:
-    """Bits of an element in a register."""
+    """Register bits of an element."""
     return 32 if dtype.kind == "x" else 8 * dtype.bytes
 
 
 def shuffled_type(dtype: DType) -> str:
-    """The C type in which elements move: their bits in a word of 32 or 64."""
+    """C type of shuffled elements: a word of 32 or 64 bits."""
     return "ulong" if bits_held(dtype) == 64 else "uint"
 
 
 def bits_in(expression: str, dtype: DType) -> str:
-    """An element as the word that moves."""
+    """Reinterpret an element as a shuffled word."""
     unsigned = _UNSIGNED[bits_held(dtype)]
     given = expression if dtype.opencl == unsigned else f"as_{unsigned}({expression})"
     return given if bits_held(dtype) >= 32 else f"(uint)({given})"
 
 
 def bits_out(expression: str, dtype: DType) -> str:
-    """The element that a word holds."""
+    """Reinterpret a shuffled word as an element."""
     unsigned = _UNSIGNED[bits_held(dtype)]
     given = expression if bits_held(dtype) >= 32 else f"({unsigned})({expression})"
     return given if dtype.opencl == unsigned or dtype is bf16 else f"as_{dtype.opencl}({given})"
 
 
 def index_table(values: Sequence[int], lane: str) -> str:
-    """``values[lane]`` as arithmetic: four bits a lane, looked up in one or two words."""
+    """Lookup ``values[lane]`` as arithmetic: a linear function, or a table of four bits a lane in one or two words."""
     step = values[1] - values[0] if len(values) > 1 else 0
     if step >= 0 and all(value == values[0] + step * i for i, value in enumerate(values)):
         return f"({lane} * {step}u + {values[0]}u)" if step else f"{values[0]}u"
@@ -53,12 +52,12 @@ def index_table(values: Sequence[int], lane: str) -> str:
 
 
 class Words:
-    """The words that a lane holds while they move, and the lines that moved them.
+    """State of a permutation: a lane's words, their linear layout, and the emitted lines.
 
     Args:
         c_type: of every word: float, double, int, uint, long or ulong.
         names: an expression for each word, in the order of units.
-        bits: where their elements lie.
+        bits: their linear layout.
     """
 
     def __init__(self, c_type: str, names: Sequence[str], bits: LaneBits) -> None:
@@ -69,14 +68,14 @@ class Words:
         self._count = 0
 
     def name(self, expression: str) -> str:
-        """A new word."""
+        """Declare a variable for a new word."""
         name = f"w{self._count}"
         self._count += 1
         self.lines.append(f"const {self.c_type} {name} = {expression};")
         return name
 
     def named(self) -> None:
-        """Every word in a variable."""
+        """Assign every word to a variable."""
         self.names = [self.name(expression) for expression in self.names]
 
     def _pairs(self, position: int) -> list[tuple[int, int]]:
@@ -90,17 +89,17 @@ class Words:
         return f"(lane & {1 << bit}u) ? {yes} : {no}"
 
     def combine(self, position: int, combine: Combine) -> None:
-        """Words that differ in a bit of the unit, combined."""
+        """Reduce a unit bit: combine words that differ in it."""
         self.names = [self.name(combine(self.names[a], self.names[b])) for a, b in self._pairs(position)]
         del self.unit[position]
 
     def fold(self, bit: int, combine: Combine) -> None:
-        """Lanes that differ in a bit, combined: both hold the result."""
+        """Reduce a lane bit: combine lanes that differ in it; both get the result."""
         self.names = [self.name(combine(word, self._shuffled(word, bit))) for word in self.names]
         self.lane[bit] = None
 
     def merge(self, bit: int, position: int, combine: Combine) -> None:
-        """Lanes that differ in a bit, combined, while that bit becomes one of the unit: half of the words are left."""
+        """Reduce a lane bit and move a unit bit into it; half of the words remain."""
         merged = []
         for a, b in self._pairs(position):
             kept = self.name(self._upper(bit, self.names[b], self.names[a]))
@@ -110,7 +109,7 @@ class Words:
         self.lane[bit] = self.unit.pop(position)
 
     def exchange(self, bit: int, position: int) -> None:
-        """A bit of the lane and one of the unit change places."""
+        """Swap a lane bit with a unit bit."""
         names = list(self.names)
         for a, b in self._pairs(position):
             first, second = self.names[a], self.names[b]
@@ -121,12 +120,12 @@ class Words:
         self.names, self.lane[bit], self.unit[position] = names, self.unit[position], old
 
     def choose(self, bit: int, position: int) -> None:
-        """A bit of the unit becomes one of the lane, over which the words repeated: each lane keeps its own."""
+        """Move a unit bit into a replicated lane bit: each lane selects its words."""
         self.names = [self.name(self._upper(bit, self.names[b], self.names[a])) for a, b in self._pairs(position)]
         self.lane[bit] = self.unit.pop(position)
 
     def repeat(self, bit: int) -> None:
-        """A bit of the lane becomes one of the unit: every lane holds the words of both."""
+        """Move a lane bit into a unit bit: every lane gets the words of both."""
         old = self.lane[bit]
         assert old is not None
         moved = [self.name(self._shuffled(word, bit)) for word in self.names]
@@ -136,7 +135,7 @@ class Words:
         self.unit.append(old)
 
     def arrange(self, target: LaneBits) -> None:
-        """The words under another map."""
+        """Permute the words to another linear layout."""
         while self._step(target):
             pass
         self._permute_lanes(target)
@@ -155,7 +154,7 @@ class Words:
         return False
 
     def _permute_lanes(self, target: LaneBits) -> None:
-        """Lanes whose bits are the right ones in another order: one shuffle a word."""
+        """Permute lane bits: one shuffle per word."""
         if all(wanted in (None, held) for wanted, held in zip(target.lane, self.lane, strict=True)):
             self.lane = [held if wanted is not None else None
                          for wanted, held in zip(target.lane, self.lane, strict=True)]
@@ -174,9 +173,9 @@ class Words:
 
 
 def packed_exchange(words: Sequence[str], dtype: DType, old: LaneBits, new: LaneBits) -> tuple[Words, list[str]]:
-    """Elements under another map: the words in which they moved, and an expression for each element of the result.
+    """Convert elements to another linear layout: the shuffled words, and an expression for each result element.
 
-    Elements of less than 32 bits move two or four to a word, where that many bits of the unit stay what they are.
+    Elements of less than 32 bits are packed two or four to a word, if enough unit bits are unchanged.
     """
     together = max(32 // bits_held(dtype), 1)
     stay = [bit for bit in old.unit if bit in new.unit][:together.bit_length() - 1]
@@ -198,7 +197,7 @@ def _number(bits: Sequence[Bit], values: dict[Bit, int]) -> int:
 
 
 def _groups(words: list[str], unit: Sequence[Bit], kept: Sequence[Bit], packed: Sequence[Bit]) -> list[list[str]]:
-    """Words that differ in the packed bits of the unit alone, for each number of the kept bits."""
+    """Group words that differ in the packed unit bits only, by the value of the unchanged bits."""
     groups = [[""] * (1 << len(packed)) for _ in range(1 << len(kept))]
     for number, word in enumerate(words):
         values = {bit: number >> position & 1 for position, bit in enumerate(unit)}
@@ -226,14 +225,14 @@ def _unpacked(word: str, count: int, dtype: DType) -> list[str]:
 
 def called(emitter: Emitter, name: str, given: Sequence[tuple[str, str]], words: Words, result: Fragment,
            made: Sequence[str]) -> None:
-    """Write a function that moves words, and call it.
+    """Emit a function that permutes words, and its call.
 
     Args:
-        emitter: where to.
-        name: of the function; one of that name is written once.
-        given: for each parameter its type and the argument; in the lines of ``words`` it is called ``v0``, ``v1`` ...
+        emitter: the emitter.
+        name: name of the function; it is emitted once.
+        given: type and argument of each parameter; the lines of ``words`` call them ``v0``, ``v1`` ...
         words: the lines.
-        result: variables to declare for the result, of which a single one is returned and several are pointed to.
+        result: variables to declare for the result; a single one is returned, several are passed by pointer.
         made: an expression for each word of the result.
     """
     single, width = len(result.names) == 1, result.width

@@ -1,4 +1,4 @@
-"""Reductions and broadcasts of blocks, in OpenCL C: in registers, between the lanes by shuffles.
+"""Reductions and broadcasts of blocks in OpenCL C, in registers and by subgroup shuffles.
 
 Rows of a matrix are reduced by merges that fold rows and lanes together: of two words, half of the lanes keep one and
 send the other. So 8 rows of 16 lanes take 4 + 2 + 1 merges and one fold, and lane ``l`` then holds the result of row
@@ -26,7 +26,7 @@ _FUNCTIONS = {"minnumf": "fmin", "maxnumf": "fmax", "minsi": "min", "minui": "mi
 
 
 def _compute_type(kind: str, dtype: DType) -> str:
-    """The C type in which a reduction goes on: float for all narrower floats, a whole word for narrower integers."""
+    """C type of the accumulation: float for narrower floats, a 32-bit word for narrower integers."""
     if dtype.is_float:
         return "double" if dtype.bits == 64 else "float"
     unsigned = kind.endswith("ui") or dtype.kind == "u"
@@ -34,7 +34,7 @@ def _compute_type(kind: str, dtype: DType) -> str:
 
 
 def _widened(variable: str, fragment: Fragment, c_type: str) -> str:
-    """A variable of a fragment in the type of the computation."""
+    """Widen a variable of a fragment to the accumulation type."""
     dtype, width = fragment.dtype, fragment.width
     if dtype is bf16:
         return computed(variable, dtype, width)
@@ -49,7 +49,7 @@ def _widened(variable: str, fragment: Fragment, c_type: str) -> str:
 
 
 def _rounded(word: str, dtype: DType, c_type: str) -> str:
-    """A result as it is stored."""
+    """Round a result to its element type."""
     if dtype is bf16:
         return f"intel_convert_bfloat16_as_ushort({word})"
     if dtype is f16:
@@ -58,7 +58,7 @@ def _rounded(word: str, dtype: DType, c_type: str) -> str:
 
 
 def _combine(kind: str, c_type: str, width: int = 1) -> Combine:
-    """The text of two values combined."""
+    """Combining function of a reduction kind, as C."""
     if kind in _SYMBOLS:
         return lambda a, b: f"{a} {_SYMBOLS[kind]} {b}"
     if kind in _FUNCTIONS:
@@ -71,7 +71,7 @@ def _extreme_name(kind: str, c_type: str, width: int) -> str:
 
 
 def _extreme(kind: str, c_type: str, width: int) -> str:
-    """A function for the larger or smaller of two, NaN if either is: those of OpenCL drop it."""
+    """Maximum or minimum function that propagates NaN, which OpenCL's fmax and fmin drop."""
     type_, order = vector_type(c_type, width), ">" if kind == "maximumf" else "<"
     name = _extreme_name(kind, c_type, width)
     chosen = f"a {order} b || isnan(a) ? a : b" if width == 1 else f"select(b, a, (a {order} b) | isnan(a))"
@@ -79,7 +79,7 @@ def _extreme(kind: str, c_type: str, width: int) -> str:
 
 
 def _together(lines: list[str], fragment: Fragment, blocks: int, variable: int, kind: str, c_type: str) -> str:
-    """The same variable of all blocks, combined: neighbours first, so that half of the operations are independent."""
+    """Combine the same variable of all blocks as a balanced tree, for instruction-level parallelism."""
     count, type_, combine = 0, vector_type(c_type, fragment.width), _combine(kind, c_type, fragment.width)
     each = len(fragment.names)
     values = [_widened(f"v{block * each + variable}", fragment, c_type) for block in range(blocks)]
@@ -109,7 +109,7 @@ def _reduce(emitter: Emitter, operation: ReduceOp) -> None:
 
 def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], result: Fragment,
           bits: tuple[LaneBits, LaneBits]) -> None:
-    """The call of a function that reduces such blocks."""
+    """Emit a function that reduces such blocks, and its call."""
     first, kind, axes = fragments[0], operation.kind.data, operation.dimensions
     c_type = _compute_type(kind, first.dtype)
     (rows, columns), (source, target) = operation.larger(operation.sources[0]), bits
@@ -134,9 +134,9 @@ def _label(operation: ReduceOp | BroadcastOp) -> str:
 
 
 def reduce_words(words: Words, axes: Sequence[int], target: LaneBits, combine: Combine) -> None:
-    """Words reduced along axes, under the map of the result.
+    """Reduce words along axes, to the lane map of the result.
 
-    Bits of the unit go first, then those of the lane whose place the result wants for a bit of the unit: both at once.
+    Unit bits are reduced first, then lane bits that the result needs for a unit bit: merge does both at once.
     """
     for position in reversed([i for i, (axis, _) in enumerate(words.unit) if axis in axes]):
         words.combine(position, combine)
@@ -172,7 +172,7 @@ def _broadcast(emitter: Emitter, operation: BroadcastOp) -> None:
 
 
 def _fetched(words: Sequence[str], holder: list[int], index: list[int], repeats: int, dtype: DType) -> str:
-    """One word of the result for every lane: its own, that of one lane, or shuffled."""
+    """One word of the result in every lane: the lane's own, a broadcast from one lane, or a shuffle."""
     if len(set(index)) > 1:
         raise TargetError("XT9400",
                           "a row of a broadcast lies in several words", "make the columns a multiple of the lanes")

@@ -1,9 +1,8 @@
-"""``vector.shuffle``: rows of two blocks in another order, within each lane.
+"""``vector.shuffle`` in OpenCL C: permutation of the rows of two blocks, within each lane.
 
-The even and the odd rows of what a transposing load gave are the low and the high halves of its words. Of two
-registers of words, one move of 32 lanes makes one register with two such rows, and Intel's compiler, which thinks in
-vectors of 16 lanes, takes two and a copy: so that move is written in virtual assembly (vISA). It needs registers of
-64 bytes.
+The even and odd rows of a transposed load are the low and high halves of its words. One 32-lane move makes a register
+with two such rows from two registers of words; Intel's compiler, which vectorizes to 16 lanes, takes two moves and a
+copy, so that move is written in virtual assembly (vISA). It needs registers of 64 bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ APART = "XETILE_ROWS_APART"
 
 
 def _moves() -> str:
-    """The moves of eight registers of words to four of low and four of high halves."""
+    """vISA moves of eight registers of words to four of low and four of high halves (strided region ``<2;1,0>``)."""
     lines = [f"mov (M1_NM, 32) %{half}({register},0)<1> PAIRS({2 * register},{half})<2;1,0>"
              for half in (0, 1) for register in range(4)]
     return " \\\n  ".join(f'"{line}\\n"' for line in (
@@ -35,7 +34,7 @@ MACRO = f"""#ifndef {APART}
 
 
 def are_apart(load: LoadNdOp) -> bool:
-    """Whether a load is a message that transposes words, and its even and odd rows are all that is used of it."""
+    """Whether a load is a transposing message whose only uses are its even and odd rows."""
     block = desc_of(load.desc).block
     uses = [use.operation for use in load.result.uses]
     if load.transposes != 16 or block.access != "block" or block.memory_scope == "slm" or not uses:
@@ -45,13 +44,13 @@ def are_apart(load: LoadNdOp) -> bool:
 
 
 def words_of(emitter: Emitter, load: LoadNdOp) -> Fragment:
-    """What such a load fills: words of two rows."""
+    """Variables for the result of such a load: words of two rows."""
     fragment = emitter.fresh(load.result)
     return Fragment(fragment.dtype, fragment.units // 2, 2, fragment.names[:1])
 
 
 def take_apart(emitter: Emitter, result: SSAValue, words: str) -> None:
-    """Declare the even and the odd rows of eight words a lane."""
+    """Split eight words a lane into even and odd rows, by the macro."""
     fragment = emitter.fresh(result)
     emitter.function(MACRO)
     bits = vector_type("ushort", fragment.width)

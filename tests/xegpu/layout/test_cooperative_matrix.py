@@ -34,7 +34,7 @@ def test_the_printed_tables(shape: tuple[int, int]) -> None:
     lines = TABLES[shape].strip().splitlines()
     assert matrix.components == len(lines)
     for component, line in enumerate(lines):
-        places = [matrix.place(lane, component) for lane in range(16)]
+        places = [matrix.element(lane, component) for lane in range(16)]
         assert line.split()[1:] == [f"{row},{column}" if column < shape[1] else "-,-" for row, column in places]
 
 
@@ -49,12 +49,12 @@ matrices = st.builds(
 
 @given(matrices)
 def test_every_element_has_one_holder_and_the_holder_is_the_inverse(matrix: Matrix) -> None:
-    rows, columns = matrix.places()
+    rows, columns = matrix.elements()
     rows, columns = np.broadcast_arrays(rows, columns)
     assert sorted(zip(rows.ravel().tolist(), columns.ravel().tolist(), strict=True)) == \
         list(product(range(matrix.rows), range(matrix.padded)))
     assert matrix.columns <= matrix.padded < matrix.columns + max(matrix.subgroup, matrix.packed)
-    lanes, components = matrix.holder(rows, columns)
+    lanes, components = matrix.owner(rows, columns)
     np.testing.assert_array_equal(lanes, np.arange(matrix.subgroup)[:, None] + 0 * rows)
     np.testing.assert_array_equal(components, np.arange(matrix.components)[None, :] + 0 * rows)
 
@@ -140,7 +140,7 @@ def test_operands_of_dpas_are_cooperative_matrices_of_the_transpose(subgroup: in
     for found, matrix in ((left, Matrix("b", depth, 8, subgroup, bits)),
                           (right, Matrix("a", subgroup, depth, subgroup, bits)),
                           (acc, Matrix("acc", subgroup, 8, subgroup))):
-        rows, columns = matrix.places()
+        rows, columns = matrix.elements()
         assert found == [(column, row) for row, column in image(*np.broadcast_arrays(rows, columns))]
 
 
@@ -148,5 +148,5 @@ def test_operands_of_dpas_are_cooperative_matrices_of_the_transpose(subgroup: in
 def test_a_transposed_map_is_an_accumulator(lanes: tuple[int, int], shape: tuple[int, int]) -> None:
     rows, columns = (part[:, :, 0] for part in np.broadcast_arrays(*lane_map.positions(shape, LaneMap(lanes))))
     matrix = Matrix("acc", *shape, lanes[0])
-    for found, expected in zip((rows, columns), np.broadcast_arrays(*matrix.places()), strict=True):
+    for found, expected in zip((rows, columns), np.broadcast_arrays(*matrix.elements()), strict=True):
         np.testing.assert_array_equal(found, expected)

@@ -80,8 +80,8 @@ LEGAL = {"pointer": 1 << 12, "shape": (7, 40), "strides": (48, 1), "itemsize": 2
 
 
 def test_a_surface_that_keeps_every_rule() -> None:
-    assert block2d.fault(**LEGAL) == ""
-    assert block2d.fault(None, (None, None), (None, None), 2) == ""
+    assert block2d.block_io_fault(**LEGAL) == ""
+    assert block2d.block_io_fault(None, (None, None), (None, None), 2) == ""
 
 
 @pytest.mark.parametrize(("change", "says"), [
@@ -100,7 +100,7 @@ def test_a_surface_that_keeps_every_rule() -> None:
     ({"strides": (1, 48)}, "48 apart"),
     ({"shape": (40,), "strides": (1,)}, "1 dimensions")])
 def test_surfaces_that_break_a_rule(change: dict[str, object], says: str) -> None:
-    assert says in block2d.fault(**{**LEGAL, **change})  # type: ignore[arg-type]
+    assert says in block2d.block_io_fault(**{**LEGAL, **change})  # type: ignore[arg-type]
 
 
 def test_ways_to_memory() -> None:

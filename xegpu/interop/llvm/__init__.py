@@ -1,4 +1,4 @@
-"""The context that reads and prints LLVM's XeGPU dialect with the dialects around it."""
+"""LLVM's XeGPU dialect: its MLIR context with the upstream dialects it is used with."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UpstreamVector = Dialect("vector", [*(operation for operation in Vector.operatio
 
 
 def context() -> Context:
-    """A context with LLVM's XeGPU dialect in the place of ours."""
+    """MLIR context with LLVM's XeGPU dialect instead of this one."""
     result = Context()
     for dialect in (builtin.Builtin, Arith, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB, UpstreamVector,
                     UpstreamXeGPU):

@@ -1,7 +1,7 @@
-"""Descriptors of LLVM's XeGPU dialect.
+"""Block descriptors of LLVM's XeGPU dialect.
 
-They stand on whole arrays. Up to LLVM 22 they had offsets of their own and were moved by ``update_nd_offset``; that
-spelling is read too.
+They describe complete arrays. Up to LLVM 22 they had offsets and were updated by ``update_nd_offset``; that form is
+read too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GROUPS = ("offsets", "shape", "strides")
 
 @operation_definition
 class CreateNdTdescOp(IRDLOperation):
-    """A descriptor of blocks of an array, which may be a memref or an address with sizes and strides."""
+    """Block descriptor of an array, which is a memref or an address with sizes and strides."""
 
     name = "xegpu.create_nd_tdesc"
     source = operand_def(Attribute)
@@ -58,17 +58,17 @@ class CreateNdTdescOp(IRDLOperation):
 
     @property
     def starts(self) -> list[SSAValue | int]:
-        """The descriptor's own offsets, empty in the present form."""
+        """Offsets of the descriptor, empty since LLVM 23."""
         return joined(self.offsets, self.const_offsets)
 
     @property
     def sizes(self) -> list[SSAValue | int]:
-        """The array's sizes, empty if its type tells them."""
+        """Sizes of the array, empty if its type has them."""
         return joined(self.shape, self.const_shape)
 
     @property
     def steps(self) -> list[SSAValue | int]:
-        """The array's strides, empty if its type tells them."""
+        """Strides of the array, empty if its type has them."""
         return joined(self.strides, self.const_strides)
 
     @classmethod
@@ -79,7 +79,7 @@ class CreateNdTdescOp(IRDLOperation):
             groups["offsets"] = parse_mixed(parser)
         while parser.parse_optional_punctuation(","):
             word = parser.parse_optional_keyword("shape") or parser.parse_optional_keyword("strides")
-            if word is not None:  # up to LLVM 20 both groups had no names
+            if word is not None:  # up to LLVM 20 both groups had no keyword
                 parser.parse_punctuation(":")
             groups[word or ("strides" if "shape" in groups else "shape")] = parse_mixed(parser)
         parser.parse_optional_attr_dict()
@@ -135,7 +135,7 @@ class CreateNdTdescOp(IRDLOperation):
 
 @operation_definition
 class UpdateNdOffsetOp(IRDLOperation):
-    """The descriptor moved; up to LLVM 22."""
+    """Block descriptor with updated offsets; up to LLVM 22."""
 
     name = "xegpu.update_nd_offset"
     desc = operand_def(DESC)
@@ -147,7 +147,7 @@ class UpdateNdOffsetOp(IRDLOperation):
 
     @property
     def starts(self) -> list[SSAValue | int]:
-        """By how much it is moved."""
+        """Offsets that are added."""
         return joined(self.offsets, self.const_offsets)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""XeGPU operations on whole blocks to LLVM's present form of the dialect, at subgroup level.
+"""Exporter of block-level XeGPU to LLVM's XeGPU dialect, at subgroup level.
 
     %d = create_nd_tdesc %A, [%m, %k0], [%M, %K], [%p, %c1] : ... -> tensor_desc<16x16xbf16, array_length = 2>
     %e = update_nd_offset %d, [%c0, %c32]
@@ -9,8 +9,21 @@ becomes
     %v0 = xegpu.load_nd %d[%m, %k] : ... -> vector<16x16xbf16>
     %v1 = xegpu.load_nd %d[%m, %k + 16]
 
-A descriptor that a loop carries is the two offsets that it carries. Blocks side by side become loads of their own:
-LLVM's lowering takes one block a load, and joins neighbours itself.
+A loop-carried descriptor becomes two loop-carried offsets. Blocks side by side become separate loads: LLVM's lowering
+takes one block per load, and merges adjacent ones itself.
+
+Scattered descriptors:
+
+    %d = create_tdesc %A, %o : memref<?xf32>, vector<16xindex> -> tensor_desc<16x2xf32, #scatter>
+    %e = update_offset %d, %by
+    %v = load_gather %e, %m {transpose = [1, 0]} : ... -> vector<2x16xf32>
+becomes
+    %p = arith.addi %o, %by : vector<16xindex>
+    %c = xegpu.load %A[%p], %m <{chunk_size = 2 : i64}> : ... -> vector<16x2xf32>
+    %w = arith.select of the mask, %c and zeros
+    %v = vector.transpose %w, [1, 0] : vector<16x2xf32> to vector<2x16xf32>
+
+LLVM leaves masked-off elements undefined, hence the select. A loop-carried descriptor becomes loop-carried offsets.
 """
 
 from __future__ import annotations
@@ -57,20 +70,6 @@ from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import ShapeError
 from xegpu.target.targets import Target
-
-# Single elements to LLVM's form of the dialect, a part of ``export``.
-#
-#     %d = create_tdesc %A, %o : memref<?xf32>, vector<16xindex> -> tensor_desc<16x2xf32, #scatter>
-#     %e = update_offset %d, %by
-#     %v = load_gather %e, %m {transpose = [1, 0]} : ... -> vector<2x16xf32>
-# becomes
-#     %p = arith.addi %o, %by : vector<16xindex>
-#     %c = xegpu.load %A[%p], %m <{chunk_size = 2 : i64}> : ... -> vector<16x2xf32>
-#     %w = arith.select of the mask, %c and zeros
-#     %v = vector.transpose %w, [1, 0] : vector<16x2xf32> to vector<2x16xf32>
-#
-# What is masked off LLVM leaves open. A descriptor that a loop carries is the offsets that it carries.
-
 
 _ELEMENTS = "single elements of an array"
 
@@ -133,14 +132,14 @@ def _store_scatter(build: Export, operation: gather_scatter.StoreScatterOp) -> N
     build.emit(with_hints(StoreOp(value, source, offsets, build.one(operation.mask), chunk), hints_of(operation)))
 
 
-def _prefetch_elements(build: Export, operation: gather_scatter.PrefetchOp) -> None:
+def _prefetch_scattered(build: Export, operation: gather_scatter.PrefetchOp) -> None:
     source, offsets = build.get(operation.desc).values
     made = PrefetchOp(source, offsets, desc_of(operation.desc).dtype.bytes)
     build.emit(with_hints(made, hints_of(operation)))
 
 
 def _iota(build: Export, operation: IotaOp) -> None:
-    """Rows or columns, counted from a start, as ``vector.step`` seen along the other dimension."""
+    """Lower iota to a broadcast ``vector.step`` plus the start."""
     shape, axis = shape_of(operation.result), operation.axis.value.data
     steps = build.emit(StepOp(shape[axis]))
     line = vector_type(shape_of(steps), IndexType())
@@ -155,7 +154,7 @@ ELEMENT_RULES: dict[type[Operation], Rule] = {
     gather_scatter.UpdateOffsetOp: _update_offset,
     gather_scatter.LoadGatherOp: _load_gather,
     gather_scatter.StoreScatterOp: _store_scatter,
-    gather_scatter.PrefetchOp: _prefetch_elements,
+    gather_scatter.PrefetchOp: _prefetch_scattered,
     IotaOp: _iota,
 }
 
@@ -168,51 +167,51 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
 
     Args:
         function: the kernel.
-        target: the device, one that LLVM knows.
-        access: for each argument, how it may be reached.
+        target: the target, which LLVM must know.
+        access: access kind of each argument.
 
     Raises:
-        TargetError: LLVM's dialect lacks the target or something that the kernel needs.
+        TargetError: LLVM's dialect lacks the target or an operation of the kernel.
     """
     check_chip(target)
     webs = view_webs(function)
-    rules: dict[type[Operation], Rule] = {**RULES, CreateNdTdescOp: _create(webs, target)}
+    rules: dict[type[Operation], Rule] = {**RULES, CreateNdTdescOp: _create_nd_tdesc(webs, target)}
     build = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
     counts = function.attributes.get("xegpu.subgroups")
     subgroups = prod(size.value.data for size in counts) if isinstance(counts, ArrayAttr) else 1
     return as_gpu_module(build.function(function), subgroups, target.subgroup_size)
 
 
-def _create(webs: Webs, target: Target) -> Callable[[Export, CreateNdTdescOp], None]:
+def _create_nd_tdesc(webs: Webs, target: Target) -> Callable[[Export, CreateNdTdescOp], None]:
     def create(build: Export, operation: CreateNdTdescOp) -> None:
         desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
-        turned = _is_turned(webs, operation.result)
+        turned = _is_transposed(webs, operation.result)
         layout = LayoutAttr(Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)) if lanes else None
         build.put(operation, desc_type(desc.shape, desc.element_type, None if turned else layout), turned)
 
     return create
 
 
-def _is_turned(webs: Webs, desc: SSAValue) -> bool:
-    """Whether a descriptor's blocks are transposed when they are loaded."""
+def _is_transposed(webs: Webs, desc: SSAValue) -> bool:
+    """Whether a descriptor's blocks are loaded with transposition."""
     return any(isinstance(use.operation, LoadNdOp) and use.operation.transposes for use in webs.uses(desc))
 
 
 def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
-    """How lanes share what a descriptor moves: B of a product in words along K, all else one element a lane."""
+    """Lane map of a descriptor's blocks: VNNI words along K for operand B, else one element a lane."""
     parameters = desc_of(desc)
     if parameters.dtype.bits < 32 and sides(webs, desc) == {"b"}:
         return operand_b(target.subgroup_size, parameters.dtype.bits)
     try:
         return plain(target.subgroup_size, parameters.shape[1])
-    except ShapeError:  # LLVM finds one, or says that there is none
+    except ShapeError:  # left to LLVM's layout inference
         return None
 
 
 def _load_nd(build: Export, operation: LoadNdOp) -> None:
     desc = desc_of(operation.desc)
     if operation.transposes:
-        _turned(build, operation)
+        _load_transposed(build, operation)
         return
     parts = []
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
@@ -241,9 +240,9 @@ def _fence(build: Export, operation: sync.FenceOp) -> None:
 
 
 def _init_nbarrier(build: Export, operation: sync.InitNbarrierOp) -> None:
-    """LLVM counts barriers and participants in bytes."""
+    """Convert id and participant count to ``i8``, as LLVM's operation takes them."""
     id_, count = (_byte(build, value) for value in operation.operands)
-    build.set(operation.result, build.emit(sync.InitNbarrierOp(id_, count, operation.said_producers)))
+    build.set(operation.result, build.emit(sync.InitNbarrierOp(id_, count, operation.declared_producers)))
 
 
 def _byte(build: Export, value: SSAValue) -> SSAValue:
@@ -267,8 +266,8 @@ def _extract(build: Export, operation: ExtractOp) -> None:
     build.set(operation.result, source.values[position])
 
 
-def _turned(build: Export, operation: LoadNdOp) -> None:
-    """A transposed load: LLVM's lowering folds the transposition, and wants an address for it."""
+def _load_transposed(build: Export, operation: LoadNdOp) -> None:
+    """Lower a transposed load to load and ``vector.transpose``, which LLVM's lowering folds for address descriptors."""
     desc = desc_of(operation.desc)
     made = upstream.LoadNdOp(*build.standing(operation.desc), vector_type(desc.shape, desc.element_type))
     load = build.emit(with_hints(made, hints_of(operation)))

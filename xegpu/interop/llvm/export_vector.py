@@ -1,4 +1,4 @@
-"""Reductions and broadcasts of two-dimensional vectors in LLVM's form, whose reductions drop the dimension.
+"""Export of 2D reductions and broadcasts to MLIR's vector dialect, whose reductions drop the dimension.
 
     %r = reduce %v {kind = "add", axes = [1]} : vector<8x16xf32> -> vector<8x1xf32>
 becomes
@@ -27,11 +27,11 @@ from xegpu.mlir.vector import ShapeCastOp
 from xegpu.rewrite.rewriter import Rebuilder
 
 RESULT = "layout_result_0"
-"""The attribute in which LLVM keeps the layout of an operation's result."""
+"""Attribute of an operation with its result's layout, in LLVM's dialect."""
 
 
 def neutral(kind: str, dtype: DType) -> float | int:
-    """What changes nothing when it takes part in a reduction."""
+    """Identity element of a reduction."""
     if dtype.is_float:
         return {"add": 0.0, "mul": 1.0, "minimumf": np.inf, "maximumf": -np.inf}.get(kind, np.nan)
     signed, every = np.iinfo(f"i{dtype.bytes}"), -1
@@ -40,11 +40,11 @@ def neutral(kind: str, dtype: DType) -> float | int:
 
 def reduced(build: Rebuilder, kind: str, values: Sequence[SSAValue], axes: Sequence[int], result: VectorType,
             layout: LayoutAttr | None = None) -> SSAValue:
-    """The reduction of vectors of one shape, together, to ``result``, which keeps both dimensions.
+    """Reduce vectors of one shape, together, to ``result``, which keeps both dimensions.
 
     Args:
-        build: where the operations go.
-        kind: how elements combine.
+        build: the rewriter.
+        kind: combining kind.
         values: the vectors.
         axes: the dimensions that get size 1.
         result: the type of the result.

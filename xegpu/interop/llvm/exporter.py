@@ -1,4 +1,4 @@
-"""What both levels of the export to LLVM's XeGPU dialect share: descriptors, offsets, the module around a kernel."""
+"""Exporter base for LLVM's XeGPU dialect, common to both levels: descriptors, offsets, ``gpu.module``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, UnrealizedConversionCastOp, i32, i64
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
-from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.memory_access import access_kind
 from xegpu.dialect.block_io import LoadScalarOp
 from xegpu.interop.llvm.descriptors import CreateNdTdescOp
 from xegpu.interop.llvm.types import Desc, DescType
@@ -30,11 +30,11 @@ _PLACED = ("block", "block-columns")
 
 @dataclass(frozen=True)
 class Moved:
-    """The form of a tile or descriptor: two offsets on a descriptor of the whole array.
+    """Encoding of a tile or descriptor: two offsets on LLVM's descriptor of the array.
 
     Attributes:
         desc: LLVM's descriptor.
-        turned: whether it stands on memory as it lies, which is the transpose of what the tile is on.
+        turned: whether it describes the transpose of the tile's array, in memory order.
     """
 
     desc: SSAValue
@@ -45,12 +45,12 @@ class Moved:
 
 
 class Export(Rebuilder):
-    """The rewrite of one kernel.
+    """Export of one kernel.
 
     Args:
         rules: operation to rule.
-        target: the device; LLVM must know it.
-        ways: for each array argument of the old kernel, how it may be reached.
+        target: the target, which LLVM must know.
+        ways: access kind of each array argument of the old kernel.
     """
 
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, ways: Mapping[Any, str]) -> None:
@@ -58,18 +58,18 @@ class Export(Rebuilder):
         self.target, self.ways = target, ways
 
     def visit(self, operation: Operation) -> None:
-        """Rewrite one operation; one of ours that has no rule has no form in LLVM's dialect."""
+        """Rewrite one operation; an XeGPU or XeTile operation without a rule has no equivalent in LLVM's dialect."""
         if operation.name.split(".")[0] in _OURS and type(operation) not in self.rules:
             self.refuse("XT3654", f"LLVM's XeGPU dialect has no form of {operation.name}",
                         "print the kernel in our own form: .xegpu or .stages")
         super().visit(operation)
 
     def refuse(self, code: str, message: str, hint: str) -> NoReturn:
-        """Raise an error at the author's line: LLVM's dialect or lowering lacks something."""
+        """Raise an error at the author's line: LLVM's dialect or lowering lacks a feature."""
         raise TargetError(code, message, hint, self.where())
 
     def describe(self, operation: Described, result: DescType, by_address: bool, turned: bool) -> SSAValue:
-        """The descriptor for a tile's or descriptor's array, of its last two dimensions."""
+        """Emit LLVM's descriptor of the last two dimensions of a tile's or descriptor's array."""
         self._check_memory(operation)
         sizes, strides = self._numbers(operation)
         source, where = self._source(operation, strides, by_address)
@@ -82,7 +82,7 @@ class Export(Rebuilder):
         if is_shared(operation.source.type):
             self.refuse("XT3655", "LLVM's block descriptors do not stand on shared local memory",
                         "print the kernel in our own form: .xegpu or .stages")
-        way = way_of(operation, self.ways)
+        way = access_kind(operation, self.ways)
         if way not in _PLACED:
             self.refuse("XT3656",
                         f"this array can only be reached {_WAYS.get(way, way)}, and LLVM's form has block loads only",
@@ -94,13 +94,13 @@ class Export(Rebuilder):
             return list(static[0]), list(static[1])
         sizes = [literal(self.one(value)) for value in operation.shape]
         strides = [literal(self.one(value)) for value in operation.strides]
-        axis = -2 if way_of(operation, self.ways) == "block-columns" else -1
-        strides[axis] = 1  # what was asked for above, and LLVM wants to see
+        axis = -2 if access_kind(operation, self.ways) == "block-columns" else -1
+        strides[axis] = 1  # unit stride was checked above; LLVM requires a literal 1
         return sizes, strides
 
     def _source(self, operation: Described, strides: Sequence[SSAValue | int],
                 by_address: bool) -> tuple[SSAValue, Any]:
-        """The memref, or the address of one of its matrices where it has several, or is read as another type."""
+        """Base of the descriptor: the memref, or a matrix's address if it is batched or read as another type."""
         source = self.one(operation.source)
         lead = [self.one(offset) for offset in operation.offsets[:-2]]
         element = getattr(operation.source.type, "element_type", None)
@@ -119,13 +119,13 @@ class Export(Rebuilder):
         return self.emit(arith.IndexCastOp(address, i64))
 
     def put(self, operation: Described, result: DescType, by_address: bool = False, turned: bool = False) -> None:
-        """The rule for what makes a tile or a descriptor: a descriptor of the array, and two offsets.
+        """Rule of init operations: a descriptor of the array, and two offsets.
 
         Args:
-            operation: what makes it.
-            result: the type of LLVM's descriptor.
-            by_address: whether that stands on the array's address, and not on the memref.
-            turned: whether it stands on the transpose of what the operation describes.
+            operation: the init operation.
+            result: type of LLVM's descriptor.
+            by_address: whether its base is the array's address instead of the memref.
+            turned: whether it describes the transpose.
         """
         made = operation.result  # type: ignore[attr-defined]
         offsets = [self.one(offset) for offset in operation.offsets[-2:]]
@@ -133,7 +133,7 @@ class Export(Rebuilder):
         self.set(made, tuple(exchanged(offsets) if turned else offsets), form)
 
     def move(self, operation: Any) -> None:
-        """The rule for what moves a tile or a descriptor: the offsets, added up."""
+        """Rule of offset updates: offsets are added."""
         old = self.get(operation.operands[0])
         steps = [self.one(offset) for offset in operation.offsets]
         steps = exchanged(steps) if old.form.turned else steps
@@ -141,7 +141,7 @@ class Export(Rebuilder):
                  old.form)
 
     def standing(self, value: SSAValue, row: int = 0, column: int = 0) -> tuple[SSAValue, list[SSAValue | int]]:
-        """The descriptor that a tile is on, and where its block at (row, column) stands."""
+        """LLVM's descriptor of a tile, and the offsets of its block at (row, column)."""
         tile = self.get(value)
         starts = [self.add(start, by) for start, by in zip(tile.values, (row, column), strict=True)]
         return tile.form.desc, [literal(start) for start in starts]
@@ -151,7 +151,7 @@ _WAYS = {"rows": "row by row", "columns": "column by column", "strided": "elemen
 
 
 def literal(value: SSAValue) -> SSAValue | int:
-    """The number that an index value is, or the value."""
+    """Integer of a constant index, else the value itself."""
     known = number(value)
     return value if known is None else known
 
@@ -166,12 +166,12 @@ def _cast(build: Export, operation: Operation) -> None:
 
 
 def desc_type(shape: tuple[int, ...], element_type: Attribute, layout: Any = None) -> DescType:
-    """The descriptor type of a block."""
+    """Descriptor type of a block."""
     return DescType(Desc(shape, element_type, layout=layout))
 
 
 def drop_constant_carries(function: func.FuncOp) -> None:
-    """Give loops only what they change: an offset that every iteration yields as it got it stays outside."""
+    """Remove loop-invariant iter_args: offsets that every iteration yields unchanged."""
     for loop in [operation for operation in function.walk() if isinstance(operation, scf.ForOp)]:
         block = loop.body.block
         terminator = block.last_op
@@ -206,7 +206,7 @@ def _narrow(loop: scf.ForOp, terminator: scf.YieldOp, kept: list[int]) -> None:
 
 
 def as_gpu_module(function: func.FuncOp, subgroups: int, lanes: int) -> ModuleOp:
-    """A kernel as LLVM wants it: ``gpu.module { gpu.func @name(...) kernel { ... gpu.return } }``."""
+    """Wrap a kernel as ``gpu.module { gpu.func @name(...) kernel { ... gpu.return } }``."""
     verify(function)
     drop_constant_carries(function)
     erase_dead(function.body.block)
@@ -223,7 +223,7 @@ def as_gpu_module(function: func.FuncOp, subgroups: int, lanes: int) -> ModuleOp
 
 
 def check_chip(target: Target) -> None:
-    """Raise unless LLVM's lowering knows a target.
+    """Check that LLVM's lowering knows a target.
 
     Raises:
         TargetError: it does not.

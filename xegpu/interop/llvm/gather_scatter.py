@@ -1,4 +1,4 @@
-"""LLVM's operations on single elements, as LLVM 23 has them: each says base, offsets and mask; descriptors are no more.
+"""Gather, scatter and scattered prefetch of LLVM 23's XeGPU: base, offsets and mask instead of descriptors.
 
     %v = xegpu.load %A[%o], %m <{chunk_size = 2 : i64}>
         : memref<?xf32>, vector<16xindex>, vector<16xi1> -> vector<16x2xf32>
@@ -26,16 +26,16 @@ BASE = base(MemRefType) | base(IntegerType)
 
 
 class ElementsOp(HintedOp):
-    """What load, store and prefetch have in common: a base, and an offset from it, in elements, for each lane.
+    """Base of scattered load, store and prefetch: a base, and for each lane an offset from it, in elements.
 
-    The operands of the operations themselves come first, as xDSL counts them.
+    The subclasses' operands come first, in xDSL's order.
     """
 
     source = operand_def(BASE)
     offsets = operand_def(VECTOR)
 
     def _print(self, printer: Printer, before: Sequence[SSAValue], behind: Sequence[SSAValue]) -> None:
-        """``%v, %A[%o], %m <{...}> : types``: the value of a store before the base, the mask behind it."""
+        """Print ``%v, %A[%o], %m <{...}> : types``: a store's value before the base, the mask after it."""
         printer.print_string(" ")
         for value in before:
             printer.print_operand(value)
@@ -54,7 +54,7 @@ class ElementsOp(HintedOp):
 
 
 def _parse(parser: Parser, before: int, behind: int) -> tuple[list[SSAValue], dict[str, Attribute]]:
-    """``%v, %A[%o], %m <{...}> : types``: all operands in their order in the text, and the properties."""
+    """Parse ``%v, %A[%o], %m <{...}> : types``: all operands in text order, and the properties."""
     names = []
     for _ in range(before):
         names.append(parser.parse_unresolved_operand())
@@ -82,7 +82,7 @@ def _chunked(chunk: int) -> IntegerAttr[IntegerType] | None:
 
 @operation_definition
 class LoadOp(ElementsOp):
-    """The elements, ``vector<16xf32>``, or a chunk of each lane, ``vector<16x2xf32>``."""
+    """Gather load: elements, ``vector<16xf32>``, or a chunk per lane, ``vector<16x2xf32>``."""
 
     name = "xegpu.load"
     mask = operand_def(VECTOR)
@@ -107,7 +107,7 @@ class LoadOp(ElementsOp):
 
 @operation_definition
 class StoreOp(ElementsOp):
-    """A vector, of the shape that a load gives, to the elements."""
+    """Scatter store of a vector of a load's shape."""
 
     name = "xegpu.store"
     MESSAGE: ClassVar[str] = "store"
@@ -129,14 +129,14 @@ class StoreOp(ElementsOp):
 
 @operation_definition
 class PrefetchOp(ElementsOp):
-    """The elements to the caches."""
+    """Scattered prefetch."""
 
     name = "xegpu.prefetch"
     MESSAGE: ClassVar[str] = "prefetch"
     offset_align_byte = opt_prop_def(IntegerAttr[I64])
 
     def __init__(self, source: SSAValue, offsets: SSAValue, bytes_: int) -> None:
-        """``bytes_``: the bytes of an element, which LLVM wants to hear where the base is an address."""
+        """``bytes_``: size of an element, which LLVM requires where the base is an address."""
         align = IntegerAttr(bytes_, i64) if isinstance(source.type, IntegerType) else None
         super().__init__(operands=[source, offsets], properties={"offset_align_byte": align})
 
@@ -151,7 +151,7 @@ class PrefetchOp(ElementsOp):
 
 @operation_definition
 class StepOp(IRDLOperation):
-    """``vector.step``: 0, 1, 2 ..."""
+    """``vector.step``, the iota 0, 1, 2 ..."""
 
     name = "vector.step"
     result = result_def(VECTOR)

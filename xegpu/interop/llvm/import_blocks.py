@@ -1,4 +1,4 @@
-"""LLVM's XeGPU at subgroup level to ours on whole blocks, operation by operation.
+"""Importer of LLVM's XeGPU dialect at subgroup level to block-level XeGPU.
 
     %d = xegpu.create_nd_tdesc %A, ... -> !xegpu.tensor_desc<32x16xbf16, #xegpu.block_tdesc_attr<array_length = 2>>
     %v = xegpu.load_nd %d[%m, %k] : ... -> vector<2x32x16xbf16>
@@ -8,8 +8,18 @@ becomes
     %v = xegpu.load_nd %d : ... -> vector<2x32x16xbf16>
     %a = vector.extract_strided_slice ...
 
-It is for kernels that cut blocks into slices, which tiles do not do: their sizes are those of the device that they were
-written for. Layouts of lanes are our passes' to find.
+It is for kernels that extract slices of blocks, which tiles do not support: they are written for one device's sizes.
+Lane layouts are dropped and inferred by the passes.
+
+Scattered accesses:
+
+    %v = xegpu.load %A[%o], %m : memref<?xf32>, vector<16xindex>, vector<16xi1> -> vector<16xf32>
+becomes
+    %d = xegpu.create_tdesc %A, %o : memref<?xf32>, vector<16xindex> -> !xegpu.tensor_desc<16xf32, ...>
+    %v = xegpu.load_gather %d, %m
+
+Masked-off elements, undefined in LLVM's dialect, are 0 here. Chunks of several elements a lane are transposed in LLVM's
+dialect, and are not read.
 """
 
 from __future__ import annotations
@@ -29,25 +39,15 @@ from xegpu.dialect.types import BlockTdesc, ScatterTdesc, TensorDesc, TensorDesc
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.gather_scatter import ElementsOp, LoadOp, PrefetchOp, StepOp, StoreOp
 from xegpu.interop.llvm.importer import RULES as COMMON
-from xegpu.interop.llvm.importer import Described, Import, place_of
+from xegpu.interop.llvm.importer import Described, Import, matrix_at
 from xegpu.interop.llvm.types import LayoutAttr, SliceAttr
 from xegpu.interop.llvm.vector import InsertStridedSliceOp, MultiReductionOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import Rule
 
-# LLVM's operations on single elements to ours, a part of :mod:`xegpu.interop.llvm.import_blocks`.
-#
-#     %v = xegpu.load %A[%o], %m : memref<?xf32>, vector<16xindex>, vector<16xi1> -> vector<16xf32>
-# becomes
-#     %d = xegpu.create_tdesc %A, %o : memref<?xf32>, vector<16xindex> -> !xegpu.tensor_desc<16xf32, ...>
-#     %v = xegpu.load_gather %d, %m
-#
-# What LLVM leaves open where the mask is false is 0 here. Chunks of several elements a lane lie the other way round in
-# LLVM's form, and are not read.
 
-
-def _desc(build: Any, operation: ElementsOp, element: Any) -> SSAValue:
-    """A descriptor of the elements."""
+def _scattered_desc(build: Any, operation: ElementsOp, element: Any) -> SSAValue:
+    """Scattered descriptor of the operation's elements."""
     shape = operation.offsets.type.get_shape()  # type: ignore[attr-defined]
     if getattr(operation, "chunk_size", None) is not None or len(shape) != 1:
         build.refuse("XT3643", "chunks of several elements a lane are not read",
@@ -58,12 +58,12 @@ def _desc(build: Any, operation: ElementsOp, element: Any) -> SSAValue:
 
 
 def _source(build: Any, operation: ElementsOp) -> SSAValue:
-    """The array itself where the base is its address: it counts from its first element, too."""
+    """Base array, also where the base is its aligned pointer: offsets count from the same first element."""
     source = operation.source
     if isinstance(source.type, IntegerType) and isinstance(source.owner, Operation) and source.owner.operands:
-        place = place_of(source)
-        if place is not None and not any(at is not None for at in place.lead):
-            return build.one(place.array)  # type: ignore[no-any-return]
+        matrix = matrix_at(source)
+        if matrix is not None and not any(at is not None for at in matrix.lead):
+            return build.one(matrix.array)  # type: ignore[no-any-return]
         build.refuse("XT3635",
                      "this address is not that of an array", "take it with memref.extract_aligned_pointer_as_index of "
                      "the array, or pass it as an argument")
@@ -73,13 +73,14 @@ def _source(build: Any, operation: ElementsOp) -> SSAValue:
 def _load_gathered(build: Any, operation: LoadOp) -> None:
     result = operation.result.type
     assert isinstance(result, VectorType)
-    made = gather_scatter.LoadGatherOp(_desc(build, operation, result.element_type), build.one(operation.mask))
-    build.set(operation.result, build.emit(with_hints(made, hints_of(operation))))
+    desc = _scattered_desc(build, operation, result.element_type)
+    load = gather_scatter.LoadGatherOp(desc, build.one(operation.mask))
+    build.set(operation.result, build.emit(with_hints(load, hints_of(operation))))
 
 
 def _store_gathered(build: Any, operation: StoreOp) -> None:
     value = build.one(operation.value)
-    desc = _desc(build, operation, operation.value.type.element_type)  # type: ignore[attr-defined]
+    desc = _scattered_desc(build, operation, operation.value.type.element_type)  # type: ignore[attr-defined]
     build.emit(with_hints(gather_scatter.StoreScatterOp(value, desc, build.one(operation.mask)), hints_of(operation)))
 
 
@@ -89,7 +90,7 @@ def _prefetch_gathered(build: Any, operation: PrefetchOp) -> None:
         build.refuse("XT3644", "nothing says what elements are prefetched from this address",
                      "prefetch from a memref, whose type says it")
     element = source.type.element_type  # type: ignore[attr-defined]
-    made = gather_scatter.PrefetchOp(_desc(build, operation, element))
+    made = gather_scatter.PrefetchOp(_scattered_desc(build, operation, element))
     build.emit(with_hints(made, hints_of(operation)))
 
 
@@ -110,18 +111,18 @@ _SLICES = (ExtractStridedSliceOp, InsertStridedSliceOp, ElementsOp)
 
 
 def needs_blocks(function: func.FuncOp) -> bool:
-    """Whether a kernel cuts blocks into slices, or reaches single elements."""
+    """Whether a kernel extracts slices of blocks or has scattered accesses, so that it cannot become tiles."""
     return any(isinstance(operation, _SLICES) for operation in function.walk())
 
 
 class Blocks(Import):
-    """The conversion of one kernel."""
+    """Conversion of one kernel to block-level XeGPU."""
 
     def __init__(self, threads: int | None) -> None:
         super().__init__(RULES, threads)
 
     def copy(self, operation: Operation) -> None:
-        """The operation on what its operands became, without LLVM's layouts."""
+        """Clone an operation without LLVM's layout attributes."""
         super().copy(operation)
         for result in operation.results:
             made = self.one(result).owner
@@ -130,7 +131,7 @@ class Blocks(Import):
                                    if not isinstance(value, (LayoutAttr, SliceAttr))}
 
     def desc(self, operation: upstream.MovementOp) -> SSAValue:
-        """The descriptor, standing where an operation moves data."""
+        """Descriptor with the offsets of a load, store or prefetch."""
         form = self.get(operation.desc).form
         assert isinstance(form, Described)
         layout = operation.layout or form.desc.layout
@@ -147,7 +148,7 @@ class Blocks(Import):
 
 def _load_nd(build: Blocks, operation: upstream.LoadNdOp) -> None:
     width = operation.transpose_bit_width
-    if _is_only_turned(operation):
+    if _is_only_transposed(operation):
         build.set(operation.result, build.emit(LoadNdOp(build.desc(operation), transpose=True)), _TURNED)
         return
     load = LoadNdOp(build.desc(operation), packed=operation.packed is not None,
@@ -159,8 +160,8 @@ def _load_nd(build: Blocks, operation: upstream.LoadNdOp) -> None:
     build.set(operation.result, build.emit(load))
 
 
-def _is_only_turned(operation: upstream.LoadNdOp) -> bool:
-    """Whether a plain block is transposed by all that uses it, as a load can do itself."""
+def _is_only_transposed(operation: upstream.LoadNdOp) -> bool:
+    """Whether all users of a load are transposes, so that they can be folded into it."""
     plain = operation.packed is None and operation.transpose is None and len(operation.result.type.get_shape()) == 2
     return plain and all(isinstance(use.operation, TransposeOp) for use in operation.result.uses)
 
@@ -192,7 +193,7 @@ def _convert_layout(build: Blocks, operation: upstream.ConvertLayoutOp) -> None:
 
 
 def _multi_reduction(build: Blocks, operation: MultiReductionOp) -> None:
-    """A reduction; what is left keeps both dimensions here."""
+    """Lower a reduction; the result keeps both dimensions here."""
     build.check_reduction(operation)
     source = build.one(operation.source)
     shape = [1 if axis in operation.axes else size for axis, size in enumerate(shape_of(source))]
@@ -225,7 +226,7 @@ def _broadcast(build: Blocks, operation: BroadcastOp) -> None:
 
 
 def _constant(build: Blocks, operation: arith.ConstantOp) -> None:
-    """Constants whose elements differ stay: :mod:`xegpu.passes.normalize` computes them."""
+    """Keep constants with differing elements, which :mod:`xegpu.passes.normalize` materializes."""
     dense = operation.value
     if isinstance(dense, DenseIntOrFPElementsAttr) and len(set(dense.get_attrs())) > 1:
         build.copy(operation)

@@ -1,9 +1,17 @@
-"""What reading LLVM's XeGPU shares, whichever form it is converted to: arrays, offsets, positions, fences.
+"""Importer base for LLVM's XeGPU dialect, common to both levels: arrays, offsets, ids, fences.
 
     %d = xegpu.create_nd_tdesc %A : memref<1024x1024xf16> -> !xegpu.tensor_desc<8x16xf16>
     %v = xegpu.load_nd %d[%i, %j]
-A descriptor becomes a note of its array, kept until an offset is known; where one is moved or carried by a loop, as up
-to LLVM 22, its two offsets are.
+A descriptor becomes an encoding of its array, until the offsets of a use are known; where one is updated or
+loop-carried, as up to LLVM 22, its two offsets are.
+
+Addresses computed from arrays are matched, as kernels for LLVM's lowering reach batches by them, whose descriptors have
+two dimensions:
+
+    %p = memref.extract_aligned_pointer_as_index %A : memref<?x?x?xbf16, ...> -> index
+    %q = arith.addi %p, (%b * %stride) * 2
+    %a = arith.index_cast %q : index to i64
+is matrix %b of %A.
 """
 
 from __future__ import annotations
@@ -39,32 +47,24 @@ from xegpu.mlir.vector import values_of
 from xegpu.rewrite.rewriter import Rebuilder, Rule
 from xegpu.support.errors import TextError
 
-# Addresses that a kernel computes of its arrays: one of the array itself, or of one of its matrices.
-#
-#     %p = memref.extract_aligned_pointer_as_index %A : memref<?x?x?xbf16, ...> -> index
-#     %q = arith.addi %p, (%b * %stride) * 2
-#     %a = arith.index_cast %q : index to i64
-# is matrix %b of %A. That is how kernels for LLVM's lowering reach batches, since its descriptors have two dimensions.
-
-
 _CAST = "arith.index_cast"
 
 
 @dataclass(frozen=True)
-class Place:
-    """A matrix of an array.
+class BatchedMatrix:
+    """Matrix of a batched array.
 
     Attributes:
         array: the memref.
-        lead: for each dimension before the last two, its index; None for the first.
+        lead: index of each leading dimension, before the last two; None for the first.
     """
 
     array: SSAValue
     lead: tuple[SSAValue | None, ...]
 
 
-def place_of(address: SSAValue) -> Place | None:
-    """The matrix that an address is that of, None for any other address."""
+def matrix_at(address: SSAValue) -> BatchedMatrix | None:
+    """Match the address of an array's matrix; None for any other address."""
     steps: list[SSAValue] = []
     while isinstance(owner := address.owner, Operation) and owner.name in (_CAST, arith.AddiOp.name):
         steps += owner.operands[1:]
@@ -79,11 +79,11 @@ def place_of(address: SSAValue) -> Place | None:
         if found is None or found[0] >= len(lead):
             return None
         lead[found[0]] = found[1]
-    return Place(array, tuple(lead))
+    return BatchedMatrix(array, tuple(lead))
 
 
 def _index(step: SSAValue, array: SSAValue, element_bytes: int) -> tuple[int, SSAValue] | None:
-    """The dimension and the index whose distance in bytes ``step`` is."""
+    """Match ``step``, an offset in bytes, as an index times the stride of a dimension."""
     elements = step
     if isinstance(step.owner, arith.MuliOp) and number(step.owner.rhs) == element_bytes:
         elements = step.owner.lhs
@@ -99,17 +99,17 @@ def _index(step: SSAValue, array: SSAValue, element_bytes: int) -> tuple[int, SS
 
 
 LANES = 16
-"""Lanes of a subgroup on every device that LLVM's lowering knows; threads of a launch count lanes."""
+"""Subgroup size of every device that LLVM's lowering knows; thread ids of a launch count lanes."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """The form of a descriptor.
+    """Encoding of a descriptor without offsets.
 
     Attributes:
         source: the memref or address.
-        sizes, strides: of the array; empty where the memref's type tells them.
-        desc: the descriptor's parameters.
+        sizes, strides: of the array; empty where the memref's type has them.
+        desc: type parameters of the descriptor.
     """
 
     source: SSAValue
@@ -122,11 +122,11 @@ class Described:
 
 
 class Import(Rebuilder):
-    """The conversion of one kernel.
+    """Import of one kernel.
 
     Args:
-        rules: operation to rule, beside those here.
-        threads: threads of a work-group, None if nothing says it.
+        rules: operation to rule, in addition to those here.
+        threads: threads of a work-group, None if unknown.
     """
 
     def __init__(self, rules: Mapping[type[Operation], Rule], threads: int | None) -> None:
@@ -134,20 +134,20 @@ class Import(Rebuilder):
         self.threads = threads
 
     def refuse(self, code: str, message: str, hint: str) -> NoReturn:
-        """Raise an error at the text's line: this cannot be read."""
+        """Raise an error at the text's line: an unsupported feature."""
         raise TextError(code, message, hint, self.where())
 
     def fill(self, scalar: SSAValue, old: SSAValue) -> None:
-        """Make a vector of one number of an old one that was that."""
+        """Replace a splat by a broadcast of its scalar."""
         self.set(old, self.emit(BroadcastOp(scalar, old.type)))  # type: ignore[arg-type]
 
     def check_reduction(self, operation: MultiReductionOp) -> None:
-        """Raise unless a reduction is one of those that are read."""
+        """Check that a reduction is supported: one of two dimensions."""
         if len(operation.axes) != 1 or len(operation.source.type.get_shape()) != 2:  # type: ignore[attr-defined]
             self.refuse("XT3631", "only one of two dimensions is reduced", "reduce along [0] or [1]")
 
     def onto(self, operation: MultiReductionOp, reduced: SSAValue) -> SSAValue:
-        """A reduction with its accumulator, which has both dimensions here, too; a neutral one is left out."""
+        """Combine a reduction with its accumulator, which keeps both dimensions; a neutral one is omitted."""
         if is_neutral(operation):
             return reduced
         acc = self.one(operation.acc)
@@ -157,11 +157,11 @@ class Import(Rebuilder):
         return self.emit(combined(operation.kind.data, reduced, acc))
 
     def mixed(self, values: Sequence[SSAValue | int]) -> list[SSAValue]:
-        """Indices, literal ones as constants."""
+        """Index values, with literals as constants."""
         return [self.constant(value) if isinstance(value, int) else self.one(value) for value in values]
 
     def spelled_out(self, form: Described) -> tuple[SSAValue, Sequence[SSAValue], Sequence[SSAValue]]:
-        """Source, sizes and strides as operands; a static memref's numbers as constants."""
+        """Source, sizes and strides as SSA values; those of a static memref as constants."""
         type_, static = form.source.type, static_form(form.source.type)
         if form.sizes or static is None or not isinstance(type_, MemRefType):
             return form.source, form.sizes, form.strides
@@ -172,7 +172,7 @@ class Import(Rebuilder):
         return cast, sizes, strides
 
     def starts(self, operation: ops.MovementOp) -> list[SSAValue]:
-        """Where a load, store or prefetch takes place: the descriptor's own offsets and the operation's."""
+        """Offsets of a load, store or prefetch: the descriptor's plus the operation's."""
         mine, given = list(self.get(operation.desc).values), self.mixed(operation.starts)
         if len(given) > len(mine):
             self.refuse("XT3605", f"{len(given)} offsets on an array of {len(mine)} dimensions", "give one a dimension")
@@ -197,9 +197,9 @@ def _create_nd_tdesc(build: Import, operation: CreateNdTdescOp) -> None:
 
 
 def _steps(operation: CreateNdTdescOp) -> list[SSAValue | int]:
-    """Strides, a literal 1 as the array's own where all else is the array's own, too: LLVM wants to see that number.
+    """Strides of a descriptor; a literal 1, which LLVM requires, becomes the array's stride if all others are.
 
-    Then the descriptor is one of the array itself, which may be reached as the array may.
+    The descriptor then equals the array, and has the array's access kind.
     """
     sizes, steps = operation.sizes, operation.steps
     owner = next((size.owner for size in sizes if isinstance(size, SSAValue)), None)
@@ -213,18 +213,18 @@ def _steps(operation: CreateNdTdescOp) -> list[SSAValue | int]:
 
 
 def _source(build: Import, source: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
-    """A memref with the indices of one of its matrices, or an address that is an argument."""
+    """Base of a descriptor: a memref with leading indices, or an address that is an argument."""
     if isinstance(source.type, MemRefType) or isinstance(source, BlockArgument):
         return build.one(source), []
-    place = place_of(source)
-    if place is None:
+    matrix = matrix_at(source)
+    if matrix is None:
         build.refuse("XT3635", "this address is not that of an array or of one of its matrices",
                      "describe the memref, or its address plus an index times its stride and the bytes of an element")
-    return build.one(place.array), [build.constant(0) if at is None else build.one(at) for at in place.lead]
+    return build.one(matrix.array), [build.constant(0) if at is None else build.one(at) for at in matrix.lead]
 
 
 def _own_numbers(build: Import, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
-    """Sizes and strides of an array of dynamic shape; a static one tells them by its type."""
+    """Sizes and strides of an array of dynamic shape, from its metadata; none for a static one."""
     if static_form(source.type) is not None:
         return [], []
     metadata = memref.ExtractStridedMetaDataOp(source)
@@ -252,7 +252,7 @@ def _insert_strided_slice(build: Import, operation: InsertStridedSliceOp) -> Non
 
 
 def _divide(build: Import, operation: arith.DivUIOp) -> None:
-    """A division of indices, which are not negative here; of a thread's number by the lanes: its subgroup."""
+    """Lower a division of indices, which are not negative here; thread id by subgroup size is the subgroup id."""
     asks = operation.lhs.owner
     if isinstance(asks, gpu.ThreadIdOp) and number(operation.rhs) == LANES:
         if asks.dimension.data.value != "x":
@@ -269,7 +269,7 @@ def _remainder(build: Import, operation: arith.RemUIOp) -> None:
 
 
 def _of_indices(rule: Rule) -> Rule:
-    """The rule for operations on indices alone; those on vectors and other integers are copied."""
+    """Restrict a rule to operations on indices; those on vectors and other integers are cloned."""
     def apply(build: Any, operation: Any) -> None:
         if str(operation.results[0].type) == "index":
             rule(build, operation)
@@ -280,7 +280,7 @@ def _of_indices(rule: Rule) -> Rule:
 
 
 def _thread_id(build: Import, operation: gpu.ThreadIdOp) -> None:
-    """A thread's number counts lanes; only what becomes of it can be read."""
+    """Drop a thread id; only its division by the subgroup size is supported."""
     for use in operation.result.uses:
         if not isinstance(use.operation, (arith.DivUIOp, arith.DivSIOp)) or number(use.operation.rhs) != LANES:
             build.refuse("XT3637", "gpu.thread_id counts lanes, and here each line stands for a whole subgroup",
@@ -303,7 +303,7 @@ def _num_subgroups(build: Import, operation: gpu.NumSubgroupsOp) -> None:
 
 
 def _constant(build: Import, operation: arith.ConstantOp) -> None:
-    """A vector of one number as a broadcast of it."""
+    """Lower a splat constant to a broadcast."""
     dense = operation.value
     if not isinstance(operation.result.type, VectorType):
         build.copy(operation)
@@ -315,7 +315,7 @@ def _constant(build: Import, operation: arith.ConstantOp) -> None:
 
 
 def _pointer(build: Import, operation: Operation) -> None:
-    """An array's address; what describes it finds the array itself."""
+    """Drop an array's address; :func:`matrix_at` finds the array at the descriptor."""
     build.set(operation.results[0], build.constant(0))
 
 

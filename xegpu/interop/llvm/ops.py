@@ -1,4 +1,4 @@
-"""Operations of LLVM's XeGPU dialect that move and compute, as LLVM 23 has them: each movement says where."""
+"""Block loads and stores, DPAS and layout conversion of LLVM 23's XeGPU dialect."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ Operands = list[SSAValue | Sequence[SSAValue]]
 
 
 class MovementOp(HintedOp):
-    """What load, store and prefetch have in common: a descriptor, where on it, cache hints, a layout."""
+    """Base of block load, store and prefetch: a descriptor, offsets, cache hints, a layout."""
 
     desc = operand_def(DESC)
     offsets = var_operand_def(IndexType)
     const_offsets = opt_prop_def(DenseArrayBase)
     layout = opt_prop_def(LAYOUT)
     LACKS: ClassVar[tuple[str, ...]] = ("write_back", "write_through")
-    """Cache hints that it cannot take."""
+    """Illegal cache policies."""
 
     @property
     def starts(self) -> list[SSAValue | int]:
-        """Where on the array the block stands; empty up to LLVM 22, where the descriptor says it."""
+        """Offsets of the block; empty up to LLVM 22, where the descriptor has them."""
         return joined(self.offsets, self.const_offsets)
 
     def _words(self) -> dict[str, Attribute]:
@@ -87,7 +87,7 @@ class MovementOp(HintedOp):
 
 
 def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[UnresolvedOperand], dict[str, Attribute]]:
-    """``%d[%i, 8] <{...}> :``: the descriptor, its offsets, the properties."""
+    """Parse ``%d[%i, 8] <{...}> :``: the descriptor, its offsets, the properties."""
     desc = parser.parse_unresolved_operand()
     values: Sequence[UnresolvedOperand] = ()
     properties: dict[str, Attribute] = {}
@@ -100,7 +100,7 @@ def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, Sequence[Unresolved
 
 @operation_definition
 class LoadNdOp(MovementOp):
-    """``load_nd %d[%i, %j] <{packed}> : !xegpu.tensor_desc<16x16xbf16> -> vector<8x16x2xbf16>``."""
+    """Block load: ``load_nd %d[%i, %j] <{packed}> : !xegpu.tensor_desc<16x16xbf16> -> vector<8x16x2xbf16>``."""
 
     name = "xegpu.load_nd"
     packed = opt_prop_def(UnitAttr)
@@ -158,7 +158,7 @@ class LoadNdOp(MovementOp):
 
 @operation_definition
 class StoreNdOp(MovementOp):
-    """``store_nd %v, %d[%i, %j] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>``."""
+    """Block store: ``store_nd %v, %d[%i, %j] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>``."""
 
     name = "xegpu.store_nd"
     LACKS: ClassVar[tuple[str, ...]] = ("read_invalidate",)
@@ -202,7 +202,7 @@ class StoreNdOp(MovementOp):
 
 @operation_definition
 class PrefetchNdOp(MovementOp):
-    """``prefetch_nd %d[%i, %j] <{l1_hint = #xegpu.cache_hint<cached>}> : !xegpu.tensor_desc<...>``."""
+    """Block prefetch: ``prefetch_nd %d[%i, %j] <{l1_hint = #xegpu.cache_hint<cached>}> : !xegpu.tensor_desc<...>``."""
 
     name = "xegpu.prefetch_nd"
 
@@ -226,7 +226,7 @@ class PrefetchNdOp(MovementOp):
 
 @operation_definition
 class DpasOp(MultiplyAddOp):
-    """``dpas %a, %b, %c {layout_a = ..., layout_b = ..., layout_cd = ...} : ... -> vector<8x16xf32>``."""
+    """DPAS: ``dpas %a, %b, %c {layout_a = ..., layout_b = ..., layout_cd = ...} : ... -> vector<8x16xf32>``."""
 
     name = "xegpu.dpas"
     layout_a = opt_prop_def(LAYOUT)
@@ -247,7 +247,7 @@ class DpasOp(MultiplyAddOp):
             raise Invalid("XT3606",
                           f"A is {self.a.type} and B {self.b.type}\nLLVM's dpas takes two operands of one type")
         a, b, c = shape_of(self.a), shape_of(self.b), shape_of(self.result)
-        if len(c) == 1:  # a lane's fragments say nothing of the block
+        if len(c) == 1:  # fragments of a lane, which do not determine the block's shape
             return
         if len(a) != 2 or len(b) not in (2, 3) or len(c) != 2:
             raise Invalid("XT3203", "A and the result have two dimensions, B two, or three in VNNI form\n"
@@ -261,7 +261,7 @@ class DpasOp(MultiplyAddOp):
 
 @operation_definition
 class ConvertLayoutOp(IRDLOperation):
-    """``convert_layout %v <{input_layout = ..., target_layout = ...}> : vector<256x256xf32>``."""
+    """Layout conversion: ``convert_layout %v <{input_layout = ..., target_layout = ...}> : vector<256x256xf32>``."""
 
     name = "xegpu.convert_layout"
     source = operand_def(VECTOR)

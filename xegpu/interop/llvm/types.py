@@ -27,14 +27,14 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tile is dealt out, from the work-group down to the lane; None where a level says nothing.
+    """Distribution of a tile, from the work-group down to the lane; None for unspecified levels.
 
     Attributes:
         sg_layout: subgroups along each dimension.
-        sg_data: what one subgroup holds of it.
-        inst_data: what one instruction moves or computes.
+        sg_data: shape of one subgroup's part.
+        inst_data: shape of one instruction's part.
         lane_layout: lanes along each dimension.
-        lane_data: adjacent elements that one lane holds.
+        lane_data: adjacent elements of one lane.
         order: the order of the dimensions in which ids run, the fastest first; ``(1, 0)`` by default.
     """
 
@@ -50,16 +50,16 @@ class Layout:
 
     @property
     def given(self) -> dict[str, Sizes]:
-        """The fields that say something."""
+        """Specified fields."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
     def is_row_major(self) -> bool:
-        """Whether ids run along rows."""
+        """Whether ids are row-major."""
         return self.order is None or self.order == tuple(reversed(range(len(self.order))))
 
     def check(self, shape: Sizes) -> None:
-        """Raise unless the layout deals out ``shape``: ranks agree and every level divides the one above.
+        """Verify that the layout distributes ``shape``: ranks agree and every level divides the one above.
 
         Raises:
             VerifyException: it does not.
@@ -76,7 +76,7 @@ class Layout:
 
 
 def _part(whole: Sizes, layout: Sizes | None, data: Sizes | None) -> Sizes:
-    """What one owner holds of ``whole``: pieces go round among the owners, or all of them hold the whole."""
+    """Shape of one owner's part of ``whole``, distributed round-robin in pieces, or replicated."""
     owners = layout or (1,) * len(whole)
     part = data or tuple(max(size // n, 1) for size, n in zip(whole, owners, strict=True))
     for size, piece, count in zip(whole, part, owners, strict=True):
@@ -88,7 +88,7 @@ def _part(whole: Sizes, layout: Sizes | None, data: Sizes | None) -> Sizes:
 
 @irdl_attr_definition
 class LayoutAttr(Data[Layout]):
-    """``#xegpu.layout<sg_layout = [8, 4], sg_data = [32, 64], inst_data = [8, 16]>``."""
+    """Layout attribute: ``#xegpu.layout<sg_layout = [8, 4], sg_data = [32, 64], inst_data = [8, 16]>``."""
 
     name = "xegpu.layout"
 
@@ -116,11 +116,11 @@ class LayoutAttr(Data[Layout]):
 
 @dataclass(frozen=True)
 class Slice:
-    """A layout without some of its dimensions: that of a reduced vector.
+    """Slice of a layout, without some dimensions: the layout of a reduced vector.
 
     Attributes:
-        parent: the layout before, with all dimensions.
-        dims: the dimensions that are gone.
+        parent: the layout with all dimensions.
+        dims: the dropped dimensions.
     """
 
     parent: LayoutAttr
@@ -129,7 +129,7 @@ class Slice:
 
 @irdl_attr_definition
 class SliceAttr(Data[Slice]):
-    """``#xegpu.slice<#xegpu.layout<...>, dims = [0]>``."""
+    """Slice attribute: ``#xegpu.slice<#xegpu.layout<...>, dims = [0]>``."""
 
     name = "xegpu.slice"
 
@@ -158,7 +158,7 @@ class SliceAttr(Data[Slice]):
 
 @irdl_attr_definition
 class WordAttr(Data[str]):
-    """A word that an operation prints bare: ``global``, ``workgroup``, ``add``."""
+    """Keyword attribute, printed bare: ``global``, ``workgroup``, ``add``."""
 
     name = "xegpu.word"
 
@@ -174,7 +174,7 @@ class WordAttr(Data[str]):
 
 @dataclass(frozen=True)
 class Block:
-    """What a tensor descriptor says of its memory.
+    """Block attributes of a tensor descriptor.
 
     Attributes:
         memory_space: ``"global"`` or ``"slm"``.
@@ -192,14 +192,14 @@ _BLOCK_FIELDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "array_length": (lambda value: isinstance(value, int) and value > 0, "use 1, 2 or 4 blocks side by side"),
     "boundary_check": (lambda value: isinstance(value, bool), "use true or false"),
 }
-"""What a field of a block attribute may be, and a hint."""
+"""Predicate of each block attribute field's values, and a hint."""
 _OLD_SPACE = "memory_scope"
 """The name of ``memory_space`` until LLVM 19."""
 
 
 @irdl_attr_definition
 class BlockAttr(Data[Block]):
-    """``#xegpu.block_tdesc_attr<array_length = 2 : i64>``; fields at their default are not printed."""
+    """Block attribute: ``#xegpu.block_tdesc_attr<array_length = 2 : i64>``; defaults are not printed."""
 
     name = "xegpu.block_tdesc_attr"
 
@@ -224,7 +224,7 @@ class BlockAttr(Data[Block]):
 
 
 def _value(parser: AttrParser) -> object:
-    """A boolean, an integer with or without a type, or a word, bare or as ``#xegpu.memory_space<slm>`` prints it."""
+    """Parse a boolean, an integer with or without a type, or a keyword, bare or as in ``#xegpu.memory_space<slm>``."""
     if (boolean := parser.parse_optional_boolean()) is not None:
         return boolean
     if (integer := parser.parse_optional_integer()) is not None:
@@ -236,7 +236,7 @@ def _value(parser: AttrParser) -> object:
 
 @dataclass(frozen=True)
 class Desc:
-    """The parameters of a :class:`DescType`: the shape of a block, its element type, block attributes, layout."""
+    """Parameters of a :class:`DescType`: shape of a block, element type, block attributes, layout."""
 
     shape: Sizes
     element_type: Attribute
@@ -245,11 +245,11 @@ class Desc:
 
     @property
     def dtype(self) -> DType:
-        """The element type."""
+        """Element type."""
         return of_mlir(self.element_type)
 
     def loaded(self, packed: bool = False) -> Sizes:
-        """The shape of the vector that a subgroup loads: ``[array_length,] rows, columns``, or in VNNI form."""
+        """Shape of the vector that a subgroup loads: ``[array_length,] rows, columns``, or in VNNI form."""
         length = self.block.array_length
         array = (length,) if length > 1 else ()
         if not packed:
@@ -260,7 +260,7 @@ class Desc:
 
 @irdl_attr_definition
 class DescType(Data[Desc], TypeAttribute):
-    """``!xegpu.tensor_desc<16x16xbf16, #xegpu.block_tdesc_attr<...>, #xegpu.layout<...>>``."""
+    """Descriptor type: ``!xegpu.tensor_desc<16x16xbf16, #xegpu.block_tdesc_attr<...>, #xegpu.layout<...>>``."""
 
     name = "xegpu.tensor_desc"
 
@@ -300,56 +300,54 @@ class DescType(Data[Desc], TypeAttribute):
                 printer.print_attribute(self.data.layout)
 
 
-# Lists of indices, some of them literal, and properties in braces, as LLVM's XeGPU operations write them.
-
 
 Mixed = Sequence[SSAValue | int]
-"""Indices, some of them literal."""
+"""Mixed list of SSA index values and literal integers."""
 
 
 def desc_of(value: SSAValue) -> Desc:
-    """The parameters of the descriptor that ``value`` is."""
+    """Type parameters of a descriptor value."""
     assert isinstance(value.type, DescType)
     return value.type.data
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of the vector that ``value`` is."""
+    """Shape of a vector value."""
     return value.type.get_shape()  # type: ignore[attr-defined,no-any-return]
 
 
 def split(values: Mixed) -> tuple[list[SSAValue], DenseArrayBase]:
-    """The values among ``values``, and all of them as literals with a mark where a value stands."""
+    """Split a mixed list into its SSA values, and its literals with a dynamic marker for each value."""
     literal = [value if isinstance(value, int) else DYNAMIC_INDEX for value in values]
     return [value for value in values if not isinstance(value, int)], DenseArrayBase.from_list(i64, literal)
 
 
 def joined(values: Sequence[SSAValue], literals: Any) -> list[SSAValue | int]:
-    """The inverse of :func:`split`; without literals the values alone."""
+    """Join values and literals, the inverse of :func:`split`; without literals the values alone."""
     if literals is None:
         return list(values)
     return get_dynamic_index_list(literals.get_values(), values, DYNAMIC_INDEX)
 
 
 def parse_mixed(parser: Parser) -> tuple[Sequence[UnresolvedOperand], DenseArrayBase]:
-    """``[%i, 8]``: values that are not resolved yet, and the literals."""
+    """Parse a mixed list, ``[%i, 8]``: unresolved operands, and the literals."""
     values, literals = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
     return values, DenseArrayBase.from_list(i64, literals)
 
 
 def print_mixed(printer: Printer, values: Sequence[SSAValue], literals: Any) -> None:
-    """The inverse of :func:`parse_mixed`."""
+    """Print a mixed list as :func:`parse_mixed` reads it."""
     integers = [DYNAMIC_INDEX] * len(values) if literals is None else literals.get_values()
     print_dynamic_index_list(printer, DYNAMIC_INDEX, values, integers)
 
 
 def resolved(parser: Parser, values: Sequence[UnresolvedOperand]) -> list[SSAValue]:
-    """Values of the type index."""
+    """Resolve operands as values of type index."""
     return [parser.resolve_operand(value, IndexType()) for value in values]
 
 
 def parse_properties(parser: Parser) -> dict[str, Attribute]:
-    """``<{packed}>``, or the same without angle brackets as older versions print it."""
+    """Parse properties, ``<{packed}>``, or without angle brackets as older versions print them."""
     if parser.parse_optional_punctuation("<"):
         given = parser.parse_optional_attr_dict()
         parser.parse_punctuation(">")
@@ -358,7 +356,7 @@ def parse_properties(parser: Parser) -> dict[str, Attribute]:
 
 
 def print_properties(printer: Printer, given: dict[str, Attribute]) -> None:
-    """The inverse of :func:`parse_properties`; nothing if there are none."""
+    """Print properties as :func:`parse_properties` reads them; nothing if there are none."""
     if given:
         printer.print_string(" <{")
         printer.print_list(given.items(), lambda pair: _print_property(printer, *pair))

@@ -1,4 +1,4 @@
-"""What LLVM's kernels take from the dialects around XeGPU, and ours do not: reductions that drop dimensions, fences."""
+"""Operations in LLVM's kernels that this dialect has in another form: multi_reduction, insert_strided_slice, fence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SCOPES = {"memory_kind": ("global", "slm"), "fence_scope": ("workgroup", "gpu")
 
 @operation_definition
 class MultiReductionOp(IRDLOperation):
-    """``vector.multi_reduction <add>, %v, %acc [1] : vector<8x16xf32> to vector<8xf32>``."""
+    """Reduction that drops dimensions: ``vector.multi_reduction <add>, %v, %acc [1] : vector<8x16xf32> to ...``."""
 
     name = "vector.multi_reduction"
     source = operand_def(VECTOR)
@@ -50,7 +50,7 @@ class MultiReductionOp(IRDLOperation):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The dimensions that go."""
+        """Reduced dimensions."""
         return values_of(self.reduction_dims)
 
     def print(self, printer: Printer) -> None:
@@ -102,7 +102,7 @@ class MultiReductionOp(IRDLOperation):
 
 @operation_definition
 class InsertStridedSliceOp(IRDLOperation):
-    """``vector.insert_strided_slice``, which in MLIR's form says the result's type only once."""
+    """``vector.insert_strided_slice`` in MLIR's syntax, which has the result type only once."""
 
     name = "vector.insert_strided_slice"
     source = operand_def(VECTOR)
@@ -156,7 +156,7 @@ class InsertStridedSliceOp(IRDLOperation):
 
 @operation_definition
 class FenceOp(IRDLOperation):
-    """``xegpu.fence memory_kind = global, fence_scope = workgroup``."""
+    """Memory fence: ``xegpu.fence memory_kind = global, fence_scope = workgroup``."""
 
     name = "xegpu.fence"
     memory_kind = prop_def(WordAttr)

@@ -1,7 +1,7 @@
-"""Operations of the earlier generation (XeGPU-older.md), and the rules that are its own.
+"""XeGPU dialect version 1 (XeGPU-older.md): operations, and the verification rules specific to it.
 
-An operation with ``mode = vc`` works on whole vectors, and its descriptor has no ``sg_map``; without it, it works on
-the fragment of a lane, and its descriptor has one. What both generations demand is verified after the conversion.
+An operation with ``mode = vc`` works on vectors of the subgroup, and its descriptor has no ``sg_map``; without it, it
+works on the fragment of a lane, and its descriptor has one. Rules common to both versions are verified after import.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ VECTOR = base(VectorType)
 
 
 class OlderOp(IRDLOperation):
-    """What operations on memory and vectors have in common: a mode."""
+    """Base of operations with a mode."""
 
     mode = opt_prop_def(WordAttr)
     irdl_options = (ParsePropInAttrDict(),)
 
     @property
     def is_vc(self) -> bool:
-        """Whether it works on whole vectors."""
+        """Whether it works on vectors of the subgroup (``mode = vc``)."""
         return self.mode == VC
 
     def check_mode(self, desc: SSAValue) -> None:
-        """Raise a verifier's error unless mode and descriptor agree: a map without ``mode = vc``, none with it."""
+        """Verify that the descriptor has an ``sg_map`` if and only if the mode is not ``vc``."""
         if self.mode is not None and not self.is_vc:
             raise Invalid("XT3401", f"there is no mode {self.mode.data}\nwrite mode = vc, or nothing for SIMT",
                           alone=True)
@@ -72,7 +72,7 @@ class OlderOp(IRDLOperation):
 
 
 class HintedOp(OlderOp):
-    """An operation that takes cache hints."""
+    """Base of operations with cache hints."""
 
     l1_hint = opt_prop_def(CacheHintAttr)
     l2_hint = opt_prop_def(CacheHintAttr)
@@ -80,10 +80,10 @@ class HintedOp(OlderOp):
 
 
 class VectorOp(HintedOp):
-    """An operation on single elements, of which there is no form for fragments."""
+    """Base of operations on scattered descriptors, which exist with ``mode = vc`` only."""
 
     def check_mode(self, desc: SSAValue) -> None:
-        """Raise a verifier's error unless it works on whole vectors."""
+        """Verify that the mode is ``vc``."""
         if not self.is_vc:
             raise Invalid("XT3404", "this is an operation of mode = vc only\nadd {mode = vc}", alone=True)
         super().check_mode(desc)
@@ -91,7 +91,7 @@ class VectorOp(HintedOp):
 
 @operation_definition
 class CreateNdTdescOp(OlderOp):
-    """A descriptor of a block, or of a line."""
+    """Block descriptor of one or two dimensions."""
 
     name = "xegpu.create_nd_tdesc"
     source = operand_def(Attribute)
@@ -116,7 +116,7 @@ class CreateNdTdescOp(OlderOp):
 
 @operation_definition
 class UpdateNdOffsetOp(OlderOp):
-    """The descriptor moved by offsets, in elements."""
+    """Block descriptor with updated offsets, in elements."""
 
     name = "xegpu.update_nd_offset"
     desc = operand_def(DESC)
@@ -131,7 +131,7 @@ class UpdateNdOffsetOp(OlderOp):
 
 @operation_definition
 class LoadNdOp(HintedOp):
-    """A block from memory; ``vnni_axis = 0`` packs rows into words, ``vnni_axis = 1`` splits the columns into words."""
+    """Block load; ``vnni_axis = 0`` packs rows into words, ``vnni_axis = 1`` splits the columns into words."""
 
     name = "xegpu.load_nd"
     desc = operand_def(DESC)
@@ -143,11 +143,11 @@ class LoadNdOp(HintedOp):
 
     @property
     def axis(self) -> int | None:
-        """The dimension that VNNI form splits."""
+        """Dimension that VNNI form splits."""
         return None if self.vnni_axis is None else self.vnni_axis.value.data
 
     def split_shape(self) -> tuple[int, ...]:
-        """The shape of a whole block whose columns are split into words."""
+        """Shape of a block whose columns are split into words."""
         desc = desc_of(self.desc)
         rows, columns = desc.shape
         return rows, columns * desc.dtype.bits // 32, 32 // desc.dtype.bits
@@ -182,7 +182,7 @@ class LoadNdOp(HintedOp):
 
 @operation_definition
 class StoreNdOp(HintedOp):
-    """A block to memory."""
+    """Block store."""
 
     name = "xegpu.store_nd"
     value = operand_def(VECTOR)
@@ -195,7 +195,7 @@ class StoreNdOp(HintedOp):
 
 @operation_definition
 class PrefetchNdOp(HintedOp):
-    """A block to the caches."""
+    """Block prefetch."""
 
     name = "xegpu.prefetch_nd"
     desc = operand_def(DESC)
@@ -207,7 +207,7 @@ class PrefetchNdOp(HintedOp):
 
 @operation_definition
 class DpasOp(MultiplyAddOp, OlderOp):
-    """D = C + A x B; elements under 32 bits come in words, A as ``[m, k / v, v]`` and B as ``[k / v, n, v]``."""
+    """DPAS, D = C + A x B; elements under 32 bits are in words, A as ``[m, k / v, v]`` and B as ``[k / v, n, v]``."""
 
     name = "xegpu.dpas"
 
@@ -227,7 +227,7 @@ class DpasOp(MultiplyAddOp, OlderOp):
 
 @operation_definition
 class CreateTdescOp(VectorOp):
-    """A descriptor of single elements."""
+    """Scattered descriptor."""
 
     name = "xegpu.create_tdesc"
     source = operand_def(Attribute)
@@ -247,7 +247,7 @@ class CreateTdescOp(VectorOp):
 
 @operation_definition
 class UpdateOffsetOp(VectorOp):
-    """The descriptor with each lane moved by an offset of its own."""
+    """Scattered descriptor with per-lane updated offsets."""
 
     name = "xegpu.update_offset"
     desc = operand_def(DESC)
@@ -262,7 +262,7 @@ class UpdateOffsetOp(VectorOp):
 
 @operation_definition
 class LoadGatherOp(VectorOp):
-    """The elements of a descriptor, where the mask is set."""
+    """Masked gather load."""
 
     name = "xegpu.load_gather"
     desc = operand_def(DESC)
@@ -278,7 +278,7 @@ class LoadGatherOp(VectorOp):
 
 @operation_definition
 class StoreScatterOp(VectorOp):
-    """A vector to the elements of a descriptor, where the mask is set."""
+    """Masked scatter store."""
 
     name = "xegpu.store_scatter"
     value = operand_def(VECTOR)
@@ -292,7 +292,7 @@ class StoreScatterOp(VectorOp):
 
 @operation_definition
 class PrefetchOp(VectorOp):
-    """The elements of a descriptor to the caches."""
+    """Scattered prefetch."""
 
     name = "xegpu.prefetch"
     desc = operand_def(DESC)
@@ -304,7 +304,7 @@ class PrefetchOp(VectorOp):
 
 @operation_definition
 class AtomicRMWOp(VectorOp):
-    """Each element updated atomically; the values that were found."""
+    """Atomic read-modify-write of each element; the results are the old values."""
 
     name = "xegpu.atomic_rmw"
     kind = prop_def(AtomicKindAttr)
@@ -324,7 +324,7 @@ _FENCE = {"memory_kind": ("ugm", "slm"), "fence_op": ("none",), "fence_scope": (
 
 @operation_definition
 class MfenceOp(IRDLOperation):
-    """What was written before is seen before what is written after: within one XeCore, or within one tile of them."""
+    """Memory fence with the scope of one XeCore (``local``) or one tile of them."""
 
     name = "xegpu.mfence"
     memory_kind = prop_def(StringAttr)
@@ -349,8 +349,6 @@ OPERATIONS = (CreateNdTdescOp, UpdateNdOffsetOp, LoadNdOp, StoreNdOp, PrefetchNd
               UpdateOffsetOp, LoadGatherOp, StoreScatterOp, PrefetchOp, AtomicRMWOp, MfenceOp)
 
 
-# The context that reads and prints the earlier generation with the dialects around it.
-
 
 _NAMES = {operation.name for operation in (*OPERATIONS, FenceOp)}
 OlderXeGPU = Dialect(
@@ -358,11 +356,11 @@ OlderXeGPU = Dialect(
     [*OPERATIONS, *(operation for operation in XeGPU.operations if operation.name not in _NAMES)],
     [*(attribute for attribute in XeGPU.attributes if attribute is not TensorDescType), OlderDescType, WordAttr],
 )
-"""The earlier generation; what the present one adds beyond both documents is in it as it is."""
+"""XeGPU dialect version 1, with the present version's extensions beyond both documents."""
 
 
 def context() -> Context:
-    """A context with the earlier generation in the place of the present one."""
+    """MLIR context with version 1 of the dialect instead of the present one."""
     result = Context()
     for dialect in (builtin.Builtin, Arith, func.Func, Gpu, math.Math, memref.MemRef, scf.Scf, ub.UB, Vector,
                     OlderXeGPU):

@@ -1,4 +1,4 @@
-"""The present generation to the earlier one, the inverse of :mod:`xegpu.interop.v1.importer`.
+"""Exporter to XeGPU version 1, the inverse of :mod:`xegpu.interop.v1.importer`.
 
     %a = load_nd %e : tensor_desc<8x16xbf16> -> vector<8x16xbf16>
     %c = dpas %a, %b : vector<8x16xbf16>, vector<8x16x2xbf16> -> vector<8x16xf32>
@@ -6,7 +6,7 @@ becomes
     %a = load_nd %e {mode = vc, vnni_axis = 1} : tensor_desc<8x16xbf16> -> vector<8x8x2xbf16>
     %c = dpas %a, %b {mode = vc} : vector<8x8x2xbf16>, vector<8x16x2xbf16> -> vector<8x16xf32>
 
-What only the present generation has (``mad``, ``pad``, ``convert_layout`` ...) stays as it is.
+Operations that only the present version has (``mad``, ``pad``, ``convert_layout`` ...) are unchanged.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ from xegpu.rewrite.rewriter import Rebuilder, Rule
 from xegpu.support.errors import TargetError
 
 _WORDS = "words"
-"""The form of a whole block whose columns are split into words of 32 bits."""
+"""Encoding of a block whose columns are split into words of 32 bits."""
 
 
 def exported(function: func.FuncOp) -> func.FuncOp:
-    """A kernel of the present generation as one of the earlier.
+    """Convert a kernel to version 1.
 
     Raises:
-        TargetError: it is written for lanes, and multiplies what no descriptor says the map of.
+        TargetError: a SIMT kernel whose dpas has an operand A that was not loaded through a descriptor.
     """
     build = _Export(view_webs(function))
     return build.function(function, [build.typed(argument, argument.type) for argument in function.body.block.args])
 
 
 class _Export(Rebuilder):
-    """One function's conversion.
+    """Conversion of one function to version 1.
 
     Args:
-        webs: its descriptors.
+        webs: its descriptor webs.
     """
 
     def __init__(self, webs: Webs) -> None:
@@ -69,7 +69,7 @@ class _Export(Rebuilder):
         self.webs = webs
 
     def typed(self, value: SSAValue, type_: Attribute) -> Attribute:
-        """A type of the earlier generation; operand A of dpas has another map there."""
+        """Convert a type to version 1, in which operand A of dpas has another lane map."""
         if not isinstance(type_, DescriptorType):
             return type_
         desc = type_.data
@@ -79,7 +79,7 @@ class _Export(Rebuilder):
 
     def same(self, kind: type[Operation], operation: Operation, result: Attribute | None = None,
              **more: Attribute | None) -> Operation:
-        """The operation of the same name, in the mode that its descriptor says, with another result type if given."""
+        """Clone as the version 1 operation of the same name, with the mode of its descriptor."""
         mapped = any(desc_of(value).sg_map is not None for value in (*operation.operands, *operation.results)
                      if isinstance(value.type, DescriptorType))
         declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ class _Export(Rebuilder):
         return made
 
     def words(self, value: SSAValue) -> SSAValue:
-        """A whole block with its columns split into words of 32 bits."""
+        """Block with its columns split into words of 32 bits."""
         parts, type_ = self.get(value), value.type
         assert isinstance(type_, VectorType)
         rows, *columns = type_.get_shape()
@@ -105,8 +105,8 @@ class _Export(Rebuilder):
         return self.emit(ShapeCastOp(parts.values[0], (rows, columns[0] // together, together)))
 
 
-def _like(kind: type[Operation]) -> Rule:
-    """The rule of an operation that is the same in both generations."""
+def _same_form(kind: type[Operation]) -> Rule:
+    """Rule of an operation with the same form in both versions."""
     return lambda build, operation: build.same(kind, operation)
 
 
@@ -124,13 +124,13 @@ def _load_nd(build: _Export, operation: LoadNdOp) -> None:
 
 
 def _split(shape: Sequence[int], together: int) -> tuple[int, ...]:
-    """A block's shape with its columns split into words of several elements."""
+    """Shape of a block with its columns split into words of several elements."""
     rows, columns = shape
     return rows, columns // together, together
 
 
 def _is_a(operation: LoadNdOp) -> bool:
-    """Whether a load gives operand A of products and nothing else, in elements that have VNNI form."""
+    """Whether a load is used only as operand A of products, in an element type with VNNI form."""
     desc = desc_of(operation.desc)
     if desc.dtype.bits >= 32 or operation.transpose is not None or desc.block.array_length > 1 or len(desc.shape) != 2:
         return False
@@ -142,7 +142,7 @@ def _is_a(operation: LoadNdOp) -> bool:
 
 
 def _shape_cast(build: _Export, operation: ShapeCastOp) -> None:
-    """A block that is seen as words, where it was loaded so."""
+    """Fold the shape cast of a block to words into a load with ``vnni_axis = 1``."""
     source = build.get(operation.source)
     if source.form == _WORDS and shape_of(source.values[0]) == shape_of(operation.result):
         build.set(operation.result, source.values[0])
@@ -185,12 +185,13 @@ def _fence(build: _Export, operation: FenceOp) -> None:
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
-    CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: _like(dialect.UpdateNdOffsetOp), LoadNdOp: _load_nd,
-    StoreNdOp: _like(dialect.StoreNdOp), PrefetchNdOp: _like(dialect.PrefetchNdOp), DpasOp: _dpas,
-    gather_scatter.CreateTdescOp: _create_tdesc, gather_scatter.UpdateOffsetOp: _like(dialect.UpdateOffsetOp),
-    gather_scatter.LoadGatherOp: _like(dialect.LoadGatherOp),
-    gather_scatter.StoreScatterOp: _like(dialect.StoreScatterOp),
-    gather_scatter.PrefetchOp: _like(dialect.PrefetchOp), gather_scatter.AtomicRMWOp: _like(dialect.AtomicRMWOp),
+    CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: _same_form(dialect.UpdateNdOffsetOp), LoadNdOp: _load_nd,
+    StoreNdOp: _same_form(dialect.StoreNdOp), PrefetchNdOp: _same_form(dialect.PrefetchNdOp), DpasOp: _dpas,
+    gather_scatter.CreateTdescOp: _create_tdesc, gather_scatter.UpdateOffsetOp: _same_form(dialect.UpdateOffsetOp),
+    gather_scatter.LoadGatherOp: _same_form(dialect.LoadGatherOp),
+    gather_scatter.StoreScatterOp: _same_form(dialect.StoreScatterOp),
+    gather_scatter.PrefetchOp: _same_form(dialect.PrefetchOp),
+    gather_scatter.AtomicRMWOp: _same_form(dialect.AtomicRMWOp),
     FenceOp: _fence,
     ShapeCastOp: _shape_cast,
 }

@@ -1,4 +1,4 @@
-"""The earlier generation to the present one.
+"""Importer of XeGPU version 1.
 
     %b = load_nd %d {vnni_axis = 0, mode = vc} : tensor_desc<16x16xbf16> -> vector<8x16x2xbf16>
     %a = load_nd %e {vnni_axis = 1, mode = vc} : tensor_desc<8x16xbf16> -> vector<8x8x2xbf16>
@@ -11,8 +11,8 @@ becomes
     %c = dpas %a, %b : vector<8x8x2xbf16>, vector<8x16x2xbf16> -> vector<8x16xf32>
     fence {scope = "workgroup", memory_kind = "global"}
 
-Without a mode, fragments have the maps of the descriptors that they came through, and dpas gets those. A map of operand
-A that the matrix engine does not take becomes the one that it takes.
+Without a mode, fragments have the lane maps of the descriptors that they were loaded through, and dpas gets those.
+Version 1's lane map of operand A is converted to the one that DPAS requires.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ KINDS = {"ugm": "global", "slm": "shared"}
 
 
 def converted(function: func.FuncOp) -> func.FuncOp:
-    """A kernel of the earlier generation as one of the present.
+    """Convert a kernel of version 1 to the present version.
 
     Raises:
-        TextError: fragments are multiplied that lie in no map of the matrix engine; it points at the text's line.
+        TextError: operands of dpas with lane maps that DPAS does not support; it points at the text's line.
     """
     return _Import(RULES).function(function, [_type(argument.type) for argument in function.body.block.args])
 
 
 def _type(type_: Attribute) -> Attribute:
-    """A type of the present generation: descriptors lose theirs, and get the map that the matrix engine takes."""
+    """Convert a type: version 1 descriptors become present ones, with the lane map that DPAS requires."""
     if not isinstance(type_, DescriptorType):
         return type_
     desc = type_.data
@@ -72,12 +72,12 @@ def _type(type_: Attribute) -> Attribute:
 
 
 class _Import(Rebuilder):
-    """One function's conversion; the form of a fragment is its map."""
+    """Conversion of one function to the present version; the encoding of a fragment is its lane map."""
 
     keeps_unused = True
 
     def copy(self, operation: Operation) -> None:
-        """A copy; what is computed of fragments lies where they lie."""
+        """Clone an operation; results computed from fragments have the fragments' lane map."""
         form = next((self.get(operand).form for operand in operation.operands
                      if isinstance(self.get(operand).form, LaneMap)), None)
         super().copy(operation)
@@ -86,12 +86,12 @@ class _Import(Rebuilder):
                 self.set(result, self.get(result).values, form)
 
     def properties(self, operation: Operation, *drop: str) -> dict[str, Attribute]:
-        """What the present operation takes over."""
+        """Properties that the present operation inherits, without ``drop``."""
         gone = ("mode", "operandSegmentSizes", *drop)
         return {name: value for name, value in operation.properties.items() if name not in gone}
 
     def same(self, kind: type[Operation], operation: Operation, *drop: str, form: Any = None) -> None:
-        """The operation of the same name; hints that it does not declare stay beside it."""
+        """Clone as the present operation of the same name; undeclared hints become discardable attributes."""
         declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
         given = self.properties(operation, *drop)
         made = kind.create(operands=[self.one(operand) for operand in operation.operands],
@@ -104,8 +104,8 @@ class _Import(Rebuilder):
             self.set(before, after, form)
 
 
-def _like(kind: type[Operation], *drop: str) -> Rule:
-    """The rule of an operation that is the same in both generations."""
+def _same_form(kind: type[Operation], *drop: str) -> Rule:
+    """Rule of an operation with the same form in both versions."""
     return lambda build, operation: build.same(kind, operation, *drop)
 
 
@@ -177,12 +177,13 @@ def _mfence(build: _Import, operation: dialect.MfenceOp) -> None:
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
-    dialect.CreateNdTdescOp: _create_nd_tdesc, dialect.UpdateNdOffsetOp: _like(UpdateNdOffsetOp),
+    dialect.CreateNdTdescOp: _create_nd_tdesc, dialect.UpdateNdOffsetOp: _same_form(UpdateNdOffsetOp),
     dialect.LoadNdOp: _load_nd,
-    dialect.StoreNdOp: _store_nd, dialect.PrefetchNdOp: _like(PrefetchNdOp), dialect.DpasOp: _dpas,
-    dialect.CreateTdescOp: _like(gather_scatter.CreateTdescOp, "chunk_size_per_lane"),
-    dialect.UpdateOffsetOp: _like(gather_scatter.UpdateOffsetOp),
-    dialect.LoadGatherOp: _like(gather_scatter.LoadGatherOp),
-    dialect.StoreScatterOp: _like(gather_scatter.StoreScatterOp), dialect.PrefetchOp: _like(gather_scatter.PrefetchOp),
-    dialect.AtomicRMWOp: _like(gather_scatter.AtomicRMWOp), dialect.MfenceOp: _mfence,
+    dialect.StoreNdOp: _store_nd, dialect.PrefetchNdOp: _same_form(PrefetchNdOp), dialect.DpasOp: _dpas,
+    dialect.CreateTdescOp: _same_form(gather_scatter.CreateTdescOp, "chunk_size_per_lane"),
+    dialect.UpdateOffsetOp: _same_form(gather_scatter.UpdateOffsetOp),
+    dialect.LoadGatherOp: _same_form(gather_scatter.LoadGatherOp),
+    dialect.StoreScatterOp: _same_form(gather_scatter.StoreScatterOp),
+    dialect.PrefetchOp: _same_form(gather_scatter.PrefetchOp),
+    dialect.AtomicRMWOp: _same_form(gather_scatter.AtomicRMWOp), dialect.MfenceOp: _mfence,
 }

@@ -1,4 +1,4 @@
-"""Types and attributes of the earlier generation (XeGPU-older.md), as it prints them."""
+"""Types and attributes of XeGPU version 1 (XeGPU-older.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xegpu.layout.lane_map import LaneMap, operand_a
 
 @irdl_attr_definition
 class WordAttr(Data[str], BuiltinAttribute):
-    """A word that stands for itself: the ``vc`` of ``mode = vc``."""
+    """Keyword attribute: the ``vc`` of ``mode = vc``."""
 
     name = "xegpu.word"
 
@@ -28,17 +28,17 @@ class WordAttr(Data[str], BuiltinAttribute):
         printer.print_string(self.data)
 
     def print_builtin(self, printer: Printer) -> None:
-        """Print the word."""
+        """Print the keyword."""
         self.print_parameter(printer)
 
 
 VC = WordAttr("vc")
-"""Vector Compute: an operation works on whole vectors. Without it each lane works on its fragment."""
+"""Vector Compute mode: an operation works on vectors of the subgroup. Without it each lane works on its fragment."""
 
 
 @irdl_attr_definition
 class OlderDescType(DescriptorType):
-    """``!xegpu.tensor_desc<8x16xbf16, #xegpu.tdesc_attr<memory_scope = slm, sg = #xegpu.sg_map<...>>>``."""
+    """Descriptor type of version 1: ``!xegpu.tensor_desc<8x16xbf16, #xegpu.tdesc_attr<memory_scope = slm, ...>>``."""
 
     name = "xegpu.tensor_desc"
 
@@ -57,7 +57,7 @@ class OlderDescType(DescriptorType):
 
 
 def _fields(desc: TensorDesc) -> dict[str, Any]:
-    """What is not at its default."""
+    """Fields that differ from their defaults."""
     default, found = BlockTdesc(), dict[str, Any]()
     if desc.scatter is not None:
         if desc.scatter.memory_scope != default.memory_scope:
@@ -77,13 +77,14 @@ def _print_field(printer: Printer, name: str, value: Any) -> None:
 
 
 def present_map(lanes: LaneMap, bits: int) -> LaneMap:
-    """The map that the present generation gives what had a map in the earlier one.
+    """Convert a lane map of version 1 to the present version.
 
-    Only operand A of 8 and 16 bits over 16 lanes differs: two rows of words then, a row of half-words or bytes now.
+    Only operand A of 8 and 16 bits over 16 lanes differs: two rows of words in version 1, a row of half-words or bytes
+    in the present one.
     """
     return operand_a(16, bits) if bits < 32 and lanes == LaneMap((2, 8), (1, 32 // bits)) else lanes
 
 
 def earlier_map(lanes: LaneMap, bits: int) -> LaneMap:
-    """The map of operand A as the earlier generation had it."""
+    """Convert a lane map of operand A to version 1, the inverse of :func:`present_map`."""
     return LaneMap((2, 8), (1, 32 // bits)) if lanes.lanes == 16 and bits < 32 else lanes

@@ -19,7 +19,7 @@ from xegpu.passes.distribute_lanes import gather_scatter
 from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Note, TargetError, XeError
-from xegpu.support.notes import made_at, valued
+from xegpu.support.notes import defined_at, value_notes
 from xegpu.target.targets import TARGETS, MmaShape, Target
 
 # Refuses products of whole vectors that no matrix engine takes (hardware.md, "DPAS").
@@ -55,7 +55,7 @@ def check_product(operation: DpasOp, target: Target) -> None:
 
 def _operands(operation: DpasOp) -> list[Note]:
     acc = {} if operation.acc is None else {"the accumulator": operation.acc}
-    return valued(made_at(operation.result), {"A": operation.a, "B": operation.b, **acc})
+    return value_notes(defined_at(operation.result), {"A": operation.a, "B": operation.b, **acc})
 
 
 def _forms(target: Target) -> list[MmaShape]:

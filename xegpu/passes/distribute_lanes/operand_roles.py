@@ -15,7 +15,7 @@ from xegpu.analysis.memory_access import geometry
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
-from xegpu.ir.use_def import makings
+from xegpu.ir.use_def import root_definitions
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
 from xegpu.target.targets import Target
 
@@ -65,7 +65,7 @@ def _load_of(value: SSAValue) -> LoadNdOp | None:
 
 def _is_turned(desc: SSAValue) -> bool:
     """Whether a descriptor stands on the transpose of an array in shared local memory."""
-    makers = [making.owner for making in makings(desc)]
+    makers = [making.owner for making in root_definitions(desc)]
     return desc_of(desc).block.memory_scope == "slm" and all(
         isinstance(maker, CreateNdTdescOp) and geometry(maker) == "exchanged" for maker in makers)
 

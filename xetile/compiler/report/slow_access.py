@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
-from xegpu.ir.use_def import makings
+from xegpu.ir.use_def import root_definitions
 from xegpu.target.targets import Target
 
 _COLUMN_BYTES = 4
@@ -40,7 +40,7 @@ def slow_ways(function: FuncOp, target: Target, access: Sequence[str]) -> tuple[
 
 def _reasons(desc: SSAValue, ways: dict[SSAValue, str]) -> list[tuple[str, str]]:
     """The arrays that a descriptor may be of, each with what keeps it from block messages."""
-    makers = [made.owner for made in makings(desc) if isinstance(made.owner, CreateNdTdescOp)]
+    makers = [made.owner for made in root_definitions(desc) if isinstance(made.owner, CreateNdTdescOp)]
     return [(maker.source.name_hint or "an array", _reason(desc, ways.get(maker.source, ""))) for maker in makers]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects import func, gpu, scf
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.memory_access import access_kind
 from xegpu.dialect.sync import NbarrierOp
 from xegpu.ir.dtypes import DType
 from xegpu.ir.use_def import array_of
@@ -137,7 +137,7 @@ def _share(loop: scf.ForOp, argument: BlockArgument, ways: Mapping[Any, str], ta
     tile, is_transposed = tile_ops.tile_of(init.result), bool(transposes)
     map_ = tile.encoding.wg_map if not is_transposed else None if said is None else said.data
     shape = tile.shape[::-1] if is_transposed else tile.shape
-    if map_ is None or way_of(init, ways) != (_ROWS if is_transposed else _COLUMNS):
+    if map_ is None or access_kind(init, ways) != (_ROWS if is_transposed else _COLUMNS):
         return None
     shares = _shares(shape, map_, tile.dtype, target)
     return None if shares is None else Share(init, load, move, argument.index - 1, is_transposed, shape, map_, shares)

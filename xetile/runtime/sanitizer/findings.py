@@ -16,7 +16,7 @@ from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import ArgumentError, CheckError
 from xegpu.support.location import Location, author_location
-from xegpu.support.notes import elsewhere
+from xegpu.support.notes import notes_at
 from xetile.dialect.tile_ops import tile_of
 
 Array = np.ndarray[Any, Any]
@@ -75,7 +75,7 @@ def failed(machine: Machine, operation: Operation, code: str, message: str, hint
     said = [f"{name} = {number(value, at)}" for name, value in
             (loops(machine, operation) if around is None else around)]
     where = f" (in the loop, {', '.join(said)})" if said else ""
-    return CheckError(code, message + where, hint, author_location(operation), elsewhere(author_location(operation),
+    return CheckError(code, message + where, hint, author_location(operation), notes_at(author_location(operation),
                                                                                          others))
 
 
@@ -128,7 +128,7 @@ def by_instance(machine: Machine, bad: Array) -> Array:
 
 def reached(machine: Machine, operation: Any, window: Window) -> Array:
     """Which elements of a tile an operation reaches: those inside the array, of instances that take part."""
-    inside = memory.is_inside(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
+    inside = memory.in_bounds(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
                               window.lead)
     return inside if machine.active is None else inside & machine.active[..., None, None]
 

@@ -23,7 +23,7 @@ from xegpu.interpreter.arith import BINARY, UNARY, element_type
 from xegpu.interpreter.gather_scatter import active_elements
 from xegpu.interpreter.interpreter import BATCH, Machine, Meaning, TakesDelayed, Window, now
 from xegpu.ir.dtypes import DType
-from xegpu.ir.use_def import makings
+from xegpu.ir.use_def import root_definitions
 from xegpu.mlir.arith import CONVERSIONS, CmpFOp, CmpIOp, FPToSIOp, FPToUIOp, SelectOp, TruncIOp
 from xegpu.support.errors import CheckError
 from xegpu.support.location import Location, author_location
@@ -141,7 +141,7 @@ class Integers:
     def _of(self, machine: Machine, value: SSAValue) -> Losses:
         known = self.losses.get(ran(machine), {})
         if value not in self.sources:
-            self.sources[value] = {value, *makings(value)}
+            self.sources[value] = {value, *root_definitions(value)}
         return [loss for source in self.sources[value] for loss in known.get(source, ())]
 
     def _sink(self, machine: Machine, operation: Any, value: SSAValue, among: Array, window: Window | None) -> None:

@@ -15,7 +15,7 @@ from xegpu.interpreter.interpreter import BATCH, Machine, Window
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.location import Location
-from xegpu.support.notes import made_at
+from xegpu.support.notes import defined_at
 from xetile.dialect.tile_ops import OOB, text, tile_of
 from xetile.dialect.types import TileParameters
 from xetile.dialect.wg_map import WgMap
@@ -116,7 +116,7 @@ class Accesses(Judge):
         array = window.array
         if _surely_inside(array, (*window.lead, window.row, window.column), tile.shape):
             return
-        inside = memory.is_inside(array, window.row, window.column, tile.shape, BATCH, window.lead)
+        inside = memory.in_bounds(array, window.row, window.column, tile.shape, BATCH, window.lead)
         bad = ~inside if machine.active is None else ~inside & machine.active[..., None, None]
         if bad.any():
             at, shared = first(bad), is_shared(array_of(operation.tile).type)
@@ -145,7 +145,7 @@ class Accesses(Judge):
             raise failed(machine, operation, "XT6004", f"{instance(machine, at)} reads {array_name(operation.tile)}"
                          f"{element_of(window, at, shared=True)}, which nothing has written yet",
                          "write it before, and wait at an xt.barrier where another subgroup does", at,
-                         others=[("the array is made here", made_at(array_of(operation.tile))),
+                         others=[("the array is made here", defined_at(array_of(operation.tile))),
                                  _tile(operation, window, at, shared=True)])
 
     # --- single elements ---------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class Accesses(Judge):
             kind, span, False, codes, several, self.form,
             lambda numbers: numbers.take(at, mode="clip"),  # all are inside, and so it is faster
             put, True, place, name,
-            lambda index: [("the tile gets its offsets here", made_at(operation.tile))]))
+            lambda index: [("the tile gets its offsets here", defined_at(operation.tile))]))
 
     # --- both --------------------------------------------------------------------------------------------------------
 
@@ -269,4 +269,4 @@ def _surely_inside(array: Array, offsets: Sequence[Any], shape: tuple[int, int])
 def _tile(operation: Any, window: Window, at: tuple[int, ...], *, shared: bool) -> tuple[str, Location | None]:
     """The tile that an operation is on, as a party to a finding: its offsets stand where it was made."""
     stands = element_of(window, (*at[:BATCH], 0, 0), shared=shared)
-    return f"the tile, which stands at {stands} now, is made here", made_at(operation.tile)
+    return f"the tile, which stands at {stands} now, is made here", defined_at(operation.tile)

@@ -22,7 +22,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import hints_of, with_hints
 from xegpu.dialect.sync import NAMED, FenceOp
@@ -34,7 +34,7 @@ from xegpu.interop.llvm.types import Layout, LayoutAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import TransposeOp
 from xegpu.rewrite.rewriter import Rule
-from xegpu.support.errors import Invalid, TargetError, said
+from xegpu.support.errors import Invalid, TargetError, error_parts
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops, vector_ops
 from xetile.dialect.wg_map import Pair, WgMap
@@ -89,7 +89,7 @@ class _Export(Export):
         try:
             return layout_of(map_, (shape[0], shape[1]), turned)
         except VerifyException as error:
-            self.refuse(*said(error))
+            self.refuse(*error_parts(error))
 
     def annotate(self, made: Operation, old: SSAValue) -> None:
         """Say on a new operation how its result is dealt out: as the old value was."""
@@ -131,7 +131,7 @@ def layout_of(map_: WgMap | None, shape: Pair, turned: bool = False) -> LayoutAt
 
 def _init(build: _Export, operation: tile_ops.InitTileOp) -> None:
     tile = tile_ops.tile_of(operation.result)
-    turned = tile.encoding.order == (0, 1) or way_of(operation, build.ways) == "block-columns"
+    turned = tile.encoding.order == (0, 1) or access_kind(operation, build.ways) == "block-columns"
     layout = build.layout(tile.encoding.wg_map, tile.shape, turned)
     shape = tile.shape[::-1] if turned else tile.shape
     by_address = turned or build.is_turned(operation.result)  # LLVM's lowering folds the transposition into the load

@@ -30,7 +30,7 @@ from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
 from xegpu.mlir.vector import ShapeCastOp, TransposeOp
 from xegpu.rewrite.rewriter import Rule
-from xegpu.support.errors import Invalid, said
+from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect import tile_ops, vector_ops
 from xetile.dialect.types import CacheHintAttr as OurHint
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
@@ -92,7 +92,7 @@ class Tiles(Import):
                               f"has {self.threads} threads\nlaunch {found.subgroups * LANES} threads a work-group")
             return found
         except Invalid as error:
-            self.refuse(*said(error))
+            self.refuse(*error_parts(error))
 
     def tile(self, operation: upstream.MovementOp, column: int = 0) -> tuple[SSAValue, bool]:
         """The tile that an operation moves, ``column`` columns further on, and whether it is its transpose.
