@@ -98,7 +98,7 @@ def _check_wg_map(given: WgMapAttr | None, vector: Attribute) -> None:
 class TransferReadOp(IRDLOperation):
     """``vector_transfer_read``: a slice of memory as a vector; what lies outside is the padding.
 
-    Without a padding all of it lies inside. ``wg_map`` deals the vector, its rows collapsed, to the subgroups.
+    Without a padding all of it lies inside. ``wg_map`` distributes the vector, its rows collapsed, to the subgroups.
     """
 
     name = "supervector.transfer_read"

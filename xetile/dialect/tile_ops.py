@@ -153,7 +153,7 @@ def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
 
 
 def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
-    """Raise a verifier's error unless ``wg_map`` deals out ``shape`` evenly."""
+    """Raise a verifier's error unless ``wg_map`` distributes ``shape`` evenly."""
     try:
         wg_map.check(shape)
     except XeError as error:

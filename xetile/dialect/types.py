@@ -47,7 +47,7 @@ class TileEncoding:
 
     Attributes:
         order: order of the dimensions in memory; ``(1, 0)`` is row-major.
-        wg_map: how the work-group's tile is dealt to subgroups; None on a subgroup's tile.
+        wg_map: how the work-group's tile is distributed to subgroups; None on a subgroup's tile.
         inner_blocks: rows and columns of the blocks that memory operations move; None before blocking.
         array_length: blocks side by side that one memory operation moves.
         scatter: whether each element has an address of its own.
@@ -261,17 +261,17 @@ def verify_lanes(tile: TileParameters) -> None:
 
 
 def verify_stored_map(value: WgMap | None, tile: TileParameters) -> None:
-    """Raise unless a vector goes to a tile that is dealt out as the vector is; a map that is not known may be any."""
+    """Raise unless a vector goes to a tile that is distributed as the vector is; a map that is not known may be any."""
     if value is not None and value != tile.encoding.wg_map:
-        raise Invalid("XT1401", f"the vector is dealt out as {value}, the tile as {tile.encoding.wg_map}\n"
+        raise Invalid("XT1401", f"the vector is distributed as {value}, the tile as {tile.encoding.wg_map}\n"
                       "give both the same wg_map, or put a tile_conv_layout between")
 
 
 def verify_same_subgroups(source: WgMap | None, result: WgMap) -> None:
-    """Raise unless a vector and its transpose are dealt to as many subgroups."""
+    """Raise unless a vector and its transpose are distributed to as many subgroups."""
     if source is not None and source.subgroups != result.subgroups:
         raise Invalid("XT1070", f"{source} has {source.subgroups} subgroups, and {result} has {result.subgroups}\n"
-                      f"both deal to the subgroups of one work-group, as {source.transposed()} does")
+                      f"both distribute to the subgroups of one work-group, as {source.transposed()} does")
 
 
 def verify_product_maps(a: WgMap | None, b: WgMap | None, acc: WgMap | None, result: WgMap | None, depth: int) -> None:
@@ -284,17 +284,17 @@ def verify_product_maps(a: WgMap | None, b: WgMap | None, acc: WgMap | None, res
     """
     if result is None:
         if mapped := a or b:
-            raise Invalid("XT1410", f"an operand is dealt out as {mapped}, and the result is not\n"
+            raise Invalid("XT1410", f"an operand is distributed as {mapped}, and the result is not\n"
                           "give tile_mma a wg_map, or none of its operands")
         return
     if acc is not None and acc != result:
         raise Invalid("XT1411",
-                      f"the accumulator is dealt out as {acc}, the result as {result}\ngive both the same map")
+                      f"the accumulator is distributed as {acc}, the result as {result}\ngive both the same map")
     for name, map_, axis in (("A", a, 0), ("B", b, 1)):
         data = (result.sg_data[0], depth) if axis == 0 else (depth, result.sg_data[1])
         if map_ is not None and not (map_.sg_layout == result.sg_layout and map_.sg_data[axis] == result.sg_data[axis]
                                      and map_.whole(1 - axis, depth)):
-            raise Invalid("XT1412", f"{name} is dealt out as {map_}, but a result of {result} needs "
+            raise Invalid("XT1412", f"{name} is distributed as {map_}, but a result of {result} needs "
                           f"{WgMap(result.sg_layout, data)}\ngive {name}'s tile that map")
     if a is not None and b is not None and a.sg_data[1] != b.sg_data[0]:
         raise Invalid("XT1413", f"A is cut into blocks of {a.sg_data[1]} along K and B into blocks of {b.sg_data[0]}: "

@@ -1,7 +1,7 @@
 """Operations of the XeTile dialect on vectors alone: reductions, broadcasts, other layouts (XeTile.md).
 
 All keep two dimensions, or the four of blocked vectors, whose axes then come in pairs: ``[1, 3]`` or ``[0, 2]``. On a
-work-group's vectors ``wg_map`` says how the result is dealt out.
+work-group's vectors ``wg_map`` says how the result is distributed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _check_maps(operation: IRDLOperation, source: SSAValue, given: WgMapAttr | N
     if given is not None:
         if len(shape_of(result)) != 2:
             raise Invalid("XT2162", f"{operation.name} of a blocked vector takes no wg_map\n"
-                          "leave the map out: blocks are those of one subgroup, after the tile is dealt out")
+                          "leave the map out: blocks are those of one subgroup, after the tile is distributed")
         check_map(given.data, shape_of(result))
     return map_of(source)
 
@@ -156,9 +156,10 @@ class TileReduceOp(_AxesOp):
 
 
 def check_reduced(source: WgMap, axes: Sequence[int], result: WgMap) -> None:
-    """Raise a verifier's error unless ``result`` is what a reduction of a vector that ``source`` deals out has."""
+    """Raise a verifier's error unless ``result`` is what a reduction of a vector that ``source`` distributes has."""
     if source.collapsed(axes) != result:
-        raise Invalid("XT1414", f"a vector dealt out as {source} and reduced along {list(axes)} is not dealt out as "
+        raise Invalid("XT1414", f"a vector distributed as {source} and reduced along {list(axes)} is not distributed "
+                      "as "
                       f"{result}\nits map is {source.collapsed(axes)}; xt.tile_conv_layout(v, wg_map) gives "
                       "it another")
 
@@ -204,20 +205,22 @@ class TileBroadcastOp(_AxesOp):
 
 
 def check_broadcast(source: WgMap, axes: Sequence[int], result: WgMap | None) -> None:
-    """Raise a verifier's error unless a vector that ``source`` deals out is broadcast to one that ``result`` does."""
+    """Raise a verifier's error unless a vector that ``source`` distributes is broadcast to one that ``result`` does."""
     if result is None:
-        raise Invalid("XT1415", f"the vector is dealt out as {source}, and how its broadcast is cannot be derived from "
+        raise Invalid("XT1415", f"the vector is distributed as {source}, and how its broadcast is cannot be derived "
+                      "from "
                       "that\ngive the result a wg_map")
     if result.collapsed(axes) != source:
         raise Invalid("XT1417",
-                      f"a vector dealt out as {source} is not broadcast along {list(axes)} to one dealt out as "
+                      f"a vector distributed as {source} is not broadcast along {list(axes)} to one distributed as "
                       f"{result}\nthe source's map must be {result.collapsed(axes)}: the same sg_layout, and "
                       "sg_data of 1 along the broadcast; xt.tile_conv_layout(v, wg_map) gives it that")
 
 
 @operation_definition
 class TileConvLayoutOp(IRDLOperation):
-    """The same vector dealt to the subgroups by another map, ``wg_map``; ``source_map`` repeats that of the source."""
+    """The same vector distributed to the subgroups by another map, ``wg_map``; ``source_map`` repeats that of the
+    source."""
 
     name = "xetile.tile_conv_layout"
     source = operand_def(VECTOR)
@@ -239,17 +242,17 @@ class TileConvLayoutOp(IRDLOperation):
                           f"another layout makes of {self.source.type} the same type, not {self.result.type}\n"
                           "convert or reshape before or afterwards")
         if len(shape_of(self.source)) != 2:
-            raise Invalid("XT1152", f"a wg_map deals out two dimensions, not {len(shape_of(self.source))}\n"
+            raise Invalid("XT1152", f"a wg_map distributes two dimensions, not {len(shape_of(self.source))}\n"
                           "use tile_unpack first, tile_pack afterwards")
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if self.source_map is not None:
             check_map(self.source_map.data, shape_of(self.source))
             if source is not None and source != self.source_map.data:
-                raise Invalid("XT2076", f"the vector is dealt out as {source}, and the operation says "
+                raise Invalid("XT2076", f"the vector is distributed as {source}, and the operation says "
                               f"{self.source_map.data}\nleave the second map out, or make it the vector's")
         if source is not None and source.subgroups != self.wg_map.data.subgroups:
             raise Invalid("XT1070", f"{source} has {source.subgroups} subgroups, and {self.wg_map.data} has "
-                          f"{self.wg_map.data.subgroups}\nboth deal to the subgroups of one work-group")
+                          f"{self.wg_map.data.subgroups}\nboth distribute to the subgroups of one work-group")
 
 
 @operation_definition
@@ -284,7 +287,7 @@ class TileBitcastOp(IRDLOperation):
         check_split_rows(self.source, self.result)
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if source is not None and self.wg_map is not None and self.wg_map.data != (made := source.split(self.factor)):
-            raise Invalid("XT2292", f"a vector dealt out as {source} has as {_element(self.result)} the map {made}, "
+            raise Invalid("XT2292", f"a vector distributed as {source} has as {_element(self.result)} the map {made}, "
                           f"not {self.wg_map.data}\nleave wg_map out, or give that one")
 
 

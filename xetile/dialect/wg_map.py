@@ -1,4 +1,4 @@
-"""How a work-group's tile is dealt out to its subgroups (XeTile.md, "Workgroup Level XeTile extension")."""
+"""How a work-group's tile is distributed to its subgroups (XeTile.md, "Workgroup Level XeTile extension")."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _is_number(value: object) -> bool:
 class WgMap:
     """``#xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>``.
 
-    A tile is dealt to the subgroups in round-robin fashion, one ``sg_data`` block at a time. Where the blocks run out
-    before the subgroups do, the deal wraps around and subgroups share data; where subgroups run out first, further
-    rounds follow and each subgroup owns several blocks.
+    A tile is distributed to the subgroups in round-robin fashion, one ``sg_data`` block at a time. Where the blocks run
+    out before the subgroups do, the distribution wraps around and subgroups share data; where subgroups run out first,
+    further rounds follow and each subgroup owns several blocks.
 
     Attributes:
         sg_layout: subgroups along rows and columns; linear ids run row-major.
@@ -58,7 +58,7 @@ class WgMap:
         return self.sg_layout[0] * self.sg_layout[1]
 
     def check(self, shape: tuple[int, ...]) -> None:
-        """Raise unless a tile of ``shape`` is dealt out evenly.
+        """Raise unless a tile of ``shape`` is distributed evenly.
 
         Raises:
             ShapeError: a dimension is neither a multiple nor a divisor of ``sg_layout * sg_data``, or a block does not
@@ -66,17 +66,18 @@ class WgMap:
         """
         if len(shape) != 2:
             raise ShapeError("XT1152",
-                             f"a wg_map deals out two dimensions, not {len(shape)}", "give a shape of rows and columns")
+                             f"a wg_map distributes two dimensions, not {len(shape)}", "give a shape of rows and "
+                             "columns")
         for axis, name in enumerate(("rows", "columns")):
             size, data, reach = shape[axis], self.sg_data[axis], self.sg_layout[axis] * self.sg_data[axis]
             if size % data or (size % reach and reach % size):
                 layout = self.sg_layout[axis]
                 even = size // layout if size % layout == 0 else size
                 raise ShapeError("XT1153",
-                    f"{self} does not deal out a tile of {shape[0]}x{shape[1]}: its {size} {name} are neither a "
+                    f"{self} does not distribute a tile of {shape[0]}x{shape[1]}: its {size} {name} are neither a "
                     f"multiple nor a divisor of sg_layout x sg_data = {layout} x {data} = {reach}"
                     if not size % data else
-                    f"{self} does not deal out a tile of {shape[0]}x{shape[1]}: blocks of {data} {name} do not "
+                    f"{self} does not distribute a tile of {shape[0]}x{shape[1]}: blocks of {data} {name} do not "
                     f"divide {size}",
                     f"sg_data[{axis}] = {even} gives each of the {layout} subgroups along that dimension "
                     + ("one block" if even != size else "the same whole dimension"),

@@ -1,4 +1,5 @@
-"""How a vector is dealt out, read from the operation that makes it (XeTile.md, "Workgroup Level XeTile extension")."""
+"""How a vector is distributed, read from the operation that makes it (XeTile.md, "Workgroup Level XeTile
+extension")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operators of vectors and run-time numbers do: one operation each, on sides of one shape."""
+"""Operators of vectors and run-time scalars: broadcasting of operands, one operation each, and powers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ from xetile.frontend.constants import plain, scalar, scalar_of_element
 from xetile.frontend.notes import notes
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Arithmetic, Scalar, Value, Vector
-from xetile.lang.reduction import alike, in_one_shape
+from xetile.lang.reduction import broadcast_operands, broadcast_pair
 
-# ``base ** exponent``: products and roots where the exponent is a small Python number, else the power function.
-
-
-_MOST = 64
-"""The largest exponent that becomes multiplications."""
+_MAX_EXPONENT = 64
+"""Largest integer exponent that is expanded to multiplications."""
 _ROOT, _PRECISE = 0.5, (1, 2, 3, 4)
+"""Float exponents that become a square root, and multiplications of fewer roundings than the power function's."""
 
 
 def power(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> Any:
-    """``base ** exponent``.
+    """Power: ``base ** exponent``.
 
     Integers are multiplied; their exponent is a Python number from 0 to 64. Floats are multiplied for exponents up to
     4, whose roundings are fewer than those of the power function, f16 and bf16 in float32; the rest is that function.
@@ -40,34 +38,36 @@ def power(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> 
     Args:
         base: a vector or a run-time number.
         exponent: a number, or a float vector or run-time float.
-        general: makes the operation of an operator.
+        general: emits the operation of an operator.
 
     Raises:
         ElementTypeError: integers to the power of something else.
     """
     if base.dtype.is_float:
-        return _of_float(base, exponent, general)
-    if type(exponent) is not int or not 0 <= exponent <= _MOST or base.dtype is dtypes.i1:
+        return _float_power(base, exponent, general)
+    if type(exponent) is not int or not 0 <= exponent <= _MAX_EXPONENT or base.dtype is dtypes.i1:
         shown = f"a {exponent.describe()}" if hasattr(exponent, "describe") else repr(exponent)
         raise ElementTypeError("XT1210", f"integers have no such power: a {base.describe()} to the power of {shown}",
-                               f"integers take Python integers from 0 to {_MOST} as exponents; for others convert with "
+                               f"integers take Python integers from 0 to {_MAX_EXPONENT} as exponents; for others "
+                               "convert with "
                                ".to(xt.f32)", current().location())
-    return _multiplied(base, exponent)
+    return _power_by_squaring(base, exponent)
 
 
-def _of_float(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> Any:
+def _float_power(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> Any:
+    """Power of a float: a square root, multiplications, or the power function."""
     if isinstance(exponent, (int, float)) and exponent == _ROOT:
         return base.like(current().emit(math.SqrtOp(base.ssa)))
     if not isinstance(exponent, (int, float)) or exponent not in _PRECISE:
         return general("**", base, exponent)
     narrow = base.dtype.bits < 32 and exponent > 2
     wide = base.to(dtypes.f32) if narrow else base
-    product = _multiplied(wide, int(exponent))
+    product = _power_by_squaring(wide, int(exponent))
     return product.to(base.dtype) if narrow else product
 
 
-def _multiplied(base: Any, exponent: int) -> Any:
-    """``base`` multiplied by squaring; to the power of 0 it is 1."""
+def _power_by_squaring(base: Any, exponent: int) -> Any:
+    """Exponentiation by squaring; to the power of 0 it is 1."""
     result, square = None, base
     while exponent:
         if exponent & 1:
@@ -78,14 +78,14 @@ def _multiplied(base: Any, exponent: int) -> Any:
 
 
 def operate(operator: str, left: Any, right: Any) -> Any:
-    """The result of an operator; see :func:`binary`, and :func:`xetile.lang.operators.power` for powers."""
+    """Result of an operator: :func:`power` for ``**``, else :func:`binary`."""
     if operator == "**" and isinstance(left, Arithmetic):
         return power(left, plain(right), binary)
     return binary(operator, left, right)
 
 
 def binary(operator: str, left: Any, right: Any) -> Any:
-    """One arithmetic operator on two values; numbers are spread over vectors.
+    """Binary operator on two values; scalars are broadcast to vectors.
 
     Raises:
         ElementTypeError: the element types differ, or have no such operator.
@@ -93,8 +93,8 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         ArgumentError: an integer is divided by the number 0.
     """
     left, right = plain(left), plain(right)
-    if strangers := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
-        raise stranger(operator, strangers[0])
+    if wrong := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
+        raise operand_error(operator, wrong[0])
     if operator in ("//", "%") and isinstance(right, (int, float)) and right == 0:
         raise ArgumentError("XT1216", f"a {left.describe()} {operator} 0 has no value",
                             "divide by a number that is not 0; where the divisor is calculated, keep it at 1 or more: "
@@ -104,20 +104,20 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     shaped = left if isinstance(left, Vector) else right
     location = current().location()
     if isinstance(left, Vector) and isinstance(right, Vector):
-        left, right = alike(operator, left, right)
+        left, right = broadcast_pair(operator, left, right)
         shaped = left
     rule = rules_of(shaped.dtype).get(operator)
     if rule is None:
         raise ElementTypeError("XT1202", f"vectors of {shaped.dtype} have no operator {operator}",
-                               _instead(operator, shaped.dtype), location)
+                               _operator_hint(operator, shaped.dtype), location)
     if operator == "%" and shaped.dtype.kind == "i":
         return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
-    operands = [side.ssa if isinstance(side, Vector) else spread(side, shaped) for side in (left, right)]
+    operands = [side.ssa if isinstance(side, Vector) else splat(side, shaped) for side in (left, right)]
     return Vector(current().emit(rule(*operands)), shaped.wg_map)
 
 
-def stranger(function: str, side: Any) -> ElementTypeError:
-    """The error of a function or an operator that is given something else than vectors and numbers."""
+def operand_error(function: str, side: Any) -> ElementTypeError:
+    """Error for an operand that is neither a vector nor a number."""
     location = current().location()
     if isinstance(side, Value):
         what, hint = side.describe(), "load the elements first: xt.load_tile(tile) gives a vector"
@@ -129,19 +129,21 @@ def stranger(function: str, side: Any) -> ElementTypeError:
 
 
 def _scalar_binary(operator: str, left: Any, right: Any) -> Scalar:
+    """Binary operator on run-time scalars, folded where that is possible."""
     dtype = left.dtype if isinstance(left, Scalar) else right.dtype
     operands = scalar(left, dtype), scalar(right, dtype)
     rule = rules_of(dtype).get(operator)
     if rule is None:
         raise ElementTypeError("XT1202",
-                               f"run-time numbers of {dtype} have no operator {operator}", _instead(operator, dtype),
+                               f"run-time numbers of {dtype} have no operator {operator}", _operator_hint(operator,
+                                                                                                          dtype),
                                current().location())
     if (folded := fold(operator, dtype, *operands)) is not None:
         return Scalar(folded)
     divisor = constant_of(operands[1])
     power = isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0
     if operator in ("//", "%") and dtype.signed and isinstance(divisor, int) and power:
-        # Exact for negative numbers too: two's complement rounds down.
+        # Exact for negative numbers too: an arithmetic shift of two's complement rounds down.
         shift, mask = divisor.bit_length() - 1, divisor - 1
         return binary(">>", left, shift) if operator == "//" else binary("&", left, mask)  # type: ignore[no-any-return]
     if operator == "%" and dtype.signed:
@@ -149,8 +151,8 @@ def _scalar_binary(operator: str, left: Any, right: Any) -> Scalar:
     return Scalar(current().emit(rule(*operands)))
 
 
-def _instead(operator: str, dtype: DType) -> str:
-    """What an author writes where an element type lacks an operator."""
+def _operator_hint(operator: str, dtype: DType) -> str:
+    """Hint for an operator that an element type lacks."""
     if dtype is dtypes.i1:
         return "truth values have & | ^ ~ and comparisons; count them with .to(xt.i32)"
     if dtype.kind == "s":
@@ -160,8 +162,8 @@ def _instead(operator: str, dtype: DType) -> str:
     return f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"
 
 
-def spread(number: Any, like: Vector, dtype: DType | None = None) -> SSAValue:
-    """A number spread over a vector of the shape of ``like``, of its element type or another."""
+def splat(number: Any, like: Vector, dtype: DType | None = None) -> SSAValue:
+    """Broadcast a scalar to the shape and map of ``like``, in its element type or ``dtype``."""
     dtype = dtype or like.dtype
     operation = BroadcastOp(scalar_of_element(number, dtype), VectorType(dtype.mlir, like.shape))
     if like.wg_map is not None:
@@ -172,11 +174,8 @@ def spread(number: Any, like: Vector, dtype: DType | None = None) -> SSAValue:
 values.operate = operate
 
 
-# Operands of functions that take several: brought to one shape, element type and work-group map.
-
-
-def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]]:
-    """One of the operands that says what the result is like, and every operand in its type.
+def matched_operands(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]]:
+    """Operands of an n-ary function in one shape, element type and map, and the one that determines them.
 
     Args:
         function: the name, for messages.
@@ -186,27 +185,28 @@ def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]
         ElementTypeError: one is something else, all are Python numbers, or element types differ.
         ShapeError: shapes or work-group maps differ.
     """
-    numbers = in_one_shape([plain(side) for side in sides])
+    numbers = broadcast_operands([plain(side) for side in sides])
     for side in numbers:
         if not isinstance(side, (Arithmetic, int, float)):
-            raise stranger(function, side)
+            raise operand_error(function, side)
     like = next((side for kind in (Vector, Scalar) for side in numbers if isinstance(side, kind)), None)
     if like is None:
         raise ElementTypeError("XT1161",
                                f"{function} of Python numbers", "calculate with Python, or make one of them a run-time "
                                f"number: xt.scalar({numbers[0]}, xt.f32)", current().location())
-    return like, [operand(function, side, like) for side in numbers]
+    return like, [matched_operand(function, side, like) for side in numbers]
 
 
-def operand(function: str, side: Any, like: Vector | Scalar) -> SSAValue:
-    """``side``, a number spread over the shape of ``like``, a vector as it is if it is like it."""
+def matched_operand(function: str, side: Any, like: Vector | Scalar) -> SSAValue:
+    """Operand in the shape of ``like``: a scalar is broadcast, a vector checked."""
     if isinstance(side, Vector):
-        _check(function, like, side)
+        _check_operands(function, like, side)
         return side.ssa
-    return spread(side, like) if isinstance(like, Vector) else scalar_of_element(side, like.dtype)
+    return splat(side, like) if isinstance(like, Vector) else scalar_of_element(side, like.dtype)
 
 
-def _check(function: str, like: Any, side: Vector) -> None:
+def _check_operands(function: str, like: Any, side: Vector) -> None:
+    """Check that two operands have one element type, shape and map."""
     location = current().location()
     if side.dtype is not like.dtype:
         raise ElementTypeError("XT1207",
@@ -217,7 +217,7 @@ def _check(function: str, like: Any, side: Vector) -> None:
 
 
 def check_shapes(function: str, first: Vector, second: Vector) -> None:
-    """Raise a ShapeError unless two vectors have one shape and one work-group map."""
+    """Check that two vectors have one shape and one work-group map (ShapeError)."""
     location = current().location()
     others = {"the first": first, "the second": second}
     if first.shape != second.shape:
@@ -226,5 +226,5 @@ def check_shapes(function: str, first: Vector, second: Vector) -> None:
                          notes(location, **others))
     if first.wg_map != second.wg_map:
         raise ShapeError("XT1400",
-                         f"the operands of {function} are dealt out differently: {first.wg_map} and {second.wg_map}",
+                         f"the operands of {function} are distributed differently: {first.wg_map} and {second.wg_map}",
                          "give both the same wg_map", location, notes(location, **others))

@@ -185,7 +185,7 @@ class Blocks:
 def blocks_for(size: int, queries: int, target: Target) -> Blocks:
     """Blocks that fit a target's registers.
 
-    With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are dealt out to
+    With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are distributed to
     subgroups that each work out the scores.
     """
     tight = target.registers[0] > 0 and not target.block_io

@@ -77,7 +77,7 @@ def rewrite(function: func.FuncOp) -> None:
 
 
 def _check_subgroups(function: func.FuncOp) -> None:
-    """Raise unless all maps deal to as many subgroups: those of one work-group."""
+    """Raise unless all maps distribute to as many subgroups: those of one work-group."""
     first: tuple[WgMap, Operation] | None = None
     for operation in function.walk():
         tiles = [value.type.data.encoding.wg_map for value in operation.results if isinstance(value.type, TileType)]
@@ -240,7 +240,7 @@ _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
 
 
 def _alike(operation: Operation) -> Iterator[SSAValue]:
-    """The vectors of an operation that are dealt out alike: those of element-wise ones, accumulator and result."""
+    """The vectors of an operation that are distributed alike: those of element-wise ones, accumulator and result."""
     if isinstance(operation, (tile_ops.TileMmaOp, ContractOp)):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
     elif not operation.name.startswith(_OWN_MAPS) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
@@ -270,7 +270,7 @@ class _Maps:
         known, cause = self._known.setdefault(self._webs.root(value), (map_, operation))
         if known != map_:
             _fail(operation, "XT2075",
-                  f"its result is dealt out as {map_}, and what it is computed with as {known}",
+                  f"its result is distributed as {map_}, and what it is computed with as {known}",
                   "give both the same map, or put a tile_conv_layout between",
                   (f"{cause.name} says the other map", cause))
 
@@ -299,7 +299,7 @@ class _Maps:
 def _said(operation: Operation) -> WgMap | None:
     """The map that an operation itself says its result has."""
     tile = next((operand.type for operand in operation.operands if isinstance(operand.type, TileType)), None)
-    if tile is not None and operation.name.startswith(_OWN_MAPS):  # what is loaded is dealt out as the tile is
+    if tile is not None and operation.name.startswith(_OWN_MAPS):  # what is loaded is distributed as the tile is
         return tile.data.encoding.wg_map
     given: Iterable[Attribute | None] = (*(operation.attributes.get(name) for name in RESULT_MAP),
                                          operation.properties.get("wg_map"))

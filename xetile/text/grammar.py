@@ -80,7 +80,7 @@ class Sketch:
         fail(self.parser, code, f"{self.name}: {message}", hint, self.span, *others)
 
     def take(self, *names: str) -> Attribute | None:
-        """The attribute that has one of these names, which is then dealt with."""
+        """The attribute that has one of these names, which then counts as read."""
         found = [name for name in names if name in self.attributes]
         if len(found) > 1:
             self.fail("XT2030", f"{found[0]} and {found[1]} say the same", "leave one of them out")
@@ -92,7 +92,7 @@ class Sketch:
         self.parser.forget_results()
 
     def finish(self, *known: str) -> None:
-        """Raise unless everything was dealt with; ``known`` are the names that the rule would have taken."""
+        """Raise unless everything was read; ``known`` are the names that the rule would have taken."""
         if self.attributes:
             name = min(self.attributes)
             self.fail("XT2031", f"there is no attribute {name}", guess(name, known) if known else "leave it out")

@@ -19,7 +19,7 @@ from xetile.dialect.wg_map_inference import map_of
 from xetile.text.grammar import Entry, Sketch, agrees
 
 RESULT_MAP = ("wg_map", "map", "wg_map_result", "wg_map_c", "layout_result_0")
-"""Names of the attribute that says how a result is dealt out: ours, then those of mlir-extensions."""
+"""Names of the attribute that says how a result is distributed: ours, then those of mlir-extensions."""
 SOURCE_MAP = ("source_map", "wg_map_source")
 Rule = Callable[[Sketch], Operation]
 """Makes an operation of what was read of its line."""
@@ -100,7 +100,7 @@ def result_map(sketch: Sketch, *sources: tuple[SSAValue, tuple[str, ...]]) -> Wg
         said = map_said(sketch, sketch.take(*names) if first is None else first)
         has = map_of(value)
         if said is not None and has is not None and said != has:
-            sketch.fail("XT2076", f"an operand is dealt out as {has}, and the text says {said}",
+            sketch.fail("XT2076", f"an operand is distributed as {has}, and the text says {said}",
                         "leave the operand's map out", value)
     return map_said(sketch, bare[-1] if bare else named)
 

@@ -138,7 +138,7 @@ def test_text_goes_round() -> None:
 BROKEN = [
     (" [1] {wg_map = #xetile.wg_map<sg_layout = [4, 1], sg_data = [4, 1]>}", " [2]", "no dimensions to reduce"),
     ("<add>", "<minnumf>", "i32 has no reduction 'minnumf'"),
-    ("sg_data = [4, 1]>} : vector<16x32", "sg_data = [2, 1]>} : vector<16x32", "is not dealt out as"),
+    ("sg_data = [4, 1]>} : vector<16x32", "sg_data = [2, 1]>} : vector<16x32", "is not distributed as"),
     ("[1] {wg_map = #xetile.wg_map<sg_layout = [4, 1], sg_data = [4, 32]>}", "[1]", "cannot be derived"),
     ("[1] {wg_map = #xetile.wg_map<sg_layout = [4, 1], sg_data = [4, 32]>}",
      "[1] {wg_map = #xetile.wg_map<sg_layout = [2, 2], sg_data = [8, 16]>}", "is not broadcast along"),
@@ -177,16 +177,18 @@ WRONG = {
     "differ": ("v + xt.tile_reduce('add', xt.zeros((8, 32), xt.f32), 1)", xt.ShapeError, "the shapes differ", "both"),
     "flat": ("xt.tile_conv_layout(v, m)", xt.ShapeError, "has no map", "neither"),
     "none": ("xt.tile_conv_layout(v, None)", xt.ElementTypeError, "wg_map is None", "xt.wg_map"),
-    "turn": ("xt.tile_transpose(v, wg_map=m)", xt.ShapeError, "tile_transpose gives a result dealt out as", "neither"),
+    "turn": ("xt.tile_transpose(v, wg_map=m)", xt.ShapeError, "tile_transpose gives a result distributed as",
+             "neither"),
     "map": ("xt.tile_reduce('add', w, 1, wg_map=xt.wg_map((4, 1), (4, 1)))", xt.ShapeError,
-            "wg_map(sg_layout=[2, 2], sg_data=[8, 16]) and reduced along [1] is not dealt out as "
+            "wg_map(sg_layout=[2, 2], sg_data=[8, 16]) and reduced along [1] is not distributed as "
             "wg_map(sg_layout=[4, 1], sg_data=[4, 1])", "[8, 1]"),
-    "underivable": ("xt.tile_broadcast(xt.tile_reduce('add', w, 1), (16, 32))", xt.ShapeError, "broadcast not dealt",
+    "underivable": ("xt.tile_broadcast(xt.tile_reduce('add', w, 1), (16, 32))", xt.ShapeError, "broadcast not "
+                    "distributed",
                     "not derived"),
     "operand": ("w + xt.tile_reduce('add', xt.tile_conv_layout(w, xt.wg_map((4, 1), (4, 32))), 1)", xt.ShapeError,
-                "wg_map(sg_layout=[4, 1], sg_data=[4, 1]) is not broadcast to one dealt out as "
+                "wg_map(sg_layout=[4, 1], sg_data=[4, 1]) is not broadcast to one distributed as "
                 "wg_map(sg_layout=[2, 2], sg_data=[8, 16])", "sg_data=[8, 1]"),
-    "conv": ("xt.tile_conv_layout(w, xt.wg_map((2, 2), (8, 5)))", xt.ShapeError, "does not deal out", "sg_data"),
+    "conv": ("xt.tile_conv_layout(w, xt.wg_map((2, 2), (8, 5)))", xt.ShapeError, "does not distribute", "sg_data"),
 }
 
 

@@ -34,7 +34,7 @@ def made(name: str, type_: str, memory: str = "memref<64x64xf32>", operands: str
 
 
 def loaded(name: str, map_: str, shape: str = "32x32xf32") -> str:
-    """Lines that load a vector which is dealt out."""
+    """Lines that load a vector which is distributed."""
     type_ = dealt(map_, shape)
     return made(f"{name}_tile", type_) + f"%{name} = xetile.load_tile %{name}_tile : {type_} -> vector<{shape}>\n  "
 
@@ -137,9 +137,10 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
     "a store of another type": (stored("32x32xf16", tile()), "a vector of f16 does not fit a tile of f32",
                                 ".to(xt.f32)"),
     "a store of blocks to a tile without": (stored("4x2x8x16xf32", tile()), "a vector of 4x2x8x16", "32x32"),
-    "a store of what is dealt out otherwise": (
+    "a store of what is distributed otherwise": (
         (MEMORY, loaded("v", ROWS) + made("t", dealt(QUARTERS)) + f"xetile.store_tile %v, %t : vector<32x32xf32>, "
-         f"{dealt(QUARTERS)}"), "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile as wg_map(sg_layout="
+         f"{dealt(QUARTERS)}"), "distributed as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile as "
+         "wg_map(sg_layout="
         "[2, 2], sg_data=[16, 16])", "tile_conv_layout"),
     "a store of a work-group's vector to a subgroup's tile": (
         (MEMORY, loaded("v", ROWS) + made("t", tile()) + f"xetile.store_tile %v, %t : vector<32x32xf32>, {tile()}"),
@@ -188,7 +189,7 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
     "a reduction's map": (
         (MEMORY, loaded("v", ROWS) + "%r = xetile.tile_reduce <add> %v [1] {wg_map = #xetile.wg_map<sg_layout = [4, 1],"
          " sg_data = [4, 1]>} : vector<32x32xf32> -> vector<32x1xf32>"),
-        "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]) and reduced along [1] is not dealt out as wg_map("
+        "distributed as wg_map(sg_layout=[4, 1], sg_data=[8, 32]) and reduced along [1] is not distributed as wg_map("
         "sg_layout=[4, 1], sg_data=[4, 1])", "sg_data=[8, 1]"),
     "what is broadcast is 1": (one("tile_broadcast", "32x16xf16", "%v [1]", "32x32xf16"), "has 16 elements: only one of"
                                " size 1 is broadcast", "reduce it first"),
@@ -201,7 +202,8 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
     "a broadcast's map": (
         (MEMORY, loaded("v", "sg_layout = [4, 1], sg_data = [8, 1]", "32x1xf32") + "%r = xetile.tile_broadcast %v [1] "
          f"{{wg_map = #xetile.wg_map<{QUARTERS}>}} : vector<32x1xf32> -> vector<32x32xf32>"),
-        "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 1]) is not broadcast along [1] to one dealt out as wg_map("
+        "distributed as wg_map(sg_layout=[4, 1], sg_data=[8, 1]) is not broadcast along [1] to one distributed as "
+        "wg_map("
         "sg_layout=[2, 2], sg_data=[16, 16])", "sg_data=[16, 1]"),
     "a packed shape": (one("tile_pack", "64x32xf32", "%v {inner_blocks = [16, 16]}", "4x4x16x16xf32"),
                        "blocks of 16x16 make 4x4x16x16, which is not 64x32", "64x64 in two dimensions"),
@@ -230,7 +232,7 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
     "an atomic map": (
         (MEMORY, loaded("v", ROWS) + made("t", dealt(QUARTERS)) + "%r = xetile.atomic_rmw_tile <addf> %v, %t : "
          f"vector<32x32xf32>, {dealt(QUARTERS)} -> vector<32x32xf32>"),
-        "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile as wg_map(sg_layout=[2, 2]", "same wg_map"),
+        "distributed as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile as wg_map(sg_layout=[2, 2]", "same wg_map"),
     "a gather from a window": ((f"{MEMORY}, %m: vector<32x32xi1>", made("t", tile()) + "%r = xetile.load_gather %t, %m "
                                 f": {tile()}, vector<32x32xi1> -> vector<32x32xf32>"), "takes a scattered tile",
                                "use load_tile"),
@@ -247,7 +249,7 @@ TEXT: dict[str, tuple[tuple[str, str], str, str]] = {
         (MEMORY, loaded("v", ROWS) + f"%r = xetile.tile_conv_layout %v {{wg_map = #xetile.wg_map<{QUARTERS}>, "
          "source_map = #xetile.wg_map<sg_layout = [1, 4], sg_data = [32, 8]>} : vector<32x32xf32> -> "
          "vector<32x32xf32>"),
-        "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), and the operation says wg_map(sg_layout=[1, 4], "
+        "distributed as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), and the operation says wg_map(sg_layout=[1, 4], "
         "sg_data=[32, 8])", "leave the second map out"),
     "another layout without a map": ((MEMORY, loaded("v", ROWS) + "%r = xetile.tile_conv_layout %v : vector<32x32xf32> "
                                       "-> vector<32x32xf32>"), "it needs the map of its result", "wg_map = "),
@@ -301,15 +303,17 @@ PYTHON: dict[str, tuple[Callable[..., Any], str, str]] = {
                                     "a Python number"),
     "a padding between integers": (lambda A, at: xt.load_tile(xt.init_tile(xt.view(A, xt.i32), (0, 0), (8, 16)),
                                                               padding=1.5), "padding 1.5 does not fit", "whole number"),
-    "a store of another shape": (lambda A, at: xt.store_tile(xt.zeros((16, 32), xt.f32), window(A)), "does not go into",
+    "a store of another shape": (lambda A, at: xt.store_tile(xt.zeros((16, 32), xt.f32), window(A)), "cannot be "
+                                 "stored to",
                                  "make a tile of 16x32"),
-    "a store of another type": (lambda A, at: xt.store_tile(xt.zeros((32, 32), xt.f16), window(A)), "does not go into",
+    "a store of another type": (lambda A, at: xt.store_tile(xt.zeros((32, 32), xt.f16), window(A)), "cannot be stored "
+                                "to",
                                 ".to(xt.f32)"),
     "a store of blocks to a tile without": (lambda A, at: xt.store_tile(vector(A, inner_blocks=(8, 16)), window(A)),
-                                            "does not go into", "tile_unpack"),
-    "a store of what is dealt out otherwise": (
+                                            "cannot be stored to", "tile_unpack"),
+    "a store of what is distributed otherwise": (
         lambda A, at: xt.store_tile(vector(A, wg_map=R), window(A, wg_map=Q)),
-        "dealt out as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile dealt out as wg_map(sg_layout=[2, 2]",
+        "distributed as wg_map(sg_layout=[4, 1], sg_data=[8, 32]), the tile distributed as wg_map(sg_layout=[2, 2]",
         "same wg_map"),
     "a locality": (lambda A, at: xt.prefetch_tile(window(A), locality=4), "locality is 0, 1, 2 or 3", "use 3"),
     "a product's depth": (lambda A, at: xt.tile_mma(xt.zeros((32, 16), xt.f16), xt.zeros((32, 32), xt.f16)),
@@ -335,7 +339,7 @@ PYTHON: dict[str, tuple[Callable[..., Any], str, str]] = {
     "a reduction's kind": (lambda A, at: xt.tile_reduce("xor", vector(A), 1), "f32 has no reduction 'xor'", "minnumf"),
     "a reduction's map": (lambda A, at: xt.tile_reduce("add", vector(A, wg_map=R), 1,
                                                        wg_map=xt.wg_map((4, 1), (4, 1))),
-                          "sg_data=[8, 32]) and reduced along [1] is not dealt out as wg_map(sg_layout=[4, 1], "
+                          "sg_data=[8, 32]) and reduced along [1] is not distributed as wg_map(sg_layout=[4, 1], "
                           "sg_data=[4, 1])", "sg_data=[8, 1]"),
     "what is broadcast is 1": (lambda A, at: xt.tile_broadcast(vector(A), (64, 32)), "32", ""),
     "a broadcast's map": (lambda A, at: xt.tile_broadcast(xt.tile_reduce("add", vector(A, wg_map=R), 1), (32, 32),

@@ -131,7 +131,7 @@ def test_columns_of_a_subgroup() -> None:
 
 
 @pytest.mark.parametrize(("constants", "at", "message", "hint"), [
-    ({"data": (12, 16)}, "xt.init_tile", "does not deal out a tile of 32x32: blocks of 12 rows do not divide 32",
+    ({"data": (12, 16)}, "xt.init_tile", "does not distribute a tile of 32x32: blocks of 12 rows do not divide 32",
      r"sg_data\[0\] = 16"),
     ({"layout": (3, 2), "data": (8, 16)}, "xt.init_tile", "neither a multiple nor a divisor", r"sg_data\[0\] = 32"),
     ({"layout": (0, 2)}, "xt.wg_map", "sg_layout must be two positive integers, not", r"sg_layout=\(8, 4\)"),
@@ -179,8 +179,9 @@ def test_maps_that_contradict_each_other() -> None:
 
     a, c = np.ones((32, 32), F32), np.full((32, 32), SENTINEL, F32)
     fails(ValueError, lambda: counts[1](a, c), "xt.init_tile", "8 subgroups, and one above has 4", "sg_layout 4")
-    fails(ValueError, lambda: sums[1](a, c), "a + b", r"sides of \+ are dealt out differently", "the same wg_map")
-    fails(ValueError, lambda: stored[1](a, c), "xt.store_tile", "dealt out as .* tile not dealt out", "both a wg_map")
+    fails(ValueError, lambda: sums[1](a, c), "a + b", r"sides of \+ are distributed differently", "the same wg_map")
+    fails(ValueError, lambda: stored[1](a, c), "xt.store_tile", "distributed as .* tile not distributed", "both a "
+          "wg_map")
     fails(ValueError, lambda: both[1](a, c), "xt.subgroup_id(0)", "both wg_map and", "subgroups=")
     fails(ValueError, lambda: dealt.on("numpy", subgroups=(4, 2))[1](a, c), "xt.init_tile", "4 x 2", "subgroups=")
     assert (c == SENTINEL).all()
@@ -362,10 +363,10 @@ def _kernels_with_traced_values() -> dict[str, tuple[Any, str, str, str]]:
         (offsets, "xt.init_tile", "0.5 stands where an integer", "whole number"),
         (one_offset, "xt.init_tile", "takes two offsets, not 0", r"xt\.group_id"),
         (no_tile, "xt.load_tile", "load_tile takes a tile, not a 2-dimensional array", r"xt\.init_tile"),
-        (turned, "xt.store_tile", "takes the value first, and is given the tile first", "exchange the two"),
+        (turned, "xt.store_tile", "takes the value first, and got the tile first", "exchange the two"),
         (no_array, "xt.init_tile", r"not list \[1, 2\]", "the array itself"),
-        (stored_shape, "xt.store_tile", "vector of 8x16 f32 does not go into a tile of 16x16", r"\(8, 16\)"),
-        (stored_type, "xt.store_tile", "vector of 8x16 f16 does not go into a tile", r"\.to\(xt\.f32\)"),
+        (stored_shape, "xt.store_tile", "vector of 8x16 f32 cannot be stored to a tile of 16x16", r"\(8, 16\)"),
+        (stored_type, "xt.store_tile", "vector of 8x16 f16 cannot be stored to a tile", r"\.to\(xt\.f32\)"),
         (summed_shapes, "xt.zeros", "the shapes differ", "8x16"),
         (summed_types, "xt.zeros", "the element types differ", r"\.to\(xt\.f32\)"),
         (divided, "xt.zeros((8, 16), xt.i32) / 2", "no operator /", r"use //, or convert with \.to\(xt\.f32\)"),
@@ -527,9 +528,9 @@ def _kernels_with_loops() -> dict[str, tuple[Any, str, str, str]]:
             y = [x[0] + y[0]]
 
     return {kernel.name: (kernel, at, message, hint) for kernel, at, message, hint in [
-        (used_after, "xt.store_tile", r"`value` was made inside a loop and is used after it",
+        (used_after, "xt.store_tile", r"`value` is defined in a loop and is used after it",
          "before the loop"),
-        (index_after, "xt.init_tile", "`k` was made inside a loop", r"last = xt\.scalar\(0\)"),
+        (index_after, "xt.init_tile", "`k` is defined in a loop", r"last = xt\.scalar\(0\)"),
         (grown, "xt.range(4)", "`values` holds 0 items when the loop starts and 1", "keep its length: make all 1"),
         (broken, "xt.range(4)", "left before its end, by break, return", r"xt\.minimum"),
         (broken_then_more, "xt.range(4)", "left before its end, by break, return", r"xt\.minimum"),
@@ -550,7 +551,7 @@ def _kernels_with_loops() -> dict[str, tuple[Any, str, str, str]]:
         (standing, "xt.range(0, 4, 0)", "the step of xt.range is 0", "such as 1"),
         (real, "xt.range(4.5)", "4.5 stands where an integer", "such as 4"),
         (bounds, "xt.range()", "one to three bounds, not 0", r"xt\.range\(0, K, 32\)"),
-        (split, "xt.range(4)", r"`x\[0\]` and `y\[0\]` are one and the same", r"y = list\(y\)"),
+        (split, "xt.range(4)", r"`x\[0\]` and `y\[0\]` are the same object", r"y = list\(y\)"),
     ]}
 
 
@@ -605,7 +606,7 @@ def test_calls(where: str) -> None:
     fails(IndexError, lambda: on[2](a, c[None], 0), "xt.init_tile", "C has 3 dimensions", r"C\[0\]")
     fails(TypeError, lambda: on[2](a, c, 0.5), "xt.group_id(0) * rows + offset", "run-time f32 stands where a",
           "to")
-    fails(TypeError, lambda: on[2](a.astype(F16), c, 0), "xt.store_tile", "f16 does not go into a tile", "to")
+    fails(TypeError, lambda: on[2](a.astype(F16), c, 0), "xt.store_tile", "f16 cannot be stored to a tile", "to")
     assert (c == SENTINEL).all()
     on[2](a, c, 0)
     assert (c == 1).all()

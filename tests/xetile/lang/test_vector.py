@@ -211,7 +211,7 @@ def test_a_broken_promise_is_seen_by_numpy() -> None:
 
 @xt.kernel
 def dealt(A, C, *, sg=4):
-    """vector<16x32x64> of the seed, dealt to the subgroups of a work-group by its collapsed rows."""
+    """vector<16x32x64> of the seed, distributed to the subgroups of a work-group by its collapsed rows."""
     map_ = xt.wg_map((sg, 1), (512 // sg, 64))
     v = xt.vector.transfer_read(A, (0, 1, 2), (16, 32, 64), permutation=(2, None, 0), padding=5, wg_map=map_)
     w = xt.vector.broadcast(1, (16, 32, 64), xt.f32, wg_map=map_)
@@ -311,7 +311,7 @@ MISTAKES: dict[str, tuple[Any, type[xt.XeError], str, str]] = {
     "a write that repeats": (_write((0, 0, 0), permutation=(None, 2)), xt.ShapeError,
                              "a write does not broadcast", "drop that dimension"),
     "other elements": (lambda A, C, v: xt.vector.transfer_write(v.to(xt.i32), A, (0, 0, 0)), xt.ElementTypeError,
-                       "vector of 4x16 i32 does not go into A, which holds f32", r"\.to\(xt\.f32\)"),
+                       "vector of 4x16 i32 cannot be stored to A, which holds f32", r"\.to\(xt\.f32\)"),
     "no vector": (lambda A, C, v: xt.vector.transfer_write(1.0, A, (0, 0, 0)), xt.ElementTypeError,
                   "takes a vector, not float 1.0", "load_tile"),
     "a map that does not fit": (_read((0, 0, 0), (3, 5, 16), wg_map=xt.wg_map((2, 1), (8, 16))), xt.ShapeError,
@@ -320,7 +320,7 @@ MISTAKES: dict[str, tuple[Any, type[xt.XeError], str, str]] = {
     "cast of another rank": (lambda A, C, v: xt.vector.type_cast(A, shape=(3, 4)), xt.RankError, "A has 3 dimensions",
                              "each dimension"),
     "stored in another shape": (lambda A, C, v: xt.vector.type_cast(C, shape=(4, 8)).store(v), xt.ShapeError,
-                                "does not go into an array of 4x8 f32", "make the vector"),
+                                "cannot be stored to an array of 4x8 f32", "make the vector"),
     "a view that is left": (lambda A, C, v: xt.vector.transfer_read(xt.vector.subview(C, (0, 0), (8, 16)), (4, 8),
                                                                     (8, 8), padding=0), xt.ShapeError,
                             "may leave the view that it goes through", "as large as the vector"),

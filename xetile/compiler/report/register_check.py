@@ -53,7 +53,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
 
     change = None if origin is None else first_change(origin, fits)
     hint = "lower " + ", ".join(f"{name} to {value}" for name, value in change.items()) if change else \
-        f"lower the tile sizes, or deal the tile to more subgroups: accumulators may take " \
+        f"lower the tile sizes, or distribute the tile to more subgroups: accumulators may take " \
         f"{most * _FOR_ACCUMULATORS:.0f} registers"
     loop = _accumulated(modules)[1]
     place = None if loop is None else loop.location

@@ -145,4 +145,4 @@ def _maps(lowered: Shown) -> str:
     modules = lowered.modules
     found = [*(layout_svg.of_tiles(modules["xetile"]) if "xetile" in modules else []),
              *(layout_svg.of_products(modules["xegpu-lanes"]) if "xegpu-lanes" in modules else [])]
-    return "".join(found) or "<p>no tile of this kernel is dealt to subgroups, and it multiplies no matrices</p>"
+    return "".join(found) or "<p>no tile of this kernel is distributed to subgroups, and it multiplies no matrices</p>"

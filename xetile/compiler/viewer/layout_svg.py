@@ -29,7 +29,7 @@ def hue(number: int, count: int) -> str:
 
 
 def work_group(title: str, map_: WgMap, shape: tuple[int, int]) -> str:
-    """How a tile is dealt to subgroups: each block with the linear numbers of those that hold it.
+    """How a tile is distributed to subgroups: each block with the linear numbers of those that hold it.
 
     Args:
         title: what stands above it.
@@ -87,7 +87,7 @@ def block(title: str, lanes: LaneMap, shape: tuple[int, int]) -> str:
 
 
 def of_tiles(module: ModuleOp) -> list[str]:
-    """A picture for each kind of tile that a kernel deals to its subgroups."""
+    """A picture for each kind of tile that a kernel distributes to its subgroups."""
     seen: dict[tuple[tuple[int, int], WgMap], list[str]] = {}
     for operation in module.walk():
         if isinstance(operation, InitTileOp):

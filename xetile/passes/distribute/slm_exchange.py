@@ -276,9 +276,10 @@ def _slab(build: Dealer, form: Dealt, data: Pair, element: Attribute) -> Pair:
     if not fitting:
         bytes_ = steps[0] * steps[1] * of_mlir(element).bytes
         raise TargetError("XT2521",
-                          f"dealing {form} out in blocks of {tile_ops.text(data)} takes {bytes_} bytes of shared local "
-                          f"memory, and {build.target.slm - build.taken} of {build.target.name}'s {build.target.slm} "
-                          "are left", "choose an sg_data that divides the other's, so that smaller parts fit",
+                          f"distributing {form} in blocks of {tile_ops.text(data)} takes {bytes_} bytes of shared "
+                          f"local memory, and {build.target.slm - build.taken} of {build.target.name}'s "
+                          f"{build.target.slm} are left",
+                          "choose an sg_data that divides the other's, so that smaller parts fit",
                           build.where())
     return max(fitting, key=lambda shape: (prod(shape), shape[1]))
 

@@ -40,7 +40,7 @@ from xetile.runtime.sanitizer.shadow_memory import Codes
 _CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
                                            TileReduceOp)
 _MOST_DEALT = 1024
-"""Subgroups that a map may deal to; no device has so many."""
+"""Subgroups that a map may distribute to; no device has so many."""
 Before = Callable[[Machine, Any, Sequence[Any]], None]
 
 

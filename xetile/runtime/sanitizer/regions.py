@@ -24,7 +24,7 @@ class Region:
         surface: what tells the array from others.
         along: for each dimension of the array, where the instances' blocks start.
         sizes: and how large they are.
-        owner: what tells whose a block is: the instances, and how it is dealt to subgroups; None where several
+        owner: what tells whose a block is: the instances, and how it is distributed to subgroups; None where several
             instances may reach one element.
         writes: whether the operation writes.
         whole: whether all instances take part.

@@ -80,7 +80,7 @@ class _Export(Export):
         return any(isinstance(use.operation, tile_ops.TileTransposeOp) for load in loads for use in load.result.uses)
 
     def copy(self, operation: Operation) -> None:
-        """The operation on what its operands became; vectors say how they are dealt out."""
+        """The operation on what its operands became; vectors say how they are distributed."""
         super().copy(operation)
         for result in operation.results:
             made = self.one(result).owner
@@ -97,7 +97,7 @@ class _Export(Export):
             self.refuse(*said(error))
 
     def annotate(self, made: Operation, old: SSAValue) -> None:
-        """Say on a new operation how its result is dealt out: as the old value was."""
+        """Say on a new operation how its result is distributed: as the old value was."""
         layout = self.layout(map_of(old), tile_ops.shape_of(old))
         if layout is not None:
             made.attributes[RESULT] = layout
@@ -111,7 +111,7 @@ def layout_of(map_: WgMap | None, shape: Pair, turned: bool = False) -> LayoutAt
 
     Args:
         map_: the map; None gives None.
-        shape: the tile that it deals out.
+        shape: the tile that it distributes.
         turned: whether the layout is to be that of the transposed tile.
 
     Raises:
@@ -124,8 +124,8 @@ def layout_of(map_: WgMap | None, shape: Pair, turned: bool = False) -> LayoutAt
     if 1 < distinct[0] < rows or 1 < distinct[1] < columns:
         if rows > 1 and columns > 1:
             raise Invalid("XT2401",
-                          f"LLVM's layouts cannot say that {map_} deals the blocks of a {shape[0]}x{shape[1]} "
-                          "tile out several times\nprint the kernel at subgroup level: .xegpu_upstream")
+                          f"LLVM's layouts cannot say that {map_} distributes the blocks of a {shape[0]}x{shape[1]} "
+                          "tile several times\nprint the kernel at subgroup level: .xegpu_upstream")
         order = (0, 1) if columns == 1 else None  # subgroups that follow each other own different blocks
         rows, columns = (distinct[0], rows // distinct[0]) if columns == 1 else (columns // distinct[1], distinct[1])
     if turned:

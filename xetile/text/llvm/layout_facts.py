@@ -1,4 +1,4 @@
-"""What is known of the vectors of a kernel in LLVM's form: their blocks, and how these are dealt to subgroups.
+"""What is known of the vectors of a kernel in LLVM's form: their blocks, and how these are distributed to subgroups.
 
 Vectors of a lane, and those that a reduction left one dimension of, do not say which block they are of; what computes
 with them does. Values that are computed together share what is known: a web.
@@ -63,7 +63,7 @@ class Facts:
         return (sizes[0], sizes[1]) if known is None and len(sizes) == 2 and not self.of_lanes else known
 
     def layout(self, value: SSAValue) -> Layout | None:
-        """How a vector is dealt out, if anything says it."""
+        """How a vector is distributed, if anything says it."""
         return self._fact(value).layout
 
     def _fact(self, value: SSAValue) -> Fact:
@@ -127,7 +127,7 @@ def _is_fragment(operation: Operation) -> bool:
 
 
 def map_from(layout: Layout | None, shape: Pair) -> WgMap | None:
-    """The map that deals a tile out as a layout does, None if the layout is of one subgroup.
+    """The map that distributes a tile as a layout does, None if the layout is of one subgroup.
 
     Raises:
         Invalid: no map does; that of the transposed tile does where :func:`is_turned`.

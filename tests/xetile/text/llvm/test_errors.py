@@ -95,8 +95,8 @@ REFUSED = {  # the class of error: a wrong line, what is said, what is advised
     "lane_data alone": (dealt("lane_data = [1, 1]"), "go together", "both"),
     "lane_layout alone": (dealt("lane_layout = [1, 16]"), "go together", "both"),
     "sg_data alone": (dealt("sg_data = [8, 16]"), "nothing without sg_layout", "sg_layout"),
-    "order alone": (dealt("order = [1, 0]"), "deals nothing out", "sg_layout"),
-    "empty layout": (dealt(""), "deals nothing out", "lane_layout"),
+    "order alone": (dealt("order = [1, 0]"), "distributes nothing", "sg_layout"),
+    "empty layout": (dealt(""), "distributes nothing", "lane_layout"),
     "no such field of a layout": (dealt("lanes = [1, 16]"), "no field lanes", "lane_layout"),
     "a number for a list": (dealt("lane_layout = 16, lane_data = [1, 1]"), "list of positive", r"\[8, 4\]"),
     # loads
@@ -147,7 +147,7 @@ REFUSED = {  # the class of error: a wrong line, what is said, what is advised
     "no layout of A": (f"%x = xegpu.dpas %a, %b {{layout_a = 3 : i64}} : {AB} -> vector<8x16xf32>", "Unexpected",
                        "leave it out"),
     # layouts changed, fences, names
-    "from subgroups to lanes": (converted(SUBGROUPS, LANES), "one layout deals a tile to subgroups", "neither"),
+    "from subgroups to lanes": (converted(SUBGROUPS, LANES), "one layout distributes a tile to subgroups", "neither"),
     "to what does not divide": (converted(SUBGROUPS, "sg_layout = [5, 2], sg_data = [32, 32]"), "5 owners", "multiple"),
     "to nothing": (converted(SUBGROUPS), "'target_layout' expected", "add target_layout"),
     "no such scope": ("xegpu.fence memory_kind = global, fence_scope = tile", "no fence_scope tile", "workgroup"),
