@@ -32,8 +32,8 @@ def padding_of(padding: Any, dtype: DType) -> Attribute | None:
     if dtype is dtypes.i1 and isinstance(number, bool):
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise ElementTypeError("XT1124", f"padding is {describe_argument(padding)}, and is a constant of the compiled "
-                               "kernel",
+        raise ElementTypeError("XT1124", f"padding is {describe_argument(padding)}, and must be a "
+                               "compile-time constant",
                                "give a Python number, such as padding=0 or a keyword-only parameter; to choose by a "
                                "run-time value use xt.where", current().location())
     if dtype.kind == "s" and number != 0:

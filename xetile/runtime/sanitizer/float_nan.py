@@ -19,7 +19,7 @@ from xegpu.support.errors import CheckError
 from xegpu.support.location import author_location as place_of
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.tile_ops import tile_of
-from xetile.interpreter.gather_scatter import updated
+from xetile.interpreter.gather_scatter import updated_elements
 from xetile.interpreter.tile_ops import unpack
 from xetile.runtime.sanitizer.findings import (
     array_name,
@@ -133,7 +133,7 @@ class Numbers:
         """Before elements are updated atomically."""
         value, place = operands[:2]
         if self.births and value.dtype.kind == "f" and not is_finite(value):
-            _, mask = updated(machine, operation, operands)
+            _, mask = updated_elements(machine, operation, operands)
             mask = active_elements(machine, mask, len(tile_of(operation.tile).blocked_shape()))
             self._stored(machine, operation, value, mask, place if isinstance(place, Window) else None)
 

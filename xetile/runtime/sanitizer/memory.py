@@ -19,7 +19,7 @@ from xegpu.support.notes import made_at
 from xetile.dialect.tile_ops import OOB, text, tile_of
 from xetile.dialect.types import TileParameters
 from xetile.dialect.wg_map import WgMap
-from xetile.interpreter.gather_scatter import updated
+from xetile.interpreter.gather_scatter import updated_elements
 from xetile.runtime.sanitizer.findings import array_name, element_of, failed, instance
 from xetile.runtime.sanitizer.races import Access, Epoch, Judge, first
 from xetile.runtime.sanitizer.regions import region_of
@@ -53,7 +53,7 @@ class Accesses(Judge):
     def update(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
         """Before elements are updated atomically."""
         window = operands[1] if isinstance(operands[1], Window) else None
-        elements, mask = updated(machine, operation, operands)
+        elements, mask = updated_elements(machine, operation, operands)
         self._elements(machine, operation, elements, mask, UPDATE, window)
 
     # --- tiles -------------------------------------------------------------------------------------------------------
