@@ -50,7 +50,7 @@ from xetile.text.gpu_module import (
     unknown,
 )
 from xetile.text.llvm import WRITTEN_FOR, UpstreamReader, converted
-from xetile.text.parse_hints import cure_of
+from xetile.text.parse_hints import hint_of
 from xetile.text.read_module import read_module
 from xetile.text.reader import GENERATION, OLDER, OlderReader, present
 
@@ -344,7 +344,7 @@ def _verify(operation: Operation) -> None:
         verify_memory(operation)
     except VerifyException as error:
         code, message, hint = said(error)
-        hint = "" if "\n" in hint else hint or cure_of(message)  # more lines are xDSL's account of a type
+        hint = "" if "\n" in hint else hint or hint_of(message)  # more lines are xDSL's account of a type
         raise TextError(code, f"{operation.name}: {message}", hint, _place(operation),
                         parties(operation, error)) from None
     except XeError as error:

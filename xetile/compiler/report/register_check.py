@@ -1,4 +1,4 @@
-"""Whether the accumulators of a kernel leave registers for its operands, told before anything is built."""
+"""Register check before compilation: whether the accumulators of a kernel leave registers for its operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FOR_ACCUMULATORS = 7 / 8
 
 
 def accumulator_registers(modules: Mapping[str, ModuleOp], target: Target) -> float:
-    """Registers a thread that what a loop with products carries from step to step takes.
+    """Registers per thread of the loop-carried values of a loop with products.
 
     Args:
         modules: the stages of a kernel.
@@ -32,7 +32,7 @@ def accumulator_registers(modules: Mapping[str, ModuleOp], target: Target) -> fl
 
 
 def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None, location: Location) -> None:
-    """Raise if accumulators leave no registers for operands; the message says which constant to lower.
+    """Check that accumulators leave registers for operands; the message names the constant to lower.
 
     Args:
         modules: the stages of the kernel.
@@ -68,7 +68,7 @@ def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None
 
 
 def _described(modules: Mapping[str, ModuleOp], origin: Origin | None, change: Mapping[str, int] | None) -> str:
-    """The largest vector that a loop of a subgroup carries, and the constants that made it so."""
+    """Description of the largest vector that a subgroup's loop carries, with the constants that determine it."""
     stage = modules.get("subgroup")
     types = [] if stage is None else [value.type for loop in stage.walk() if isinstance(loop, scf.ForOp)
                                       for value in loop.iter_args if isinstance(value.type, VectorType)]

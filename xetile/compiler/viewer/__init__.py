@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a kernel: no file and no address beside it is needed to read it."""
+"""Kernel viewer: one self-contained HTML page with the stages beside the source."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ open_(all('section')[0].id);
 
 @dataclass(frozen=True)
 class View:
-    """A kernel's page; a notebook shows it, :meth:`save` writes it.
+    """HTML page of a kernel; a notebook displays it, :meth:`save` writes it.
 
     Attributes:
         lowered: the kernel.
@@ -82,7 +82,7 @@ class View:
                                 "name a file in a folder that is there") from None
 
     def html(self) -> str:
-        """The page.
+        """HTML text of the page.
 
         Raises:
             XeError: the kernel cannot be lowered.

@@ -29,7 +29,7 @@ _APART = "\n// -----\n"
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Register the command."""
     parser = commands.add_parser("opt", help="run passes over text, and print what they make of it",
                                  description="Reads kernels and prints them, checked, at a later stage if one is "
                                              "named.")
@@ -64,7 +64,7 @@ def command(given: argparse.Namespace) -> None:
 
 
 def _listing() -> str:
-    """Each stage with what the pass that leads to it does: the first line of the pass's file."""
+    """List of the stages, each with the first line of its pass's docstring."""
     # Between them these have all stages.
     some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",))]
     made = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
@@ -86,7 +86,7 @@ def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
 
 
 def _wanted(lowered: Lowered, given: argparse.Namespace) -> str:
-    """The stage to print; passes must follow each other, as the stages do."""
+    """Stage to print; passes must follow each other, as the stages do."""
     first = stage_of(lowered.module)
     own = stage_names(Options.of(lowered.module, lowered.target, lowered.access))
     if given.to is not None:
