@@ -300,13 +300,13 @@ def targets() -> list[str]:
     """The target tables, as a table."""
     rows = []
     for target in xt.TARGETS.values():
-        depths = {form.a.name: form.depth for form in target.forms if form.engine == "dpas" and form.a is form.b}
+        depths = {form.a.name: form.k for form in target.mma_shapes if form.engine == "dpas" and form.a is form.b}
         small, large = target.registers
-        rows.append([f"`{target.name}`", target.description, str(target.subgroup),
+        rows.append([f"`{target.name}`", target.description, str(target.subgroup_size),
                      ", ".join(name for name in depths if name not in ("i4", "u4")) or "none: plain multiply-adds",
                      "yes" if target.block_io else "no",
                      f"{small} or {large} x {target.register_bytes} bytes" if large else "not chosen",
-                     f"{target.subgroups[0]} / {target.subgroups[1]}" if large else str(target.subgroups[0])])
+                     " / ".join(map(str, target.max_subgroups if large else target.max_subgroups[:1]))])
     return _table(["target", "devices", "subgroup size", "DPAS takes", "2D block IO", "registers a thread",
                    "most subgroups a work-group (small / large register mode)"], rows)
 
@@ -347,7 +347,7 @@ def _outcome(names: tuple[str, str, str], where: str, target: str) -> str:
     try:
         specs = [xt.Spec((None, None), dtype) for dtype in types]
         lowered = product.lower(*specs, target=target, **constants)
-        _ = lowered.modules["xegpu"]  # what a target refuses counts as refused, wherever it would run
+        _ = lowered.final  # what a target refuses counts as refused, wherever it would run
         if where:
             return _run_one(types, where, target, constants)
         loop = lowered.report().mix.whole.categories

@@ -297,7 +297,7 @@ def _position(function: str) -> Rule:
 
 def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
     number = "get_sub_group_id()"
-    if emitter.target.loads_operands:  # what follows from it is then known to be the same for all lanes
+    if emitter.target.fuses_loads:  # what follows from it is then known to be the same for all lanes
         number = f"sub_group_broadcast((int){number}, 0)"
     emitter.define(operation.result, "int", number)
 

@@ -102,13 +102,13 @@ def build_options(function: func.FuncOp, target: Target, subgroup: int, subgroup
     registers, room = fragment_bytes(function) * subgroup / target.register_bytes, _part(function) * small
     if said == small or (said is None and registers <= room):
         return ""
-    if subgroups > target.subgroups[1]:
+    if subgroups > target.max_subgroups[1]:
         raise TargetError("XT4050",
             f"{subgroups} subgroups a work-group, {'for which' if said else 'each of which needs'} "
             f"{f'{said} registers a thread are asked' if said else f'about {registers:.0f} registers for its values'}"
             f"{'' if said else f', and {room:.0f} of {small} are for these'}: with more than "
-            f"{small} registers a thread, {target.name} has at most {target.subgroups[1]} subgroups",
-            f"lower sg_layout (or subgroups=) to {target.subgroups[1]} subgroups, or " +
+            f"{small} registers a thread, {target.name} has at most {target.max_subgroups[1]} subgroups",
+            f"lower sg_layout (or subgroups=) to {target.max_subgroups[1]} subgroups, or " +
             (f"ask for registers={small}" if said else "make the subgroup's tile or its step along K smaller"))
     return LARGE
 

@@ -17,9 +17,8 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.emitter import Emitter, Rule
-from xegpu.dialect.hints import CompileHintOp
-from xegpu.dialect.sync import AllocNbarrierOp, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
-from xegpu.dialect.types import TensorDescType
+from xegpu.dialect.sync import AllocNbarrierOp, CompileHintOp, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.ir.traits import read_operands, written_operand
 from xegpu.ir.use_def import arrays_of
 
 _FLAGS = {"shared": "CLK_LOCAL_MEM_FENCE", "global": "CLK_GLOBAL_MEM_FENCE"}
@@ -114,18 +113,20 @@ def handed_over(function: func.FuncOp) -> list[str]:
     An address that is no array may be that of any array.
     """
     shared = any(isinstance(operation, memref.AllocOp) for operation in function.walk())
-    written, read = (_reached(function, *kinds) for kinds in (("store", "atomic"), ("load", "atomic")))
+    written, read = set[SSAValue](), set[SSAValue]()
+    for operation in function.walk():
+        if (operand := written_operand(type(operation))) is not None:
+            written |= _global_bases(operation.operands[operand])
+        for operand in read_operands(type(operation)):
+            read |= _global_bases(operation.operands[operand])
     unknown = any(not isinstance(base.type, MemRefType) for base in written | read)
     handed = bool(written and read) if unknown else not written.isdisjoint(read)
     return ["shared"] * shared + ["global"] * handed
 
 
-def _reached(function: func.FuncOp, *kinds: str) -> set[SSAValue]:
-    """What operations of these kinds reach in global memory."""
-    prefixes = tuple(f"xegpu.{kind}" for kind in kinds)
-    bases = [arrays_of(operand) for operation in function.walk() if operation.name.startswith(prefixes)
-             for operand in operation.operands if isinstance(operand.type, TensorDescType)]
-    return {base for some in bases for base in some if not isinstance(base.owner, memref.AllocOp)}
+def _global_bases(view: SSAValue) -> set[SSAValue]:
+    """The arrays and addresses in global memory that a descriptor or memref may be a view of."""
+    return {base for base in arrays_of(view) if not isinstance(base.owner, memref.AllocOp)}
 
 
 def _function(operation: Operation) -> func.FuncOp:

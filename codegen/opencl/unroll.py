@@ -71,7 +71,7 @@ def _steps(loop: scf.ForOp, target: Target) -> int:
     products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
     messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not is_shared(operation)
                    for operation in loop.body.block.ops)
-    if not step or not products or not target.block_distances or not is_plain(loop, hands_over=True):
+    if not step or not products or not target.immediate_offsets or not is_plain(loop, hands_over=True):
         return 1
     return next((steps for steps in _STEPS if products * steps <= _PRODUCTS and messages * steps <= _MESSAGES
                  and (steps - 1) * step < _FAR and (trips is None or (trips % steps == 0 and trips > steps))), 1)

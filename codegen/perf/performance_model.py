@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from xegpu.target.machine_model import Machine
+from xegpu.target.machine_model import MachineModel
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Pass:
     loaded: float
     distinct: float
 
-    def clocks(self, machine: Machine) -> dict[str, float]:
+    def clocks(self, machine: MachineModel) -> dict[str, float]:
         """Clocks of a core for one pass, by what they are spent on; what no figure is published for is left out."""
         share = self.subgroups / machine.engines
         found = {"matrix engine": self.dpas_rows / 8 * machine.dpas_clocks * share, "issue": self.instructions * share}
@@ -57,7 +57,7 @@ class Prediction:
         assumptions: what the model takes for granted.
     """
 
-    machine: Machine
+    machine: MachineModel
     shape: str
     work_groups: int
     waves: int
@@ -79,13 +79,13 @@ class Prediction:
         return self.flops / self.bytes if self.bytes else 0.0
 
 
-def resident(machine: Machine, subgroups: int, large: bool) -> int:
+def resident(machine: MachineModel, subgroups: int, large: bool) -> int:
     """Work-groups that a core holds at once; its threads limit them, and it holds one at least."""
     return max(1, machine.engines * machine.threads[large] // subgroups)
 
 
-def predict(machine: Machine, shape: str, step: Pass, *, work_groups: int, passes: int, large: bool, traffic: float,
-            flops: float) -> Prediction:
+def predict(machine: MachineModel, shape: str, step: Pass, *, work_groups: int, passes: int, large: bool,
+            traffic: float, flops: float) -> Prediction:
     """The time of a launch.
 
     Args:
@@ -108,7 +108,7 @@ def predict(machine: Machine, shape: str, step: Pass, *, work_groups: int, passe
                       slowest if computing >= moving else "memory", _assumptions(machine, traffic))
 
 
-def _assumptions(machine: Machine, traffic: float) -> tuple[str, ...]:
+def _assumptions(machine: MachineModel, traffic: float) -> tuple[str, ...]:
     said = [f"{machine.description}: {machine.cores} cores of {machine.engines} engines at {machine.ghz} GHz, "
             f"{machine.bandwidth / 1e9:.0f} GB/s, {machine.l2 >> 20} MB of L2, as published",
             "latency is hidden, so that what takes most clocks takes all the time; prologue and epilogue are free"]
@@ -121,7 +121,7 @@ def _assumptions(machine: Machine, traffic: float) -> tuple[str, ...]:
     return tuple(said)
 
 
-def product_traffic(machine: Machine, grid: tuple[int, int], strips: tuple[float, float], result: float,
+def product_traffic(machine: MachineModel, grid: tuple[int, int], strips: tuple[float, float], result: float,
                     work_groups_at_once: int) -> float:
     """Bytes to and from memory of C = A @ B.
 

@@ -10,43 +10,21 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from xegpu.support.errors import DeviceError
-from xegpu.target.targets import listed
+from xegpu.target.targets import TARGETS, listed
 
 Queue: TypeAlias = Any
 """A ``dpctl.SyclQueue``; dpctl has no type annotations."""
 
 VARIABLE = "XETILE_SPIRV"
-"""Names the road to SPIR-V (:mod:`codegen.runtime.program_source`)."""
+"""Names the SPIR-V compiler (:mod:`codegen.runtime.program_source`)."""
+OPTIONS_VARIABLE = "XETILE_BUILD_OPTIONS"
+"""Adds options to those of a device's own compiler."""
 _DRIVER = "libintelocl.so"
 INSTALL = 'pip install "xetile[device]"'
 _NOTHING_FOUND = f"dpctl sees no device at all: {INSTALL}, and import xetile before anything that lists devices"
 
-# PCI device ids, both ends included. An id says more than a name: several products share a name.
-_IDS = (
-    (0x0B69, 0x0B6E, "pvc"),
-    (0x0BD0, 0x0BDB, "pvc"),
-    (0x4F80, 0x4F88, "dg2"),
-    (0x5690, 0x56C2, "dg2"),
-    (0x6420, 0x6420, "lnl"),
-    (0x64A0, 0x64B0, "lnl"),
-    (0x674C, 0x674C, "cri"),
-    (0x7D51, 0x7D51, "arl"),
-    (0x7DD1, 0x7DD1, "arl"),
-    (0xB080, 0xB0B0, "ptl"),
-    (0xE202, 0xE223, "bmg"),
-    (0xFD80, 0xFD81, "ptl"),
-)
 # Meteor Lake and the S and U lines of Arrow Lake are called "Arc Graphics" too, but have no DPAS.
 _WITHOUT_DPAS = frozenset({0x7D40, 0x7D41, 0x7D45, 0x7D55, 0x7D60, 0x7D67, 0x7DD5})
-_NAMES = (
-    (r"Data Center GPU Max", "pvc"),
-    (r"Arc.* B3\d0\b", "ptl"),  # before B580: Panther Lake's graphics carry a B number as well
-    (r"Arc.* B\d{2,3}\b", "bmg"),
-    (r"Arc.* 1[34]0V\b", "lnl"),
-    (r"Arc.* 1[34]0T\b", "arl"),
-    (r"Arc.* A\d{2,3}M?\b|Data Center GPU Flex", "dg2"),
-    (r"Crescent Island", "cri"),
-)
 
 
 @cache
@@ -130,7 +108,7 @@ def _queue_of_filter(where: str) -> Queue:
 
 
 @cache
-def best_device(spirv: bool = True) -> str | None:
+def best_sycl_device(spirv: bool = True) -> str | None:
     """The filter string of the best device here: a GPU whose target is known, Level Zero before OpenCL, or the CPU.
 
     ``None`` without dpctl and without any such device.
@@ -183,8 +161,8 @@ def gpu_target(device_id: int | None, name: str) -> str:
     if number in _WITHOUT_DPAS:
         raise DeviceError("XT5003",
                           f"{name} (device id {number:#06x}) has no matrix engine (DPAS)", 'run on "opencl:cpu"')
-    by_id = (target for low, high, target in _IDS if low <= number <= high)
-    by_name = (target for pattern, target in _NAMES if re.search(pattern, name))
+    by_id = (target.name for target in TARGETS.values() for low, high in target.device_ids if low <= number <= high)
+    by_name = (target.name for target in TARGETS.values() if target.device_name and re.search(target.device_name, name))
     found = next(by_id, None) or next(by_name, None)
     if found is None:
         known = "" if device_id is None else f" (device id {number:#06x})"
@@ -211,19 +189,24 @@ def needs_spirv(queue: Queue) -> bool:
     return bool(queue.backend.name == "level_zero")
 
 
-def chosen_road() -> str:
+def requested_spirv_compiler() -> str:
     """What XETILE_SPIRV says, "" if it is not set."""
     return os.environ.get(VARIABLE, "")
 
 
-_VARIABLES = vars(os.environ)["_data"]
-_NAME = os.environ.encodekey(VARIABLE)
+def added_options() -> str:
+    """What XETILE_BUILD_OPTIONS adds for a device's own compiler: ``-cl-opt-disable`` builds fast and runs slowly."""
+    return os.environ.get(OPTIONS_VARIABLE, "")
 
 
-def asked_road() -> object:
-    """Something that differs whenever :func:`chosen_road` does.
+_ENVIRON = vars(os.environ)["_data"]  # private: the dictionary of encoded names behind os.environ
+_SPIRV, _OPTIONS = os.environ.encodekey(VARIABLE), os.environ.encodekey(OPTIONS_VARIABLE)
+
+
+def build_settings() -> tuple[object, object]:
+    """A key that differs whenever :func:`requested_spirv_compiler` or :func:`added_options` do.
 
     Every launch asks. Of a variable that is not set ``os.environ.get`` tells by way of two exceptions, in twenty times
     the time that the dictionary behind it takes.
     """
-    return _VARIABLES.get(_NAME)
+    return _ENVIRON.get(_SPIRV), _ENVIRON.get(_OPTIONS)

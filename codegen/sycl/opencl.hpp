@@ -184,9 +184,9 @@ inline uint get_num_sub_groups() { return __spirv_BuiltInNumSubgroups(); }
 inline uint get_sub_group_id() { return __spirv_BuiltInSubgroupId(); }
 inline uint get_sub_group_local_id() { return __spirv_BuiltInSubgroupLocalInvocationId(); }
 
-constexpr int subgroup = 3;  // SPIR-V's scope
+constexpr int subgroup_scope = 3;  // SPIR-V's scope
 inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
-template <class T> inline T sub_group_broadcast(T v, uint lane) { return __spirv_GroupBroadcast(subgroup, v, lane); }
+template <class T> inline T sub_group_broadcast(T v, uint lane) { return __spirv_GroupBroadcast(subgroup_scope, v, lane); }
 template <class T> inline T intel_sub_group_shuffle(T v, uint lane) { return __spirv_SubgroupShuffleINTEL(v, lane); }
 template <class T> inline T intel_sub_group_shuffle_xor(T v, uint m) { return __spirv_SubgroupShuffleXorINTEL(v, m); }
 template <class T> inline T intel_sub_group_shuffle_down(T v, typename itself<T>::type next, uint by) {
@@ -196,9 +196,9 @@ template <class T> inline T intel_sub_group_shuffle_up(T before, typename itself
   return __spirv_SubgroupShuffleUpINTEL(before, v, by);
 }
 #define XETILE_REDUCED(T, letter, kind)                                             \
-  inline T sub_group_reduce_add(T value) { return __spirv_Group##letter##Add(subgroup, 0, value); } \
-  inline T sub_group_reduce_min(T value) { return __spirv_Group##kind##Min(subgroup, 0, value); }   \
-  inline T sub_group_reduce_max(T value) { return __spirv_Group##kind##Max(subgroup, 0, value); }
+  inline T sub_group_reduce_add(T value) { return __spirv_Group##letter##Add(subgroup_scope, 0, value); } \
+  inline T sub_group_reduce_min(T value) { return __spirv_Group##kind##Min(subgroup_scope, 0, value); }   \
+  inline T sub_group_reduce_max(T value) { return __spirv_Group##kind##Max(subgroup_scope, 0, value); }
 XETILE_REDUCED(int, I, S)
 XETILE_REDUCED(uint, I, U)
 XETILE_REDUCED(long, I, S)

@@ -21,8 +21,8 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
-from xegpu.dialect.layout_ops import ConvertLayoutOp, PackOp
 from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
+from xegpu.dialect.vector import ConvertLayoutOp, PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp
@@ -84,7 +84,7 @@ def _agreed(mapped: list[tuple[Operation, LaneMap]]) -> int:
     (first, lanes), size = mapped[0], mapped[0][1].lanes
     if size not in ENGINES:
         _refuse(first, "XT3511", f"{spelled(lanes)} has {size} lanes, as no target's subgroups",
-                f"make wi_layout[0] x wi_layout[1] 16, or 8 for {listed(lambda target: target.subgroup == 8)}")
+                f"make wi_layout[0] x wi_layout[1] 16, or 8 for {listed(lambda target: target.subgroup_size == 8)}")
     for operation, other in mapped:
         if other.lanes != size:
             _refuse(operation, "XT3512",

@@ -74,11 +74,12 @@ def check_bytes(function: func.FuncOp, target: Target) -> None:
     for operation in allocations(function):
         made.append(operation)
         total = sum(map(bytes_of, made))
-        if total > target.slm:
+        if total > target.slm_bytes:
             at = made_at(operation.memref)
             raise TargetError("XT4107",
                               f"this makes {total} bytes of shared local memory, and a work-group of {target.name} can "
-                              f"count on {target.slm}", "make the arrays smaller: fewer stages, or smaller tiles", at,
+                              f"count on {target.slm_bytes}",
+                              "make the arrays smaller: fewer stages, or smaller tiles", at,
                               elsewhere(at, ((f"{bytes_of(other)} bytes of them are made here", made_at(other.memref))
                                              for other in made[:-1])))
 

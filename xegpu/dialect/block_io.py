@@ -29,6 +29,7 @@ from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescTy
 from xegpu.ir import dtypes
 from xegpu.ir.memref import array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
 from xegpu.support.errors import Invalid
 
@@ -138,7 +139,7 @@ class UpdateNdOffsetOp(IRDLOperation):
     desc = operand_def(DESC)
     offsets = var_operand_def(IndexType)
     result = result_def(DESC)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesView())
     assembly_format = "$desc `,` `[` $offsets `]` attr-dict `:` type($desc) `->` type($result)"
 
     def __init__(self, desc: SSAValue, offsets: Sequence[SSAValue]) -> None:
@@ -199,6 +200,7 @@ class LoadNdOp(HintedOp):
     transpose = opt_prop_def(IntegersAttr)
     transpose_bit_width = opt_prop_def(IntegerAttr)
     result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc attr-dict `:` type($desc) `->` type($result)"
 
@@ -283,6 +285,7 @@ class StoreNdOp(HintedOp):
     MESSAGE: ClassVar[str] = "store"
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
+    traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
 
     def __init__(self, value: SSAValue, desc: SSAValue) -> None:
@@ -337,6 +340,7 @@ class LoadScalarOp(IRDLOperation):
     array = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
     result = result_def(Attribute)
+    traits = traits_def(ReadsMemory((0,)))
     assembly_format = "$array `,` `[` $indices `]` attr-dict `:` type($array) `->` type($result)"
 
     def __init__(self, array: SSAValue, indices: list[SSAValue]) -> None:

@@ -308,7 +308,7 @@ def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int) -> None:
         raise Invalid("XT3507",
                       f"sg_map_c spreads C over {subgroup} lanes, and the matrix engine's subgroups have 8 or "
                       f"16\nuse {spelled(lane_map.plain(16, 16))}, or [1, 8] on "
-                      f"{listed(lambda target: target.subgroup == 8)}",
+                      f"{listed(lambda target: target.subgroup_size == 8)}",
                       alone=True)
     for name, given, needed in zip(MAP_NAMES, maps, needed_by_dpas(subgroup, bits), strict=True):
         if given != needed:

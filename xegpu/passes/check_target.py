@@ -1,13 +1,19 @@
-"""Refuses element types that a target has no arithmetic for."""
+"""Checks of a kernel against the limits of a target: element types, barriers, cache hints, shared local memory.
+
+It changes nothing: what it raises points at the author's line.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation
 
+from xegpu.analysis import barriers, slm
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import HintedOp, words
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import TargetError, located
@@ -16,13 +22,41 @@ from xegpu.target.cache_policy import Pair
 from xegpu.target.targets import TARGETS, Target
 
 
+@dataclass(frozen=True)
+class CheckTarget:
+    """The pass.
+
+    Attributes:
+        target: what the kernel is checked against.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module itself.
+
+        Raises:
+            TargetError: the target lacks something that the kernel uses.
+            ShapeError: a descriptor is carried between arrays of other shapes in shared local memory.
+        """
+        for function in module.body.block.ops:
+            assert isinstance(function, func.FuncOp)
+            check_element_types(function, self.target)
+            barriers.check_target(function, self.target)
+            check_cache_hints(function, self.target)
+            if slm.allocations(function):
+                slm.check_bytes(function, self.target)
+                slm.check_webs(function, view_webs(function))
+        return module
+
+
 def check_element_types(function: func.FuncOp, target: Target) -> None:
     """Raise where a kernel first uses an element type that ``target`` lacks.
 
     Raises:
         TargetError: it does; the error points at the author's line.
     """
-    lacks = {dtype.mlir: dtype for dtype in target.lacks}
+    lacks = {dtype.mlir: dtype for dtype in target.unsupported_types}
     if not lacks:
         return
     found = [(operation, lacks[type_]) for operation in function.walk() for type_ in _element_types(operation)
@@ -39,7 +73,7 @@ def _element_types(operation: Operation) -> Iterator[Attribute]:
 
 
 def _error(dtype: DType, target: Target) -> TargetError:
-    others = ", ".join(name for name, other in TARGETS.items() if dtype not in other.lacks)
+    others = ", ".join(name for name, other in TARGETS.items() if dtype not in other.unsupported_types)
     return TargetError("XT4105", f"{target.name} does not calculate in {dtype}",
                        f"use f32, or one of the targets that do: {others}")
 

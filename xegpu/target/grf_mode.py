@@ -27,4 +27,4 @@ def modes(function: func.FuncOp, target: Target) -> list[int]:
 
 def room(mode: int, target: Target) -> float:
     """Bytes a lane that fragments may take of a number of registers."""
-    return mode * FOR_FRAGMENTS * target.register_bytes / target.subgroup
+    return mode * FOR_FRAGMENTS * target.register_bytes / target.subgroup_size

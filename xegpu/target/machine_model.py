@@ -12,7 +12,7 @@ from xegpu.support.errors import TargetError
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineModel:
     """One product.
 
     Attributes:
@@ -52,34 +52,34 @@ class Machine:
 
 
 _MB = 1 << 20
-MACHINES: Mapping[str, Machine] = {
+MACHINES: Mapping[str, MachineModel] = {
     machine.name: machine
     for machine in (
-        Machine("max1550", "Data Center GPU Max 1550, one stack", "pvc", 64, 1.6, 8, (8, 4), 8, 204 * _MB, 1.64e12,
+        MachineModel("max1550", "Data Center GPU Max 1550, one stack", "pvc", 64, 1.6, 8, (8, 4), 8, 204 * _MB, 1.64e12,
                 512, 64),
-        Machine("max1100", "Data Center GPU Max 1100", "pvc", 56, 1.55, 8, (8, 4), 8, 108 * _MB, 1.23e12, 512, 64),
-        Machine("b580", "Arc B580", "bmg", 20, 2.85, 8, (8, 4), 16, 18 * _MB, 456e9),
-        Machine("a770", "Arc A770", "dg2", 32, 2.1, 16, (8, 4), 16, 16 * _MB, 560e9),
+        MachineModel("max1100", "Data Center GPU Max 1100", "pvc", 56, 1.55, 8, (8, 4), 8, 108 * _MB, 1.23e12, 512, 64),
+        MachineModel("b580", "Arc B580", "bmg", 20, 2.85, 8, (8, 4), 16, 18 * _MB, 456e9),
+        MachineModel("a770", "Arc A770", "dg2", 32, 2.1, 16, (8, 4), 16, 16 * _MB, 560e9),
     )
 }
 """Machines by name; the first of a target is the one that is taken where none is named."""
 
 
-def find_machine(name: str | Machine | None, target: str) -> Machine:
+def find_machine(name: str | MachineModel | None, target: str) -> MachineModel:
     """The machine called ``name``, or the first that runs a target's code.
 
     Raises:
         TargetError: there is none of that name, it runs other code, or no machine of the target is known.
     """
-    if isinstance(name, Machine):
+    if isinstance(name, MachineModel):
         return name
     if name is not None and name not in MACHINES:
         raise TargetError("XT4110", f"there is no machine {name!r}", f"use one of: {', '.join(MACHINES)}")
     fitting = [machine for machine in MACHINES.values() if machine.target == target]
     if name is None and not fitting:
         raise TargetError("XT4111", f"no machine with code for {target} is known, so no time can be predicted",
-                          "describe one: predict(shape, machine=Machine(...)), with the fields of "
-                          f"xegpu.target.machine_model.Machine; known are those of {_known_targets()}")
+                          "describe one: predict(shape, machine=MachineModel(...)), with the fields of "
+                          f"xegpu.target.machine_model.MachineModel; known are those of {_known_targets()}")
     found = fitting[0] if name is None else MACHINES[name]
     if found.target != target:
         raise TargetError("XT4112", f"{found.name} runs code for {found.target}, and this is code for {target}",

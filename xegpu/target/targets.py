@@ -1,12 +1,14 @@
 """What each device can do, as tables (hardware.md; XeGPU.md, "Rules of sg_map").
 
-A :class:`Target` answers questions; it holds no code of any pass. Adding a device is adding a record.
+A :class:`Target` answers questions; it holds no code of any pass. Adding a device is adding a record: how compilers and
+drivers call it stands in it as well.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, tf32, u8
@@ -15,20 +17,20 @@ from xegpu.target.cache_policy import XE, XE2, XE3P, Caches
 
 
 @dataclass(frozen=True)
-class MatrixForm:
+class MmaShape:
     """A product that a target's matrix or vector engine takes: D[M,N] = C[M,N] + A[M,K] x B[K,N].
 
     Attributes:
         a, b: element types of the operands.
         accumulators: element types of C and D; the first is the default.
-        depth: K of one operation.
+        k: K of one operation.
         engine: ``"dpas"`` for the matrix engine, ``"vector"`` for plain multiply-adds.
     """
 
     a: DType
     b: DType
     accumulators: tuple[DType, ...]
-    depth: int
+    k: int
     engine: str = "dpas"
 
 
@@ -64,27 +66,27 @@ XE2_BLOCKS = frozenset(
 Intel's compiler warns that it pads such blocks with zeros, and takes the second from the wrong place."""
 
 
-_FLOAT8 = tuple(MatrixForm(a, b, (f32,), 32) for a in (e4m3, e5m2) for b in (e4m3, e5m2))
+_FLOAT8 = tuple(MmaShape(a, b, (f32,), 32) for a in (e4m3, e5m2) for b in (e4m3, e5m2))
 """Products of 8-bit floats. Intel's compiler takes them for every device, and makes wrong ones where these are not
 known to be (bf8 by bf8 for all types on pvc and bmg)."""
 
 
-def _dpas_forms(subgroup: int) -> tuple[MatrixForm, ...]:
+def _dpas_shapes(subgroup: int) -> tuple[MmaShape, ...]:
     """The matrix engine's products; it also takes 4-bit integers, which nothing here loads yet."""
     small = subgroup == 8
-    forms = [MatrixForm(f16, f16, (f32,) if small else (f32, f16), 16),
-             MatrixForm(bf16, bf16, (f32,) if small else (f32, bf16), 16)]
-    forms += [MatrixForm(a, b, (i32,), 32) for a in (i8, u8) for b in (i8, u8)]
-    return tuple(forms) if small else (*forms, MatrixForm(tf32, tf32, (f32,), 8))
+    forms = [MmaShape(f16, f16, (f32,) if small else (f32, f16), 16),
+             MmaShape(bf16, bf16, (f32,) if small else (f32, bf16), 16)]
+    forms += [MmaShape(a, b, (i32,), 32) for a in (i8, u8) for b in (i8, u8)]
+    return tuple(forms) if small else (*forms, MmaShape(tf32, tf32, (f32,), 8))
 
 
-def _vector_forms(subgroup: int, *, all_types: bool) -> tuple[MatrixForm, ...]:
-    forms = [MatrixForm(f32, f32, (f32,), subgroup, "vector")]
+def _vector_shapes(subgroup: int, *, all_types: bool) -> tuple[MmaShape, ...]:
+    forms = [MmaShape(f32, f32, (f32,), subgroup, "vector")]
     if all_types:
-        forms += [MatrixForm(f16, f16, (f32, f16), subgroup, "vector"),
-                  MatrixForm(bf16, bf16, (f32, bf16), subgroup, "vector"),
-                  MatrixForm(tf32, tf32, (f32,), subgroup, "vector")]
-        forms += [MatrixForm(a, b, (i32,), subgroup, "vector") for a in (i8, u8) for b in (i8, u8)]
+        forms += [MmaShape(f16, f16, (f32, f16), subgroup, "vector"),
+                  MmaShape(bf16, bf16, (f32, bf16), subgroup, "vector"),
+                  MmaShape(tf32, tf32, (f32,), subgroup, "vector")]
+        forms += [MmaShape(a, b, (i32,), subgroup, "vector") for a in (i8, u8) for b in (i8, u8)]
     return tuple(forms)
 
 
@@ -96,40 +98,49 @@ class Target:
         name: the name an author writes.
         description: the products that carry it.
         ocloc: the device name that Intel's offline compiler takes, None where there is no machine code to make.
-        subgroup: lanes of a subgroup in matrix kernels.
-        forms: the products it computes, the matrix engine's first.
+        subgroup_size: lanes of a subgroup in matrix kernels.
+        mma_shapes: the products it computes, the matrix engine's first.
         blocks: 2D block messages; empty where there is no 2D block IO.
         registers: registers a thread, small and large mode; 0 where the mode cannot be chosen.
         register_bytes: bytes of one register.
-        subgroups: most subgroups a work-group, in small and in large register mode.
-        slm: bytes of shared local memory that a work-group can count on.
-        lacks: element types that it has no arithmetic for.
-        loads_operands: whether its products read their operands from memory, a number of A for a vector of B.
-        block_distances: whether a block message takes a constant distance from its address.
+        max_subgroups: most subgroups a work-group, in small and in large register mode.
+        slm_bytes: bytes of shared local memory that a work-group can count on.
+        unsupported_types: element types that it has no arithmetic for.
+        fuses_loads: whether its products read their operands from memory, a number of A for a vector of B.
+        immediate_offsets: whether a block message takes a constant distance from its address.
         caches: what its messages may say of the caches; None where nothing can be said.
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
         block_scales: whether its products of 8-bit floats take a scale for each 32 elements.
         llvm_chip: its name in LLVM's own lowering of XeGPU; None where that does not know it.
+        device_ids: ranges of PCI device ids, both ends included. An id says more than a name: products share names.
+        device_name: a regular expression that finds its products by the names that drivers give them; "" for none.
+        cores: Xe cores of the largest usual device: how many work-groups of 32 subgroups run at once. On a CPU, its
+            own cores, which run a work-group each.
+        clocks_per_element: clocks of a core's matrix engines for one element of a tile of C and 64 bytes of K.
     """
 
     name: str
     description: str
     ocloc: str | None
-    subgroup: int
-    forms: tuple[MatrixForm, ...]
+    subgroup_size: int
+    mma_shapes: tuple[MmaShape, ...]
     blocks: frozenset[BlockShape] = frozenset()
     registers: tuple[int, int] = (128, 256)
     register_bytes: int = 64
-    subgroups: tuple[int, int] = (64, 32)
-    slm: int = 64 * 1024
-    repeats: tuple[int, ...] = (8, 4, 2, 1)
-    lacks: frozenset[DType] = frozenset()
-    loads_operands: bool = False
-    block_distances: bool = False
+    max_subgroups: tuple[int, int] = (64, 32)
+    slm_bytes: int = 64 * 1024
+    repeat_counts: tuple[int, ...] = (8, 4, 2, 1)
+    unsupported_types: frozenset[DType] = frozenset()
+    fuses_loads: bool = False
+    immediate_offsets: bool = False
     caches: Caches | None = None
     named_barriers: bool = False
     block_scales: bool = False
     llvm_chip: str | None = None
+    device_ids: tuple[tuple[int, int], ...] = ()
+    device_name: str = ""
+    cores: int = 16
+    clocks_per_element: float = 1 / 32
 
     @property
     def block_io(self) -> bool:
@@ -137,16 +148,16 @@ class Target:
         return bool(self.blocks)
 
     @cached_property
-    def _forms(self) -> dict[tuple[DType, DType], MatrixForm]:
-        return {(form.a, form.b): form for form in reversed(self.forms)}
+    def _mma_shapes(self) -> dict[tuple[DType, DType], MmaShape]:
+        return {(form.a, form.b): form for form in reversed(self.mma_shapes)}
 
-    def form(self, a: DType, b: DType, accumulator: DType | None = None) -> MatrixForm:
+    def mma_shape(self, a: DType, b: DType, accumulator: DType | None = None) -> MmaShape:
         """The product that takes these element types.
 
         Raises:
             TargetError: there is none; the message lists what there is.
         """
-        form = self._forms.get((a, b))
+        form = self._mma_shapes.get((a, b))
         if form is None:
             raise TargetError("XT4101", f"{self.name} has no matrix product of {a} by {b}", self._advice(a, b))
         if accumulator is not None and accumulator not in form.accumulators:
@@ -158,10 +169,10 @@ class Target:
 
     def multiplies(self, a: DType, b: DType) -> bool:
         """Whether it has a product of these element types."""
-        return (a, b) in self._forms
+        return (a, b) in self._mma_shapes
 
     def _advice(self, a: DType, b: DType) -> str:
-        pairs = sorted({f"{x.a} x {x.b}" for x in self.forms})
+        pairs = sorted({f"{x.a} x {x.b}" for x in self.mma_shapes})
         advice = f"{self.name} takes " + ", ".join(pairs)
         if "s" in (a.kind, b.kind):
             advice += "; convert 8-bit floats with .to(xt.f16), which holds them exactly"
@@ -175,7 +186,7 @@ class Target:
 
     def repeat(self, rows: int) -> int:
         """The largest repeat count (M of one operation) that divides ``rows``."""
-        return next(count for count in self.repeats if rows % count == 0)
+        return next(count for count in self.repeat_counts if rows % count == 0)
 
     def has_block(self, kind: str, bits: int, rows: int, columns: int, blocks: int) -> bool:
         """Whether the 2D block message exists."""
@@ -191,31 +202,39 @@ class Target:
         return max(fitting, key=lambda block: (block.rows * block.columns * block.blocks, block.rows), default=None)
 
 
-def _xe2(name: str, description: str, ocloc: str, slm: int = 64 * 1024, *, distances: bool = True,
-         caches: Caches = XE2, more: tuple[MatrixForm, ...] = (), llvm_chip: str | None = None) -> Target:
-    forms = _dpas_forms(16) + more + _vector_forms(16, all_types=False)
-    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm=slm, block_distances=distances,
-                  caches=caches, named_barriers=True, block_scales=bool(more), llvm_chip=llvm_chip)
-
-
-def _alchemist(name: str, description: str, ocloc: str, lacks: frozenset[DType] = frozenset()) -> Target:
-    forms = _dpas_forms(8) + _vector_forms(8, all_types=False)
-    return Target(name, description, ocloc, 8, forms, register_bytes=32, lacks=lacks, caches=XE)
-
+_XE2 = Target("", "Xe2: 2D block IO and a matrix engine of 16 lanes", None, 16,
+              _dpas_shapes(16) + _vector_shapes(16, all_types=False), XE2_BLOCKS, immediate_offsets=True, caches=XE2,
+              named_barriers=True)
+_ALCHEMIST = Target("", "Xe-HPG: a matrix engine of 8 lanes", None, 8,
+                    _dpas_shapes(8) + _vector_shapes(8, all_types=False), register_bytes=32, caches=XE)
+"""What the targets of a generation share; not targets themselves."""
 
 TARGETS = {
     target.name: target
     for target in (
-        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm=128 * 1024, distances=False, caches=XE,
-             llvm_chip="pvc"),
-        _xe2("bmg", "Arc B-series (Battlemage)", "bmg", llvm_chip="bmg"),
-        _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
-        _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),
-        _xe2("cri", "Crescent Island (Xe3P)", "cri", caches=XE3P, more=_FLOAT8, llvm_chip="cri"),
-        _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2", frozenset([f64])),
-        _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
-        Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_forms(16, all_types=True),
-               registers=(0, 0), subgroups=(512, 512), slm=32 * 1024, loads_operands=True),
+        replace(_XE2, name="pvc", description="Data Center GPU Max (Ponte Vecchio)", ocloc="pvc", llvm_chip="pvc",
+                device_ids=((0x0B69, 0x0B6E), (0x0BD0, 0x0BDB)), device_name=r"Data Center GPU Max",
+                slm_bytes=128 * 1024, immediate_offsets=False, caches=XE, cores=64, clocks_per_element=1 / 64),
+        replace(_XE2, name="bmg", description="Arc B-series (Battlemage)", ocloc="bmg", llvm_chip="bmg",
+                device_ids=((0xE202, 0xE223),), device_name=r"Arc.* B(?!3\d0\b)\d{2,3}\b", cores=20),
+        replace(_XE2, name="lnl", description="Core Ultra 200V (Lunar Lake)", ocloc="lnl-m",
+                device_ids=((0x6420, 0x6420), (0x64A0, 0x64B0)), device_name=r"Arc.* 1[34]0V\b", cores=8),
+        # Panther Lake's graphics carry a B number as Battlemage's do: B370, B390.
+        replace(_XE2, name="ptl", description="Core Ultra 300 (Panther Lake)", ocloc="ptl-h",
+                device_ids=((0xB080, 0xB0B0), (0xFD80, 0xFD81)), device_name=r"Arc.* B3\d0\b", cores=12),
+        replace(_XE2, name="cri", description="Crescent Island (Xe3P)", ocloc="cri", llvm_chip="cri",
+                device_ids=((0x674C, 0x674C),), device_name=r"Crescent Island",
+                mma_shapes=_dpas_shapes(16) + _FLOAT8 + _vector_shapes(16, all_types=False), caches=XE3P,
+                block_scales=True, cores=32),
+        replace(_ALCHEMIST, name="dg2", description="Arc A-series, Data Center GPU Flex (Alchemist)", ocloc="dg2",
+                device_ids=((0x4F80, 0x4F88), (0x5690, 0x56C2)),
+                device_name=r"Arc.* A\d{2,3}M?\b|Data Center GPU Flex",
+                unsupported_types=frozenset([f64]), cores=32),
+        replace(_ALCHEMIST, name="arl", description="Core Ultra 200H (Arrow Lake H)", ocloc="arl-h",
+                device_ids=((0x7D51, 0x7D51), (0x7DD1, 0x7DD1)), device_name=r"Arc.* 1[34]0T\b", cores=8),
+        Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_shapes(16, all_types=True),
+               registers=(0, 0), max_subgroups=(512, 512), slm_bytes=32 * 1024, fuses_loads=True,
+               cores=os.cpu_count() or 1),
     )
 }
 

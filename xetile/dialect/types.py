@@ -211,7 +211,7 @@ def limits_of(dtype: DType) -> range:
 def verify_product_types(a: Attribute, b: Attribute, result: Attribute) -> None:
     """Verify that some target has a matrix instruction for these operand and accumulator types."""
     kinds = [_dtype(type_.element_type) for type_ in (a, b, result) if isinstance(type_, VectorType)]
-    forms = [form for target in TARGETS.values() for form in target.forms]
+    forms = [form for target in TARGETS.values() for form in target.mma_shapes]
     sums = {kind for form in forms if [form.a, form.b] == kinds[:2] for kind in form.accumulators}
     if not sums:
         pairs = ", ".join(sorted({f"{form.a} x {form.b}" for form in forms}))

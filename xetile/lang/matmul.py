@@ -31,9 +31,10 @@ def accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:
         ElementTypeError: no target multiplies these types, or accumulates so.
     """
     location = current().location()
-    forms = [form for target in TARGETS.values() for form in target.forms if (form.a, form.b) == (a.dtype, b.dtype)]
+    forms = [form for target in TARGETS.values() for form in target.mma_shapes
+             if (form.a, form.b) == (a.dtype, b.dtype)]
     if not forms:
-        pairs = sorted({f"{form.a} x {form.b}" for target in TARGETS.values() for form in target.forms})
+        pairs = sorted({f"{form.a} x {form.b}" for target in TARGETS.values() for form in target.mma_shapes})
         raise ElementTypeError("XT1251", f"no matrix engine multiplies {a.dtype} by {b.dtype}",
                                f"tile_mma takes {', '.join(pairs)}; convert with .to(...) or view the array with "
                                "xt.view(array, dtype)", location, notes(location, A=a, B=b))

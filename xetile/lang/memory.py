@@ -18,9 +18,10 @@ from xegpu.ir.memref import SHARED, is_shared, row_major
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.frontend.constants import plain, scalar
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, check_rank
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Scalar, Value
+from xetile.frontend.values import Scalar
 from xetile.lang.checks import describe_argument, short_repr
 
 
@@ -311,8 +312,8 @@ def load_scalar(array: Array, indices: Any) -> Scalar:
     """
     tracer = current("xt.load_scalar")
     if not isinstance(array, Array) or isinstance(array, SharedArray):
-        shown = f"a {array.describe()}" if isinstance(array, Value) else f"{type(array).__name__} {array!r:.40}"
-        raise ElementTypeError("XT1240", f"load_scalar takes an array argument of the kernel, not {shown}",
+        what = f"a {array.describe()}" if isinstance(array, Value) else f"{type(array).__name__} {array!r:.40}"
+        raise ElementTypeError("XT1240", f"load_scalar takes an array argument of the kernel, not {what}",
                                "pass the array itself; of a vector or of shared local memory there are only vectors",
                                tracer.location(), notes(tracer.location(), it=array))
     if array.dtype not in TYPES:

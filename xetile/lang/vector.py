@@ -22,9 +22,10 @@ from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import plain, scalar, scalar_of_element
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array
 from xetile.frontend.tracer import Tracer, current
-from xetile.frontend.values import Scalar, Value, Vector, element_type
+from xetile.frontend.values import Scalar, Vector, element_type
 from xetile.lang.checks import check_map, check_operand, describe_argument, short_repr
 from xetile.lang.matmul import accumulator
 
@@ -264,7 +265,7 @@ def subview(array: Array | View, offsets: Any, sizes: Any) -> View:
     tracer = _supervector_tracer("subview")
     base, subscripts, extents = _base_array(array, "subview"), _indices(array, offsets, "subview"), _sizes(sizes)
     if len(extents) != base.rank:
-        raise RankError("XT1504", f"{base.name} has {base.rank} dimensions, and {len(extents)} sizes are given",
+        raise RankError("XT1504", f"{base.name} has {base.rank} dimensions, and there are {len(extents)} sizes",
                         "give a size for each dimension, 1 where the view has one element", tracer.location())
     return View(base, subscripts, extents)
 
@@ -326,9 +327,8 @@ def _indices(array: Array | View, indices: Any, function: str) -> tuple[Any, ...
     source = _base_array(array, function)
     if len(subscripts) != source.rank:
         raise RankError("XT1508",
-                        f"{source.name} has {source.rank} dimension{'' if source.rank == 1 else 's'}, and "
-                        f"{len(subscripts)} "
-                        f"{'index is' if len(subscripts) == 1 else 'indices are'} given",
+                        f"{source.name} has {source.rank} dimension{'' if source.rank == 1 else 's'}, and there "
+                        f"{'is 1 index' if len(subscripts) == 1 else f'are {len(subscripts)} indices'}",
                         "give the index of the slice's first element along every dimension", current().location())
     return array._to_array(subscripts) if isinstance(array, View) else subscripts
 

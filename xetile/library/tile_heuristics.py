@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xegpu.ir.dtypes import DType
 from xegpu.target.targets import Target
-
-CORES = {"pvc": 64, "bmg": 20, "lnl": 8, "ptl": 12, "cri": 32, "dg2": 32, "arl": 8, "cpu": os.cpu_count() or 1}
-"""Xe cores of the largest usual device of a target: how many work-groups of 32 subgroups run at once. On a CPU, its own
-cores, which run a work-group each."""
 
 _SUBGROUPS_A_CORE = 32
 _LEAST_STEPS_A_PART = 8
@@ -20,9 +15,8 @@ _MOST_PARTS = 32
 
 _STEP_BYTES = 64
 """Bytes of a row of A in a K step."""
-_CLOCKS = {"pvc": 1 / 64}
-"""Clocks of a core's matrix engines for one element of a tile and one step; half that rate elsewhere."""
-_OTHER_CLOCKS, _VECTOR_CLOCKS = 1 / 32, 1 / 8
+_VECTOR_CLOCKS = 1 / 8
+"""Clocks of a core's vector engines for one element of a tile and one step."""
 _SECOND_LAUNCH = 8192
 """Clocks for the launch that adds up what several work-groups have of a tile: some microseconds."""
 _DOUBT = 1.03
@@ -93,7 +87,7 @@ PROCESSOR = (
     Tiling(4, 256, (1, 2), 0.25), Tiling(1, 512, (1, 1), 0.10),
 )
 """For CPUs: the rows of a subgroup share a copy of B. For up to four B is read as it is, in long rows. The driver
-assigns out work-groups in lumps, so that they are small: 24 groups of 256 x 256 on two cores went at two thirds of the
+assigns work-groups in lumps, so that they are small: 24 groups of 256 x 256 on two cores went at two thirds of the
 rate. A subgroup of 64 x 64 gains some percent more, and takes twice as long to compile."""
 
 
@@ -155,21 +149,22 @@ def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target:
     """
     found = []
     for case, _ in _cases([(rows, columns, depth)], dtype, target, among, batch):
-        found += [case.whole(), *(case.shared() if sharing and not target.loads_operands else ())]
+        found += [case.whole(), *(case.shared() if sharing and not target.fuses_loads else ())]
     return found
 
 
 def _cases(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target, among: Sequence[Tiling] = (),
            batch: int = 1) -> Iterator[tuple[_Case, list[int]]]:
     """First product of each tile size, with the steps along K of all products of that size."""
-    table = among or (PROCESSOR if target.loads_operands else BLOCK_IO if target.block_io else NO_BLOCK_IO)
+    table = among or (PROCESSOR if target.fuses_loads else BLOCK_IO if target.block_io else NO_BLOCK_IO)
     step = max(_STEP_BYTES * 8 // dtype.bits, 16)
     steps = [max(-(-depth // step), 1) for *_, depth in sizes]
-    clocks = _VECTOR_CLOCKS if target.form(dtype, dtype).engine == "vector" else _CLOCKS.get(target.name, _OTHER_CLOCKS)
+    vector = target.mma_shape(dtype, dtype).engine == "vector"
+    clocks = _VECTOR_CLOCKS if vector else target.clocks_per_element
     for tiling in table:
         tiles = math.prod(tiling.groups(*sizes[0][:2])) * batch
-        yield _Case(tiling if target.loads_operands else replace(tiling, depth=step), CORES.get(target.name, 16), tiles,
-                    steps[0], clocks, target.loads_operands), steps
+        yield _Case(tiling if target.fuses_loads else replace(tiling, depth=step), target.cores, tiles,
+                    steps[0], clocks, target.fuses_loads), steps
 
 
 @dataclass(frozen=True)

@@ -50,14 +50,14 @@ def to_blocks(build: Any, operation: TileMmaScaledOp) -> None:
         build.copy(operation)
         return
     (m, _), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
-    lanes = build.target.subgroup
+    lanes = build.target.subgroup_size
     if m % ROWS or n % lanes:
         raise located(ShapeError("XT4109", f"{m}x{n} is no block-scaled product of a subgroup",
                                 f"make its rows a multiple of {ROWS} and its columns one of {lanes}"), operation)
     blocks = (ROWS, DEPTH), (DEPTH, lanes), (ROWS, lanes), (ROWS, 1), (1, lanes)
     whole = [build.one(operand) for operand in operation.operands]
     values = [build.reblock(value, block) for value, block in zip(whole, blocks, strict=True)]
-    build.set(operation.result, build.reblock(build.emit(TileMmaScaledOp(*values)), build.compute_block((m, n))))
+    build.set(operation.result, build.reblock(build.emit(TileMmaScaledOp(*values)), build.sizes.compute_block((m, n))))
 
 
 def to_products(build: Any, operation: TileMmaScaledOp, form: Any) -> None:

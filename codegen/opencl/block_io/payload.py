@@ -8,7 +8,7 @@ must be copied or made anew depends on how the text says where a block lies:
 - a prefetch gets a *payload*: an address made before the loop, changed right before each use. Only ``set`` is used for
   that. ``add`` after a read is miscompiled: the read moves past it.
 
-Devices whose block messages take constant distances (``Target.block_distances``) share an address between blocks that
+Devices whose block messages take constant distances (``Target.immediate_offsets``) share an address between blocks that
 lie a constant apart.
 """
 
@@ -30,7 +30,7 @@ CACHED = 4
 def place_of(emitter: Emitter, desc: Descriptor) -> tuple[Coordinate, Coordinate]:
     """Column and row of a block that is loaded or stored, as the text says them best."""
     x, y = steady(emitter, desc.column), steady(emitter, desc.row)
-    if emitter.target.block_distances or not emitter.loops:
+    if emitter.target.immediate_offsets or not emitter.loops:
         return x, y
     return _apart(emitter.loops[-1], emitter, x, y), _apart(emitter.loops[-1], emitter, y, x)
 
@@ -51,7 +51,7 @@ def steady(emitter: Emitter, coordinate: Coordinate) -> Coordinate:
     if loop is None or "(" in coordinate.base:
         return coordinate
     still, moving = _divided(loop, coordinate)
-    apart = 0 if emitter.target.block_distances else coordinate.offset
+    apart = 0 if emitter.target.immediate_offsets else coordinate.offset
     if not still or not (moving or apart):
         return coordinate
     name = loop.before(emitter, "int", "start", f"sub_group_broadcast({Coordinate(' + '.join(still), apart)}, 0)")
@@ -92,7 +92,7 @@ def _payload(emitter: Emitter, loop: Loop, desc: Descriptor, block: TensorDesc,
     kind = (desc.array.name, desc.height, desc.width, desc.pitch, block.shape, block.dtype, block.block.array_length)
     near = [(name, first) for name, other, first in loop.payloads if other == (kind, bases, emitter.block)
             and all(0 <= c.offset - f < _FAR for c, f in zip(at, first, strict=True))]
-    if near and emitter.target.block_distances:
+    if near and emitter.target.immediate_offsets:
         name, first = near[0]
         return name, (at[0].offset - first[0], at[1].offset - first[1])
     if len(loop.payloads) >= _MOST:

@@ -8,10 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_dpnp, require_ocloc
 
 import xetile as xt
 from codegen.runtime.usm import row_major, usm_interface
+from tests.conftest import require_dpnp, require_ocloc
 from xetile.library import int4_matmul
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.grouped_matmul import FIELDS, Access, grouped_product, table_of
@@ -357,9 +357,9 @@ def test_a_function_that_is_written_into_the_call_is_compiled_once() -> None:
 
     ones = np.ones((8, 8), np.float32)
     assert product_at_most(3.0)[0, 0] == 3
-    before = len(product._lowered)
+    before = len(product.cache.compiled)
     assert product_at_most(3.0)[0, 0] == 3
-    assert len(product._lowered) == before
+    assert len(product.cache.compiled) == before
     assert product_at_most(4.0)[0, 0] == 4
 
     reached = [5.0]
@@ -410,7 +410,7 @@ def test_attention_does_not_spill(target: str, size: int) -> None:
     report = attention_of_heads.lower(spec, spec, spec, spec, 1.0, target=target, D=size, DV=size, share=1, causal=True,
                                       **blocks.constants).report()
     assert (report.spill_size, report.private_size) == (0, 0)
-    lanes = xt.TARGETS[target].subgroup
+    lanes = xt.TARGETS[target].subgroup_size
     values = blocks.rows // 8 * blocks.keys // 16 * size // blocks.parts // lanes
     scores = blocks.rows // 8 * blocks.keys // lanes * (size if blocks.resident else blocks.chunk) // 16
     assert report.loop["dpas"] > values

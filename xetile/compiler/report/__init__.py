@@ -13,7 +13,7 @@ from codegen.perf.performance_model import Pass, Prediction, predict, product_tr
 from codegen.toolchain.ocloc import KernelFacts
 from xegpu.support.errors import ArgumentError, ShapeError, XeError
 from xegpu.support.location import Location
-from xegpu.target.machine_model import Machine, find_machine
+from xegpu.target.machine_model import MachineModel, find_machine
 from xegpu.target.targets import Target
 from xetile.compiler.report.cost import Work
 from xetile.compiler.report.suggest_tile_sizes import Remedy
@@ -51,7 +51,7 @@ class Report:
         self.name, self.target, self.subgroups, self.work = facts.name, target, subgroups, work
         self.registers, self.spill_size = facts.grf_count, facts.spill_size
         self.private_size, self.slm_size = facts.private_size, facts.slm_size
-        self.lanes = facts.simd_size or target.subgroup
+        self.lanes = facts.simd_size or target.subgroup_size
         self.mix: KernelMix = read_mix(facts.asm)
         self._remedy, self.slow = remedy, tuple(slow)
 
@@ -106,7 +106,7 @@ class Report:
             return 0.0
         return 2 * self.work.tile[0] * self.work.tile[1] * self.work.step / self.work.distinct
 
-    def predict(self, shape: Sequence[int] | None = None, *, machine: str | Machine | None = None,
+    def predict(self, shape: Sequence[int] | None = None, *, machine: str | MachineModel | None = None,
                 grid: Sequence[int] | None = None, passes: int | None = None) -> Prediction:
         """Predict the time of a launch by :mod:`codegen.perf.performance_model`; not a measurement.
 
@@ -126,7 +126,7 @@ class Report:
         except XeError as error:
             raise error.at(Location.of_caller(_OWN)) from None
 
-    def _predicted(self, found: Machine, shape: Sequence[int] | None, grid: Sequence[int] | None,
+    def _predicted(self, found: MachineModel, shape: Sequence[int] | None, grid: Sequence[int] | None,
                    passes: int | None) -> Prediction:
         if grid is not None:
             return self._predict_launch(found, grid, passes)
@@ -135,7 +135,7 @@ class Report:
                              "predict((4096, 4096, 4096)), or a launch: predict(grid=(16, 16), passes=128)")
         return self._predict_shape(found, tuple(shape))
 
-    def _predict_launch(self, machine: Machine, grid: Sequence[int], passes: int | None) -> Prediction:
+    def _predict_launch(self, machine: MachineModel, grid: Sequence[int], passes: int | None) -> Prediction:
         counts = (*grid, 1, 1, 1)[:3]
         if not 1 <= len(grid) <= 3 or not _positive(counts) or not _positive((1 if passes is None else passes,)):
             raise ShapeError("XT7151", f"grid={grid!r}, passes={passes!r} describe no launch",
@@ -149,7 +149,7 @@ class Report:
                        work_groups=groups, passes=times, large=self.registers > 128, traffic=0.0,
                        flops=2.0 * rows * groups * self.subgroups * times)
 
-    def _predict_shape(self, machine: Machine, shape: tuple[int, ...]) -> Prediction:
+    def _predict_shape(self, machine: MachineModel, shape: tuple[int, ...]) -> Prediction:
         work = self.work
         wanted = 3 if work and work.is_product else 2
         if work is None or work.tile is None or work.result is None or not (work.is_product or not work.loops):
@@ -195,7 +195,7 @@ class Report:
         reports = (self, *others)
         return Table.side_by_side("side by side", _columns(reports), tables or [r.table() for r in reports])
 
-    def table(self, shape: Sequence[int] | None = None, machine: str | Machine | None = None) -> Table:
+    def table(self, shape: Sequence[int] | None = None, machine: str | MachineModel | None = None) -> Table:
         """Table of all facts, with the prediction for a problem, by default of 4096 x 4096 x 4096.
 
         Raises:
@@ -212,7 +212,7 @@ class Report:
             notes += ["a prediction by a model, not a measurement; it takes for granted:", *prediction.assumptions]
         return Table(f"{self.name} for {self.target.name}", tuple(rows), (), self._warnings(), tuple(notes))
 
-    def _prediction(self, shape: Sequence[int] | None, machine: str | Machine | None) -> Prediction | str:
+    def _prediction(self, shape: Sequence[int] | None, machine: str | MachineModel | None) -> Prediction | str:
         """Prediction, or the reason why there is none; with a shape or machine of the caller's, that is an error."""
         if shape is not None or machine is not None:
             return self.predict(shape or self.usual_shape(), machine=machine)

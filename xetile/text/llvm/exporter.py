@@ -14,7 +14,7 @@ subgroup's part, is LLVM's choice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, VectorType
@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis.memory_access import way_of
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import hints_of, with_hints
 from xegpu.dialect.sync import OPERATIONS as SYNCHRONISATION
 from xegpu.interop.llvm import ops as upstream
@@ -59,13 +59,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
         raise TargetError("XT2400", f"{function.sym_name.data} has no wg_map: each line of it stands for one subgroup",
                           "print it at subgroup level: .xegpu_upstream")
     build = _Export(function, target, access)
-    return as_gpu_module(build.function(function), found.subgroups, target.subgroup)
-
-
-def _links(operation: Operation) -> Iterator[SSAValue]:
-    """Values that share a tile descriptor with an operation's."""
-    if isinstance(operation, tile_ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
+    return as_gpu_module(build.function(function), found.subgroups, target.subgroup_size)
 
 
 class _Export(Export):
@@ -73,7 +67,7 @@ class _Export(Export):
 
     def __init__(self, function: func.FuncOp, target: Target, access: Sequence[str]) -> None:
         super().__init__(RULES, target, dict(zip(function.body.block.args, access, strict=True)))
-        self._webs = Webs(function, _links)
+        self._webs = view_webs(function)
 
     def is_transposed(self, tile: SSAValue) -> bool:
         """Whether a load through a tile's web is transposed."""
@@ -189,7 +183,7 @@ def _prefetch_tile(build: _Export, operation: tile_ops.PrefetchTileOp) -> None:
 def _tile_mma(build: _Export, operation: tile_ops.TileMmaOp) -> None:
     """Convert ``tile_mma`` to ``dpas``."""
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
-    if build.target.form(*types).engine != "dpas":
+    if build.target.mma_shape(*types).engine != "dpas":
         build.refuse("XT2404", f"LLVM's dialect has no product of {types[0]} and {types[1]}",
                      "multiply bf16, f16, tf32 or integers of 8 bits, or print the kernel in our own form")
     values = operation.a, operation.b, operation.result

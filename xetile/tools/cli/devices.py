@@ -71,7 +71,7 @@ def _works(device: Any, target: Target | None) -> str:
     if target is None:
         return "no target's table knows it: give target= yourself"
     block = "2D block IO" if target.block_io else "no 2D block IO: rows are read one by one"
-    return f"DPAS with subgroups of {target.subgroup}, {block} (written, never run by us on a real GPU)"
+    return f"DPAS with subgroups of {target.subgroup_size}, {block} (written, never run by us on a real GPU)"
 
 
 def _tools() -> Table:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import NUMPY, PLACES, Array, Bordered, Place, integers
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import NUMPY, PLACES, Array, Bordered, Place, integers
 from xegpu.ir import dtypes
 from xegpu.ir.atomic_kind import ATOMIC_TYPES, KINDS, kinds_of
 from xegpu.ir.dtypes import DType
@@ -256,7 +256,7 @@ NATIVE = {("f32", "addf"): "atomic_fadd.ugm.d32", ("f32", "maxnumf"): "atomic_fm
 def test_native_updates_are_one_message_a_register(dtype, kind, target):
     require_ocloc()
     lowered = update.lower(*[xt.Spec((4096, 4096), dtype)] * 3, kind=kind, target=target)
-    assert str(lowered.isa()).count(NATIVE[dtype, kind]) == 128 // lowered.target.subgroup
+    assert str(lowered.isa()).count(NATIVE[dtype, kind]) == 128 // lowered.target.subgroup_size
     assert (lowered.report().spill_size, lowered.report().private_size) == (0, 0)
 
 
@@ -266,7 +266,7 @@ def test_native_updates_are_one_message_a_register(dtype, kind, target):
 def test_other_updates_compare_and_swap(dtype, kind, target):
     require_ocloc()
     lowered = update.lower(*[xt.Spec((4096, 4096), dtype)] * 3, kind=kind, target=target)
-    assert str(lowered.isa()).count("atomic_icas.ugm.d32") == 128 // lowered.target.subgroup
+    assert str(lowered.isa()).count("atomic_icas.ugm.d32") == 128 // lowered.target.subgroup_size
     assert (lowered.report().spill_size, lowered.report().private_size) == (0, 0)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, NUMPY, Array, Place, chosen, viewed, wide
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, NUMPY, Array, Place, chosen, viewed, wide
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.target.targets import find_target
@@ -25,7 +25,7 @@ ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.
 
 def on(place: Place, dtype: DType) -> bool:
     """Whether a place calculates in an element type."""
-    return place.where == "numpy" or dtype not in find_target(place.target).lacks
+    return place.where == "numpy" or dtype not in find_target(place.target).unsupported_types
 
 
 CASES = [pytest.param(dtype, place, id=f"{dtype}-{place}") for dtype in TYPES for place in PLACES if on(place, dtype)]
@@ -212,7 +212,7 @@ def test_a_selection_is_a_comparison_and_a_sel(target: str, dtype: DType) -> Non
 
 
 @pytest.mark.parametrize(("dtype", "target"), chosen(
-    TYPES, ("pvc", "bmg", "dg2"), lambda dtype, target: dtype not in find_target(target).lacks), ids=str)
+    TYPES, ("pvc", "bmg", "dg2"), lambda dtype, target: dtype not in find_target(target).unsupported_types), ids=str)
 def test_machine_code_of_every_type(dtype: DType, target: str) -> None:
     require_ocloc()
     matrix, mask = xt.Spec((None, None), dtype), xt.Spec((None, None), xt.i1)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, NUMPY, Array, Bordered, Place, chosen, viewed, wide
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, NUMPY, Array, Bordered, Place, chosen, viewed, wide
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType, bf16, i1, round_to, tf32
 from xegpu.target.targets import find_target
@@ -23,7 +23,7 @@ ROWS, COLUMNS = 21, 43
 
 def cases(types: list[DType] = TYPES) -> list[Any]:
     return [pytest.param(dtype, place, id=f"{dtype}-{place}") for dtype in types for place in PLACES
-            if place.where == "numpy" or dtype not in find_target(place.target).lacks]
+            if place.where == "numpy" or dtype not in find_target(place.target).unsupported_types]
 
 
 @xt.kernel
@@ -125,7 +125,7 @@ SOURCES = [case for case in cases() if case.values[1].where != "opencl:cpu" or c
 
 @pytest.mark.parametrize(("source", "place"), SOURCES)
 def test_every_conversion(source: DType, place: Place) -> None:
-    lacks = frozenset() if place.where == "numpy" else find_target(place.target).lacks
+    lacks = frozenset() if place.where == "numpy" else find_target(place.target).unsupported_types
     targets = [dtype for dtype in TYPES if dtype not in lacks]
     a = round_to(wild(source), source).astype(source.numpy) if source is tf32 else wild(source)
     outputs = [np.zeros((8, 32), dtype.numpy) for dtype in targets]
@@ -151,7 +151,8 @@ SPILLS = pytest.mark.xfail(strict=True, reason="dg2 spills 1.3 to 3 KB here")
 
 @pytest.mark.parametrize(("dtype", "target"), [
     pytest.param(dtype, target, marks=[SPILLS] if target == "dg2" and dtype.bits == 64 else [])
-    for dtype, target in chosen(TYPES, ("pvc", "bmg", "dg2"), lambda *pair: pair[0] not in find_target(pair[1]).lacks)])
+    for dtype, target in chosen(
+        TYPES, ("pvc", "bmg", "dg2"), lambda *pair: pair[0] not in find_target(pair[1]).unsupported_types)])
 def test_machine_code_without_spills(dtype: DType, target: str) -> None:
     require_ocloc()
     matrix = xt.Spec((None, None), dtype)
@@ -165,7 +166,7 @@ def test_machine_code_without_spills(dtype: DType, target: str) -> None:
     for dtype in (xt.f32, xt.bf16, xt.i8, xt.u64, i1) for target in ("pvc", "bmg", "dg2")])
 def test_machine_code_of_conversions(dtype: DType, target: str) -> None:
     require_ocloc()
-    targets = [other for other in TYPES if other not in find_target(target).lacks]
+    targets = [other for other in TYPES if other not in find_target(target).unsupported_types]
     specs = (xt.Spec((None, None), other) for other in (dtype, *targets))
     assert converter(dtype, targets).lower(*specs, target=target).report().spill_size == 0
 
@@ -203,7 +204,7 @@ LIMITS: list[tuple[DType, Any]] = [(xt.i1, True), (xt.i64, -(2**63)), (xt.u64, 2
 
 @pytest.mark.parametrize(("dtype", "padding", "place"), [
     (dtype, padding, place) for dtype, padding in LIMITS for place in PLACES
-    if place.where == "numpy" or dtype not in find_target(place.target).lacks], ids=str)
+    if place.where == "numpy" or dtype not in find_target(place.target).unsupported_types], ids=str)
 def test_padding_and_constants_at_the_limits(dtype: DType, padding: Any, place: Place) -> None:
 
     @xt.kernel

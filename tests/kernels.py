@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from conftest import THOROUGH, require_device
 
 import xetile as xt
+from tests.conftest import THOROUGH, require_device
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import TargetError
@@ -55,7 +55,7 @@ class Types:
     def on(self, place: Place) -> bool:
         """Whether the place takes them; NumPy takes all."""
         try:
-            find_target(place.target).form(self.a, self.b, self.acc)
+            find_target(place.target).mma_shape(self.a, self.b, self.acc)
         except TargetError:
             return place.where == "numpy"
         return True

@@ -10,17 +10,17 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from xegpu.dialect.dpas import SCALE_MAPS, DpasOp, DpasScaledOp, LoadMadOp, MadOp, ProductOp
-from xegpu.dialect.layout_ops import BitcastOp, PackOp
+from xegpu.dialect.vector import BitcastOp, PackOp
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ShapeCastOp, shape_of
-from xegpu.passes.distribute import gather_scatter
-from xegpu.passes.distribute.rewriter import Distributed, Distributor
+from xegpu.passes.distribute_lanes import gather_scatter
+from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Note, TargetError, XeError
 from xegpu.support.notes import made_at, valued
-from xegpu.target.targets import TARGETS, MatrixForm, Target
+from xegpu.target.targets import TARGETS, MmaShape, Target
 
 # Refuses products of whole vectors that no matrix engine takes (hardware.md, "DPAS").
 
@@ -47,7 +47,7 @@ def check_product(operation: DpasOp, target: Target) -> None:
         raise TargetError("XT4102", f"the matrix engine of {target.name} does not accumulate {a} by {b} in {c}",
                           f"make the accumulator and the result {names}", notes=_operands(operation))
     rows, columns, depth = operation.sizes()
-    if rows not in target.repeats or (columns, depth) != (target.subgroup, form.depth):
+    if rows not in target.repeat_counts or (columns, depth) != (target.subgroup_size, form.k):
         raise TargetError("XT4103",
                           f"the matrix engine of {target.name} has no product of {rows}x{depth} by {depth}x{columns} "
                           f"of {a} and {b}", _legal(target, form, c), notes=_operands(operation))
@@ -58,19 +58,19 @@ def _operands(operation: DpasOp) -> list[Note]:
     return valued(made_at(operation.result), {"A": operation.a, "B": operation.b, **acc})
 
 
-def _forms(target: Target) -> list[MatrixForm]:
-    own = [form for form in target.forms if form.engine == "dpas"]
-    return own or [form for form in TARGETS["pvc"].forms if form.engine == "dpas"]
+def _forms(target: Target) -> list[MmaShape]:
+    own = [form for form in target.mma_shapes if form.engine == "dpas"]
+    return own or [form for form in TARGETS["pvc"].mma_shapes if form.engine == "dpas"]
 
 
-def _legal(target: Target, form: MatrixForm, c: DType) -> str:
-    rows, lanes = max(target.repeats), target.subgroup
-    counts = ", ".join(map(str, sorted(target.repeats)[:-1]))
-    return (f"write vector<{rows}x{form.depth}x{form.a}>, vector<{form.depth}x{lanes}x{form.b}> -> "
+def _legal(target: Target, form: MmaShape, c: DType) -> str:
+    rows, lanes = max(target.repeat_counts), target.subgroup_size
+    counts = ", ".join(map(str, sorted(target.repeat_counts)[:-1]))
+    return (f"write vector<{rows}x{form.k}x{form.a}>, vector<{form.k}x{lanes}x{form.b}> -> "
             f"vector<{rows}x{lanes}x{c}>, or {counts} rows in the place of {rows}")
 
 
-def _cast(build: Distributor, operation: ShapeCastOp) -> None:
+def _shape_cast(build: Distributor, operation: ShapeCastOp) -> None:
     """Words seen as elements, or elements as words: a lane's fragment has them that way already.
 
     So it has a register seen as a line.
@@ -84,7 +84,7 @@ def _cast(build: Distributor, operation: ShapeCastOp) -> None:
     elif source == result or (ranks == (3, 2) and form.packed and result == form.of_rank(2).shape):
         build.set(operation.result, parts.values, form.of_rank(len(result)))
     elif ranks == (2, 3) and result == (source[0], source[1] // result[2], result[2]):
-        lanes = LaneMap((1, build.target.subgroup), (1, result[2]))
+        lanes = LaneMap((1, build.target.subgroup_size), (1, result[2]))
         build.fragment(form.shape, lanes, operation.source.type.element_type)  # type: ignore[attr-defined]
         value, words = build.converted(parts, lanes), Distributed(form.shape, lanes)
         build.set(operation.result, value, words.of_rank(3))
@@ -99,7 +99,7 @@ def _pack(build: Distributor, operation: PackOp) -> None:
     form: Distributed = source.form
     bits = of_mlir(operation.source.type.element_type).bits  # type: ignore[attr-defined]
     value = build.converted(source, build.plain(form.shape))
-    lanes = lane_map.operand_b(build.target.subgroup, bits)
+    lanes = lane_map.operand_b(build.target.subgroup_size, bits)
     build.set(operation.result, build.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
 
 
@@ -123,7 +123,7 @@ def _product(build: Distributor, operation: ProductOp) -> None:
             check_product(operation, build.target)
         except XeError as error:
             raise error.at(build.where()) from None
-    a_map = lane_map.operand_a(build.target.subgroup, bits) if engine else build.plain(form.shape)
+    a_map = lane_map.operand_a(build.target.subgroup_size, bits) if engine else build.plain(form.shape)
     shape = shape_of(operation.result)
     c = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
     acc = None if operation.acc is None else build.converted(build.get(operation.acc), c.lanes)
@@ -134,8 +134,8 @@ def _product(build: Distributor, operation: ProductOp) -> None:
     build.set(operation.result, build.emit(made), c)
 
 
-def _scaled(build: Distributor, operation: DpasScaledOp) -> None:
-    lanes = build.target.subgroup
+def _dpas_scaled(build: Distributor, operation: DpasScaledOp) -> None:
+    lanes = build.target.subgroup_size
     a, b, acc, scale_a, scale_b = (build.get(operand) for operand in operation.operands)
     c = Distributed(acc.form.shape, build.plain(acc.form.shape))
     b_value = b.values[0] if b.form.packed else build.converted(b, lane_map.operand_b(lanes, 8))
@@ -154,7 +154,8 @@ def _load_mad(build: Distributor, operation: LoadMadOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    DpasOp: _product, MadOp: _product, DpasScaledOp: _scaled, LoadMadOp: _load_mad, PackOp: _pack, BitcastOp: _bitcast,
-    ShapeCastOp: _cast,
+    DpasOp: _product, MadOp: _product, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mad, PackOp: _pack,
+    BitcastOp: _bitcast,
+    ShapeCastOp: _shape_cast,
 }
-"""Rules of :mod:`xegpu.passes.distribute`."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`."""

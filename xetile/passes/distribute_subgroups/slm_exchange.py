@@ -57,7 +57,7 @@ class Dealer(Rebuilder):
     def free(self, shape: Pair, element: Attribute) -> bool:
         """Whether a buffer of ``shape`` fits into shared local memory, or is there already."""
         bytes_ = prod(shape) * of_mlir(element).bytes
-        return self.has_buffer(shape, element) or self.taken + bytes_ <= self.target.slm
+        return self.has_buffer(shape, element) or self.taken + bytes_ <= self.target.slm_bytes
 
     def has_buffer(self, shape: Pair, element: Attribute) -> bool:
         """Whether there is a buffer of ``shape`` already."""
@@ -275,11 +275,11 @@ def _slab(build: Dealer, form: Dealt, data: Pair, element: Attribute) -> Pair:
     fitting = [(h, w) for h in sizes[0] for w in sizes[1] if build.free((h, w), element)]
     if not fitting:
         bytes_ = steps[0] * steps[1] * of_mlir(element).bytes
+        target = build.target
         raise TargetError("XT2521",
                           f"distributing {form} in blocks of {tile_ops.text(data)} takes {bytes_} bytes of shared "
-                          f"local memory, and {build.target.slm - build.taken} of {build.target.name}'s "
-                          f"{build.target.slm} are left",
-                          "choose an sg_data that divides the other's, so that smaller parts fit",
+                          f"local memory, and {target.slm_bytes - build.taken} of {target.name}'s {target.slm_bytes} "
+                          "are left", "choose an sg_data that divides the other's, so that smaller parts fit",
                           build.where())
     return max(fitting, key=lambda shape: (prod(shape), shape[1]))
 

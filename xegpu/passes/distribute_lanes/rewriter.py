@@ -11,12 +11,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import LoadNdOp, desc_of
-from xegpu.dialect.layout_ops import ConvertLayoutOp
+from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import shape_of, vector_type
-from xegpu.passes.distribute import operand_roles
-from xegpu.passes.distribute.operand_roles import sides
+from xegpu.passes.distribute_lanes import operand_roles
+from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
@@ -57,7 +57,7 @@ class Distributor(Rebuilder):
     def plain(self, shape: Shape) -> LaneMap:
         """The lane map of what is computed with."""
         try:
-            return lane_map.plain(self.target.subgroup, shape[1], shape[0])
+            return lane_map.plain(self.target.subgroup_size, shape[1], shape[0])
         except XeError as error:
             raise error.at(self.where()) from None
 
@@ -77,9 +77,9 @@ class Distributor(Rebuilder):
         loads = [use.operation for use in self.webs.uses(desc) if isinstance(use.operation, LoadNdOp)]
         bits = desc_of(desc).dtype.bits
         if (together := max((load.transposes for load in loads), default=0) // bits) > 1:
-            return LaneMap((self.target.subgroup, 1), (1, together))
+            return LaneMap((self.target.subgroup_size, 1), (1, together))
         if any(load.packed is not None for load in loads) or self.goes_by_words(desc):
-            return lane_map.operand_b(self.target.subgroup, bits)
+            return lane_map.operand_b(self.target.subgroup_size, bits)
         if together:
             rows, columns = desc_of(desc).shape
             try:
@@ -95,9 +95,9 @@ class Distributor(Rebuilder):
     def _lanes_of_block(self, desc: SSAValue, shape: Shape) -> LaneMap:
         parameters, used = desc_of(desc), sides(self.webs, desc)
         if used == {"a"}:
-            return lane_map.operand_a(self.target.subgroup, parameters.dtype.bits)
+            return lane_map.operand_a(self.target.subgroup_size, parameters.dtype.bits)
         if used == {"b"} and parameters.dtype.bits < 32:
-            return lane_map.operand_b(self.target.subgroup, parameters.dtype.bits)
+            return lane_map.operand_b(self.target.subgroup_size, parameters.dtype.bits)
         return self.plain(shape)
 
     def line(self, lanes: int) -> Distributed:
@@ -106,7 +106,7 @@ class Distributor(Rebuilder):
         Raises:
             ShapeError: the lanes of a subgroup are no multiple of its elements.
         """
-        subgroup = self.target.subgroup
+        subgroup = self.target.subgroup_size
         if subgroup % lanes:
             self.fail("XT3521",
                       f"a vector of {lanes} elements does not spread over the {subgroup} lanes of a subgroup on "
