@@ -106,7 +106,7 @@ def gemm_onto(A, B, C, *, BM=16, BN=16, BK=16):
 
 @xt.kernel
 def gemm_shared(A, B, C, *, BM, BN, BK, sg, data_a, data_b, data_c, acc=xt.f32):
-    """A work-group's product; each of A, B and C is dealt to the subgroups in blocks of its own."""
+    """A work-group's product; each of A, B and C is distributed to the subgroups in blocks of its own."""
     m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
     map_c = xt.wg_map(sg, data_c)
     a = xt.init_tile(A, (m, 0), (BM, BK), wg_map=xt.wg_map(sg, data_a))

@@ -92,7 +92,8 @@ def _check_subgroups(function: func.FuncOp, workgroup_level: bool, kind: type[Xe
     for operation in function.walk() if differing else ():
         if workgroup_level and _differs(operation, differing):
             raise kind("XT1487",
-                       f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are dealt to subgroups",
+                       f"{_named(operation)} depends on subgroup_id in a kernel whose tiles are distributed to "
+                       "subgroups",
                        "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id, or write the "
                        "kernel without a wg_map", author_location(operation), _position(function, operation))
         around = _around_a_barrier(operation, differing)

@@ -26,5 +26,5 @@ XeTile = Dialect(
 
 
 def context() -> Context:
-    """A context that reads and prints every stage of the way from XeTile to XeGPU."""
+    """xDSL context with every dialect of the lowering from XeTile to XeGPU."""
     return xegpu.dialect.context(XeTile, supervector.SuperVector)

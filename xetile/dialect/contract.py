@@ -1,4 +1,4 @@
-"""What ``vector.contract`` demands: indexing maps and iterators of a product of matrices, or of a matrix and a vector.
+"""Verifier of ``vector.contract``: indexing maps and iterator types of a matrix-matrix or matrix-vector product.
 
     C[i, j] = sum over k of A[i, k] * B[k, j] + acc[i, j]
 
@@ -24,7 +24,7 @@ ITERATORS = ("parallel", "parallel", "reduction")
 
 
 def check_contraction(types: Sequence[Attribute], axes: Sequence[Permutation], iterators: Sequence[str]) -> None:
-    """Raise a verifier's error unless maps and iterators are those of a product that tiles can do.
+    """Verify that indexing maps and iterator types are those of a product that ``tile_mma`` computes.
 
     Args:
         types: of lhs, rhs and result.
@@ -45,6 +45,7 @@ def check_contraction(types: Sequence[Attribute], axes: Sequence[Permutation], i
 
 
 def _check_map(name: str, map_: Permutation, shape: Sequence[int], count: int) -> None:
+    """Verify one indexing map against its operand's shape."""
     if len(map_) != len(shape):
         raise Invalid("XT1523", f"the map of {name} has {len(map_)} results, and the vector {len(shape)} dimensions\n"
                       "give an iterator for each dimension")
@@ -54,6 +55,7 @@ def _check_map(name: str, map_: Permutation, shape: Sequence[int], count: int) -
 
 
 def _check_sizes(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -> None:
+    """Verify that each iterator has one extent in all operands."""
     sizes: dict[int | None, int] = {}
     for map_, shape in zip(axes, shapes, strict=True):
         for axis, size in zip(map_, shape, strict=True):
@@ -64,6 +66,7 @@ def _check_sizes(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -
 
 
 def _check_form(axes: Sequence[Permutation], iterators: Sequence[str]) -> None:
+    """Verify that the iterators are those of a matrix product."""
     lhs, rhs, result = (set(map_) for map_ in axes)
     summed = {axis for axis, kind in enumerate(iterators) if kind == "reduction"}
     if result & summed or (lhs | rhs) - result != summed:

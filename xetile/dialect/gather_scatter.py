@@ -33,13 +33,14 @@ _ELEMENTS = {"index vector": "XT1446", "mask": "XT1449", "value": "XT1131", "res
 
 
 def _check_scattered(tile: TileParameters, operation: str, instead: str) -> None:
+    """Verify that a tile is scattered."""
     if not tile.encoding.scatter:
         raise Invalid("XT2115", f"{operation} takes a scattered tile, and this one is a window on an array\n"
                       f"use {instead}, or make a scattered tile with init_tile(array, offsets=index_vector)")
 
 
 def _check_vector(name: str, value: SSAValue, tile: TileParameters, element: Attribute, hint: str) -> None:
-    """Raise a verifier's error unless a vector has an element of the given type for each of the tile's."""
+    """Verify that a vector has one element of the given type for each element of a tile."""
     shape = tile.blocked_shape()
     assert isinstance(value.type, VectorType)
     if shape_of(value) != shape:
@@ -52,7 +53,7 @@ def _check_vector(name: str, value: SSAValue, tile: TileParameters, element: Att
 
 @operation_definition
 class InitScatteredTileOp(IRDLOperation):
-    """``init_tile`` of single elements: each at its own offset from the base, in elements.
+    """``init_tile`` of a scattered tile: each element at its own offset from the base, in elements.
 
     The base is an array, whose first element counts as 0, or an address.
     """
@@ -88,7 +89,7 @@ class InitScatteredTileOp(IRDLOperation):
 
 @operation_definition
 class UpdateScatteredTileOp(IRDLOperation):
-    """``update_tile_offset`` by an index vector: each element moved by its own offset."""
+    """``update_tile_offset`` by an index vector: each element advances by its own offset."""
 
     name = "xetile.update_scattered_tile"
     tile = operand_def(TILE)
@@ -109,7 +110,7 @@ class UpdateScatteredTileOp(IRDLOperation):
 
 @operation_definition
 class LoadGatherOp(IRDLOperation):
-    """The elements of a scattered tile; those masked off are ``padding`` and touch no memory."""
+    """Gather: the elements of a scattered tile; masked-off elements are ``padding`` and access no memory."""
 
     name = "xetile.load_gather"
     tile = operand_def(TILE)
@@ -137,7 +138,7 @@ class LoadGatherOp(IRDLOperation):
 
 @operation_definition
 class StoreScatterOp(IRDLOperation):
-    """A vector to the elements of a scattered tile; those masked off touch no memory."""
+    """Scatter: a vector to the elements of a scattered tile; masked-off elements access no memory."""
 
     name = "xetile.store_scatter"
     value = operand_def(VECTOR)
@@ -160,7 +161,7 @@ class StoreScatterOp(IRDLOperation):
 
 @operation_definition
 class AtomicRMWTileOp(IRDLOperation):
-    """Each element of a tile updated atomically; the values that were found.
+    """Atomic read-modify-write of each element of a tile; the result has the old values.
 
     Elements outside the array, or masked off, are not touched, and 0 stands for what was found there.
     """

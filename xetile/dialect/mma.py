@@ -1,4 +1,4 @@
-"""Products of 8-bit floats with a scale for each 32 elements, on tiles: what Microscaling Formats need."""
+"""Products beyond ``tile_mma``: block-scaled (Microscaling Formats), and fused load+mma for CPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from xetile.dialect.wg_map import WgMap
 
 @operation_definition
 class TileMmaScaledOp(IRDLOperation):
-    """``acc + (a x scale_a) @ (b x scale_b)``: a scale for each 32 columns of A's rows, and 32 rows of B's columns."""
+    """Block-scaled product ``acc + (a x scale_a) @ (b x scale_b)``: a scale for each 32 elements along K."""
 
     name = "xetile.tile_mma_scaled"
     a = operand_def(VECTOR)
@@ -61,12 +61,10 @@ class TileMmaScaledOp(IRDLOperation):
                           f"give one for each {DEPTH} elements: {text(wanted[0])} and {text(wanted[1])}")
 
 
-# A product that reads its operands from memory by itself (it goes beyond XeTile.md).
-
-
 @operation_definition
 class LoadMmaOp(IRDLOperation):
-    """``acc + load(a) @ load(b)``: what a processor wants that multiplies numbers in memory by vectors.
+    """Fused load and product ``acc + load(a) @ load(b)``, for CPUs, whose FMA takes a memory operand (beyond
+    XeTile.md).
 
     Products with what lies outside an array add nothing, whatever stands on the other side of them.
     """

@@ -1,8 +1,9 @@
-"""Permutation maps of vector transfers (SuperVector.md): along which dimension of memory each one of a vector runs.
+"""Permutation maps of vector transfers (SuperVector.md): the memory dimension of each vector dimension.
 
     (d0, d1, d2, d3) -> (d2, 0, d0)
 
-is the permutation (2, None, 0): the vector's first dimension runs along d2, its second repeats, its third along d0.
+is the permutation (2, None, 0): the vector's first dimension runs along d2, its second is broadcast, its third runs
+along d0.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Permutation = tuple[int | None, ...]
 
 
 def map_of_permutation(permutation: Permutation, rank: int) -> AffineMapAttr:
-    """The affine map of a permutation of memory of ``rank`` dimensions."""
+    """Affine map of a permutation of memory of ``rank`` dimensions."""
     results: list[AffineExpr] = [AffineExpr.constant(0) if axis is None else AffineExpr.dimension(axis)
                                  for axis in permutation]
     return AffineMapAttr(AffineMap(rank, 0, tuple(results)))
@@ -39,6 +40,7 @@ def permutation_of(attribute: AffineMapAttr) -> Permutation:
 
 
 def _axis(affine: AffineMap, result: AffineExpr) -> int | None:
+    """Memory dimension of one result of an affine map; None for a broadcast one."""
     if isinstance(result, AffineDimExpr):
         return result.position
     if isinstance(result, AffineConstantExpr) and result.value == 0:
@@ -48,7 +50,7 @@ def _axis(affine: AffineMap, result: AffineExpr) -> int | None:
 
 
 def check_permutation(permutation: Sequence[int | None], rank: int, shape: Sequence[int]) -> None:
-    """Raise a verifier's error unless a vector of ``shape`` can run so along memory of ``rank`` dimensions."""
+    """Verify that a vector of ``shape`` can be transferred by a permutation of memory of ``rank`` dimensions."""
     if len(permutation) != len(shape):
         raise Invalid("XT1511", f"the permutation map has {len(permutation)} results, and the vector {len(shape)} "
                       "dimensions\ngive one for each dimension of the vector: a dimension of memory, or 0")
@@ -61,12 +63,12 @@ def check_permutation(permutation: Sequence[int | None], rank: int, shape: Seque
 
 
 def check_indices(count: int, rank: int) -> None:
-    """Raise a verifier's error unless there is an index for each dimension of memory."""
+    """Verify that a transfer has an index for each dimension of memory."""
     if count != rank:
         raise Invalid("XT1508", f"memory of {rank} dimensions takes {rank} indices, not {count}\n"
                       "give the index of the slice's first element along every dimension")
 
 
 def minor_identity(rank: int, dimensions: int) -> Permutation:
-    """The permutation of a vector that runs along the last dimensions of memory, in their order."""
+    """Minor identity: the permutation of a vector along the last dimensions of memory, in their order."""
     return tuple(range(rank - dimensions, rank))

@@ -1,4 +1,4 @@
-"""How far a module has come on its way through the passes."""
+"""Stage attribute: how far a module is lowered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_supervector(module: Operation) -> bool:
 
 
 def stage_of(module: ModuleOp) -> str:
-    """How far a module is lowered: what it says itself, else what its operations are of."""
+    """Stage of a module: its attribute, else the level of its operations."""
     said = module.attributes.get(STAGE)
     if isinstance(said, StringAttr):
         return said.data

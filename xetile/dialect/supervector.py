@@ -1,10 +1,10 @@
-"""The SuperVector dialect (SuperVector.md): slices of memory as vectors of any rank; and contractions of vectors.
+"""SuperVector dialect (SuperVector.md): transfers of slices of memory as vectors of any rank, and contractions.
 
     %v = supervector.transfer_read %A[%i, %j], %pad {permutation_map = affine_map<(d0, d1) -> (d1, d0)>}
            : memref<?x?xf32>, f32 -> vector<32x256xf32>
 
-Without a padding a read promises to stay inside; a write drops what lies outside, unless ``in_bounds`` promises that
-nothing does. :mod:`xetile.passes.lower_supervector` makes tiles, gathers and scatters of these.
+A read without padding is in bounds; a write drops out-of-bounds elements, unless ``in_bounds`` states that there are
+none. :mod:`xetile.passes.lower_supervector` lowers these operations to tiles, gathers and scatters.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NAME = "supervector"
 
 
 def collapsed(shape: Sequence[int]) -> Pair:
-    """Rows and columns of the two-dimensional vector that stands for one of any rank: all but the last are rows."""
+    """Collapsed 2D shape of a vector of any rank: all dimensions but the last become rows."""
     rows = 1
     for size in shape[:-1]:
         rows *= size
@@ -64,12 +64,13 @@ def collapsed(shape: Sequence[int]) -> Pair:
 
 
 def _memory(value: SSAValue) -> MemRefType:
+    """Memref type of an operand."""
     assert isinstance(value.type, MemRefType), "the operand's declaration says so"
     return value.type
 
 
 def _check_transfer(memory: MemRefType, vector: Attribute, indices: int, map_: AffineMapAttr) -> None:
-    """What reads and writes share: elements, indices and the permutation map."""
+    """Verify what reads and writes have in common: element type, indices and permutation map."""
     assert isinstance(vector, VectorType)
     rank, shape = len(memory.get_shape()), vector.get_shape()
     if memory.element_type != vector.element_type:
@@ -87,19 +88,21 @@ def _check_transfer(memory: MemRefType, vector: Attribute, indices: int, map_: A
 
 
 def _dimensions(rank: int) -> str:
+    """Number of dimensions in a message."""
     return ", ".join(f"d{axis}" for axis in range(rank))
 
 
-def _check_wg_map(given: WgMapAttr | None, vector: Attribute) -> None:
-    if given is not None and isinstance(vector, VectorType):
-        check_map(given.data, collapsed(vector.get_shape()))
+def _check_wg_map(wg_map: WgMapAttr | None, vector: Attribute) -> None:
+    """Verify a work-group map against the collapsed vector."""
+    if wg_map is not None and isinstance(vector, VectorType):
+        check_map(wg_map.data, collapsed(vector.get_shape()))
 
 
 @operation_definition
 class TransferReadOp(IRDLOperation):
-    """``vector_transfer_read``: a slice of memory as a vector; what lies outside is the padding.
+    """Transfer read (``vector_transfer_read``): a slice of memory as a vector; out-of-bounds elements are the padding.
 
-    Without a padding all of it lies inside. ``wg_map`` deals the vector, its rows collapsed, to the subgroups.
+    Without a padding all of it lies inside. ``wg_map`` distributes the vector, its rows collapsed, to the subgroups.
     """
 
     name = "supervector.transfer_read"
@@ -124,7 +127,7 @@ class TransferReadOp(IRDLOperation):
 
     @property
     def permutation(self) -> Permutation:
-        """For each dimension of the vector, the dimension of memory that it runs along."""
+        """Memory dimension of each dimension of the vector."""
         return permutation_of(self.permutation_map)
 
     def verify_(self) -> None:
@@ -138,7 +141,7 @@ class TransferReadOp(IRDLOperation):
 
 @operation_definition
 class TransferWriteOp(IRDLOperation):
-    """``vector_transfer_write``: a vector to a slice of memory; what lies outside is dropped.
+    """Transfer write (``vector_transfer_write``): a vector to a slice of memory; out-of-bounds elements are dropped.
 
     With ``in_bounds`` all of it lies inside.
     """
@@ -161,7 +164,7 @@ class TransferWriteOp(IRDLOperation):
 
     @property
     def permutation(self) -> Permutation:
-        """For each dimension of the vector, the dimension of memory that it runs along."""
+        """Memory dimension of each dimension of the vector."""
         return permutation_of(self.permutation_map)
 
     def verify_(self) -> None:
@@ -172,7 +175,7 @@ class TransferWriteOp(IRDLOperation):
 
 
 def shape_of_transfer(operation: TransferReadOp | TransferWriteOp) -> tuple[int, ...]:
-    """The shape of the vector that is read or written."""
+    """Shape of the vector that is read or written."""
     type_ = (operation.result if isinstance(operation, TransferReadOp) else operation.value).type
     assert isinstance(type_, VectorType)
     return type_.get_shape()
@@ -180,7 +183,7 @@ def shape_of_transfer(operation: TransferReadOp | TransferWriteOp) -> tuple[int,
 
 @operation_definition
 class TypeCastOp(IRDLOperation):
-    """``vector_type_cast``: a memref of scalars as one of a single vector, which has the shape of the memref.
+    """Type cast (``vector_type_cast``): a memref of scalars as a memref of one vector of the same shape.
 
     Sizes that the memref does not say are promised to be those of the vector.
     """
@@ -199,7 +202,7 @@ class TypeCastOp(IRDLOperation):
 
     @property
     def vector(self) -> VectorType:
-        """The type of the single vector."""
+        """Type of the single vector."""
         type_ = self.result.type
         assert isinstance(type_, MemRefType)
         assert isinstance(type_.element_type, VectorType)
@@ -223,7 +226,7 @@ class TypeCastOp(IRDLOperation):
 
 @operation_definition
 class ContractOp(IRDLOperation):
-    """``vector.contract``: the sum of products along the iterators that are reductions, plus ``acc``."""
+    """Contraction (``vector.contract``): the sum of products along the reduction iterators, plus ``acc``."""
 
     name = "supervector.contract"
     lhs = operand_def(VECTOR)
@@ -246,12 +249,12 @@ class ContractOp(IRDLOperation):
 
     @property
     def axes(self) -> list[Permutation]:
-        """For lhs, rhs and result, the iterator that each dimension runs along."""
+        """Iterators of the dimensions of lhs, rhs and result (the indexing maps)."""
         return [permutation_of(map_) for map_ in self.indexing_maps]
 
     @property
     def iterators(self) -> list[str]:
-        """``parallel`` or ``reduction``, for each iterator."""
+        """Iterator types, ``parallel`` or ``reduction``."""
         return [kind.data for kind in self.iterator_types]
 
     def verify_(self) -> None:

@@ -1,4 +1,4 @@
-"""Operations of the XeTile dialect (XeTile.md): those that a GEMM is made of."""
+"""XeTile operations of a GEMM (XeTile.md): tiles, loads, stores, prefetches, ``tile_mma``, transpose, pack."""
 
 from __future__ import annotations
 
@@ -60,31 +60,31 @@ PROMISES = (IN_BOUNDS, ALIGNED)
 
 
 def tile_of(value: SSAValue) -> TileParameters:
-    """The parameters of the tile that ``value`` is."""
+    """Tile parameters of the type of ``value``."""
     assert isinstance(value.type, TileType)
     return value.type.data
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of the vector that ``value`` is."""
+    """Shape of the vector type of ``value``."""
     assert isinstance(value.type, VectorType)
     return value.type.get_shape()
 
 
 def flat_shape(shape: Sequence[int]) -> Pair:
-    """Rows and columns of a vector, in blocks or not."""
+    """Rows and columns of a 2D or a blocked vector."""
     rows, columns, *block = shape
     return (rows * block[0], columns * block[1]) if block else (rows, columns)
 
 
 def text(shape: Sequence[int]) -> str:
-    """A shape as MLIR writes it: 64x32."""
+    """Shape in MLIR's spelling: 64x32."""
     return "x".join(map(str, shape))
 
 
 @operation_definition
 class InitTileOp(IRDLOperation):
-    """A tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements.
+    """Tile of the last two dimensions of an array: offsets, sizes and strides for each dimension, in elements.
 
     A memref of static shape says its sizes and strides itself; an address, an integer, needs them and has two of each.
     """
@@ -121,7 +121,7 @@ class InitTileOp(IRDLOperation):
 
 
 def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | None]]:
-    """Sizes and strides of a tile's matrix, None for those that are known at run time only."""
+    """Static sizes and strides of a tile's matrix, None for dynamic ones."""
     if operation.shape:
         return [number(size) for size in operation.shape][-2:], [number(stride) for stride in operation.strides][-2:]
     static = static_form(operation.source.type)
@@ -129,32 +129,34 @@ def _known(operation: InitTileOp) -> tuple[Sequence[int | None], Sequence[int | 
 
 
 def _verify_encoding(tile: TileParameters) -> None:
+    """Verify map, blocks and flags of a tile."""
     blocks, order = tile.encoding.inner_blocks, tile.encoding.order
     if sorted(order) != [0, 1]:
         raise Invalid("XT1107", f"order must be [1, 0] or [0, 1], not {list(order)}\n"
                       "use [1, 0] for rows that are contiguous, [0, 1] for columns", alone=True)
-    dealt = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
+    subgroup_shape = tile.encoding.wg_map.sg_data if tile.encoding.wg_map else tile.shape
     if blocks and (len(blocks) != 2 or min(blocks) <= 0):
         raise Invalid("XT1232", f"inner_blocks are two positive integers, not {list(blocks)}\n"
                       "give the rows and columns of a block, for example [8, 16]", alone=True)
-    if blocks and any(size % block for covered in (tile.shape, dealt)
+    if blocks and any(size % block for covered in (tile.shape, subgroup_shape)
                       for size, block in zip(covered, blocks, strict=True)):
         raise Invalid("XT1233", f"inner_blocks {list(blocks)} do not divide a tile of {text(tile.shape)}"
-                      + (f", of which a subgroup has {text(dealt)}" if dealt != tile.shape else "")
-                      + f"\nuse blocks whose rows divide {dealt[0]} and whose columns divide {dealt[1]}", alone=True)
+                      + (f", of which a subgroup has {text(subgroup_shape)}" if subgroup_shape != tile.shape else "")
+                      + f"\nuse blocks whose rows divide {subgroup_shape[0]} and whose columns divide "
+                      f"{subgroup_shape[1]}", alone=True)
     if tile.encoding.wg_map:
         check_map(tile.encoding.wg_map, tile.shape)
     verify_lanes(tile)
 
 
 def _check_window(tile: TileParameters, operation: str, instead: str) -> None:
-    """Raise a verifier's error for a scattered tile, whose elements are reached one by one."""
+    """Verify that a tile is rectangular and not scattered."""
     if tile.encoding.scatter:
         raise Invalid("XT2114", f"{operation} takes a window on an array, and this tile is scattered\nuse {instead}")
 
 
 def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
-    """Raise a verifier's error unless ``wg_map`` deals out ``shape`` evenly."""
+    """Verify that ``wg_map`` distributes ``shape`` evenly."""
     try:
         wg_map.check(shape)
     except XeError as error:
@@ -162,7 +164,7 @@ def check_map(wg_map: WgMap, shape: tuple[int, ...]) -> None:
 
 
 def check_moved(tile: SSAValue, result: SSAValue) -> None:
-    """Raise a verifier's error unless a tile that moves keeps its type."""
+    """Verify that an updated tile keeps its type."""
     if tile.type != result.type:
         raise Invalid("XT2111", f"a tile that moves keeps its type, {tile.type}, and the result is {result.type}\n"
                       "write the tile's own type behind the arrow")
@@ -170,7 +172,7 @@ def check_moved(tile: SSAValue, result: SSAValue) -> None:
 
 @operation_definition
 class LoadTileOp(IRDLOperation):
-    """A tile from memory; elements outside the array are ``padding``."""
+    """Load of a tile; out-of-bounds elements are ``padding``."""
 
     name = "xetile.load_tile"
     tile = operand_def(TILE)
@@ -200,7 +202,7 @@ class LoadTileOp(IRDLOperation):
 
 @operation_definition
 class StoreTileOp(IRDLOperation):
-    """A vector to the memory of a tile; elements outside the array are dropped."""
+    """Store of a vector to a tile; out-of-bounds elements are dropped."""
 
     name = "xetile.store_tile"
     value = operand_def(VECTOR)
@@ -228,7 +230,7 @@ class StoreTileOp(IRDLOperation):
 
 @operation_definition
 class PrefetchTileOp(IRDLOperation):
-    """A tile to the caches; ``locality`` from 0 (none) to 3 (keep close)."""
+    """Prefetch of a tile; ``locality`` from 0 (none) to 3 (keep close)."""
 
     name = "xetile.prefetch_tile"
     tile = operand_def(TILE)
@@ -251,7 +253,7 @@ class PrefetchTileOp(IRDLOperation):
 
 @operation_definition
 class UpdateTileOffsetOp(IRDLOperation):
-    """The tile moved by two offsets, in elements."""
+    """Tile advanced by two offsets, in elements."""
 
     name = "xetile.update_tile_offset"
     tile = operand_def(TILE)
@@ -273,7 +275,7 @@ class UpdateTileOffsetOp(IRDLOperation):
 
 @operation_definition
 class TileMmaOp(IRDLOperation):
-    """``a @ b``, plus ``acc`` if it is given, on 2D vectors or on blocked 4D ones."""
+    """Matrix product ``a @ b``, plus ``acc`` if there is one, of 2D or blocked 4D vectors."""
 
     name = "xetile.tile_mma"
     a = operand_def(VECTOR)
@@ -318,7 +320,7 @@ class TileMmaOp(IRDLOperation):
 
 @operation_definition
 class TileTransposeOp(IRDLOperation):
-    """A 2D vector with its dimensions exchanged; ``wg_map`` is that of the result."""
+    """Transpose of a 2D vector; ``wg_map`` is that of the result."""
 
     name = "xetile.tile_transpose"
     source = operand_def(VECTOR)
@@ -354,7 +356,7 @@ class TileTransposeOp(IRDLOperation):
 
 @operation_definition
 class TilePackOp(IRDLOperation):
-    """A 2D vector to the 4D vector of its blocks, row-major in both levels."""
+    """Pack: a 2D vector to the 4D vector of its blocks, row-major in both levels."""
 
     name = "xetile.tile_pack"
     source = operand_def(VECTOR)
@@ -375,7 +377,7 @@ class TilePackOp(IRDLOperation):
 
 @operation_definition
 class TileUnpackOp(IRDLOperation):
-    """The 4D vector of blocks back to the 2D vector."""
+    """Unpack: the 4D vector of blocks to the 2D vector."""
 
     name = "xetile.tile_unpack"
     source = operand_def(VECTOR)
@@ -396,17 +398,19 @@ class TileUnpackOp(IRDLOperation):
 
 
 def _blocks(blocks: Pair) -> ArrayAttr[IntegerAttr]:
+    """``inner_blocks`` as an array attribute."""
     return ArrayAttr([IntegerAttr(size, i64) for size in blocks])
 
 
 def _blocked_form(flat: Sequence[int], blocks: Sequence[int]) -> str:
-    """What a vector is in blocks; for one that they do not divide, another one for example."""
+    """Blocked type of a vector in a message; for a shape that the blocks do not divide, an example."""
     divides = len(flat) == len(blocks) == 2 and not any(size % block for size, block in zip(flat, blocks, strict=True))
     (rows, columns), (high, wide) = (flat, blocks) if divides else ((64, 32), (16, 16))
     return f"{rows}x{columns} in blocks of [{high}, {wide}] is {rows // high}x{columns // wide}x{high}x{wide}"
 
 
 def _verify_blocking(plain: SSAValue, packed: SSAValue, attribute: ArrayAttr[IntegerAttr]) -> None:
+    """Verify that a packed type has the blocks of its attribute."""
     flat, blocked = shape_of(plain), shape_of(packed)
     blocks = tuple(size.value.data for size in attribute)
     if len(flat) != 2 or len(blocked) != 4 or blocked[2:] != blocks:

@@ -1,4 +1,4 @@
-"""Attributes and types of the XeTile dialect (XeTile.md)."""
+"""XeTile attributes and types (XeTile.md), and the verifiers of element types, memory order and maps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xetile.dialect.wg_map import Pair, WgMap
 
 @irdl_attr_definition
 class WgMapAttr(Data[WgMap]):
-    """``#xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>``."""
+    """Work-group map attribute: ``#xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>``."""
 
     name = "xetile.wg_map"
 
@@ -43,11 +43,11 @@ class WgMapAttr(Data[WgMap]):
 
 @dataclass(frozen=True)
 class TileEncoding:
-    """What a tile says beyond its shape.
+    """Encoding of a tile: order, work-group map, blocks, memory space.
 
     Attributes:
         order: order of the dimensions in memory; ``(1, 0)`` is row-major.
-        wg_map: how the work-group's tile is dealt to subgroups; None on a subgroup's tile.
+        wg_map: how the work-group's tile is distributed to subgroups; None on a subgroup's tile.
         inner_blocks: rows and columns of the blocks that memory operations move; None before blocking.
         array_length: blocks side by side that one memory operation moves.
         scatter: whether each element has an address of its own.
@@ -66,7 +66,7 @@ class TileEncoding:
 
 @irdl_attr_definition
 class TileAttr(Data[TileEncoding]):
-    """``#xetile.tile_attr<order = [0, 1], wg_map = <...>, inner_blocks = [16, 16]>``."""
+    """Tile attribute: ``#xetile.tile_attr<order = [0, 1], wg_map = <...>, inner_blocks = [16, 16]>``."""
 
     name = "xetile.tile_attr"
 
@@ -93,7 +93,7 @@ class TileAttr(Data[TileEncoding]):
 
 @dataclass(frozen=True)
 class TileParameters:
-    """The parameters of a :class:`TileType`."""
+    """Parameters of a :class:`TileType`: shape, element type, encoding."""
 
     shape: Pair
     element_type: Attribute
@@ -105,7 +105,7 @@ class TileParameters:
         return of_mlir(self.element_type)
 
     def blocked_shape(self) -> tuple[int, ...]:
-        """The shape of the vector that a load gives: two dimensions, four with ``inner_blocks``."""
+        """Shape of a loaded vector: 2D, or 4D with ``inner_blocks``."""
         blocks = self.encoding.inner_blocks
         if blocks is None:
             return self.shape
@@ -114,12 +114,12 @@ class TileParameters:
 
 @irdl_attr_definition
 class TileType(Data[TileParameters], TypeAttribute):
-    """``!xetile.tile<256x32xbf16, #xetile.tile_attr<wg_map = #xetile.wg_map<...>>>``."""
+    """Tile type: ``!xetile.tile<256x32xbf16, #xetile.tile_attr<wg_map = #xetile.wg_map<...>>>``."""
 
     name = "xetile.tile"
 
     def with_(self, **changes: object) -> TileType:
-        """This type with some parameters changed: those of :class:`TileParameters` or of its encoding."""
+        """This type with some parameters of :class:`TileParameters` or of its encoding replaced."""
         encoding = {name: value for name, value in changes.items() if name not in ("shape", "element_type")}
         rest = {name: value for name, value in changes.items() if name not in encoding}
         parameters = replace(self.data, encoding=replace(self.data.encoding, **encoding), **rest)  # type: ignore
@@ -149,11 +149,8 @@ class TileType(Data[TileParameters], TypeAttribute):
                 printer.print_attribute(TileAttr(self.data.encoding))
 
 
-# What a verifier demands of elements and of how they lie in memory (XeTile.md): types, ``order``, ``padding``.
-
-
 def _dtype(element: Attribute) -> DType:
-    """The element type of an MLIR type; a verifier's error for one that the language lacks."""
+    """Element type of an MLIR type, verified."""
     try:
         return of_mlir(element)
     except ElementTypeError as error:
@@ -161,13 +158,13 @@ def _dtype(element: Attribute) -> DType:
 
 
 def verify_element(tile: TileParameters) -> None:
-    """Raise unless the language has a tile's element type."""
+    """Verify the element type of a tile."""
     _dtype(tile.element_type)
 
 
 def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], strides: Sequence[int | None],
                  *, described: bool) -> None:
-    """Raise where ``order`` contradicts what is known of the matrix below a tile (XeTile.md, Appendix 1).
+    """Verify ``order`` against the static strides of the matrix (XeTile.md, Appendix 1).
 
     Args:
         tile: the tile.
@@ -191,7 +188,7 @@ def verify_order(tile: TileParameters, what: str, sizes: Sequence[int | None], s
 
 
 def verify_padding(padding: Attribute, tile: TileParameters) -> None:
-    """Raise unless a padding is a number of the tile's element type."""
+    """Verify that a padding is a number of the tile's element type."""
     dtype = tile.dtype
     if not isinstance(padding, FloatAttr if dtype.is_float else IntegerAttr) or padding.type != dtype.mlir:  # type: ignore
         raise Invalid("XT2132", f"padding is {padding}, and the tile has elements of {dtype}\n"
@@ -204,7 +201,7 @@ def verify_padding(padding: Attribute, tile: TileParameters) -> None:
 
 
 def limits_of(dtype: DType) -> range:
-    """The whole numbers that an integer type holds."""
+    """Range of an integer type."""
     if dtype is i1:
         return range(-1, 2)  # MLIR's true is -1
     low = -(1 << dtype.bits - 1) if dtype.signed else 0
@@ -212,7 +209,7 @@ def limits_of(dtype: DType) -> range:
 
 
 def verify_product_types(a: Attribute, b: Attribute, result: Attribute) -> None:
-    """Raise unless some target multiplies vectors of these element types, and adds up in that of the result."""
+    """Verify that some target has a matrix instruction for these operand and accumulator types."""
     kinds = [_dtype(type_.element_type) for type_ in (a, b, result) if isinstance(type_, VectorType)]
     forms = [form for target in TARGETS.values() for form in target.mma_shapes]
     sums = {kind for form in forms if [form.a, form.b] == kinds[:2] for kind in form.accumulators}
@@ -225,14 +222,11 @@ def verify_product_types(a: Attribute, b: Attribute, result: Attribute) -> None:
                       f"make the result of {names}")
 
 
-# What a verifier demands of the maps and encodings that XeTile.md attaches to tiles and products.
-
-
 _LANES = (1, 2, 4, 8, 16, 32)
 
 
 def verify_memory_space(tile: TileParameters, source: Attribute) -> None:
-    """Raise unless a tile that says its memory space stands on an array in that space."""
+    """Verify that a tile's memory space is that of its array."""
     said = tile.encoding.memory_space
     if said not in (0, 3):
         raise Invalid("XT2134", f"there is no memory space {said}\nuse 3 for shared local memory, 0 for global memory",
@@ -246,7 +240,7 @@ def verify_memory_space(tile: TileParameters, source: Attribute) -> None:
 
 
 def verify_lanes(tile: TileParameters) -> None:
-    """Raise unless a tile's ``sg_map`` divides a subgroup's part of it evenly over lanes."""
+    """Verify that ``sg_map`` divides a subgroup's part of a tile evenly over lanes."""
     lanes, map_ = tile.encoding.sg_map, tile.encoding.wg_map
     if lanes is None:
         return
@@ -261,21 +255,21 @@ def verify_lanes(tile: TileParameters) -> None:
 
 
 def verify_stored_map(value: WgMap | None, tile: TileParameters) -> None:
-    """Raise unless a vector goes to a tile that is dealt out as the vector is; a map that is not known may be any."""
+    """Verify that a stored vector has the map of its tile; an unknown map may be any."""
     if value is not None and value != tile.encoding.wg_map:
-        raise Invalid("XT1401", f"the vector is dealt out as {value}, the tile as {tile.encoding.wg_map}\n"
+        raise Invalid("XT1401", f"the vector is distributed as {value}, the tile as {tile.encoding.wg_map}\n"
                       "give both the same wg_map, or put a tile_conv_layout between")
 
 
 def verify_same_subgroups(source: WgMap | None, result: WgMap) -> None:
-    """Raise unless a vector and its transpose are dealt to as many subgroups."""
+    """Verify that a vector and its transpose are distributed to as many subgroups."""
     if source is not None and source.subgroups != result.subgroups:
         raise Invalid("XT1070", f"{source} has {source.subgroups} subgroups, and {result} has {result.subgroups}\n"
-                      f"both deal to the subgroups of one work-group, as {source.transposed()} does")
+                      f"both distribute to the subgroups of one work-group, as {source.transposed()} does")
 
 
 def verify_product_maps(a: WgMap | None, b: WgMap | None, acc: WgMap | None, result: WgMap | None, depth: int) -> None:
-    """Raise unless each subgroup holds all that its part of a product needs (XeTile.md, ``tile_mma`` with ``wg_map``).
+    """Verify that each subgroup owns the operands of its part of a product (XeTile.md, ``tile_mma`` with ``wg_map``).
 
     Args:
         a, b, acc: maps of the operands, None where what makes them does not tell.
@@ -284,28 +278,25 @@ def verify_product_maps(a: WgMap | None, b: WgMap | None, acc: WgMap | None, res
     """
     if result is None:
         if mapped := a or b:
-            raise Invalid("XT1410", f"an operand is dealt out as {mapped}, and the result is not\n"
+            raise Invalid("XT1410", f"an operand is distributed as {mapped}, and the result is not\n"
                           "give tile_mma a wg_map, or none of its operands")
         return
     if acc is not None and acc != result:
         raise Invalid("XT1411",
-                      f"the accumulator is dealt out as {acc}, the result as {result}\ngive both the same map")
+                      f"the accumulator is distributed as {acc}, the result as {result}\ngive both the same map")
     for name, map_, axis in (("A", a, 0), ("B", b, 1)):
         data = (result.sg_data[0], depth) if axis == 0 else (depth, result.sg_data[1])
         if map_ is not None and not (map_.sg_layout == result.sg_layout and map_.sg_data[axis] == result.sg_data[axis]
                                      and map_.whole(1 - axis, depth)):
-            raise Invalid("XT1412", f"{name} is dealt out as {map_}, but a result of {result} needs "
+            raise Invalid("XT1412", f"{name} is distributed as {map_}, but a result of {result} needs "
                           f"{WgMap(result.sg_layout, data)}\ngive {name}'s tile that map")
     if a is not None and b is not None and a.sg_data[1] != b.sg_data[0]:
         raise Invalid("XT1413", f"A is cut into blocks of {a.sg_data[1]} along K and B into blocks of {b.sg_data[0]}: "
                       f"{a} and {b}\nmake both {depth}, or both the same divisor of it")
 
 
-# Cache hints of loads, stores and prefetches, as mlir-extensions has them.
-
-
 @irdl_attr_definition
 class CacheHintAttr(Hint):
-    """``#xetile.cache_hint<cached>``; the messages that a tile becomes take it over."""
+    """Cache hint of loads, stores and prefetches: ``#xetile.cache_hint<cached>``, as in mlir-extensions."""
 
     name = "xetile.cache_hint"

@@ -1,7 +1,7 @@
-"""Operations of the XeTile dialect on vectors alone: reductions, broadcasts, other layouts (XeTile.md).
+"""XeTile operations on vectors: reductions, broadcasts, layout conversions, bitcasts, iota (XeTile.md).
 
-All keep two dimensions, or the four of blocked vectors, whose axes then come in pairs: ``[1, 3]`` or ``[0, 2]``. On a
-work-group's vectors ``wg_map`` says how the result is dealt out.
+Operands are 2D, or 4D when blocked, whose axes then are pairs: ``[1, 3]`` or ``[0, 2]``. On a work-group's vectors
+``wg_map`` is the distribution of the result.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ VECTOR = base(VectorType)
 
 
 def _element(value: SSAValue) -> Attribute:
+    """Element type of a vector."""
     type_ = value.type
     assert isinstance(type_, VectorType)
     element: Attribute = type_.element_type
@@ -47,15 +48,17 @@ def _element(value: SSAValue) -> Attribute:
 
 
 def _axes(axes: Sequence[int]) -> ArrayAttr[IntegerAttr]:
+    """Axes as an array attribute."""
     return ArrayAttr([IntegerAttr(axis, i64) for axis in axes])
 
 
 def axes_of(operation: TileReduceOp | TileBroadcastOp) -> tuple[int, ...]:
-    """The dimensions that a reduction or a broadcast is along."""
+    """Axes of a reduction or a broadcast."""
     return tuple(axis.value.data for axis in operation.axes)
 
 
 def _check_axes(operation: TileReduceOp | TileBroadcastOp, what: str) -> None:
+    """Verify the axes of a reduction or a broadcast."""
     axes, rank = axes_of(operation), len(shape_of(operation.source))
     if rank not in (2, 4) or len(shape_of(operation.result)) != rank:
         raise Invalid("XT2160", f"{operation.name} takes a vector of two dimensions, or of four if it is blocked, and "
@@ -67,17 +70,17 @@ def _check_axes(operation: TileReduceOp | TileBroadcastOp, what: str) -> None:
 
 
 def _check_maps(operation: IRDLOperation, source: SSAValue, given: WgMapAttr | None, result: SSAValue) -> WgMap | None:
-    """The source's map if it is known; the result's is checked by itself."""
+    """Verify the result's map; returns the source's map if it is known."""
     if given is not None:
         if len(shape_of(result)) != 2:
             raise Invalid("XT2162", f"{operation.name} of a blocked vector takes no wg_map\n"
-                          "leave the map out: blocks are those of one subgroup, after the tile is dealt out")
+                          "leave the map out: blocks are those of one subgroup, after the tile is distributed")
         check_map(given.data, shape_of(result))
     return map_of(source)
 
 
 class _AxesOp(IRDLOperation):
-    """What reductions and broadcasts share: ``%v [1] {attributes} : type -> type``."""
+    """Base of reductions and broadcasts, with their syntax: ``%v [1] {attributes} : type -> type``."""
 
     def _print_rest(self, printer: Printer) -> None:
         source, result = self.operands[0], self.results[0]
@@ -107,7 +110,7 @@ class _AxesOp(IRDLOperation):
 
 @operation_definition
 class TileReduceOp(_AxesOp):
-    """``xetile.tile_reduce <add> %v [1] : vector<64x32xf32> -> vector<64x1xf32>``."""
+    """Reduction: ``xetile.tile_reduce <add> %v [1] : vector<64x32xf32> -> vector<64x1xf32>``."""
 
     name = "xetile.tile_reduce"
     source = operand_def(VECTOR)
@@ -157,16 +160,17 @@ class TileReduceOp(_AxesOp):
 
 
 def check_reduced(source: WgMap, axes: Sequence[int], result: WgMap) -> None:
-    """Raise a verifier's error unless ``result`` is what a reduction of a vector that ``source`` deals out has."""
+    """Verify that ``result`` is the map ``source`` collapsed along ``axes``."""
     if source.collapsed(axes) != result:
-        raise Invalid("XT1414", f"a vector dealt out as {source} and reduced along {list(axes)} is not dealt out as "
+        raise Invalid("XT1414", f"a vector distributed as {source} and reduced along {list(axes)} is not distributed "
+                      "as "
                       f"{result}\nits map is {source.collapsed(axes)}; xt.tile_conv_layout(v, wg_map) gives "
                       "it another")
 
 
 @operation_definition
 class TileBroadcastOp(_AxesOp):
-    """``xetile.tile_broadcast %v [0] : vector<1x32xf32> -> vector<64x32xf32>``."""
+    """Broadcast: ``xetile.tile_broadcast %v [0] : vector<1x32xf32> -> vector<64x32xf32>``."""
 
     name = "xetile.tile_broadcast"
     source = operand_def(VECTOR)
@@ -205,20 +209,21 @@ class TileBroadcastOp(_AxesOp):
 
 
 def check_broadcast(source: WgMap, axes: Sequence[int], result: WgMap | None) -> None:
-    """Raise a verifier's error unless a vector that ``source`` deals out is broadcast to one that ``result`` does."""
+    """Verify that ``source`` is the map ``result`` collapsed along ``axes``."""
     if result is None:
-        raise Invalid("XT1415", f"the vector is dealt out as {source}, and how its broadcast is cannot be derived from "
+        raise Invalid("XT1415", f"the vector is distributed as {source}, and how its broadcast is cannot be derived "
+                      "from "
                       "that\ngive the result a wg_map")
     if result.collapsed(axes) != source:
         raise Invalid("XT1417",
-                      f"a vector dealt out as {source} is not broadcast along {list(axes)} to one dealt out as "
+                      f"a vector distributed as {source} is not broadcast along {list(axes)} to one distributed as "
                       f"{result}\nthe source's map must be {result.collapsed(axes)}: the same sg_layout, and "
                       "sg_data of 1 along the broadcast; xt.tile_conv_layout(v, wg_map) gives it that")
 
 
 @operation_definition
 class TileConvLayoutOp(IRDLOperation):
-    """The same vector dealt to the subgroups by another map, ``wg_map``; ``source_map`` repeats that of the source."""
+    """Layout conversion to another map, ``wg_map``; ``source_map`` repeats that of the source."""
 
     name = "xetile.tile_conv_layout"
     source = operand_def(VECTOR)
@@ -240,22 +245,22 @@ class TileConvLayoutOp(IRDLOperation):
                           f"another layout makes of {self.source.type} the same type, not {self.result.type}\n"
                           "convert or reshape before or afterwards")
         if len(shape_of(self.source)) != 2:
-            raise Invalid("XT1152", f"a wg_map deals out two dimensions, not {len(shape_of(self.source))}\n"
+            raise Invalid("XT1152", f"a wg_map distributes two dimensions, not {len(shape_of(self.source))}\n"
                           "use tile_unpack first, tile_pack afterwards")
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if self.source_map is not None:
             check_map(self.source_map.data, shape_of(self.source))
             if source is not None and source != self.source_map.data:
-                raise Invalid("XT2076", f"the vector is dealt out as {source}, and the operation says "
+                raise Invalid("XT2076", f"the vector is distributed as {source}, and the operation says "
                               f"{self.source_map.data}\nleave the second map out, or make it the vector's")
         if source is not None and source.subgroups != self.wg_map.data.subgroups:
             raise Invalid("XT1070", f"{source} has {source.subgroups} subgroups, and {self.wg_map.data} has "
-                          f"{self.wg_map.data.subgroups}\nboth deal to the subgroups of one work-group")
+                          f"{self.wg_map.data.subgroups}\nboth distribute to the subgroups of one work-group")
 
 
 @operation_definition
 class TileBitcastOp(IRDLOperation):
-    """A vector of words as narrower elements: row ``i`` becomes rows, the lowest bits first. It goes beyond the seed.
+    """Bitcast of a vector to narrower elements: row ``i`` becomes rows, the lowest bits first (beyond the seed).
 
     ``%h = xetile.tile_bitcast %w : vector<16x64xui32> -> vector<32x64xf16>``. Rows of blocked vectors are those of
     their blocks.
@@ -275,7 +280,7 @@ class TileBitcastOp(IRDLOperation):
 
     @property
     def factor(self) -> int:
-        """Rows that one row becomes."""
+        """Rows of the result for each row of the source."""
         return of_mlir(_element(self.source)).bits // of_mlir(_element(self.result)).bits
 
     def verify_(self) -> None:
@@ -285,16 +290,14 @@ class TileBitcastOp(IRDLOperation):
         check_split_rows(self.source, self.result)
         source = _check_maps(self, self.source, self.wg_map, self.result)
         if source is not None and self.wg_map is not None and self.wg_map.data != (made := source.split(self.factor)):
-            raise Invalid("XT2292", f"a vector dealt out as {source} has as {_element(self.result)} the map {made}, "
+            raise Invalid("XT2292", f"a vector distributed as {source} has as {_element(self.result)} the map {made}, "
                           f"not {self.wg_map.data}\nleave wg_map out, or give that one")
-
-
-# ``xetile.iota``: the position of every element; it goes beyond XeTile.md, which takes such vectors as given.
 
 
 @operation_definition
 class IotaOp(IRDLOperation):
-    """The row (``axis = 0``) or the column (``axis = 1``) of every element, counted from ``start`` or from zero."""
+    """Iota: the row (``axis = 0``) or column (``axis = 1``) index of every element, from ``start`` or zero (beyond
+    XeTile.md)."""
 
     name = "xetile.iota"
     start = opt_operand_def(IndexType)

@@ -1,4 +1,4 @@
-"""How a work-group's tile is dealt out to its subgroups (XeTile.md, "Workgroup Level XeTile extension")."""
+"""Work-group maps: distribution of a tile to subgroups (XeTile.md, "Workgroup Level XeTile extension")."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ Pair = tuple[int, int]
 
 
 def _integer_pair(value: object, name: str) -> Pair:
+    """Two positive integers, checked."""
     pair = tuple(value) if isinstance(value, (tuple, list)) else ()
     counts = [operator.index(v) for v in pair if isinstance(v, SupportsIndex) and _is_number(v)]
     one = value if type(value) is int and value > 0 else 0
@@ -26,16 +27,17 @@ def _integer_pair(value: object, name: str) -> Pair:
 
 
 def _is_number(value: object) -> bool:
+    """Whether a value is an integer and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
 class WgMap:
-    """``#xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>``.
+    """Work-group map: ``#xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>``.
 
-    A tile is dealt to the subgroups in round-robin fashion, one ``sg_data`` block at a time. Where the blocks run out
-    before the subgroups do, the deal wraps around and subgroups share data; where subgroups run out first, further
-    rounds follow and each subgroup owns several blocks.
+    A tile is distributed to the subgroups in round-robin fashion, one ``sg_data`` block at a time. Where the blocks run
+    out before the subgroups do, the distribution wraps around and subgroups share data; where subgroups run out first,
+    further rounds follow and each subgroup owns several blocks.
 
     Attributes:
         sg_layout: subgroups along rows and columns; linear ids run row-major.
@@ -54,11 +56,11 @@ class WgMap:
 
     @property
     def subgroups(self) -> int:
-        """Subgroups in the work-group."""
+        """Number of subgroups of the work-group."""
         return self.sg_layout[0] * self.sg_layout[1]
 
     def check(self, shape: tuple[int, ...]) -> None:
-        """Raise unless a tile of ``shape`` is dealt out evenly.
+        """Check that a tile of ``shape`` is distributed evenly.
 
         Raises:
             ShapeError: a dimension is neither a multiple nor a divisor of ``sg_layout * sg_data``, or a block does not
@@ -66,39 +68,40 @@ class WgMap:
         """
         if len(shape) != 2:
             raise ShapeError("XT1152",
-                             f"a wg_map deals out two dimensions, not {len(shape)}", "give a shape of rows and columns")
+                             f"a wg_map distributes two dimensions, not {len(shape)}", "give a shape of rows and "
+                             "columns")
         for axis, name in enumerate(("rows", "columns")):
             size, data, reach = shape[axis], self.sg_data[axis], self.sg_layout[axis] * self.sg_data[axis]
             if size % data or (size % reach and reach % size):
                 layout = self.sg_layout[axis]
                 even = size // layout if size % layout == 0 else size
                 raise ShapeError("XT1153",
-                    f"{self} does not deal out a tile of {shape[0]}x{shape[1]}: its {size} {name} are neither a "
+                    f"{self} does not distribute a tile of {shape[0]}x{shape[1]}: its {size} {name} are neither a "
                     f"multiple nor a divisor of sg_layout x sg_data = {layout} x {data} = {reach}"
                     if not size % data else
-                    f"{self} does not deal out a tile of {shape[0]}x{shape[1]}: blocks of {data} {name} do not "
+                    f"{self} does not distribute a tile of {shape[0]}x{shape[1]}: blocks of {data} {name} do not "
                     f"divide {size}",
                     f"sg_data[{axis}] = {even} gives each of the {layout} subgroups along that dimension "
                     + ("one block" if even != size else "the same whole dimension"),
                 )
 
     def rounds(self, shape: Pair) -> Pair:
-        """Blocks that one subgroup owns along rows and columns."""
+        """Number of blocks that one subgroup owns along rows and columns."""
         rows, columns = (max(size // (layout * data), 1)
                          for size, layout, data in zip(shape, self.sg_layout, self.sg_data, strict=True))
         return rows, columns
 
     def blocks(self, shape: Pair) -> Iterator[Pair]:
-        """The rounds, row-major."""
+        """Rounds of the distribution, row-major."""
         rows, columns = self.rounds(shape)
         return product(range(rows), range(columns))
 
     def offset(self, axis: int, subgroup: int, round_: int, size: int) -> int:
-        """Where along ``axis`` the block of a subgroup's round starts, for a tile of ``size``."""
+        """Offset along ``axis`` of a subgroup's block in a round, for a tile of ``size``."""
         return (round_ * self.sg_layout[axis] + subgroup) * self.sg_data[axis] % size
 
     def owners(self, shape: Pair) -> dict[Pair, list[int]]:
-        """Origin of each block, with the linear ids of the subgroups that own it (the seed's 128x128 table)."""
+        """Linear ids of the subgroups that own each block, by the block's origin (the seed's 128x128 table)."""
         self.check(shape)
         table: dict[Pair, list[int]] = {}
         for round_ in self.blocks(shape):
@@ -111,18 +114,18 @@ class WgMap:
         return dict(sorted(table.items()))
 
     def collapsed(self, axes: Collection[int]) -> WgMap:
-        """The map of a vector that is reduced along ``axes``: the same subgroups, blocks of one element along these."""
+        """Map of a vector reduced along ``axes``: the same subgroups, blocks of one element along these."""
         rows, columns = (1 if axis in axes else data for axis, data in enumerate(self.sg_data))
         return WgMap(self.sg_layout, (rows, columns))
 
     def split(self, factor: int) -> WgMap:
-        """The map of a vector of which each row became ``factor`` rows."""
+        """Map of a vector of which each row became ``factor`` rows."""
         return WgMap(self.sg_layout, (self.sg_data[0] * factor, self.sg_data[1]))
 
     def transposed(self) -> WgMap:
-        """The map of the transposed vector: both dimensions of ``sg_layout`` and ``sg_data`` exchanged."""
+        """Map of the transposed vector: both dimensions of ``sg_layout`` and ``sg_data`` exchanged."""
         return WgMap(self.sg_layout[::-1], self.sg_data[::-1])
 
     def whole(self, axis: int, size: int) -> bool:
-        """Whether every subgroup owns the whole of a dimension of ``size``."""
+        """Whether every subgroup owns all of a dimension of ``size``."""
         return self.sg_data[axis] == size or self.sg_layout[axis] == 1

@@ -1,4 +1,4 @@
-"""How a vector is dealt out, read from the operation that makes it (XeTile.md, "Workgroup Level XeTile extension")."""
+"""Inference of work-group maps from defining operations (XeTile.md, "Workgroup Level XeTile extension")."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TransformsWgMap(OpTrait):
 
 
 def map_of(value: SSAValue) -> WgMap | None:
-    """The map of a vector; None for a subgroup's vector, and where what makes it does not tell yet.
+    """Map of a vector; None for a subgroup's vector, and where its definition has none yet.
 
     Operations that carry no map hand on that of their vectors; what a loop carries has that of its first value.
     """
@@ -51,7 +51,7 @@ def map_of(value: SSAValue) -> WgMap | None:
         if isinstance(owner, (scf.ForOp, scf.IfOp)):
             pending += _carried_out(current, owner)
             continue
-        if (found := _said(owner)) is not None:
+        if (found := _explicit_map(owner)) is not None:
             return found
         if (trait := owner.get_trait(TransformsWgMap)) is not None:
             return _transformed(owner, trait)
@@ -64,18 +64,19 @@ def map_of(value: SSAValue) -> WgMap | None:
 
 
 def _unfinished(value: SSAValue) -> Block | None:
-    """The body of a loop that is still being recorded, if that is why the value is known to have no map yet."""
+    """Body of a loop that is still being recorded, if the value's map is unknown for that reason."""
     block = found() if (found := _without_yet.get(value)) else None
     return block if block is not None and block.parent_op() is None else None
 
 
 def forget() -> None:
-    """To be called when an operation is given a map after it was asked for one."""
+    """Clear the cache of inferred maps: required when an operation gets a map after a query."""
     _without.clear()
     _without_yet.clear()
 
 
-def _said(operation: Operation) -> WgMap | None:
+def _explicit_map(operation: Operation) -> WgMap | None:
+    """Explicit map of an operation's result."""
     for operand in operation.operands:
         if isinstance(operand.type, TileType):
             return operand.type.data.encoding.wg_map
@@ -91,6 +92,7 @@ def _transformed(operation: Operation, trait: TransformsWgMap) -> WgMap | None:
 
 
 def _first_value(argument: SSAValue, block: Block) -> list[SSAValue]:
+    """Initial value of a loop-carried block argument."""
     loop = block.parent_op()
     if not isinstance(loop, scf.ForOp) or argument is block.args[0]:
         return []
@@ -98,7 +100,7 @@ def _first_value(argument: SSAValue, block: Block) -> list[SSAValue]:
 
 
 def _carried_out(value: SSAValue, operation: scf.ForOp | scf.IfOp) -> list[SSAValue]:
-    """What a result of a loop or a branch was before it, or is at the end of its bodies."""
+    """Values that a result of a loop or branch may have: the initial one and those yielded."""
     position = operation.results.index(value)  # type: ignore[arg-type]
     if isinstance(operation, scf.ForOp):
         return [operation.iter_args[position]]

@@ -1,4 +1,4 @@
-"""Arithmetic on SSA values: which operation an operator becomes for an element type, and when none is needed."""
+"""Operator tables: the arith or math operation of each operator and element type, constant folding, conversions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rule = Callable[[SSAValue, SSAValue], Operation]
 
 
 def _compare(kind: type[CmpIOp] | type[CmpFOp], predicates: str) -> dict[str, Rule]:
-    """The rules of ``< <= > >= == !=``, in this order of predicates."""
+    """Comparison operators ``< <= > >= == !=`` of one operation, in this order of predicates."""
     return {symbol: partial(kind, predicate=predicate)
             for symbol, predicate in zip(COMPARISONS, predicates.split(), strict=True)}
 
@@ -48,7 +48,7 @@ _KINDS = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "x": _SIGNED, "s": {}}
 
 
 def rules_of(dtype: DType) -> dict[str, Rule]:
-    """The operators of an element type, each with what makes its operation."""
+    """Operator table of an element type: operator to the constructor of its operation."""
     return _TRUTH if dtype is dtypes.i1 else _KINDS[dtype.kind]
 
 
@@ -59,14 +59,14 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def constant_of(value: SSAValue) -> int | float | None:
-    """The number that an SSA value is, if it is a scalar constant."""
+    """Value of a scalar constant; None for any other SSA value (``m_Constant``)."""
     if isinstance(value.owner, arith.ConstantOp) and hasattr(value.owner.value, "value"):
         return value.owner.value.value.data  # type: ignore[no-any-return]
     return None
 
 
 def fold(operator: str, dtype: DType, left: SSAValue, right: SSAValue) -> SSAValue | None:
-    """The result of an index operation that needs none: both sides constant, or one of them neutral."""
+    """Constant folding of index arithmetic: both sides constant, or one the identity element; None otherwise."""
     if dtype.kind != "x":
         return None
     a, b = constant_of(left), constant_of(right)
@@ -80,7 +80,8 @@ def fold(operator: str, dtype: DType, left: SSAValue, right: SSAValue) -> SSAVal
 
 
 def convert(value: SSAValue, target: DType) -> SSAValue:
-    """A scalar or vector as another element type, which is not ``i1``: that takes a comparison with zero."""
+    """Conversion of a scalar or vector to another element type other than ``i1``, which takes a comparison with
+    zero."""
     type_ = value.type
     source = of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
     if source is target:
@@ -91,7 +92,7 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
                                current().location())
     if source.kind == "s" and target is not dtypes.f16:  # f16 holds every 8-bit float
         return convert(convert(value, dtypes.f16), target)
-    if {source, target} == {dtypes.f16, dtypes.bf16}:  # as wide as each other, so neither extends nor truncates
+    if {source, target} == {dtypes.f16, dtypes.bf16}:  # same width, so neither extends nor truncates
         return convert(convert(value, dtypes.f32), target)
     result = VectorType(target.mlir, type_.get_shape()) if isinstance(type_, VectorType) else target.mlir
     if "x" in (source.kind, target.kind):
@@ -102,6 +103,7 @@ def convert(value: SSAValue, target: DType) -> SSAValue:
 
 
 def _conversion(source: DType, target: DType) -> type[Operation]:
+    """Cast operation between two element types."""
     if source.kind in "fs" and target.is_float:
         wider = target.bits > source.bits or (source is dtypes.tf32 and target.bits >= 32)
         return arith.ExtFOp if wider else arith.TruncFOp

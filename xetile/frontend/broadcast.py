@@ -1,4 +1,4 @@
-"""Broadcasting, as NumPy does it: dimensions of size 1 of vectors are repeated."""
+"""Broadcasting of operands to a common shape and work-group map, as in NumPy."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.tile_ops import text
 from xetile.dialect.vector_ops import TileBroadcastOp
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.notes import dealt, notes
+from xetile.frontend.notes import describe_map, notes
 from xetile.frontend.ssa_value import VectorBase
 from xetile.frontend.tracer import current
 
 V = TypeVar("V", bound=VectorBase)
 
 
-def alike(operator: str, left: VectorBase, right: VectorBase) -> tuple[VectorBase, VectorBase]:
-    """Two vectors of one element type in one shape: dimensions of size 1 are repeated, as NumPy repeats them.
+def broadcast_pair(operator: str, left: VectorBase, right: VectorBase) -> tuple[VectorBase, VectorBase]:
+    """Broadcast two vectors of one element type to a common shape: dimensions of size 1 are repeated, as in NumPy.
 
     Raises:
         ElementTypeError: the element types differ.
         ShapeError: other dimensions, or the work-group maps, differ.
     """
     if left.dtype is right.dtype:
-        left, right = in_one_shape([left, right])
-    _check_alike(operator, left, right)
+        left, right = broadcast_operands([left, right])
+    _check_sides(operator, left, right)
     return left, right
 
 
-def in_one_shape(sides: Sequence[Any]) -> list[Any]:
-    """Operands with their vectors in one shape; as they are where their shapes do not go together.
+def broadcast_operands(sides: Sequence[Any]) -> list[Any]:
+    """Broadcast operands to a common shape; unchanged where their shapes are not compatible.
 
     Raises:
         ShapeError: the work-group maps of vectors that are repeated contradict each other.
@@ -46,12 +46,12 @@ def in_one_shape(sides: Sequence[Any]) -> list[Any]:
 
 
 def _common_map(vectors: Sequence[VectorBase], shape: tuple[int, int]) -> WgMap | None:
-    """The map in which vectors meet: that of a side that has ``shape``, or rows of one and columns of another."""
+    """Common map of broadcast operands: that of one with ``shape``, or rows of one and columns of another."""
     maps = [side.wg_map for side in vectors]
     if None in maps:
         return next((map_ for map_ in maps if map_ is not None), None)
-    if whole := next((side.wg_map for side in vectors if side.shape == shape), None):
-        return whole
+    if full := next((side.wg_map for side in vectors if side.shape == shape), None):
+        return full
     down, across = (next(side.wg_map for side in vectors if side.shape[axis] == shape[axis]) for axis in (0, 1))
     assert down is not None
     assert across is not None
@@ -59,7 +59,7 @@ def _common_map(vectors: Sequence[VectorBase], shape: tuple[int, int]) -> WgMap 
 
 
 def broadcast(v: V, shape: tuple[int, int], wg_map: WgMap | None) -> V:
-    """A vector repeated along its dimensions of size 1 up to ``shape``, dealt out by ``wg_map``.
+    """Broadcast a vector along its dimensions of size 1 to ``shape``, distributed by ``wg_map``.
 
     Raises:
         ShapeError: another dimension differs, or the maps contradict each other.
@@ -73,11 +73,12 @@ def broadcast(v: V, shape: tuple[int, int], wg_map: WgMap | None) -> V:
                          f"reduce it first with xt.tile_reduce(kind, v, axis={wide[0]})", location,
                          notes(location, it=v))
     if axes and (v.wg_map is None) != (wg_map is None):
-        raise ShapeError("XT1415", f"the vector is {dealt(v.wg_map)}, its broadcast {dealt(wg_map)}",
-                         "give both a wg_map, or neither: how a broadcast is dealt out is not derived", location,
+        raise ShapeError("XT1415", f"the vector is {describe_map(v.wg_map)}, its broadcast {describe_map(wg_map)}",
+                         "give both a wg_map, or neither: how a broadcast is distributed is not derived", location,
                          notes(location, it=v))
     if axes and v.wg_map is not None and wg_map is not None and wg_map.collapsed(axes) != v.wg_map:
-        raise ShapeError("XT1417", f"a vector dealt out as {v.wg_map} is not broadcast to one dealt out as {wg_map}",
+        raise ShapeError("XT1417", f"a vector distributed as {v.wg_map} is not broadcast to one distributed as "
+                         f"{wg_map}",
                          f"its map must be {wg_map.collapsed(axes)}: xt.tile_conv_layout(v, wg_map) gives it that",
                          location, notes(location, it=v))
     if not axes:
@@ -85,11 +86,13 @@ def broadcast(v: V, shape: tuple[int, int], wg_map: WgMap | None) -> V:
     return type(v)(current().emit(TileBroadcastOp(v.ssa, shape, axes, wg_map)), wg_map)
 
 
-def _map(v: VectorBase) -> str:
+def _describe_map(v: VectorBase) -> str:
+    """Map of a vector in an error message."""
     return "no wg_map" if v.wg_map is None else str(v.wg_map)
 
 
-def _check_alike(operator: str, left: VectorBase, right: VectorBase) -> None:
+def _check_sides(operator: str, left: VectorBase, right: VectorBase) -> None:
+    """Check that the sides of an operator have one element type, shape and map."""
     location, sides = current().location(), {"the left side": left, "the right side": right}
     if left.dtype is not right.dtype:
         raise ElementTypeError("XT1207", f"{left.describe()} {operator} {right.describe()}: the element types differ",
@@ -101,7 +104,8 @@ def _check_alike(operator: str, left: VectorBase, right: VectorBase) -> None:
                          notes(location, **sides))
     if left.wg_map != right.wg_map:
         raise ShapeError("XT1400",
-                         f"the sides of {operator} are dealt out differently: {_map(left)} and {_map(right)}",
+                         f"the sides of {operator} are distributed differently: {_describe_map(left)} and "
+                         f"{_describe_map(right)}",
                          "give both the same wg_map" if None in (left.wg_map, right.wg_map) else
                          f"give both the same wg_map, or bring one over: xt.tile_conv_layout(v, {left.wg_map})",
                          location, notes(location, **sides))

@@ -1,7 +1,9 @@
-"""What the bytecode of a running function says of the ``for`` or ``with`` statement that it stands at.
+"""Bytecode liveness: the ``for`` or ``with`` statement that a running frame executes, and reads of locals in and after
+it.
 
-Whether a variable may be read before it is written is followed along every way through the function, since a body that
-ends a Python loop is followed by that loop's head. A Python loop counts as one that runs at least once.
+Liveness follows every control-flow path of the function, since a body that ends a Python loop is followed by that
+loop's header. A Python loop counts as one that runs at least once. All of this reads CPython's bytecode, which is
+private to each version: opcode names below are those of 3.10 to 3.13, and the comments say which version has what.
 """
 
 from __future__ import annotations
@@ -15,20 +17,23 @@ from types import CodeType, FrameType
 from typing import Any
 
 _FILLERS = ("CACHE", "EXTENDED_ARG", "NOP")
+"""Instructions without an effect: inline caches (from 3.11 on), prefixes of large arguments, padding."""
 _DROPS = ("POP_TOP", "POP_EXCEPT")
+"""Instructions that clean the stack up where a statement is left."""
 _ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
+"""Terminators without a successor; RETURN_CONST is there from 3.12 on."""
 _TAIL = 12
-"""Instructions up to a return that two ways out of a statement are compared by."""
+"""Longest epilogue, in instructions, that :func:`_tail` compares: the compiler copies short ones only."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement with a body that runs once while a kernel is recorded.
+    """Statement whose body runs once while a kernel is recorded.
 
     Attributes:
-        code: the function.
+        code: code object of the function.
         head: offset of the instruction that starts the body: ``FOR_ITER``, or the one that enters a ``with``.
-        rest: offset of what comes behind the statement.
+        rest: offset of the first instruction after the statement.
     """
 
     code: CodeType
@@ -36,25 +41,25 @@ class Statement:
     rest: int
 
     def reads_inside(self, name: str) -> bool:
-        """Whether the body may read a local variable before it writes it."""
+        """Whether a local is live-in of the body: it may be read before it is written there."""
         first = _following(self.code, self.head)
         return first is not None and _may_read(self.code, first, name, {self.head, self.rest})
 
     def reads_after(self, name: str) -> bool:
-        """Whether a local variable may be read behind the statement before it is written there."""
+        """Whether a local is live-out of the statement: it may be read after it before it is written."""
         return _may_read(self.code, self.rest, name, set())
 
     def is_left_at_its_end(self, frame: FrameType) -> bool:
-        """Whether a ``with`` statement that is being left goes on with what comes behind it.
+        """Whether a ``with`` statement that is being left falls through to the next statement.
 
-        ``return``, ``break`` and ``continue`` leave it too, and are told from its end by where they go.
+        ``return``, ``break`` and ``continue`` leave it too, to other targets.
         """
         after = _following(self.code, frame.f_lasti)
         return after is not None and (_settled(self.code, after) == _settled(self.code, self.rest)
                                       or _tail(self.code, after) == _tail(self.code, self.rest) != ())
 
     def leads_straight_to(self, other: Statement) -> bool:
-        """Whether nothing comes between this statement and ``other`` but the making of what that enters."""
+        """Whether ``other`` follows without a store, deletion or branch in between."""
         offset: int | None = self.rest
         while offset is not None and offset != other.head:
             instruction = _instructions(self.code)[offset]
@@ -65,9 +70,9 @@ class Statement:
 
 
 def at_for_statement(frame: FrameType) -> bool:
-    """Whether ``frame`` stands at the head of a ``for`` statement, about to take an iterator.
+    """Whether ``frame`` is at a ``for`` statement, calling ``__iter__``.
 
-    A comprehension takes its iterator too, but does not start to iterate with its next instruction.
+    A comprehension calls ``__iter__`` too, but its next instruction is not FOR_ITER.
     """
     names = [instruction.opname for offset, instruction in _instructions(frame.f_code).items()
              if offset >= frame.f_lasti and instruction.opname not in _FILLERS]
@@ -75,30 +80,32 @@ def at_for_statement(frame: FrameType) -> bool:
 
 
 def for_statement(frame: FrameType) -> Statement | None:
-    """The loop at whose head ``frame`` stands, asking for an item; None if it stands somewhere else."""
-    head, _ = _standing(frame.f_code, frame.f_lasti)
+    """``for`` statement whose header ``frame`` executes, calling ``__next__``; None elsewhere."""
+    head, _ = _instruction_at(frame.f_code, frame.f_lasti)
     return Statement(frame.f_code, head.offset, int(head.argval)) if head.opname == "FOR_ITER" else None
 
 
 def with_statement(frame: FrameType) -> Statement | None:
-    """The ``with`` statement that ``frame`` is about to enter; None if it stands somewhere else."""
+    """``with`` statement that ``frame`` is about to enter; None elsewhere."""
     code = frame.f_code
-    head, before = _standing(code, frame.f_lasti)
+    head, before = _instruction_at(code, frame.f_lasti)
+    # BEFORE_WITH up to 3.13; 3.14 loads __enter__ with LOAD_SPECIAL, and a call follows.
     if head.opname != "BEFORE_WITH" and before.opname != "LOAD_SPECIAL":
         return None
     first = _following(code, head.offset)
+    # The exception table, which dis decodes but does not document; it is there from 3.11 on.
     entries: list[Any] = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
     handler = next((entry.target for entry in entries if first is not None and entry.start <= first < entry.end), None)
-    while handler is not None:  # where an exception is swallowed, the statement ends as if nothing had happened
+    while handler is not None:  # a suppressed exception continues after the statement
         instruction = _instructions(code)[handler]
-        if "IF_TRUE" in instruction.opname:
+        if "IF_TRUE" in instruction.opname:  # jumps where __exit__ returned true
             return Statement(code, head.offset, _settled(code, int(instruction.argval)))
         handler = _following(code, handler)
     return None
 
 
 def loop_variable(frame: FrameType) -> str | None:
-    """The name of the variable of the loop at whose head ``frame`` stands, None if it is more than a name."""
+    """Name of the loop variable at whose header ``frame`` is; None if the target is not a single name."""
     offset = _following(frame.f_code, frame.f_lasti)
     instruction = None if offset is None else _instructions(frame.f_code)[offset]
     stores = instruction is not None and instruction.opname.startswith("STORE_")
@@ -107,48 +114,53 @@ def loop_variable(frame: FrameType) -> str | None:
 
 @lru_cache(maxsize=256)
 def _instructions(code: CodeType) -> dict[int, dis.Instruction]:
+    """Instructions of a code object by offset, without fillers."""
     return {instruction.offset: instruction for instruction in dis.get_instructions(code)
             if instruction.opname not in _FILLERS}
 
 
 @lru_cache(maxsize=256)
 def _order(code: CodeType) -> dict[int, int]:
-    """Each instruction's offset to that of the next one."""
+    """Offset of each instruction to that of the next one."""
     offsets = list(_instructions(code))
     return dict(pairwise(offsets))
 
 
-def _standing(code: CodeType, offset: int) -> tuple[dis.Instruction, dis.Instruction]:
-    """The instruction that runs, and the one before it; a frame may stand on the caches behind an instruction."""
+def _instruction_at(code: CodeType, offset: int) -> tuple[dis.Instruction, dis.Instruction]:
+    """Instruction that executes at an offset, and the one before it; ``f_lasti`` may be in the inline caches behind
+    it."""
     before = [instruction for instruction in _instructions(code).values() if instruction.offset <= offset]
     return before[-1], before[-2]
 
 
 def _following(code: CodeType, offset: int) -> int | None:
-    standing = _standing(code, offset)[0].offset
-    return _order(code).get(standing)
+    """Offset of the instruction after the one at an offset."""
+    offset_here = _instruction_at(code, offset)[0].offset
+    return _order(code).get(offset_here)
 
 
 def _is_jump(instruction: dis.Instruction) -> bool:
+    """Whether an instruction has a jump target."""
     return instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs
 
 
 def _is_conditional(instruction: dis.Instruction) -> bool:
+    """Whether an instruction is a conditional branch."""
     return _is_jump(instruction) and (not instruction.opname.startswith("JUMP_") or "_IF_" in instruction.opname)
 
 
 def _jump(instruction: dis.Instruction) -> int | None:
-    """Where an unconditional jump goes."""
+    """Target of an unconditional jump; None for other instructions."""
     return int(instruction.argval) if _is_jump(instruction) and not _is_conditional(instruction) else None
 
 
 def _target(code: CodeType, offset: int) -> int:
-    """The first instruction at or behind an offset: a jump may lead to one that does nothing."""
+    """First instruction at or after an offset: a jump may lead to a filler."""
     return next(found for found in _instructions(code) if found >= offset)
 
 
 def _straight(code: CodeType, offset: int) -> Iterator[dis.Instruction]:
-    """Instructions from an offset on, jumps followed, up to one that decides or ends."""
+    """Straight-line instructions from an offset, unconditional jumps followed, up to a branch or a terminator."""
     for _ in range(len(_instructions(code))):
         instruction = _instructions(code)[_target(code, offset)]
         jump = _jump(instruction)
@@ -160,12 +172,12 @@ def _straight(code: CodeType, offset: int) -> Iterator[dis.Instruction]:
 
 
 def _settled(code: CodeType, offset: int) -> int:
-    """Where the way from an offset does something for the first time."""
+    """Offset of the first instruction on the path from an offset that is not cleanup."""
     return next(instruction.offset for instruction in _straight(code, offset) if instruction.opname not in _DROPS)
 
 
 def _tail(code: CodeType, offset: int) -> tuple[tuple[str, Any], ...]:
-    """The few instructions up to a return, of which the compiler makes copies; empty if there are more."""
+    """Epilogue: the few instructions up to a return, which the compiler duplicates; empty if it is longer."""
     found = []
     for instruction in _straight(code, offset):
         if instruction.opname not in _DROPS:
@@ -178,26 +190,27 @@ def _tail(code: CodeType, offset: int) -> tuple[tuple[str, Any], ...]:
 
 
 def _may_read(code: CodeType, start: int, name: str, stops: set[int]) -> bool:
-    ways, visits = [start], dict.fromkeys(_instructions(code), 0)
-    while ways:
-        offset = ways.pop()
+    """Whether a local may be read before it is written on some path from an offset (backward liveness, by search)."""
+    worklist, visits = [start], dict.fromkeys(_instructions(code), 0)
+    while worklist:
+        offset = worklist.pop()
         if offset in stops:
             continue
         instruction = _instructions(code)[_target(code, offset)]
         offset = instruction.offset
         visits[offset] += 1
         loops = instruction.opname == "FOR_ITER"
-        touch = _touch(instruction, name)
-        if touch == "read":
+        use = _local_use(instruction, name)
+        if use == "read":
             return True
-        if offset in stops or touch == "write" or visits[offset] > 1 + loops:
+        if offset in stops or use == "write" or visits[offset] > 1 + loops:
             continue
-        ways += _ways(code, instruction, visits[offset])
+        worklist += _successors(code, instruction, visits[offset])
     return False
 
 
-def _ways(code: CodeType, instruction: dis.Instruction, visit: int) -> list[int]:
-    """Where the function may go on; a loop ends when its head is met again."""
+def _successors(code: CodeType, instruction: dis.Instruction, visit: int) -> list[int]:
+    """Successors of an instruction; the second visit of a loop header leaves the loop."""
     follows = _order(code).get(instruction.offset)
     if instruction.opname in _ENDS or follows is None:
         return []
@@ -209,14 +222,15 @@ def _ways(code: CodeType, instruction: dis.Instruction, visit: int) -> list[int]
     return [follows, int(instruction.argval)] if _is_jump(instruction) else [follows]
 
 
-def _touch(instruction: dis.Instruction, name: str) -> str:
-    touched = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    if name not in touched:
+def _local_use(instruction: dis.Instruction, name: str) -> str:
+    """How an instruction uses a local: ``"read"``, ``"write"`` or ``""``."""
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    if name not in names:
         return ""
     if instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_NAME")):
         return "read"
     if instruction.opname.startswith(("STORE_FAST", "STORE_DEREF", "STORE_NAME")):
         # STORE_FAST_LOAD_FAST (3.13) writes its first variable and reads its second.
         pair = instruction.opname == "STORE_FAST_LOAD_FAST"
-        return "read" if pair and touched[0] != name else "write"
+        return "read" if pair and names[0] != name else "write"
     return ""

@@ -1,4 +1,4 @@
-"""Numbers that an author writes, as SSA values: Python's, NumPy's, and those of the run time."""
+"""Constants: Python and NumPy numbers as SSA values, and compile-time constants as parts of cache keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xetile.frontend.tracer import current
 
 
 def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
-    """``value``, a Python number or a run-time one, as a scalar of ``dtype``.
+    """Scalar SSA value of type ``dtype``, from a Python number or a run-time scalar.
 
     Raises:
         ElementTypeError: it is neither, or a number of another type.
@@ -52,17 +52,17 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
 
 
 def plain(number: Any) -> Any:
-    """NumPy's numbers, and arrays without dimensions, as Python's; anything else as it is."""
+    """Python number of a NumPy scalar or 0D array; any other object unchanged."""
     if not isinstance(number, Value) and hasattr(number, "item") and getattr(number, "ndim", 1) == 0:
         number = number.item()
     return number
 
 
 def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
-    """A number as a scalar of an element type; a Python number must be one that the type holds.
+    """Scalar SSA value of an element type; a Python number must be representable.
 
     Raises:
-        ElementTypeError: it does not hold it, or ``number`` is none, or one of another type.
+        ElementTypeError: not representable, not a number, or a number of another type.
     """
     if isinstance(number, ScalarBase) and number.dtype is not dtype and dtype.is_float and number.dtype.is_float:
         return convert(number.ssa, dtype)
@@ -70,49 +70,48 @@ def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
         low, high = limits(dtype)
         if not low <= number <= high:
             raise ElementTypeError("XT1206", f"the number {number} does not fit {dtype}",
-                                   f"{dtype} holds {low} to {high}{_roomier(number)}", current().location())
+                                   f"{dtype} holds {low} to {high}{_wider_type_hint(number)}", current().location())
         if dtype.kind == "u" and dtype is not dtypes.i1:
             return current().emit(_sign_cast(current().constant(_wrap(number, dtype), dtype), dtype))  # type: ignore
     return scalar(number, dtype)
 
 
 def limits(dtype: DType) -> tuple[int, int]:
-    """The smallest and the largest number of an integer type."""
+    """Smallest and largest value of an integer type."""
     if dtype is dtypes.i1:
         return 0, 1
     return (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
 
 
-def _roomier(number: int) -> str:
-    """Which integer type holds a number, for messages."""
+def _wider_type_hint(number: int) -> str:
+    """Hint with an integer type that represents a number."""
     signed = (dtypes.i8, dtypes.i16, dtypes.i32, dtypes.i64, dtypes.u64)
     fitting = next((each for each in signed if limits(each)[0] <= number <= limits(each)[1]), None)
     return "" if fitting is None else f"; for {number} use xt.{fitting}"
 
 
 def _wrap(number: int, dtype: DType) -> int:
+    """Two's complement value of an unsigned constant, as MLIR's signless attributes want it."""
     return number - (1 << dtype.bits) if number >= 1 << (dtype.bits - 1) else number
 
 
 def _sign_cast(value: SSAValue, dtype: DType) -> Operation:
+    """Cast of a signless constant to a signed or unsigned type."""
     return UnrealizedConversionCastOp.create(operands=[value], result_types=[dtype.mlir])
-
-
-# Compile-time constants as parts of keys.
 
 
 _PLAIN = frozenset({int, float, str, bool, DType, type(None)})
 
 
 def hashable(value: Any, name: str) -> Any:
-    """A constant as a part of a key, with its type: 1, 1.0 and True are equal, but not the same to a kernel.
+    """Hashable key of a compile-time constant, with its type: 1, 1.0 and True are equal, but distinct to a kernel.
 
     Args:
         value: the constant.
         name: its name, for messages.
 
     Raises:
-        ElementTypeError: it has no hash, or holds what has none.
+        ElementTypeError: it is not hashable, or an element of it is not.
     """
     kind = type(value)
     if kind in _PLAIN:

@@ -1,7 +1,7 @@
-"""``xt.range``: a loop on the device, recorded by running its body once.
+"""``xt.range``: loops on the device (``scf.for``), recorded by running the body once.
 
-The source is never rewritten. When the loop is entered, the traced values that the author's variables reach are
-re-pointed at block arguments; when the body has run, those whose variable holds another object are what it carries.
+The source is not rewritten. On entry, the traced values that the author's variables reach are re-pointed at block
+arguments; after the body, those whose variable refers to another object are loop-carried.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _LOOP = Construct(
     "of the loop if it differs from the rest")
 
 
-_MOST_STEPS = 64
-"""Steps that may become one: more would be a text that no compiler gets through."""
+_MAX_STEPS = 64
+"""Largest unroll factor, and longest interval of barriers: compile time grows with the unrolled text."""
 
 
 class range:
-    """``for k in xt.range(stop)`` or ``xt.range(start, stop, step, unroll=4)``: a loop on the device.
+    """Device loop: ``for k in xt.range(stop)`` or ``xt.range(start, stop, step, unroll=4)``.
 
-    The body is recorded once, with ``k`` a run-time index. Variables that the body rebinds are carried from one
-    iteration to the next and out of the loop, also inside lists, tuples, dicts and objects; their shape and element
+    The body is recorded once, with ``k`` a run-time index. Variables that the body rebinds are loop-carried, and live
+    after the loop, also inside lists, tuples, dicts and objects; their shape and element
     type stay.
 
     Args:
-        start, stop, step: Python integers or run-time indices. The step is positive; where it is known at run time
-            only, that is the author's to see to.
-        unroll: how many steps become one in the text of the kernel; steps that are left over get a loop of their own.
-            By default loops that only load, prefetch and multiply are unrolled where that saves instructions. No result
-            depends on it.
+        start, stop, step: Python integers or run-time indices. The step is positive; a run-time step is
+            not checked.
+        unroll: unroll factor; the remaining iterations get a loop of their own.
+            By default loops that only load, prefetch and multiply are unrolled where that saves instructions. It does
+            not change results.
         barrier: the subgroups of a work-group wait for each other in every so many steps (a split barrier: they arrive
-            before the step and wait behind it), so that they stay together and share what is in the cache. It is for
-            speed alone: nothing is handed over, targets without 2D block IO leave it out, and so do the steps that are
-            left over of an unrolled loop.
+            before the step and wait behind it), so that they stay together and share cache lines. It affects only
+            speed and does not order memory; targets without 2D block IO ignore it, and so do the remaining iterations
+            of an unrolled loop.
 
     Raises:
         TraceError: the loop is left early, or a carried variable changes its type; a loop with ``barrier`` that not all
@@ -82,14 +82,14 @@ class range:
         self._options = {key: self._count(name, value) for key, (name, value) in options.items() if value is not None}
 
     def _count(self, name: str, value: Any) -> Attribute:
-        """A number of steps that an option of the loop gives."""
+        """Attribute of a loop option, checked: an integer from 1 to ``_MAX_STEPS``."""
         if isinstance(value, (bool, Value)) or not hasattr(value, "__index__"):
             shown = f"a {value.describe()}" if isinstance(value, Value) else f"{value!r:.40}"
             raise ElementTypeError("XT1332", f"{name} of xt.range is {shown}, not an integer",
                                    f"give a compile-time number of steps, such as {name}=4", self._location)
-        if not 1 <= int(value) <= _MOST_STEPS:
-            raise ShapeError("XT1333", f"{name} of xt.range is {int(value)}, and must be between 1 and {_MOST_STEPS}",
-                             f"use {name}={min(max(int(value), 1), _MOST_STEPS)}", self._location)
+        if not 1 <= int(value) <= _MAX_STEPS:
+            raise ShapeError("XT1333", f"{name} of xt.range is {int(value)}, and must be between 1 and {_MAX_STEPS}",
+                             f"use {name}={min(max(int(value), 1), _MAX_STEPS)}", self._location)
         return IntegerAttr(int(value), i64)
 
     def __iter__(self) -> Iterator[Scalar]:
@@ -98,12 +98,13 @@ class range:
         return self._run() if self._tracer.runs else self
 
     def _run(self) -> Iterator[Scalar]:
-        """The indices one after the other, of a kernel that runs itself."""
-        start, stop, step = (self._tracer.held(bound) for bound in (self._start, self._stop, self._step))
+        """Iteration in eager execution: the indices one after the other."""
+        start, stop, step = (self._tracer.evaluate(bound) for bound in (self._start, self._stop, self._step))
         for position in builtins.range(start, stop, step):
             yield Scalar(scalar(position))
 
     def _misplaced(self) -> TraceError:
+        """Error for a range outside a ``for`` statement."""
         return TraceError("XT1334", "xt.range stands somewhere else than in a for statement",
                           "write `for k in xt.range(...):`, with nothing like enumerate, zip or a comprehension "
                           "around it; to count iterations as well, carry i = xt.scalar(0)", self._location)
@@ -128,6 +129,7 @@ class range:
         )
 
     def _open(self, frame: FrameType) -> Scalar:
+        """Start recording the body: a block with the index and the values that may be carried."""
         statement = bytecode.for_statement(frame)
         if statement is None:
             raise self._misplaced()
@@ -140,6 +142,7 @@ class range:
         return Scalar(self._block.args[0])
 
     def _argument(self, value: Value) -> SSAValue:
+        """Block argument for a value that may be carried; the value is re-pointed at it."""
         argument = self._block.insert_arg(value.ssa.type, len(self._block.args))
         name_value(argument, self._body.hint(value))
         self._tracer.starts[argument] = value.ssa
@@ -147,20 +150,22 @@ class range:
         return argument
 
     def _close(self) -> None:
+        """Finish recording: emit ``scf.for`` with the carried values, and re-point the variables at its results."""
         body = self._body
         carried = body.end()
         yielded, initial = [body.new(paths) for paths in carried], [body.old(paths) for paths in carried]
         self._tracer.emit(scf.YieldOp(*yielded))
         self._tracer.blocks.remove(self._block)
-        self._drop_the_unchanged({id(body.before[paths[0]]) for paths in carried})
+        self._erase_invariant({id(body.before[paths[0]]) for paths in carried})
         loop = scf.ForOp(self._start, self._stop, self._step, initial, Region(self._block))
         loop.attributes.update(self._options)
         self._tracer.emit(loop)
         for identity, value in body.objects.items():
             value.ssa = body.initial[identity]
-        body.bring_out(carried, list(loop.res))
+        body.rebind(carried, list(loop.res))
 
-    def _drop_the_unchanged(self, carried: set[int]) -> None:
+    def _erase_invariant(self, carried: set[int]) -> None:
+        """Erase the block arguments of values that the loop does not carry."""
         for identity, argument in self._arguments.items():
             if identity not in carried:
                 argument.replace_all_uses_with(self._body.initial[identity])

@@ -1,7 +1,7 @@
-"""Looks into and writes to the local variables of running Python functions.
+"""Frame access: traced values in the local variables of running Python functions, and writes to these variables.
 
-Recording a loop or a condition needs three things of the author's frames: every traced value that variables reach, a
-way to put another object in the place of one, and whether a variable is read before it is written.
+Recording a loop or a branch needs three things of the author's frames: every traced value that variables reach, a way
+to assign another object, and whether a variable is read before it is written (:mod:`xetile.frontend.bytecode`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array
 
 _DEPTH = 8
-_CLOSED = {"builtins", "numpy", "ml_dtypes", "xetile", "xegpu", "codegen", "xdsl", "dpctl", "dpnp"}
-"""Packages whose objects hold no values of the author's."""
+"""Nesting of containers and objects that is searched for traced values."""
+_OPAQUE = {"builtins", "numpy", "ml_dtypes", "xetile", "xegpu", "codegen", "xdsl", "dpctl", "dpnp"}
+"""Packages whose objects contain no traced values of the author's, and are not searched."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """One step of a path: ``"local"`` variable, ``"item"`` of a container, ``"attribute"``, or ``"cell"``."""
+    """Step of an access path: ``"local"`` variable, ``"item"`` of a container, ``"attribute"``, or ``"cell"``."""
 
     kind: str
     name: Any
@@ -33,14 +34,14 @@ class Key:
 
 @dataclass(frozen=True)
 class Path:
-    """A way to an object: from a variable of the frame that is ``depth`` calls up, step by step."""
+    """Access path of an object: a variable of the frame ``depth`` calls up, then keys."""
 
     depth: int
     keys: tuple[Key, ...]
 
     @property
     def root(self) -> str:
-        """The variable."""
+        """Name of the variable."""
         return str(self.keys[0].name)
 
     def __str__(self) -> str:
@@ -49,18 +50,18 @@ class Path:
 
     @property
     def hint(self) -> str:
-        """The path as a name for printed IR."""
+        """Name hint in printed IR."""
         return "_".join(str(key.name) for key in self.keys if str(key.name).isalnum() or str(key.name).isidentifier())
 
 
 class Scope:
-    """The variables that a statement's body can reach: those of its function and of the callers up to the kernel.
+    """Variables that a statement's body can reach: those of its function and of the callers up to the kernel.
 
-    A caller's variables stand still while its callee runs, but lists that they share, and variables that inner
-    functions close over, do not.
+    A caller's variables are not rebound while its callee runs, but shared lists and the variables that inner functions
+    close over may be.
 
     Args:
-        frame: the function that the statement stands in.
+        frame: frame of the function with the statement.
         stop: the code of the kernel, the last frame to look at.
         statement: the loop or the condition.
     """
@@ -73,7 +74,7 @@ class Scope:
     def reachable(self, kinds: tuple[type, ...] = (Value,)) -> dict[Path, Any]:
         """Every object of ``kinds``, by its path.
 
-        Lists, tuples, dicts, objects of the author's classes and what functions close over are looked into. Array
+        Lists, tuples, dicts, objects of the author's classes and closures are searched. Array
         arguments are left out: they are the same in every iteration.
         """
         found: dict[Path, Any] = {}
@@ -81,11 +82,11 @@ class Scope:
             for name, value in list(frame.f_locals.items()):
                 if depth and isinstance(value, kinds) and name not in _cells(frame.f_code):
                     continue  # no one can rebind it while this loop runs
-                found.update(_walk(Path(depth, (Key("local", name),)), value, kinds, (), set()))
+                found.update(_search(Path(depth, (Key("local", name),)), value, kinds, (), set()))
         return found
 
     def get(self, path: Path) -> Any:
-        """What stands at ``path``, None if there is nothing."""
+        """Object at ``path``, None if there is none."""
         try:
             value = self.frames[path.depth].f_locals[path.root]
             for key in path.keys[1:]:
@@ -94,12 +95,12 @@ class Scope:
             return None
         return value
 
-    def holds(self, path: Path) -> bool:
-        """Whether there is something at ``path``, or it is a variable, so that something can be placed there."""
+    def is_assignable(self, path: Path) -> bool:
+        """Whether ``path`` can be assigned: there is an object, or it is a variable."""
         return len(path.keys) == 1 or self.get(path) is not None
 
-    def place(self, path: Path, value: Any) -> None:
-        """Put ``value`` at ``path``, rebuilding the tuples on the way and changing other containers in place."""
+    def assign(self, path: Path, value: Any) -> None:
+        """Assign ``value`` to ``path``: tuples on the path are rebuilt, other containers changed in place."""
         frame = self.frames[path.depth]
         old = frame.f_locals[path.root]
         new = _replaced(old, path.keys[1:], value)
@@ -107,22 +108,24 @@ class Scope:
             write_local(frame, path.root, new)
 
     def reads_first(self, path: Path) -> bool:
-        """Whether the statement's body may read the variable of ``path`` before it writes it.
+        """Whether the variable of ``path`` is live-in of the statement's body.
 
-        A variable that other functions can touch counts as read.
+        A variable that other functions can access counts as read.
         """
         return self._is_shared(path) or self.statement.reads_inside(path.root)
 
     def reads_after(self, path: Path) -> bool:
-        """Whether the variable of ``path`` may be read behind the statement before it is written there."""
+        """Whether the variable of ``path`` is live-out of the statement."""
         return self._is_shared(path) or self.statement.reads_after(path.root)
 
     def _is_shared(self, path: Path) -> bool:
+        """Whether other functions can access the variable of ``path``."""
         return path.depth > 0 or path.root in _cells(self.frames[0].f_code)
 
 
-def _walk(path: Path, value: Any, kinds: tuple[type, ...], above: tuple[int, ...],
+def _search(path: Path, value: Any, kinds: tuple[type, ...], above: tuple[int, ...],
           seen: set[int]) -> Iterator[tuple[Path, Any]]:
+    """Objects of ``kinds`` below a value, depth first."""
     if isinstance(value, Array):
         return
     if isinstance(value, kinds):
@@ -133,38 +136,42 @@ def _walk(path: Path, value: Any, kinds: tuple[type, ...], above: tuple[int, ...
         return
     seen.add(id(value))
     for key, item in _items(value):
-        yield from _walk(Path(path.depth, (*path.keys, key)), item, kinds, (*above, id(value)), seen)
+        yield from _search(Path(path.depth, (*path.keys, key)), item, kinds, (*above, id(value)), seen)
 
 
 def _items(value: Any) -> list[tuple[Key, Any]]:
+    """Keys and values of a container, closure or object."""
     if isinstance(value, (list, tuple)):
         return [(Key("item", position), item) for position, item in enumerate(value)]
     if isinstance(value, dict):
         return [(Key("item", key), item) for key, item in value.items()]
     if isinstance(value, FunctionType):
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        return [(Key("cell", name), cell.cell_contents) for name, cell in cells if _filled(cell)]
+        return [(Key("cell", name), cell.cell_contents) for name, cell in cells if _has_value(cell)]
     if isinstance(value, MethodType):
         return [(Key("attribute", "__self__"), value.__self__)]
     if isinstance(value, functools.partial):
         return [(Key("attribute", name), getattr(value, name)) for name in ("func", "args", "keywords")]
-    if isinstance(value, (type, ModuleType)) or (type(value).__module__.partition(".")[0] in _CLOSED):
+    if isinstance(value, (type, ModuleType)) or (type(value).__module__.partition(".")[0] in _OPAQUE):
         return []
     return [(Key("attribute", name), getattr(value, name)) for name in _attributes(value) if hasattr(value, name)]
 
 
 def _attributes(value: Any) -> list[str]:
+    """Names of an object's instance attributes and slots."""
     slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
     return [*getattr(value, "__dict__", {}), *slots]
 
 
 def _slots(kind: type) -> tuple[str, ...]:
+    """Slots that a class declares."""
     slots = kind.__dict__.get("__slots__", ())
     names = (slots,) if isinstance(slots, str) else tuple(slots)
     return tuple(name for name in names if not name.startswith("__"))
 
 
-def _filled(cell: CellType) -> bool:
+def _has_value(cell: CellType) -> bool:
+    """Whether a closure cell has a value."""
     try:
         cell.cell_contents  # noqa: B018 - an empty cell raises
     except ValueError:
@@ -173,6 +180,7 @@ def _filled(cell: CellType) -> bool:
 
 
 def _replaced(container: Any, keys: tuple[Key, ...], value: Any) -> Any:
+    """Container with the object at ``keys`` replaced: a new tuple, or the container itself."""
     if not keys:
         return value
     key, rest = keys[0], keys[1:]
@@ -193,21 +201,26 @@ def _replaced(container: Any, keys: tuple[Key, ...], value: Any) -> Any:
 
 
 def _child(container: Any, key: Key) -> Any:
+    """Object at one step of a path."""
     if key.kind == "item":
         return container[key.name]
     return _cell(container, key.name).cell_contents if key.kind == "cell" else getattr(container, key.name)
 
 
 def _cell(function: FunctionType, name: str) -> CellType:
+    """Closure cell of a function, by variable name."""
     return (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
 
 
 def _cells(code: CodeType) -> tuple[str, ...]:
+    """Variables of a function that it shares with inner or outer functions."""
     return (*code.co_cellvars, *code.co_freevars)
 
 
 def write_local(frame: FrameType, name: str, value: Any) -> None:
     """Rebind a local variable of a running function."""
     frame.f_locals[name] = value
-    if sys.version_info < (3, 13):  # from 3.13 on, f_locals of a function writes through (PEP 667)
+    # From 3.13 on, f_locals writes through (PEP 667). Before, it is a snapshot, and CPython's undocumented
+    # PyFrame_LocalsToFast copies it back to the fast locals; 0 keeps the variables that it lacks.
+    if sys.version_info < (3, 13):
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))

@@ -1,7 +1,7 @@
-"""``with xt.when(condition):`` and ``with xt.otherwise():``: branches on the device.
+"""``with xt.when(condition):`` and ``with xt.otherwise():``: branches on the device (``scf.if``).
 
-Each body is recorded by running it once. As with loops, the source is not rewritten: variables that a body rebinds
-stand, behind it, for the choice between what they were before and what the body made of them.
+Each body is recorded by running it once. As with loops, the source is not rewritten: after a body, the variables that
+it rebinds are results of the branch, the value before it or the value of the body.
 """
 
 from __future__ import annotations
@@ -20,24 +20,22 @@ from xegpu.support.errors import ElementTypeError, Note, TraceError, XeError
 from xegpu.support.location import Location
 from xetile.frontend.bytecode import Statement, with_statement
 from xetile.frontend.frames import Path, Scope
-from xetile.frontend.loop_carried import PLAIN, Body, Construct, described, plainly
-from xetile.frontend.notes import notes, told
+from xetile.frontend.loop_carried import PLAIN, Body, Construct, describe_object, described
+from xetile.frontend.notes import definition_notes, notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import Tracer, current
 from xetile.frontend.values import Scalar, Vector
 
-# Keeps the body of a ``with`` statement from running, for kernels that run themselves.
-
 
 class _Skip(BaseException):
-    """Leaves the body of a ``with`` statement before its first instruction."""
+    """Exception that leaves the body of a ``with`` statement before its first instruction."""
 
 
 class BodySkip:
-    """Keeps the body of the ``with`` statement that ``frame`` is entering from running.
+    """Skips the body of the ``with`` statement that ``frame`` is entering, for eager execution.
 
-    Python offers no way for a context manager to do so but a trace function that raises in the frame. One that a
-    debugger has set is put back when the statement is left.
+    A context manager cannot skip its body but by a trace function that raises in the frame: ``sys.settrace`` enables
+    tracing, ``f_trace_opcodes`` makes the next instruction an event. A debugger's trace functions are restored.
     """
 
     def __init__(self, frame: FrameType) -> None:
@@ -47,15 +45,17 @@ class BodySkip:
         sys.settrace(lambda *_: None)
 
     def _raise(self, frame: FrameType, event: str, argument: object) -> Any:
+        """Trace function: leave the body at its first event."""
         self._restore()
         raise _Skip
 
     def _restore(self) -> None:
+        """Restore the debugger's trace functions."""
         self._frame.f_trace, self._frame.f_trace_opcodes = self._local, self._opcodes
         sys.settrace(self._global)
 
-    def swallows(self, kind: type[BaseException] | None) -> bool:
-        """Whether an exception that leaves the body is this one's; the trace functions are as they were then.
+    def suppresses(self, kind: type[BaseException] | None) -> bool:
+        """Whether an exception that leaves the body is this one's; restores the trace functions.
 
         It is the last thing that ``__exit__`` calls. A trace function in C, as coverage has, takes over again at the
         next call: were that one inside ``__exit__``, it would see a return whose call it has not seen, and lose count.
@@ -71,18 +71,18 @@ _OTHERWISE = Construct(False, "xt.otherwise", "before xt.otherwise", _RECORDED, 
                        "xt.otherwise", _INSTEAD)
 
 
-class _Nothing:
-    """What a body leaves where a variable, or an item of a list, is not there."""
+class _Missing:
+    """Marker for a variable, or an item of a list, that a body does not define."""
 
     def __repr__(self) -> str:
         return "missing"
 
 
-_NOTHING = _Nothing()
+_MISSING = _Missing()
 
 
 class _Branch:
-    """What both branches share: a ``with`` statement whose body is recorded into a block of its own."""
+    """Base of both branches: a ``with`` statement whose body is recorded into a block."""
 
     construct: Construct
     _state = "refused"
@@ -96,7 +96,7 @@ class _Branch:
         frame = sys._getframe(1)
         statement = with_statement(frame)
         if statement is None or self._state != "new":
-            raise TraceError("XT1320", f"{self.construct.name} stands somewhere else than in a with statement",
+            raise TraceError("XT1320", f"{self.construct.name} is not in a with statement",
                              f"write `with {self.construct.name}(...):` around what depends on the condition",
                              self._location)
         self._state = "open"
@@ -114,11 +114,11 @@ class _Branch:
         self._state = "closed"
         if self._skip is not None:
             self._ran()
-            return self._skip.swallows(kind)  # last: behind it nothing may be called, see there
+            return self._skip.suppresses(kind)  # last: nothing may be called after it, see there
         if kind is not None:
-            self._tracer.broken = self._tracer.broken or self._left("an exception")
+            self._tracer.broken = self._tracer.broken or self._early_exit("an exception")
         elif not self.statement.is_left_at_its_end(sys._getframe(1)):
-            self._tracer.broken = self._left("return, break or continue")
+            self._tracer.broken = self._early_exit("return, break or continue")
             raise self._tracer.broken
         elif self._tracer.runs:
             self._ran()
@@ -127,6 +127,7 @@ class _Branch:
         return False
 
     def _finish(self) -> None:
+        """Finish recording; an error breaks the recording."""
         try:
             self._end()
         except XeError as error:
@@ -139,27 +140,28 @@ class _Branch:
                 "XT1320", f"{self.construct.name} is called outside a with statement, where it does nothing",
                 f"write `with {self.construct.name}(...):`", self._location)
 
-    def _left(self, how: str) -> TraceError:
+    def _early_exit(self, how: str) -> TraceError:
+        """Error for a body that is left early."""
         return TraceError("XT1321", f"the body of {self.construct.name} is left before its end, by {how}",
                           "let it run to its end: it is recorded whether the condition holds or not, so put what "
                           "depends on it into the body, and the rest behind it", self._location)
 
     def _runs_now(self) -> bool:
-        """Whether the body runs, in a kernel that runs itself."""
+        """Whether the body runs, in eager execution."""
         raise NotImplementedError
 
     def _ran(self) -> None:
-        """What comes behind a body that ran, or did not, in a kernel that runs itself."""
+        """Bookkeeping after the statement, in eager execution."""
 
     def _start(self) -> None:
-        """What comes before the body is recorded."""
+        """Hook before the body is recorded."""
 
     def _end(self) -> None:
-        """What comes after it."""
+        """Hook after the body is recorded."""
 
-    def _branches(self, condition: SSAValue, blocks: tuple[Block, Block],
+    def _emit_if(self, condition: SSAValue, blocks: tuple[Block, Block],
                   yielded: tuple[Sequence[SSAValue], Sequence[SSAValue]]) -> scf.IfOp:
-        """Close the two blocks with what they yield, and record the operation that holds them."""
+        """Emit ``scf.if`` of two recorded blocks, each closed with the values that it yields."""
         for block, values in zip(blocks, yielded, strict=True):
             if block not in self._tracer.blocks:
                 self._tracer.blocks.append(block)
@@ -173,13 +175,13 @@ class _Branch:
 
 
 class when(_Branch):
-    """``with xt.when(condition):`` runs its body on the device only where the condition holds.
+    """Device branch: ``with xt.when(condition):`` runs its body only where the condition is true.
 
-    The body is recorded once. Variables that it rebinds, also inside lists, tuples, dicts and objects, are what the
-    body made of them where the condition holds, and what they were before elsewhere; their shape and element type stay.
+    The body is recorded once. Variables that it rebinds, also inside lists, tuples, dicts and objects, have the value
+    of the body where the condition is true, else the value before; their shape and element type are kept.
 
     Args:
-        condition: a run-time ``i1``: the result of a comparison of run-time numbers. It is one for a whole subgroup.
+        condition: a run-time ``i1``: the result of a comparison of run-time numbers. It is uniform in a subgroup.
 
     Raises:
         TraceError: the body is left early, or a variable changes its type; a Python ``bool`` as the condition.
@@ -194,22 +196,25 @@ class when(_Branch):
         self._state = "new"
 
     def _runs_now(self) -> bool:
-        self.held = bool(self._tracer.held(self.condition))
-        return self.held
+        """Whether the condition is true, in eager execution."""
+        self.taken = bool(self._tracer.evaluate(self.condition))
+        return self.taken
 
     def _ran(self) -> None:
+        """Remember this statement for an ``xt.otherwise``."""
         self._tracer.condition = self
 
     def _end(self) -> None:
+        """Emit ``scf.if`` with the rebound variables as results."""
         groups = self.body.end()
         new, old = [self.body.new(paths) for paths in groups], [self.body.old(paths) for paths in groups]
         self.changes = changes(self.body)
-        self.operation = self._branches(self.condition, (self.block, Block()), (new, old))
-        self.body.bring_out(groups, list(self.operation.output))
+        self.operation = self._emit_if(self.condition, (self.block, Block()), (new, old))
+        self.body.rebind(groups, list(self.operation.output))
         self._tracer.condition = self
 
-    def take_back(self) -> None:
-        """Take the operation out again, and let every variable stand for what it was before the body."""
+    def undo(self) -> None:
+        """Undo the branch for an ``xt.otherwise``: detach ``scf.if`` and restore the variables."""
         self.operation.detach()  # type: ignore[no-untyped-call]
         self.block = self.operation.true_region.detach_block(0)
         end = self.block.last_op
@@ -217,18 +222,18 @@ class when(_Branch):
         self.block.erase_op(end)
         for path in self.changes:
             known = path in self.body.before or path in self.body.plain
-            if known and self.body.scope.holds(path):
-                self.body.scope.place(path, self.body.before.get(path, self.body.plain.get(path)))
+            if known and self.body.scope.is_assignable(path):
+                self.body.scope.assign(path, self.body.before.get(path, self.body.plain.get(path)))
 
 
 class otherwise(_Branch):
-    """``with xt.otherwise():``, right behind the body of an ``xt.when``, runs where its condition does not hold.
+    """Else branch: ``with xt.otherwise():``, right after the body of an ``xt.when``.
 
-    Variables that either body rebinds stand, behind both, for the choice between the two; one that both give its first
-    value needs none before.
+    Variables that either body rebinds have the value of the body that ran; one that both define needs no value
+    before.
 
     Raises:
-        TraceError: something stands between the two bodies; or the variables differ in more than their values.
+        TraceError: there is a statement between the two bodies; or the variables differ in more than their values.
     """
 
     construct = _OTHERWISE
@@ -238,14 +243,17 @@ class otherwise(_Branch):
         self._state = "new"
 
     def _runs_now(self) -> bool:
-        return not self._followed().held
+        """Whether the condition of the ``xt.when`` is false, in eager execution."""
+        return not self._preceding_when().taken
 
     def _start(self) -> None:
-        self._when = self._followed()
+        """Undo the ``xt.when`` before this body is recorded."""
+        self._when = self._preceding_when()
         self._tracer.condition = None
-        self._when.take_back()
+        self._when.undo()
 
-    def _followed(self) -> when:
+    def _preceding_when(self) -> when:
+        """The ``xt.when`` right before this statement."""
         condition = self._tracer.condition
         if not isinstance(condition, when) or not _follows(condition, self.frame, self.statement, self._tracer):
             last = [Note("the last xt.when is here", condition._location)] if isinstance(condition, when) else []
@@ -255,58 +263,63 @@ class otherwise(_Branch):
         return condition
 
     def _end(self) -> None:
+        """Emit ``scf.if`` with both blocks."""
         was, body = self._when.body, self.body
         first = {**was.plain, **was.before, **self._when.changes}
         second = body.scope.reachable((Value, *PLAIN))
-        body.end(apart=self._when.changes)
-        groups = self._joined(first, second, [*self._when.changes, *changes(body)])
+        body.end(exempt=self._when.changes)
+        groups = self._result_groups(first, second, [*self._when.changes, *changes(body)])
         new, old = ([left[paths[0]].ssa for paths in groups] for left in (first, second))
-        operation = self._branches(self._when.condition, (self._when.block, self.block), (new, old))
-        body.bring_out(groups, list(operation.output))
+        operation = self._emit_if(self._when.condition, (self._when.block, self.block), (new, old))
+        body.rebind(groups, list(operation.output))
 
-    def _joined(self, first: dict[Path, Any], second: dict[Path, Any], changed: Sequence[Path]) -> list[list[Path]]:
-        """The paths where the two bodies leave different things, together where both lead to one place."""
+    def _result_groups(self, first: dict[Path, Any], second: dict[Path, Any],
+                       changed: Sequence[Path]) -> list[list[Path]]:
+        """Paths whose values differ between the branches, grouped by the pair of values."""
         groups: dict[tuple[int, int], list[Path]] = {}
         for path in dict.fromkeys(changed):
-            one, other = first.get(path, _NOTHING), second.get(path, _NOTHING)
-            if self._is_joined(path, one, other):
+            one, other = first.get(path, _MISSING), second.get(path, _MISSING)
+            if self._is_result(path, one, other):
                 groups.setdefault((id(one), id(other)), []).append(path)
         return list(groups.values())
 
-    def _is_joined(self, path: Path, one: Any, other: Any) -> bool:
-        """Whether a variable becomes a choice between two values.
+    def _is_result(self, path: Path, one: Any, other: Any) -> bool:
+        """Whether a path becomes a result of the branch.
 
         Raises:
-            TraceError: it is read behind the bodies, and they leave things of different types.
+            TraceError: it is read after the bodies, and their values have different types.
         """
         values = isinstance(one, Value) and isinstance(other, Value)
-        if values and _alike(one, other):
+        if values and _same_type(one, other):
             return path in self.body.before or self.body.reads(path)
-        if not self.body.reads(path) or (len(path.keys) == 1 and (one is _NOTHING or other is _NOTHING)):
-            return False  # what one body alone gives its first value cannot be used behind it
+        if not self.body.reads(path) or (len(path.keys) == 1 and (one is _MISSING or other is _MISSING)):
+            return False  # defined by one body alone, so not usable after it
         if not values and type(one) is type(other) and one == other:
             return False
-        shown = [f"a {text}" for text in described(one, other)] if values else [plainly(one), plainly(other)]
+        shown = [f"a {text}" for text in described(one, other)] if values else [describe_object(one),
+                                                                                describe_object(other)]
         raise TraceError("XT1323",
                          f"`{path}` is {shown[0]} after the body of xt.when and {shown[1]} after that of xt.otherwise",
                          "let both bodies leave run-time values of one type (xt.scalar makes one of a Python number), "
-                         "or give what they leave different names", self._location, told(self._location, [
+                         "or give what they leave different names", self._location, definition_notes(self._location, [
                              (f"xt.{name} leaves {text}", value) for name, text, value in
                              (("when", shown[0], one), ("otherwise", shown[1], other)) if isinstance(value, Value)]))
 
 
 def _follows(condition: when, frame: FrameType, statement: Statement, tracer: Tracer) -> bool:
+    """Whether a statement follows the ``xt.when`` directly."""
     last = tracer.runs or condition.operation is tracer.blocks[-1].last_op
     return condition.frame is frame and last and condition.statement.leads_straight_to(statement)
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _same_type(one: Any, other: Any) -> bool:
+    """Whether two values have one class, type and map."""
     return type(one) is type(other) and one.ssa.type == other.ssa.type \
         and getattr(one, "wg_map", None) == getattr(other, "wg_map", None)
 
 
 def changes(body: Body) -> dict[Path, Any]:
-    """What variables hold after a body and did not before: Python's own objects, and copies of traced values."""
+    """Objects that variables refer to after a body and not before: Python objects, and copies of traced values."""
     copies: dict[int, Any] = {}
     found: dict[Path, Any] = {}
     for path, value in body.scope.reachable((Value, *PLAIN)).items():
@@ -317,6 +330,7 @@ def changes(body: Body) -> dict[Path, Any]:
 
 
 def _condition(condition: Any, location: Location) -> SSAValue:
+    """Condition as an i1 SSA value, checked."""
     if isinstance(condition, Scalar) and condition.dtype is dtypes.i1:
         return condition.ssa
     if isinstance(condition, (bool, int, float, np.bool_, np.number)):

@@ -1,7 +1,7 @@
-"""What the body of a loop or of a condition rebinds, found by looking at the author's variables before and after it.
+"""Loop-carried variables: what the body of a loop or branch rebinds (``iter_args``), found by comparing variables.
 
-The body is recorded by running it once. Values that variables reach before it, and whose variable holds another object
-after it, are what it changes: a loop carries those, a condition chooses between old and new.
+The body is recorded by running it once. Traced values whose variable refers to another object afterwards are rebound:
+a loop carries them, a branch selects between old and new.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from xdsl.ir import SSAValue
 from xegpu.support.errors import Note, TraceError
 from xegpu.support.location import Location
 from xetile.frontend.frames import Path, Scope
-from xetile.frontend.notes import told
+from xetile.frontend.notes import definition_notes
 from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tiles import Tile
 from xetile.frontend.tracer import Tracer, name_value
 from xetile.frontend.values import Scalar, Vector
 
 PLAIN = (int, float, complex, str, NoneType)
-"""What a variable may hold that is no traced value, yet would change from one run of a body to the next."""
+"""Types of Python objects that a body may not rebind, as its single recording would fix the first value."""
 
 
 @dataclass(frozen=True)
 class Construct:
-    """A kind of statement, and how messages speak of it.
+    """Kind of statement with a recorded body, and its wording in messages.
 
     Attributes:
-        repeats: whether its body may run again, and then reads what it wrote.
+        repeats: whether its body may run again, and then reads the values that it wrote.
         name: the statement, as in "before the loop".
         start: when its body starts.
         recorded: why a Python number cannot change in it.
-        carries: what it does with values.
-        owner: who does that.
-        instead: what may depend on Python's own objects.
+        carries: a value that it carries.
+        owner: the statement as the subject of a sentence.
+        instead: hint about Python's own statements.
     """
 
     repeats: bool
@@ -50,13 +50,13 @@ class Construct:
 
 
 class Body:
-    """The variables around a body, as they are before it.
+    """State of the variables around a recorded body.
 
     Attributes:
         scope: the variables.
-        before: the traced values that they reach, by their paths, each an object of its own.
+        before: the traced values that they reach before the body, by path, each a distinct object.
         plain: Python's numbers, texts and Nones that they reach.
-        after: what they reach when the body has ended.
+        after: the traced values that they reach after the body.
         objects: the objects of ``before``, by identity.
         initial: the SSA values of these objects, by identity.
     """
@@ -65,7 +65,7 @@ class Body:
         self._tracer, self._location, self.scope, self._construct = tracer, location, scope, construct
         self._separate()
         self.before: dict[Path, Value] = {path: value for path, value in scope.reachable().items()
-                                          if tracer.sees(value.ssa)}
+                                          if tracer.dominates(value.ssa)}
         self.plain = scope.reachable(PLAIN)
         self._sizes = self._lengths()
         self.objects = {id(value): value for value in self.before.values()}
@@ -73,56 +73,57 @@ class Body:
         self.after: dict[Path, Any] = {}
 
     def hint(self, value: Value) -> str | None:
-        """A name for a value of ``before`` in printed IR."""
+        """Name hint in printed IR for a value of ``before``."""
         return next(path for path, other in self.before.items() if other is value).hint or None
 
-    def end(self, apart: Container[Path] = ()) -> list[list[Path]]:
-        """Look at the variables again: the paths that hold another object, together where they lead to one place.
+    def end(self, exempt: Container[Path] = ()) -> list[list[Path]]:
+        """Compare the variables after the body: the rebound paths, grouped by the value that they had.
 
         Args:
-            apart: paths at which Python's own objects may have changed, as somebody else looks at those.
+            exempt: paths at which Python objects may have changed, as the caller checks those.
 
         Raises:
-            TraceError: a variable that is still read has become something that cannot be carried.
+            TraceError: a variable that is live cannot be carried.
         """
         self.after = self.scope.reachable()
-        self._check_plain(apart)
+        self._check_python_objects(exempt)
         self._check_lengths()
         return self._carried()
 
     def old(self, paths: list[Path]) -> SSAValue:
-        """What stood at these paths before the body."""
+        """SSA value at these paths before the body."""
         return self.initial[id(self.before[paths[0]])]
 
     def new(self, paths: list[Path]) -> SSAValue:
-        """What stands at these paths after it.
+        """SSA value at these paths after the body.
 
         Raises:
-            TraceError: it has another type.
+            TraceError: its type differs.
         """
         path = paths[0]
         old, new, name = self.before[path], self.after.get(path), self._construct.name
         if not isinstance(new, Value):
             raise TraceError("XT1310",
-                             f"`{path}` is a {old.describe()} before {name} and {plainly(self.scope.get(path))} after "
+                             f"`{path}` is a {old.describe()} before {name} and "
+                             f"{describe_object(self.scope.get(path))} after "
                              "its body", "give what the body makes another name", self._location,
                              self._notes(path, old, new))
         self._tracer.check_visible(new.ssa, self._location)
-        if not self._fits(path, new):
+        if not self._same_type(path, new):
             was, now = described(old, new)
             raise TraceError("XT1311", f"`{path}` is a {was} before {name} and a {now} after its body",
-                             self._mend(path, old, new), self._location, self._notes(path, old, new))
+                             self._type_change_hint(path, old, new), self._location, self._notes(path, old, new))
         return new.ssa
 
     def _notes(self, path: Path, old: Value, new: Any) -> list[Note]:
-        """Where a variable's value of before the body was made, and that of after it."""
+        """Notes with the definitions of a variable's value before and after the body."""
         was, now = described(old, new) if isinstance(new, Value) else (old.describe(), "")
         values = [(f"before {self._construct.name} `{path}` is a {was}", old.like(self.initial[id(old)])),
                   *([(f"after its body it is a {now}", new)] if isinstance(new, Value) else [])]
-        return told(self._location, values)
+        return definition_notes(self._location, values)
 
-    def bring_out(self, groups: list[list[Path]], results: list[SSAValue]) -> None:
-        """Let every carried variable stand for the statement's result, and nothing else stand for it."""
+    def rebind(self, groups: list[list[Path]], results: list[SSAValue]) -> None:
+        """Re-point every carried variable at the statement's result, in an object that no other variable refers to."""
         every = {path for paths in groups for path in paths}
         taken = {*self.objects, *(id(value) for path, value in self.after.items() if path not in every)}
         for paths, result in zip(groups, results, strict=True):
@@ -131,27 +132,29 @@ class Body:
             if id(value) in taken:
                 value = value.clone()
                 for path in paths:
-                    self.scope.place(path, value)
+                    self.scope.assign(path, value)
             value.ssa = result
             taken.add(id(value))
 
     def reads(self, path: Path) -> bool:
-        """Whether what the variable of ``path`` holds after the body may be read."""
+        """Whether the variable of ``path`` is live after the body."""
         again = self._construct.repeats and self.scope.reads_first(path)
         return again or self.scope.reads_after(path)
 
     def _separate(self) -> None:
-        """Give every variable an object of its own, so that each can be carried by itself."""
+        """Give every variable a distinct object, so that each can be carried by itself."""
         seen: set[int] = set()
         for path, value in self.scope.reachable().items():
             if id(value) in seen:
-                self.scope.place(path, value.clone())
+                self.scope.assign(path, value.clone())
             seen.add(id(value))
 
     def _lengths(self) -> dict[Path, int]:
+        """Lengths of the lists and dicts that variables reach."""
         return {path: len(value) for path, value in self.scope.reachable((list, dict)).items()}
 
     def _carried(self) -> list[list[Path]]:
+        """Rebound paths, grouped by the value that they had."""
         groups: dict[int, list[Path]] = {}
         for path, old in self.before.items():
             if self.after.get(path) is not old and not self._is_temporary(path, self.after.get(path)):
@@ -161,34 +164,39 @@ class Body:
             if any(self.after.get(path) is not self.after.get(paths[0]) for path in here):
                 name = self._construct.name
                 raise TraceError("XT1314",
-                    f"{_listed(here)} are one and the same before {name}, and differ after its body",
+                    f"{_listed(here)} are the same object before {name}, and differ after its body",
                     f"make a copy before {name}, as in {here[-1].root} = list({here[-1].root})", self._location)
         return list(groups.values())
 
     def _is_temporary(self, path: Path, new: Any) -> bool:
-        """Whether the body uses the variable's name for something else, which nothing else reads."""
-        return not (self._fits(path, new) or self.reads(path))
+        """Whether the body reuses the name of a variable that is dead after it."""
+        return not (self._same_type(path, new) or self.reads(path))
 
-    def _fits(self, path: Path, new: Any) -> bool:
+    def _same_type(self, path: Path, new: Any) -> bool:
+        """Whether a new value has the class, type and map of the old one."""
         old: Any = self.before[path]
         return type(new) is type(old) and new.ssa.type == self.initial[id(old)].type \
             and getattr(new, "wg_map", None) == getattr(old, "wg_map", None)
 
-    def _check_plain(self, apart: Container[Path]) -> None:
+    def _check_python_objects(self, exempt: Container[Path]) -> None:
+        """Check that no live variable with a Python number or text is rebound."""
         now = {**self.scope.reachable(PLAIN), **self.after}
         for path, old in self.plain.items():
             new = now.get(path, old)
             if new is old or (not isinstance(new, Value) and type(new) is type(old) and new == old):
                 continue
-            if path not in apart and self.reads(path):
+            if path not in exempt and self.reads(path):
                 raise TraceError("XT1312",
-                                 f"`{path}` is {plainly(old)} {self._construct.start} and {plainly(new)} after its "
+                                 f"`{path}` is {describe_object(old)} {self._construct.start} and "
+                                 f"{describe_object(new)} after its "
                                  f"body, but the body is {self._construct.recorded}",
-                                 self._start_with(path, old, new), self._location,
-                                 told(self._location, [(f"after the body `{path}` is {plainly(new)}", new)]
+                                 self._initial_value_hint(path, old, new), self._location,
+                                 definition_notes(self._location, [(f"after the body `{path}` is "
+                                                                    f"{describe_object(new)}", new)]
                                       if isinstance(new, Value) else []))
 
     def _check_lengths(self) -> None:
+        """Check that lists and dicts keep their lengths."""
         now = self._lengths()
         name, start, recorded = self._construct.name, self._construct.start, self._construct.recorded
         for path, old in self._sizes.items():
@@ -198,7 +206,8 @@ class Body:
                     f"let it keep its length: make all {max(old, now[path])} items before {name}, and replace them "
                     "inside", self._location)
 
-    def _start_with(self, path: Path, old: Any, new: Any) -> str:
+    def _initial_value_hint(self, path: Path, old: Any, new: Any) -> str:
+        """Hint for the initial value of a variable with a Python object."""
         if isinstance(new, (Vector, Tile)):
             example = f"xt.zeros({new.shape}, xt.{new.dtype})" if isinstance(new, Vector) else "xt.init_tile(...)"
             return f"give it its first value before {self._construct.name}: {path} = {example}"
@@ -208,7 +217,8 @@ class Body:
             return f"{owner} carries run-time values only: start with {path} = xt.scalar({old}, xt.{kind})"
         return self._construct.instead
 
-    def _mend(self, path: Path, old: Any, new: Any) -> str:
+    def _type_change_hint(self, path: Path, old: Any, new: Any) -> str:
+        """Hint for a value whose type changes."""
         shapes = [getattr(value, "shape", ()) for value in (old, new)]
         calculated = isinstance(old, Arithmetic) and isinstance(new, Arithmetic) and shapes[0] == shapes[1]
         carries = self._construct.carries
@@ -218,11 +228,12 @@ class Body:
 
 
 def _listed(paths: list[Path]) -> str:
+    """Paths joined with "and"."""
     return " and ".join(f"`{path}`" for path in paths)
 
 
 def described(old: Value, new: Value) -> tuple[str, str]:
-    """Both values in words, with their maps if these differ."""
+    """Descriptions of both values, with their maps if these differ."""
     maps = [getattr(value, "wg_map", None) for value in (old, new)]
     if maps[0] == maps[1]:
         return old.describe(), new.describe()
@@ -230,8 +241,8 @@ def described(old: Value, new: Value) -> tuple[str, str]:
     return f"{old.describe()} with {shown[0]}", f"{new.describe()} with {shown[1]}"
 
 
-def plainly(value: Any) -> str:
-    """Any object in a few words."""
+def describe_object(value: Any) -> str:
+    """Description of any object in an error message."""
     if isinstance(value, Value):
         return f"a {value.describe()}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The other parties to an author's mistake: where the values that do not fit each other were made."""
+"""Notes of diagnostics: "defined here" locations of the operands of an error."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from xetile.frontend.tracer import current
 
 
 def notes(at: Location, **values: Any) -> list[Note]:
-    """A note for each traced value that was made on another line than ``at``; what is no traced value has none.
+    """Note with the definition of each traced value that is not on the line ``at``.
 
     Args:
         at: where the error is.
-        values: what takes part in it, by the names that the message gives them.
+        values: operands of the error, by their names in the message; untraced ones get no note.
     """
-    return told(at, [(f"{name} is a {value.describe()}", value) for name, value in values.items()
+    return definition_notes(at, [(f"{name} is a {value.describe()}", value) for name, value in values.items()
                      if hasattr(value, "ssa")])
 
 
-def dealt(wg_map: WgMap | None) -> str:
-    """How a vector or a tile is dealt out to the subgroups, in words."""
-    return "not dealt out" if wg_map is None else f"dealt out as {wg_map}"
+def describe_map(wg_map: WgMap | None) -> str:
+    """Description of a distribution: ``distributed as wg_map(...)``."""
+    return "not distributed" if wg_map is None else f"distributed as {wg_map}"
 
 
-def told(at: Location, values: Iterable[tuple[str, Any]]) -> list[Note]:
-    """A note for each traced value that was made on another line than ``at``.
+def definition_notes(at: Location, values: Iterable[tuple[str, Any]]) -> list[Note]:
+    """Note with the definition of each traced value that is not on the line ``at``, with a text for each.
 
     Args:
         at: where the error is.
-        values: what is said of each value, and the value.
+        values: text and value.
     """
     tracer = current()
     arguments, starts = Location.of_definition(tracer.code), tracer.starts

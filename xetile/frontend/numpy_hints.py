@@ -1,4 +1,4 @@
-"""What authors know from NumPy, and what stands for it in a kernel: for operators, and for the hints of errors."""
+"""Hints for NumPy habits: the language's function for each NumPy function, method or operator."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", 
              "bitwise_or": "__ror__", "bitwise_xor": "__rxor__", "left_shift": "__rlshift__",
              "right_shift": "__rrshift__", "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__",
              "greater_equal": "__le__", "equal": "__eq__", "not_equal": "__ne__"}
-"""What a number of NumPy asks of NumPy for each operator, and the method of the right side that answers."""
+"""Reflected method of each ufunc that a NumPy scalar on the left of an operator calls."""
 
-ALIKE = frozenset((
+SAME_NAME = frozenset((
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sinh", "cosh", "tanh", "sin", "cos",
     "tan", "floor", "ceil", "trunc", "maximum", "minimum", "copysign"))
-"""Functions of NumPy that the language has under the same name."""
+"""NumPy functions that the language has under the same name."""
 
-PAIRS = frozenset(("maximum", "minimum", "copysign"))
-"""Those of two arguments."""
+BINARY = frozenset(("maximum", "minimum", "copysign"))
+"""Those of ``SAME_NAME`` with two arguments."""
 
-OWN = {"absolute": "xt.abs(x)", "fabs": "xt.abs(x)", "rint": "xt.round(x)", "arctan": "xt.atan(x)",
+REPLACEMENTS = {"absolute": "xt.abs(x)", "fabs": "xt.abs(x)", "rint": "xt.round(x)", "arctan": "xt.atan(x)",
        "arctan2": "xt.atan2(y, x)", "arcsin": "xt.asin(x)", "arccos": "xt.acos(x)", "fmax": "xt.maxnum(a, b)",
        "fmin": "xt.minnum(a, b)", "matmul": "xt.tile_mma(a, b, acc)", "reciprocal": "1.0 / x", "square": "x * x",
        "logical_and": "a & b", "logical_or": "a | b", "logical_not": "~a",
        "add.reduce": 'xt.tile_reduce("add", x, axis)',
        "multiply.reduce": 'xt.tile_reduce("mul", x, axis)', "maximum.reduce": 'xt.tile_reduce("max", x, axis)',
        "minimum.reduce": 'xt.tile_reduce("min", x, axis)'}
-"""What stands in the language for other functions of NumPy."""
+"""Replacement for NumPy functions of other names."""
 
 METHODS = {"astype": "x.to(xt.f16), with the element type that you want", "T": "xt.tile_transpose(x)",
            "transpose": "xt.tile_transpose(x)", "sum": 'xt.tile_reduce("add", x, axis)',
@@ -36,22 +36,22 @@ METHODS = {"astype": "x.to(xt.f16), with the element type that you want", "T": "
            "dot": "xt.tile_mma(a, b, acc)", "view": "xt.bitcast(x, dtype) for a vector, xt.view(X, dtype) for an array",
            "fill": "xt.full(shape, value, dtype)", "copy": "x itself: nothing changes a value",
            "item": "the value itself: a run-time number takes part in arithmetic as it is"}
-"""What stands in the language for methods that NumPy's arrays have."""
+"""Replacement for methods of NumPy arrays."""
 
 PUBLIC = ("shape", "strides", "dtype", "wg_map", "to")
-"""Attributes and methods that values have for authors; each kind has some of them."""
+"""Public attributes and methods of values; each class has some of them."""
 
 
-def instead_of(function: str, method: str) -> str:
-    """The hint for a function of NumPy, or for a method of one such as ``numpy.add.reduce``."""
+def function_hint(function: str, method: str) -> str:
+    """Hint for a NumPy function, or for a ufunc method such as ``numpy.add.reduce``."""
     name = function if method == "__call__" else f"{function}.{method}"
-    own = OWN.get(name, f"xt.{name}({'a, b' if name in PAIRS else 'x'})" if name in ALIKE else "")
-    return f"write {own}" if own else \
+    replacement = REPLACEMENTS.get(name, f"xt.{name}({'a, b' if name in BINARY else 'x'})" if name in SAME_NAME else "")
+    return f"write {replacement}" if replacement else \
         "calculate with the language's own operators and functions, such as xt.exp, xt.where and xt.tile_reduce"
 
 
-def instead_of_member(name: str, own: Sequence[str]) -> str:
-    """The hint for a method or an attribute that a value does not have beside ``own``."""
+def member_hint(name: str, own: Sequence[str]) -> str:
+    """Hint for an attribute that a value lacks; ``own`` are those that it has."""
     if name in METHODS:
         return f"write {METHODS[name]}"
     near = difflib.get_close_matches(name, own, 1)

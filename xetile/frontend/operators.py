@@ -1,4 +1,5 @@
-"""Operators of vectors and run-time numbers: one operation each, on sides of one shape."""
+"""Reductions, broadcasts and layout conversions of vectors (XeTile.md, ``tile_reduce``, ``tile_broadcast``,
+``tile_conv_layout``)."""
 
 from __future__ import annotations
 
@@ -15,26 +16,27 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, ElementTypeError
 from xetile.dialect.types import WgMapAttr
 from xetile.frontend.arith_rules import constant_of, fold, rules_of
-from xetile.frontend.broadcast import alike
+from xetile.frontend.broadcast import broadcast_pair
 from xetile.frontend.constants import plain, scalar, scalar_of_element
 from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Arithmetic, ScalarBase, Value, VectorBase
 from xetile.frontend.tracer import current
 
 _MAX_UNROLLED = 64
-"""The largest exponent that becomes multiplications."""
+"""Largest integer exponent that is expanded to multiplications."""
 _ROOT, _PRECISE = 0.5, (1, 2, 3, 4)
+"""Float exponents that become a square root, and multiplications of fewer roundings than the power function's."""
 
 
 def operate(operator: str, left: Any, right: Any) -> Any:
-    """The result of an operator; see :func:`binary` and :func:`power`."""
+    """Result of an operator: :func:`power` for ``**``, else :func:`binary`."""
     if operator == "**" and isinstance(left, Arithmetic):
         return power(left, plain(right), binary)
     return binary(operator, left, right)
 
 
 def binary(operator: str, left: Any, right: Any) -> Any:
-    """One arithmetic operator on two values; numbers are spread over vectors.
+    """Binary operator on two values; scalars are broadcast to vectors.
 
     Raises:
         ElementTypeError: the element types differ, or have no such operator.
@@ -42,8 +44,8 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         ArgumentError: an integer is divided by the number 0.
     """
     left, right = plain(left), plain(right)
-    if strangers := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
-        raise stranger(operator, strangers[0])
+    if wrong := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
+        raise operand_error(operator, wrong[0])
     if operator in ("//", "%") and isinstance(right, (int, float)) and right == 0:
         raise ArgumentError("XT1216", f"a {left.describe()} {operator} 0 has no value",
                             "divide by a number that is not 0; where the divisor is calculated, keep it at 1 or more: "
@@ -53,20 +55,20 @@ def binary(operator: str, left: Any, right: Any) -> Any:
     shaped = left if isinstance(left, VectorBase) else right
     location = current().location()
     if isinstance(left, VectorBase) and isinstance(right, VectorBase):
-        left, right = alike(operator, left, right)
+        left, right = broadcast_pair(operator, left, right)
         shaped = left
     rule = rules_of(shaped.dtype).get(operator)
     if rule is None:
         raise ElementTypeError("XT1202", f"vectors of {shaped.dtype} have no operator {operator}",
-                               _instead(operator, shaped.dtype), location)
+                               _operator_hint(operator, shaped.dtype), location)
     if operator == "%" and shaped.dtype.kind == "i":
         return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
-    operands = [side.ssa if isinstance(side, VectorBase) else spread(side, shaped) for side in (left, right)]
+    operands = [side.ssa if isinstance(side, VectorBase) else splat(side, shaped) for side in (left, right)]
     return shaped.like(current().emit(rule(*operands)))
 
 
-def stranger(function: str, side: Any) -> ElementTypeError:
-    """The error of a function or an operator that is given something else than vectors and numbers."""
+def operand_error(function: str, side: Any) -> ElementTypeError:
+    """Error for an operand that is neither a vector nor a number."""
     location = current().location()
     if isinstance(side, Value):
         what, hint = side.describe(), "load the elements first: xt.load_tile(tile) gives a vector"
@@ -78,20 +80,22 @@ def stranger(function: str, side: Any) -> ElementTypeError:
 
 
 def _scalar_binary(operator: str, left: Any, right: Any) -> ScalarBase:
+    """Binary operator on run-time scalars, folded where that is possible."""
     like = left if isinstance(left, ScalarBase) else right
     dtype = like.dtype
     operands = scalar(left, dtype), scalar(right, dtype)
     rule = rules_of(dtype).get(operator)
     if rule is None:
         raise ElementTypeError("XT1202",
-                               f"run-time numbers of {dtype} have no operator {operator}", _instead(operator, dtype),
+                               f"run-time numbers of {dtype} have no operator {operator}", _operator_hint(operator,
+                                                                                                          dtype),
                                current().location())
     if (folded := fold(operator, dtype, *operands)) is not None:
         return like.like(folded)  # type: ignore[no-any-return]
     divisor = constant_of(operands[1])
     power = isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0
     if operator in ("//", "%") and dtype.signed and isinstance(divisor, int) and power:
-        # Exact for negative numbers too: two's complement rounds down.
+        # Exact for negative numbers too: an arithmetic shift of two's complement rounds down.
         shift, mask = divisor.bit_length() - 1, divisor - 1
         return (  # type: ignore[no-any-return]
             binary(">>", left, shift) if operator == "//" else binary("&", left, mask))
@@ -100,8 +104,8 @@ def _scalar_binary(operator: str, left: Any, right: Any) -> ScalarBase:
     return like.like(current().emit(rule(*operands)))  # type: ignore[no-any-return]
 
 
-def _instead(operator: str, dtype: DType) -> str:
-    """What an author writes where an element type lacks an operator."""
+def _operator_hint(operator: str, dtype: DType) -> str:
+    """Hint for an operator that an element type lacks."""
     if dtype is dtypes.i1:
         return "truth values have & | ^ ~ and comparisons; count them with .to(xt.i32)"
     if dtype.kind == "s":
@@ -111,8 +115,8 @@ def _instead(operator: str, dtype: DType) -> str:
     return f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"
 
 
-def spread(number: Any, like: VectorBase, dtype: DType | None = None) -> SSAValue:
-    """A number spread over a vector of the shape of ``like``, of its element type or another."""
+def splat(number: Any, like: VectorBase, dtype: DType | None = None) -> SSAValue:
+    """Broadcast a scalar to the shape and map of ``like``, in its element type or ``dtype``."""
     dtype = dtype or like.dtype
     operation = BroadcastOp(scalar_of_element(number, dtype), VectorType(dtype.mlir, like.shape))
     if like.wg_map is not None:
@@ -121,7 +125,7 @@ def spread(number: Any, like: VectorBase, dtype: DType | None = None) -> SSAValu
 
 
 def power(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> Any:
-    """``base ** exponent``.
+    """Power: ``base ** exponent``.
 
     Integers are multiplied; their exponent is a Python number from 0 to 64. Floats are multiplied for exponents up to
     4, whose roundings are fewer than those of the power function, f16 and bf16 in float32; the rest is that function.
@@ -129,34 +133,35 @@ def power(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> 
     Args:
         base: a vector or a run-time number.
         exponent: a number, or a float vector or run-time float.
-        general: makes the operation of an operator.
+        general: emits the operation of an operator.
 
     Raises:
         ElementTypeError: integers to the power of something else.
     """
     if base.dtype.is_float:
-        return _of_float(base, exponent, general)
+        return _float_power(base, exponent, general)
     if type(exponent) is not int or not 0 <= exponent <= _MAX_UNROLLED or base.dtype is dtypes.i1:
         shown = f"a {exponent.describe()}" if hasattr(exponent, "describe") else repr(exponent)
         raise ElementTypeError("XT1210", f"integers have no such power: a {base.describe()} to the power of {shown}",
                                f"integers take Python integers from 0 to {_MAX_UNROLLED} as exponents; for others "
                                "convert with .to(xt.f32)", current().location())
-    return _multiplied(base, exponent)
+    return _power_by_squaring(base, exponent)
 
 
-def _of_float(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> Any:
+def _float_power(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> Any:
+    """Power of a float: a square root, multiplications, or the power function."""
     if isinstance(exponent, (int, float)) and exponent == _ROOT:
         return base.like(current().emit(math.SqrtOp(base.ssa)))
     if not isinstance(exponent, (int, float)) or exponent not in _PRECISE:
         return general("**", base, exponent)
     narrow = base.dtype.bits < 32 and exponent > 2
     wide = base.to(dtypes.f32) if narrow else base
-    product = _multiplied(wide, int(exponent))
+    product = _power_by_squaring(wide, int(exponent))
     return product.to(base.dtype) if narrow else product
 
 
-def _multiplied(base: Any, exponent: int) -> Any:
-    """``base`` multiplied by squaring; to the power of 0 it is 1."""
+def _power_by_squaring(base: Any, exponent: int) -> Any:
+    """Exponentiation by squaring; to the power of 0 it is 1."""
     result, square = None, base
     while exponent:
         if exponent & 1:

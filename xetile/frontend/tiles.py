@@ -1,4 +1,4 @@
-"""What stands for memory inside a kernel: array arguments, and tiles on them."""
+"""Memory values of a kernel: array arguments and tiles."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ from xetile.frontend.values import Scalar
 
 
 class Addressed(Value):
-    """What stands for memory, and takes no part in arithmetic."""
+    """Base of values that refer to memory and have no arithmetic."""
 
     __slots__ = ()
 
-    def _calculated(self, *others: object) -> NoReturn:
+    def _no_arithmetic(self, *others: object) -> NoReturn:
+        """Raise for an arithmetic operator."""
         raise ElementTypeError("XT1123", f"a {self.describe()} takes no part in arithmetic",
                                "calculate with vectors and run-time numbers: xt.load_tile(tile) gives a vector, "
                                "array.shape and array.strides give numbers", current("arithmetic").location())
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _calculated
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __and__ = __or__ = __xor__ = _calculated
-    __lshift__ = __rshift__ = __neg__ = __pos__ = __invert__ = __abs__ = _calculated
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __and__ = __or__ = __xor__ = _no_arithmetic
+    __lshift__ = __rshift__ = __neg__ = __pos__ = __invert__ = __abs__ = _no_arithmetic
 
 
 class Tile(Addressed):
-    """A window on an array in memory: an address, not data.
+    """Tile: a 2D window on an array, an address without data.
 
     Attributes:
         shape: rows and columns.
         dtype: the element type.
-        wg_map: how it is dealt to the subgroups, None on a subgroup's tile.
+        wg_map: distribution to the subgroups, None on a subgroup's tile.
     """
 
     __slots__ = ()
@@ -51,7 +52,7 @@ class Tile(Addressed):
 
     @property
     def blocked_shape(self) -> tuple[int, ...]:
-        """The shape of the vectors that are loaded and stored: of four dimensions with ``inner_blocks``."""
+        """Shape of the vectors that are loaded and stored: 4D with ``inner_blocks``."""
         return tile_of(self.ssa).blocked_shape()
 
     @property
@@ -61,12 +62,12 @@ class Tile(Addressed):
 
     @property
     def encoding(self) -> TileEncoding:
-        """Order, work-group map and blocks."""
+        """Order, work-group map and inner blocks."""
         return tile_of(self.ssa).encoding
 
     @property
     def wg_map(self) -> WgMap | None:
-        """How the tile is dealt to the subgroups."""
+        """Distribution of the tile to the subgroups."""
         return self.encoding.wg_map
 
     def describe(self) -> str:
@@ -74,7 +75,7 @@ class Tile(Addressed):
 
 
 class Array(Addressed):
-    """An array argument of the kernel.
+    """Array argument of a kernel.
 
     Attributes:
         name: the parameter's name.
@@ -94,11 +95,11 @@ class Array(Addressed):
         return f"{self.rank}-dimensional array of {self.dtype}"
 
     def seen_as(self, ssa: SSAValue, dtype: DType) -> Array:
-        """The array read as another element type: it shares the sizes."""
+        """Reinterpret the array as another element type, with the same sizes."""
         return Array(ssa, self.name, self.rank, dtype, self.metadata())
 
     def metadata(self) -> tuple[list[SSAValue], list[SSAValue]]:
-        """The SSA values of sizes and strides."""
+        """SSA values of sizes and strides."""
         if self._metadata is None:
             self._metadata = current("an array's shape").metadata(self.ssa, self.name)
         return self._metadata  # type: ignore[no-any-return]
@@ -115,10 +116,10 @@ class Array(Addressed):
 
 
 def check_rank(array: Array, rank: int, what: str) -> None:
-    """Raise unless ``array`` has ``rank`` dimensions or more."""
+    """Check that ``array`` has at least ``rank`` dimensions."""
     if array.rank < rank:
         example = f"{array.name}.reshape({'1, ' * (rank - array.rank)}*{array.name}.shape)"
         location, parameters = current().location(), Location.of_definition(current().code)
         raise RankError("XT1102", f"{what} takes an array of {rank} dimensions or more, and {array.name} has "
                         f"{array.rank} dimension{'' if array.rank == 1 else 's'}", f"launch with {example}",
-                        location, notes_at(location, [(f"{array.name} is given here", parameters)]))
+                        location, notes_at(location, [(f"{array.name} is passed here", parameters)]))

@@ -1,4 +1,4 @@
-"""Records an author's function as XeTile operations while Python runs it once."""
+"""Tracer: records an author's function as XeTile operations while Python runs it once."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 _PACKAGE = __name__.partition(".")[0]
 _OURS = f"{_PACKAGE}."
 _LIBRARY = f"{_PACKAGE}.library"
-"""Kernels in there are authors' code like any other."""
+"""Prefix of the library's modules, whose kernels count as authors' code."""
 
 
 class _Recordings(threading.local):
-    """The recordings of one thread, the innermost last: threads record kernels independently."""
+    """Stack of active tracers of one thread, the innermost last."""
 
     def __init__(self) -> None:
         self.stack: list[Tracer] = []
@@ -54,7 +54,7 @@ STAGE = "xetile.stage"
 
 
 class Tracer:
-    """One recording: the function being built, the blocks that are open, and where the author stands.
+    """Tracer of one kernel: the function under construction, the open blocks, the author's location.
 
     Args:
         name: the kernel's name.
@@ -63,7 +63,7 @@ class Tracer:
     """
 
     runs = False
-    """Whether operations run when they are made, and values are known: not in a recording."""
+    """Whether operations execute at once and values are known (eager execution); False while recording."""
 
     def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int] = (1, 1)) -> None:
         self.code, self.subgroups = code, subgroups
@@ -80,29 +80,30 @@ class Tracer:
         self._constants: dict[tuple[object, Attribute], SSAValue] = {}
 
     def array_argument(self, name: str, dtype: DType, rank: int) -> SSAValue:
-        """A new array parameter of the kernel."""
+        """Add an array parameter to the kernel."""
         layout = StridedLayoutAttr([None] * rank)
         return self._argument(name, MemRefType(dtype.mlir, [DYNAMIC_INDEX] * rank, layout))
 
     def scalar_argument(self, name: str, dtype: DType) -> SSAValue:
-        """A new scalar parameter of the kernel."""
+        """Add a scalar parameter to the kernel."""
         return self._argument(name, dtype.mlir)
 
     def _argument(self, name: str, type_: Attribute) -> SSAValue:
+        """Add a block argument to the entry block."""
         argument = self.entry.insert_arg(type_, len(self.entry.args))
         name_value(argument, name)
         return argument
 
-    def held(self, value: SSAValue) -> Any:
-        """What a value is, where :attr:`runs` says that it is known."""
+    def evaluate(self, value: SSAValue) -> Any:
+        """Value of an SSA value in eager execution."""
         raise NotImplementedError
 
     def location(self) -> Location:
-        """Where the author's code stands now."""
+        """Current location in the author's code."""
         return Location.of_frame(_author(), self.code)
 
     def emit(self, operation: Operation) -> Any:
-        """Append an operation at the author's line and verify it; its only result, if it has one."""
+        """Append and verify an operation with the author's location; returns its only result, if there is one."""
         if self.broken is not None:
             raise self.broken
         location = self.location()
@@ -118,32 +119,32 @@ class Tracer:
         return operation.results[0] if len(operation.results) == 1 else None
 
     def use_map(self, count: int) -> None:
-        """Note that a work-group of ``count`` subgroups is dealt a tile.
+        """Set the number of subgroups of the work-group, from the map of a tile.
 
         Raises:
-            ShapeError: another map, or the kernel's own option, says another number of subgroups.
+            ShapeError: another map, or the kernel's ``subgroups``, has a different number.
         """
         if self._mapped not in (0, count):
             raise ShapeError("XT1070", f"this wg_map has {count} subgroups, and one above has {self._mapped}",
                              "all maps of a kernel share out one work-group: make the product of every sg_layout "
-                             f"{self._mapped}", self.location(), self._earlier("the first map is used here"))
+                             f"{self._mapped}", self.location(), self._first_map_note("the first map is used here"))
         if not self._mapped:
             self._mapped_at = self.location()
         self._mapped = count
         rows, columns = self.subgroups
         if self.subgroups != (1, 1) and rows * columns != count:
             raise ShapeError("XT1071",
-                             f"this wg_map has {count} subgroups, and the kernel was given {rows} x {columns}",
+                             f"this wg_map has {count} subgroups, and the kernel has {rows} x {columns}",
                              f"drop subgroups=({rows}, {columns}) of the kernel, or make the product of sg_layout "
                              f"{rows * columns}", self.location(), notes_at(self.location(), [
                                  ("the kernel is defined here", Location.of_definition(self.code))]))
         self._check_level()
 
     def use_subgroup_axes(self) -> None:
-        """Note that the kernel tells its subgroups apart by rows and columns.
+        """Note that the kernel uses 2D subgroup ids.
 
         Raises:
-            ShapeError: it was not given any, and a ``wg_map`` deals out its tiles.
+            ShapeError: it has no ``subgroups``, and a ``wg_map`` distributes its tiles.
         """
         if not self._split:
             self._split_at = self.location()
@@ -151,48 +152,51 @@ class Tracer:
         self._check_level()
 
     def _check_level(self) -> None:
+        """Check that the kernel is written for a work-group or for a subgroup, not both."""
         if self._mapped and self._split and self.subgroups == (1, 1):
             raise ShapeError("XT1072", "this kernel uses both wg_map and xt.subgroup_id(d)",
-                             "with a wg_map every line stands for the whole work-group: drop xt.subgroup_id(d), or "
+                             "with a wg_map every line is executed for the whole work-group: drop xt.subgroup_id(d), "
+                             "or "
                              "write a kernel without wg_map and give it subgroups, as in @xt.kernel(subgroups=(8, 4))",
-                             self.location(), [*self._earlier("the map is used here"), *notes_at(self.location(), [
-                                 ("xt.subgroup_id(d) stands here", self._split_at)])])
+                             self.location(), [*self._first_map_note("the map is used here"),
+                                               *notes_at(self.location(), [
+                                 ("xt.subgroup_id(d) is called here", self._split_at)])])
 
-    def _earlier(self, text: str) -> list[Note]:
-        """The line that used the kernel's first map, unless the recording stands there."""
+    def _first_map_note(self, text: str) -> list[Note]:
+        """Note with the line of the kernel's first map."""
         return notes_at(self.location(), [(text, self._mapped_at)])
 
-    def sees(self, value: SSAValue) -> bool:
-        """Whether ``value`` may be used where the recording stands."""
+    def dominates(self, value: SSAValue) -> bool:
+        """Whether ``value`` dominates the current insertion point."""
         block = value.owner if isinstance(value, BlockArgument) else value.owner.parent  # type: ignore[union-attr]
         return block in self.blocks
 
     def check_visible(self, value: SSAValue, location: Location) -> None:
-        """Raise if ``value`` was made inside a loop, or under a condition, that has ended."""
-        if self.sees(value):
+        """Check that ``value`` is defined in an open block, not in a loop or branch that has ended."""
+        if self.dominates(value):
             return
-        name, others = self._variable(value), notes_at(location, [("it is made here", defined_at(value))])
+        name, others = self._variable(value), notes_at(location, [("it is defined here", defined_at(value))])
         if isinstance(value.owner, Operation) and not isinstance(value.owner.parent_op(), scf.ForOp):
-            raise TraceError("XT1082", f"{name} was made under a condition and is used where that need not hold",
+            raise TraceError("XT1082", f"{name} is defined under a condition and is used outside it",
                              "give the variable a value of the same type before xt.when, or in xt.otherwise too: what "
                              "a body rebinds is then carried out of it", location, others)
         hint = "give the variable its first value before the loop: what the body rebinds is then carried out of it"
         if isinstance(value, BlockArgument):
             hint = "to keep its last value, write last = xt.scalar(0) before the loop and last = k in its body"
         raise TraceError("XT1081",
-                         f"{name} was made inside a loop and is used after it, but the loop does not carry it",
+                         f"{name} is defined in a loop and is used after it, but the loop does not carry it",
                          hint, location, others)
 
     def _variable(self, value: SSAValue) -> str:
-        """The author's name for a value, for messages."""
+        """Name of a value in the author's code, for messages."""
         author = _author()
         variables = {} if author is None else author.f_locals
-        named = (name for name, held in variables.items() if getattr(held, "ssa", None) is value)
+        named = (name for name, variable in variables.items() if getattr(variable, "ssa", None) is value)
         name = next(named, value.name_hint)
         return f"`{name}`" if name else "this value"
 
     def constant(self, value: float | int | bool, dtype: DType) -> SSAValue:
-        """A scalar constant, kept in the entry block so that every block sees it."""
+        """Scalar constant, uniqued in the entry block, which dominates every other."""
         attribute: Attribute
         if dtype.is_float:
             attribute = FloatAttr(float(value), dtype.mlir)  # type: ignore[call-overload]
@@ -206,7 +210,7 @@ class Tracer:
         return self._constants[key]
 
     def metadata(self, array: SSAValue, name: str) -> tuple[list[SSAValue], list[SSAValue]]:
-        """Sizes and strides of an array, read once at the head of the kernel."""
+        """Sizes and strides of an array, read once in the entry block."""
         operation = memref.ExtractStridedMetaDataOp(array)
         self._at_entry(operation)
         rank = len(operation.sizes)
@@ -216,7 +220,7 @@ class Tracer:
         return list(operation.sizes), list(operation.strides)
 
     def emit_at_head(self, operation: Operation) -> SSAValue:
-        """Put an operation at the head of the kernel, with the author's line; its only result."""
+        """Append an operation to the kernel's prologue, with the author's location; returns its only result."""
         if self.broken is not None:
             raise self.broken
         operation.location = SourceLocation(self.location())  # type: ignore[assignment]
@@ -224,6 +228,7 @@ class Tracer:
         return operation.results[0]
 
     def _at_entry(self, operation: Operation) -> None:
+        """Insert an operation after the last one of the prologue."""
         first = self.entry.first_op
         last = getattr(self, "_last_entry", None)
         if last is not None:
@@ -235,7 +240,7 @@ class Tracer:
         self._last_entry = operation
 
     def finish(self, attributes: dict[str, Attribute]) -> ModuleOp:
-        """Close the function and give the module that holds it."""
+        """Close and verify the function; returns its module."""
         if self.broken is not None:
             raise self.broken
         self.entry.add_op(func.ReturnOp())
@@ -247,25 +252,26 @@ class Tracer:
 
 
 def _author() -> FrameType | None:
-    """The innermost frame that is not a part of the recording."""
-    frame: FrameType | None = sys._getframe(1)
+    """Innermost frame of the author's code."""
+    frame: FrameType | None = sys._getframe(1)  # CPython: the frame of the caller
     while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return frame
 
 
 def _is_ours(module: str) -> bool:
+    """Whether a module is part of this package, the library excluded."""
     return module.startswith(_OURS) and not module.startswith(_LIBRARY)
 
 
 def signless(mlir: Attribute) -> IntegerType | IndexType:
-    """An integer type without its sign, as MLIR's arithmetic constants want it; index stays."""
+    """Signless integer type, for MLIR's arithmetic constants; index is unchanged."""
     return IntegerType(mlir.width.data) if isinstance(mlir, IntegerType) else IndexType()
 
 
 @contextmanager
 def recording(tracer: Tracer) -> Iterator[Tracer]:
-    """Make ``tracer`` the one that the language functions record to."""
+    """Context in which the language functions record to ``tracer``."""
     _recordings.stack.append(tracer)
     try:
         yield tracer
@@ -279,10 +285,10 @@ def is_recording() -> bool:
 
 
 def current(what: str = "this") -> Tracer:
-    """The recording that is going on.
+    """Active tracer.
 
     Raises:
-        TraceError: there is none: the call was made outside a kernel.
+        TraceError: there is none: the call is outside a kernel.
     """
     if not _recordings.stack:
         raise TraceError("XT1080",
@@ -298,13 +304,13 @@ def trace(
     constants: dict[str, Any], attributes: dict[str, Attribute],
     subgroups: tuple[int, int] = (1, 1),
 ) -> ModuleOp:
-    """Run ``function`` once on symbolic arguments and give the module that it recorded.
+    """Trace ``function`` on symbolic arguments; returns the recorded module.
 
     Args:
         function: the author's function.
         name: the kernel's name.
-        arguments: for each positional parameter, what makes its symbolic value.
-        constants: keyword-only parameters, as they are.
+        arguments: for each positional parameter, a factory of its symbolic value.
+        constants: keyword-only parameters.
         attributes: attributes of the recorded function.
         subgroups: subgroups of a work-group, for ``subgroup_id(d)``.
     """
@@ -313,18 +319,18 @@ def trace(
         values = [make(tracer) for make in arguments]
         returned = function(*values, **constants)
         if returned is not None:
-            raise TraceError("XT1316", f"{name} returns {_said(returned)}, and a launch gives nothing back",
+            raise TraceError("XT1316", f"{name} returns {_describe(returned)}, and a launch returns nothing",
                              "store what it computes to an array argument, and return nothing",
                              Location.of_definition(function.__code__))
         return tracer.finish(attributes)
 
 
-def _said(value: object) -> str:
-    """A value as an author knows it."""
+def _describe(value: object) -> str:
+    """Description of a returned value in an error message."""
     describe = getattr(value, "describe", None)
     return f"a {describe()}" if describe is not None else repr(value)
 
 
 def name_value(value: SSAValue, name: str | None) -> None:
-    """Name a value in printed IR after the author's variable: MLIR's names have letters of ASCII only, Python's any."""
+    """Set the name hint of a value to the author's variable, with the ASCII letters that MLIR's names allow."""
     value.name_hint = name and re.sub(r"\W", "_", f"v{name}" if not name[0].isascii() else name, flags=re.ASCII)

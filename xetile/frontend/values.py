@@ -1,4 +1,4 @@
-"""Vectors and run-time numbers of a kernel, with the operators that an author writes between them."""
+"""Traced values: the Python objects that represent SSA values inside a kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Operators(Arithmetic):
     """Python's operators, element by element on vectors."""
 
     __slots__ = ()
-    __hash__ = object.__hash__  # == makes an operation; values are told apart by identity
+    __hash__ = object.__hash__  # == emits an operation; values hash by identity
 
     def __add__(self, other: Any) -> Any:
         return operate("+", self, other)
@@ -120,12 +120,12 @@ class _Operators(Arithmetic):
 
 
 class Scalar(_Operators, ScalarBase):
-    """A number known at run time, the same in the whole subgroup: an index, a size, a float argument."""
+    """Run-time scalar, uniform in a subgroup: an index, a size, a float argument."""
 
     __slots__ = ()
 
     def to(self, dtype: Any) -> Scalar:
-        """This number as another element type; as ``i1`` whether it is not zero."""
+        """Convert to another element type; to ``i1``: whether it is not zero."""
         target = element_type(dtype)
         if target is dtypes.i1:
             return self if self.dtype is target else self != 0  # type: ignore[no-any-return]
@@ -133,7 +133,7 @@ class Scalar(_Operators, ScalarBase):
 
 
 class Vector(_Operators, VectorBase):
-    """The elements of a tile, in registers.
+    """Vector: the values of a tile, in registers.
 
     Attributes:
         shape: rows and columns.
@@ -144,12 +144,12 @@ class Vector(_Operators, VectorBase):
     __slots__ = ()
 
     def to(self, dtype: Any) -> Vector:
-        """The same values as another element type, rounded to nearest even; float to integer truncates and saturates.
+        """Convert to another element type: round to nearest even; float to integer truncates and saturates.
 
-        As ``i1`` whether they are not zero.
+        To ``i1``: whether each element is not zero.
 
         Raises:
-            ElementTypeError: ``dtype`` is not an element type, or none that vectors have.
+            ElementTypeError: ``dtype`` is not an element type of vectors.
         """
         target = element_type(dtype)
         if target is dtypes.i1:
@@ -158,10 +158,10 @@ class Vector(_Operators, VectorBase):
 
 
 def element_type(dtype: Any) -> DType:
-    """The element type that an author names, if values can have it.
+    """Element type that the author names.
 
     Raises:
-        ElementTypeError: there is none of that name, or only products have it.
+        ElementTypeError: no such type, or one that only products take.
     """
     try:
         return dtypes.whole(dtypes.of(dtype))
@@ -170,5 +170,5 @@ def element_type(dtype: Any) -> DType:
 
 
 def all_ones(dtype: DType) -> int | float:
-    """The number of an integer type whose bits are all set; ``^`` refuses it beside floats."""
+    """Integer of a type with all bits set; ``^`` rejects it with a float."""
     return 1 if dtype is dtypes.i1 else (1 << dtype.bits) - 1 if dtype.kind == "u" else -1

@@ -1,7 +1,6 @@
-"""What XeTile's operations on scattered tiles mean, and its atomic updates, in NumPy (see
-:mod:`xetile.interpreter.tile_ops`).
+"""NumPy semantics of XeTile's scattered tiles and atomic updates (see :mod:`xetile.interpreter.tile_ops`).
 
-An element is at its own offset, so blocked vectors need no treatment of their own.
+Each element has its own offset, so blocked vectors need no treatment of their own.
 """
 
 from __future__ import annotations
@@ -19,21 +18,23 @@ from xetile.dialect.tile_ops import tile_of
 from xetile.dialect.types import TileParameters
 
 
-def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_gather(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``load_gather``."""
     (elements, mask), tile = operands, tile_of(operation.tile)
     padding = 0 if operation.padding is None else number_of(operation.padding)
     active = active_elements(machine, np.asarray(mask, bool), len(tile.blocked_shape()))
     return elements.gather(active, padding).astype(tile.dtype.compute)  # type: ignore[no-any-return]
 
 
-def _store(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+def _store_scatter(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    """NumPy semantics of ``store_scatter``."""
     value, elements, mask = operands
     elements.scatter(value, active_elements(machine, np.asarray(mask, bool),
                                             len(tile_of(operation.tile).blocked_shape())))
 
 
-def _positions(tile: TileParameters) -> tuple[Array, Array]:
-    """Row and column of every element of a tile, in shapes that broadcast to that of its vector."""
+def _element_indices(tile: TileParameters) -> tuple[Array, Array]:
+    """Row and column index of every element of a tile, in shapes that broadcast to that of its vector."""
     rows, columns = np.arange(tile.shape[0])[:, None], np.arange(tile.shape[1])[None, :]
     if tile.encoding.inner_blocks is None:
         return rows, columns
@@ -41,16 +42,17 @@ def _positions(tile: TileParameters) -> tuple[Array, Array]:
     return rows.reshape(-1, 1, height, 1), columns.reshape(1, -1, 1, width)
 
 
-def updated(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Elements, Array]:
-    """The elements that an atomic update reaches, and which of them count."""
+def updated_elements(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Elements, Array]:
+    """Elements that an atomic update accesses, and the mask of active ones."""
     (_, place, *masks), tile = operands, tile_of(operation.tile)
     if isinstance(place, Elements):
         return place, np.asarray(masks[0] if masks else True)
-    return block_elements(place.array, (*place.lead, place.row, place.column), *_positions(tile), machine.batch)
+    return block_elements(place.array, (*place.lead, place.row, place.column), *_element_indices(tile), machine.batch)
 
 
-def _atomic(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
-    (elements, mask), tile = updated(machine, operation, operands), tile_of(operation.tile)
+def _atomic_rmw(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``atomic_rmw_tile``."""
+    (elements, mask), tile = updated_elements(machine, operation, operands), tile_of(operation.tile)
     rank = len(tile.blocked_shape())
     return atomic(machine, operation.kind.data, elements, operands[0], mask, tile.dtype, rank)
 
@@ -59,7 +61,7 @@ MEANINGS: Meanings = {
     ops.InitScatteredTileOp: lambda machine, operation, operands: made(
         machine, operation, operands[0], operands[1], tile_of(operation.result).dtype),
     ops.UpdateScatteredTileOp: lambda machine, operation, operands: operands[0].moved(operands[1]),
-    ops.LoadGatherOp: _load,
-    ops.StoreScatterOp: _store,
-    ops.AtomicRMWTileOp: _atomic,
+    ops.LoadGatherOp: _load_gather,
+    ops.StoreScatterOp: _store_scatter,
+    ops.AtomicRMWTileOp: _atomic_rmw,
 }

@@ -1,4 +1,4 @@
-"""What the SuperVector operations mean, in NumPy (see :mod:`xegpu.interpreter.interpreter`): element by element.
+"""NumPy semantics of SuperVector operations (see :mod:`xegpu.interpreter.interpreter`), element by element.
 
 A vector has the batch axes in front, then as many dimensions as its type.
 """
@@ -27,13 +27,16 @@ Array = np.ndarray[Any, Any]
 
 
 def _shape(type_: Attribute) -> tuple[int, ...]:
+    """Shape of a vector type."""
     assert isinstance(type_, VectorType)
     return type_.get_shape()
 
 
-def _places(machine: Machine, indices: Sequence[Any], permutation: Permutation, shape: Sequence[int]) -> list[Array]:
-    """For each dimension of memory, the index of every element: batch axes, then the vector's, of size 1 or whole."""
-    places = []
+def _coordinates(machine: Machine, indices: Sequence[Any], permutation: Permutation,
+                 shape: Sequence[int]) -> list[Array]:
+    """Index of every element along each dimension of memory: batch axes, then the vector's, of size 1 or the full
+    extent."""
+    coordinates = []
     for axis, index in enumerate(indices):
         first = np.asarray(index, np.int64)
         first = first.reshape(*(first.shape or (1,) * machine.batch), *[1] * len(shape))
@@ -42,67 +45,72 @@ def _places(machine: Machine, indices: Sequence[Any], permutation: Permutation, 
             sizes = [1] * len(shape)
             sizes[along] = shape[along]
             first = first + np.arange(shape[along]).reshape(sizes)
-        places.append(first)
-    return places
+        coordinates.append(first)
+    return coordinates
 
 
-def _inside(array: Array, places: Sequence[Array]) -> Array:
+def _in_bounds(array: Array, coordinates: Sequence[Array]) -> Array:
+    """In-bounds mask of element indices."""
     inside: Array = np.asarray(True)
-    for place, size in zip(places, array.shape, strict=True):
-        inside = inside & (place >= 0) & (place < size)
+    for coordinate, size in zip(coordinates, array.shape, strict=True):
+        inside = inside & (coordinate >= 0) & (coordinate < size)
     return inside
 
 
 def _active(machine: Machine, rank: int) -> Any:
+    """Mask of active instances, with axes for a vector's dimensions."""
     return True if machine.active is None else machine.active.reshape(*machine.active.shape, *[1] * rank)
 
 
 def _work_group(machine: Machine, source: SSAValue, rank: int) -> list[Array]:
-    """Shared local memory has an array for each work-group: its indices, with axes for a vector's dimensions."""
+    """Indices of the work-group in shared local memory, which has one array for each, with axes for a vector's
+    dimensions."""
     group = machine.work_group if is_shared(source.type) else ()
     return [np.asarray(index).reshape(*(np.shape(index) or (1,) * machine.batch), *[1] * rank) for index in group]
 
 
-def _check_promise(machine: Machine, operation: Any, array: Array, places: Sequence[Array], inside: Array,
+def _check_in_bounds(machine: Machine, operation: Any, array: Array, coordinates: Sequence[Array], inside: Array,
                    rank: int) -> None:
-    """Raise where a transfer that promised to stay inside does not: devices would touch other memory."""
+    """Check the guarantee of an in-bounds transfer: devices would access other memory."""
     outside = np.asarray(~inside & np.asarray(_active(machine, rank), bool))
     if not outside.any():
         return
     at = np.unravel_index(int(np.argmax(outside)), outside.shape)
     count = len(operation.indices)  # shared local memory has the work-group's indices in front of these
     element = [int(np.broadcast_to(index, np.broadcast_shapes(index.shape, outside.shape))[at])
-               for index in places[-count:]]
-    place = operation.location.data if isinstance(operation.location, SourceLocation) else None
+               for index in coordinates[-count:]]
+    location = operation.location.data if isinstance(operation.location, SourceLocation) else None
     read = isinstance(operation, ops.TransferReadOp)
     name = array_of(operation.source).name_hint or "its array"
     raise ShapeError("XT6020", f"this {'read' if read else 'write'} reaches {name}{element}, outside its "
                      f"{'x'.join(map(str, array.shape[-count:]))} elements, and promises to stay inside",
                      "mend the indices, or give it a padding, such as padding=0" if read else
-                     "mend the indices, or drop in_bounds, and what lies outside is not written", place)
+                     "mend the indices, or drop in_bounds, and what lies outside is not written", location)
 
 
 def _window(operation: ops.TransferReadOp | ops.TransferWriteOp) -> bool | None:
-    """Whether a vector lies on a matrix as a tile does: False if it does, True if transposed, None if not."""
+    """Whether a transfer is a tile access: False if the vector has the matrix's orientation, True if transposed, None
+    if neither."""
     rank = len(operation.indices)
     turns: dict[Permutation, bool] = {(rank - 2, rank - 1): False, (rank - 1, rank - 2): True}
     return turns.get(operation.permutation) if rank > 1 else None
 
 
-def _surely_inside(array: Array, indices: Sequence[Any], extents: Sequence[int]) -> bool:
-    """Whether blocks of some extents lie inside an array, for every instance."""
+def _provably_in_bounds(array: Array, indices: Sequence[Any], extents: Sequence[int]) -> bool:
+    """Whether blocks of given extents are in bounds, for every instance."""
     return all(np.min(index) >= 0 and np.max(index) + extent <= size
                for index, extent, size in zip(indices, extents, array.shape[-len(extents):], strict=True))
 
 
-def _blocks(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[Any], *, turned: bool) -> Array | None:
-    """What is read of matrices, many blocks at once; None where a promise has to be looked at element by element."""
+def _blocks(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[Any], *,
+            transposed: bool) -> Array | None:
+    """Blocks read from matrices, vectorized over instances; None where bounds need a check for each element."""
     array, *rest = operands
-    count, shape = len(operation.indices), _shape(operation.result.type)[::-1 if turned else 1]
+    count, shape = len(operation.indices), _shape(operation.result.type)[::-1 if transposed else 1]
     indices, padding = rest[:count], rest[count] if operation.padding is not None else 0
     if np.ndim(padding):
         return None
-    if operation.padding is None and not _surely_inside(array, indices, (*[1] * (count - 2), *shape)):
+    if operation.padding is None and not _provably_in_bounds(array, indices, (*[1] * (count - 2), *shape)):
         return None
     *lead, row, column = indices
     group = machine.work_group if is_shared(operation.source.type) else ()
@@ -111,28 +119,30 @@ def _blocks(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[
     assert isinstance(type_, VectorType)
     value = memory.as_numbers(found, of_mlir(type_.element_type))
     value = value.copy() if np.may_share_memory(value, array) else value  # the kernel may write this array afterwards
-    return np.swapaxes(value, -1, -2) if turned else value
+    return np.swapaxes(value, -1, -2) if transposed else value
 
 
-def _read(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[Any]) -> Array:
-    if (turned := _window(operation)) is not None and \
-            (blocks := _blocks(machine, operation, operands, turned=turned)) is not None:
+def _transfer_read(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``transfer_read``."""
+    if (transposed := _window(operation)) is not None and \
+            (blocks := _blocks(machine, operation, operands, transposed=transposed)) is not None:
         return blocks
     array, *rest = operands
     count, shape = len(operation.indices), _shape(operation.result.type)
     type_ = operation.result.type
     assert isinstance(type_, VectorType)
-    places = [*_work_group(machine, operation.source, len(shape)),
-              *_places(machine, rest[:count], operation.permutation, shape)]
-    inside, dtype = _inside(array, places), of_mlir(type_.element_type)
+    coordinates = [*_work_group(machine, operation.source, len(shape)),
+              *_coordinates(machine, rest[:count], operation.permutation, shape)]
+    inside, dtype = _in_bounds(array, coordinates), of_mlir(type_.element_type)
     if operation.padding is None:
-        _check_promise(machine, operation, array, places, inside, len(shape))
-    whole = (*np.broadcast_shapes(*(place.shape for place in places), (1,) * (machine.batch + len(shape)))
+        _check_in_bounds(machine, operation, array, coordinates, inside, len(shape))
+    whole = (*np.broadcast_shapes(*(coordinate.shape for coordinate in coordinates), (1,
+                                                                                      ) * (machine.batch + len(shape)))
              [:machine.batch], *shape)
     if array.size == 0:
         found: Array = np.zeros((1,) * len(whole), dtype.compute)
     else:
-        clipped = (np.clip(place, 0, size - 1) for place, size in zip(places, array.shape, strict=True))
+        clipped = (np.clip(coordinate, 0, size - 1) for coordinate, size in zip(coordinates, array.shape, strict=True))
         found = memory.as_numbers(np.ascontiguousarray(array[tuple(np.broadcast_arrays(*clipped))]), dtype)
     if operation.padding is not None:
         padding = machine.as_vector(rest[count], len(shape))
@@ -140,40 +150,42 @@ def _read(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[An
     return np.broadcast_to(found, np.broadcast_shapes(found.shape, whole))
 
 
-def _write(machine: Machine, operation: ops.TransferWriteOp, operands: Sequence[Any]) -> None:
+def _transfer_write(machine: Machine, operation: ops.TransferWriteOp, operands: Sequence[Any]) -> None:
+    """NumPy semantics of ``transfer_write``."""
     value, array, *indices = operands
     shape = _shape(operation.value.type)
-    if (turned := _window(operation)) is not None and operation.in_bounds is None:
+    if (transposed := _window(operation)) is not None and operation.in_bounds is None:
         group = machine.work_group if is_shared(operation.source.type) else ()
         *lead, row, column = indices
-        memory.write(array, row, column, np.swapaxes(value, -1, -2) if turned else value, machine.active,
+        memory.write(array, row, column, np.swapaxes(value, -1, -2) if transposed else value, machine.active,
                      (*group, *lead))
         return
-    places = [*_work_group(machine, operation.source, len(shape)),
-              *_places(machine, indices, operation.permutation, shape)]
-    inside = _inside(array, places)
+    coordinates = [*_work_group(machine, operation.source, len(shape)),
+              *_coordinates(machine, indices, operation.permutation, shape)]
+    inside = _in_bounds(array, coordinates)
     if operation.in_bounds is not None:
-        _check_promise(machine, operation, array, places, inside, len(shape))
+        _check_in_bounds(machine, operation, array, coordinates, inside, len(shape))
     chosen = inside & _active(machine, len(shape))
-    full = np.broadcast_shapes(np.shape(chosen), np.shape(value), *(place.shape for place in places))
+    full = np.broadcast_shapes(np.shape(chosen), np.shape(value), *(coordinate.shape for coordinate in coordinates))
     mask = np.broadcast_to(chosen, full)
-    at = tuple(np.broadcast_to(place, full)[mask] for place in places)
+    at = tuple(np.broadcast_to(coordinate, full)[mask] for coordinate in coordinates)
     array[at] = np.broadcast_to(value, full)[mask].astype(array.dtype)
 
 
-def _cast(machine: Machine, operation: ops.TypeCastOp, operands: Sequence[Any]) -> Array:
+def _type_cast(machine: Machine, operation: ops.TypeCastOp, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``type_cast``."""
     array: Array = operands[0]
     shape = operation.vector.get_shape()
     if array.shape[-len(shape):] != shape:
         said = "x".join(map(str, shape))
-        place = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
+        location = operation.location.data if isinstance(operation.location, SourceLocation) else None  # type: ignore
         raise ShapeError("XT1047", f"the array is {'x'.join(map(str, array.shape))}, and its one vector is said to be "
-                         f"{said}", f"pass an array of {said}, or read a part with xt.vector.transfer_read", place)
+                         f"{said}", f"pass an array of {said}, or read a part with xt.vector.transfer_read", location)
     return array
 
 
-def _load(machine: Machine, operation: memref.LoadOp, operands: Sequence[Any]) -> Array:
-    """The single vector of a cast memref."""
+def _load_vector(machine: Machine, operation: memref.LoadOp, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``memref.load`` of a cast memref: its single vector."""
     array, memory_type = operands[0], operation.memref.type
     assert isinstance(memory_type, MemRefType)
     assert isinstance(memory_type.element_type, VectorType)
@@ -185,19 +197,20 @@ def _load(machine: Machine, operation: memref.LoadOp, operands: Sequence[Any]) -
     return memory.as_numbers(found.copy(), dtype)
 
 
-def _store(machine: Machine, operation: memref.StoreOp, operands: Sequence[Any]) -> None:
+def _store_vector(machine: Machine, operation: memref.StoreOp, operands: Sequence[Any]) -> None:
+    """NumPy semantics of ``memref.store`` to a cast memref."""
     value, array = operands[:2]
     shape = _shape(operation.value.type)
-    places = _work_group(machine, operation.memref, len(shape))
-    places += _places(machine, [0] * len(shape), tuple(range(len(shape))), shape)
-    full = np.broadcast_shapes(np.shape(value), *(place.shape for place in places))
+    coordinates = _work_group(machine, operation.memref, len(shape))
+    coordinates += _coordinates(machine, [0] * len(shape), tuple(range(len(shape))), shape)
+    full = np.broadcast_shapes(np.shape(value), *(coordinate.shape for coordinate in coordinates))
     mask = np.broadcast_to(_active(machine, len(shape)), full)
-    at = tuple(np.broadcast_to(place, full)[mask] for place in places)
+    at = tuple(np.broadcast_to(coordinate, full)[mask] for coordinate in coordinates)
     array[at] = np.broadcast_to(value, full)[mask].astype(array.dtype)
 
 
 def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[Any]) -> Any:
-    """The product of the two matrices as the maps turn them."""
+    """NumPy semantics of ``vector.contract``: the product of the two matrices, transposed as the maps say."""
     (lhs, rhs), acc = map(now, operands[:2]), operands[2:]
     left, right, result = operation.axes
     types = [of_mlir(value.type.element_type)  # type: ignore[attr-defined]
@@ -210,10 +223,10 @@ def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[An
 
 
 MEANINGS: Meanings = {
-    ops.TransferReadOp: _read,
-    ops.TransferWriteOp: _write,
-    ops.TypeCastOp: _cast,
-    memref.LoadOp: _load,
-    memref.StoreOp: _store,
+    ops.TransferReadOp: _transfer_read,
+    ops.TransferWriteOp: _transfer_write,
+    ops.TypeCastOp: _type_cast,
+    memref.LoadOp: _load_vector,
+    memref.StoreOp: _store_vector,
     ops.ContractOp: TakesDelayed(_contract),
 }

@@ -1,4 +1,4 @@
-"""What each XeTile operation means, in NumPy (see :mod:`xegpu.interpreter.interpreter`).
+"""NumPy semantics of XeTile operations (see :mod:`xegpu.interpreter.interpreter`).
 
 A vector is an array with the batch axes in front, in the compute type of its element type; blocked vectors have four
 dimensions behind them.
@@ -30,23 +30,25 @@ Array = np.ndarray[Any, Any]
 
 
 def pack(flat: Array, blocks: tuple[int, int]) -> Array:
-    """``[..., rows, columns]`` to ``[..., rows / r, columns / c, r, c]``, a view where that is possible."""
+    """Pack: ``[..., rows, columns]`` to ``[..., rows / r, columns / c, r, c]``, a view where that is possible."""
     rows, columns = flat.shape[-2:]
     split = flat.reshape(*flat.shape[:-2], rows // blocks[0], blocks[0], columns // blocks[1], blocks[1])
     return np.swapaxes(split, -3, -2)
 
 
 def unpack(blocked: Array) -> Array:
-    """The inverse of :func:`pack`."""
+    """Unpack: the inverse of :func:`pack`."""
     *batch, rows, columns, height, width = blocked.shape
     return np.swapaxes(blocked, -3, -2).reshape(*batch, rows * height, columns * width)
 
 
-def _init(machine: Machine, operation: Any, operands: Sequence[Any]) -> Window:
+def _init_tile(machine: Machine, operation: Any, operands: Sequence[Any]) -> Window:
+    """NumPy semantics of ``init_tile``."""
     return Window(*described(machine, operation, operands))
 
 
-def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_tile(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``load_tile``."""
     tile, window = tile_of(operation.tile), operands[0]
     padding = 0 if operation.padding is None else number_of(operation.padding)
     block = memory.read(window.array, window.row, window.column, tile.shape, machine.batch, padding,
@@ -58,14 +60,16 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     return block if blocks is None else pack(block, blocks)
 
 
-def _store(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+def _store_tile(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    """NumPy semantics of ``store_tile``."""
     value, window = operands
     if tile_of(operation.tile).encoding.inner_blocks is not None:
         value = unpack(value)
     memory.write(window.array, window.row, window.column, value, machine.active, window.lead)
 
 
-def _mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _tile_mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    """NumPy semantics of ``tile_mma``."""
     a, b, *acc = operands
     a, b, types = now(a), now(b), (operation.a, operation.b, operation.result)
     dtypes = tuple(of_mlir(value.type.element_type) for value in types)
@@ -76,6 +80,7 @@ def _mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
 
 
 def _load_mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of the fused load and product."""
     acc, blocks = operands[2], tile_ops.shape_of(operation.result)[2:]
     tiles = [tile_of(value) for value in (operation.a, operation.b)]
     a, b = (memory.as_numbers(memory.read(window.array, window.row, window.column, tile.shape, machine.batch,
@@ -86,30 +91,35 @@ def _load_mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Arra
     return pack(result, blocks) if blocks else result  # type: ignore[arg-type]
 
 
-def _scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _tile_mma_scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``tile_mma_scaled``."""
     operands = [now(operand) for operand in operands]
     if len(tile_ops.shape_of(operation.result)) == 2:
         return scaled_product(*operands)
     return pack(scaled_product(*map(unpack, operands)), tile_ops.shape_of(operation.result)[2:])  # type: ignore[arg-type]
 
 
-def _reduce(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _tile_reduce(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``tile_reduce``."""
     rank = len(tile_ops.shape_of(operation.source))
     axes = tuple(axis - rank for axis in vector_ops.axes_of(operation))
     return reduce(operation.kind.data, operands[0], axes, of_mlir(operation.source.type.element_type))
 
 
-def _broadcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _tile_broadcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``tile_broadcast``."""
     shape = tile_ops.shape_of(operation.result)
     return np.broadcast_to(operands[0], (*operands[0].shape[:-len(shape)], *shape))
 
 
-def _bitcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _tile_bitcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``tile_bitcast``."""
     types = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
     return bits_by_rows(operands[0], *types)
 
 
 def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    """NumPy semantics of ``iota``."""
     rows, columns, *blocks = tile_ops.shape_of(operation.result)
     height, width = blocks or (1, 1)
     start, dtype = operands[0] if operands else 0, of_mlir(operation.result.type.element_type)
@@ -118,22 +128,22 @@ def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
 
 
 MEANINGS: Meanings = {
-    tile_ops.InitTileOp: _init,
-    tile_ops.LoadTileOp: _load,
-    tile_ops.StoreTileOp: _store,
+    tile_ops.InitTileOp: _init_tile,
+    tile_ops.LoadTileOp: _load_tile,
+    tile_ops.StoreTileOp: _store_tile,
     tile_ops.PrefetchTileOp: lambda machine, operation, operands: None,
     tile_ops.UpdateTileOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
-    tile_ops.TileMmaOp: TakesDelayed(_mma),
+    tile_ops.TileMmaOp: TakesDelayed(_tile_mma),
     LoadMmaOp: _load_mma,
-    TileMmaScaledOp: _scaled,
+    TileMmaScaledOp: _tile_mma_scaled,
     tile_ops.TileTransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
     tile_ops.TilePackOp: lambda machine, operation, operands: pack(operands[0],
                                                                    tile_ops.shape_of(operation.result)[2:]),  # type: ignore
     tile_ops.TileUnpackOp: lambda machine, operation, operands: unpack(operands[0]),
     **gather_scatter.MEANINGS,
-    vector_ops.TileBitcastOp: _bitcast,
-    vector_ops.TileReduceOp: _reduce,
-    vector_ops.TileBroadcastOp: _broadcast,
+    vector_ops.TileBitcastOp: _tile_bitcast,
+    vector_ops.TileReduceOp: _tile_reduce,
+    vector_ops.TileBroadcastOp: _tile_broadcast,
     vector_ops.TileConvLayoutOp: lambda machine, operation, operands: operands[0],
     IotaOp: _iota,
 }

@@ -34,7 +34,7 @@ from xetile.text.gpu_module import (
     printed,
 )
 from xetile.text.llvm import UpstreamReader, converted
-from xetile.text.parse_hints import cure_of
+from xetile.text.parse_hints import hint_of
 from xetile.text.read_module import read_module
 from xetile.text.reader import GENERATION, OLDER, OlderReader, present
 
@@ -156,7 +156,7 @@ def _verify(operation: Operation) -> None:
         verify_memory(operation)
     except VerifyException as error:
         code, message, hint = error_parts(error)
-        hint = "" if "\n" in hint else hint or cure_of(message)  # more lines are xDSL's account of a type
+        hint = "" if "\n" in hint else hint or hint_of(message)  # more lines are xDSL's account of a type
         raise TextError(code, f"{operation.name}: {message}", hint, text_location(operation),
                         operand_notes(operation, error)) from None
     except XeError as error:

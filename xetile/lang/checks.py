@@ -1,4 +1,4 @@
-"""What an author gives to the functions of the language: whether it is what they take, and what messages call it."""
+"""Argument checks of the language functions, and how values are named in diagnostics."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
 
 
-def located(make: Callable[[], Any]) -> Any:
-    """The result of ``make``, with an error of it placed at the author's line."""
+def at_author_line(make: Callable[[], Any]) -> Any:
+    """Call ``make`` and attach the author's line to an error that has no location."""
     try:
         return make()
     except XeError as error:
         raise error.at(current().location()) from None
 
 
-def two_sizes(shape: Any, whose: str) -> tuple[int, int]:
-    """Rows and columns.
+def check_shape_2d(shape: Any, whose: str) -> tuple[int, int]:
+    """Check a 2D shape: (rows, columns).
 
     Args:
-        shape: what was given for them.
-        whose: what has this shape, for messages.
+        shape: the author's argument.
+        whose: name of the operand with this shape, for messages.
 
     Raises:
         ShapeError: it is not two positive compile-time integers.
@@ -44,39 +44,40 @@ def two_sizes(shape: Any, whose: str) -> tuple[int, int]:
                          "make them keyword-only parameters, as in def kernel(A, *, BM=32)", location)
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
         whole = len(sizes) == 2 and all(type(size) in (int, float) and size == int(size) > 0 for size in sizes)
-        raise ShapeError("XT1106", f"{whose} must be two positive integers, not {text_of(shape)}",
+        raise ShapeError("XT1106", f"{whose} must be two positive integers, not {short_repr(shape)}",
                          f"divide with //, which gives {tuple(map(int, sizes))}" if whole else
                          "give rows and columns, for example (32, 64)", location)
     return sizes[0], sizes[1]
 
 
-def check_is_map(wg_map: Any) -> None:
-    """Raise unless it is a work-group map, or None.
+def check_map_type(wg_map: Any) -> None:
+    """Check that ``wg_map`` is a work-group map or None.
 
     Raises:
         ElementTypeError: it is something else.
     """
     if wg_map is not None and not isinstance(wg_map, WgMap):
-        raise ElementTypeError("XT1402", f"wg_map is {what(wg_map)}", "make one with xt.wg_map(sg_layout=(8, 4), "
+        raise ElementTypeError("XT1402", f"wg_map is {describe_argument(wg_map)}", "make one with "
+                               "xt.wg_map(sg_layout=(8, 4), "
                                "sg_data=(32, 64))", current().location())
 
 
 def check_map(wg_map: Any, shape: tuple[int, int]) -> None:
-    """Raise unless a map, if there is one, deals out ``shape``; the work-group has its subgroups from then on.
+    """Check that ``wg_map``, unless None, distributes ``shape``, and fix the work-group's number of subgroups.
 
     Raises:
         ElementTypeError: it is no map.
-        ShapeError: it does not deal out the shape, or to other subgroups than another map of the kernel.
+        ShapeError: it does not distribute the shape, or its number of subgroups differs from another map's.
     """
-    check_is_map(wg_map)
+    check_map_type(wg_map)
     if wg_map is None:
         return
-    located(lambda: wg_map.check(shape))
+    at_author_line(lambda: wg_map.check(shape))
     current().use_map(wg_map.subgroups)
 
 
-def need(value: Any, kind: type[Value], function: str, *, any_rank: bool = False) -> None:
-    """Raise unless a value is what a function takes; vectors have two dimensions, or four in blocks, unless any do.
+def check_operand(value: Any, kind: type[Value], function: str, *, any_rank: bool = False) -> None:
+    """Check an operand's class and rank: vectors are 2D, or 4D when blocked, unless ``any_rank``.
 
     Args:
         value: the value.
@@ -96,7 +97,8 @@ def need(value: Any, kind: type[Value], function: str, *, any_rank: bool = False
         code, hint = ("XT1120", f"make a tile with {made}") if kind is Tile else \
             ("XT1225", f"get a vector with xt.load_tile({loaded}), xt.zeros(shape, dtype) or "
                        "xt.full(shape, value, dtype)")
-        raise ElementTypeError(code, f"{function} takes a {kind.__name__.lower()}, not {what(value)}", hint, location,
+        raise ElementTypeError(code, f"{function} takes a {kind.__name__.lower()}, not {describe_argument(value)}",
+                               hint, location,
                                notes(location, **({name: value} if isinstance(value, Array) else {"it": value})))
     if isinstance(value, Vector) and not any_rank and len(value.shape) not in (2, 4):
         raise RankError("XT1122", f"{function} takes a vector of two dimensions, not a {value.describe()}",
@@ -104,16 +106,16 @@ def need(value: Any, kind: type[Value], function: str, *, any_rank: bool = False
                         notes(location, **{"the vector": value}))
 
 
-def what(value: Any) -> str:
-    """A text for an object of the author's that is not what it should be, for messages."""
+def describe_argument(value: Any) -> str:
+    """Description of an argument in an error message, such as ``a tile of 8x16 f16`` or ``int 7``."""
     if isinstance(value, Value):
         return f"a {value.describe()}"
     if isinstance(value, np.ndarray):
         return f"a NumPy array of {text(value.shape)} {value.dtype}"
-    return f"{type(value).__name__} {text_of(value)}"
+    return f"{type(value).__name__} {short_repr(value)}"
 
 
-def text_of(value: Any) -> str:
-    """A short text for an object of the author's, for messages."""
+def short_repr(value: Any) -> str:
+    """Shortened ``repr`` of an argument for an error message."""
     shown = repr(value)
     return shown if len(shown) < 40 else shown[:37] + "..."

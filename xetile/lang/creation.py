@@ -20,30 +20,30 @@ from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector, element_type
-from xetile.lang.checks import check_map, located, text_of, two_sizes
+from xetile.lang.checks import at_author_line, check_map, check_shape_2d, short_repr
 
 
 def zeros(shape: tuple[int, int], dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
-    """A vector of zeros."""
+    """Constant vector of zeros."""
     current("xt.zeros")
     return full(shape, 0, dtype, wg_map=wg_map)
 
 
 def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
-    """A vector of one value.
+    """Constant vector: every element is ``value``.
 
     Args:
         shape: rows and columns.
         value: a Python number, or a run-time scalar of the same element type.
         dtype: element type.
-        wg_map: how it is dealt to the subgroups.
+        wg_map: distribution to the subgroups.
 
     Raises:
         ElementTypeError: ``dtype`` is no element type, or does not hold ``value``.
-        ShapeError: the map does not deal out the shape.
+        ShapeError: the map does not distribute the shape.
     """
     tracer = current("xt.full")
-    shape = two_sizes(shape, "a vector's shape")
+    shape = check_shape_2d(shape, "a vector's shape")
     element = element_type(dtype)
     check_map(wg_map, shape)
     operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, shape))
@@ -53,35 +53,34 @@ def full(shape: tuple[int, int], value: Any, dtype: Any, *, wg_map: WgMap | None
 
 
 def iota(shape: tuple[int, int], axis: int, dtype: Any = dtypes.i32, *, wg_map: WgMap | None = None) -> Vector:
-    """The row (``axis = 0``) or the column (``axis = 1``) of every element of a vector, from zero.
+    """Iota: the row (``axis = 0``) or column (``axis = 1``) index of every element of a vector, from zero.
 
     Args:
         shape: rows and columns.
         axis: 0 or 1.
-        dtype: element type; it must hold the last position.
-        wg_map: how it is dealt to the subgroups; positions are those in the whole vector.
+        dtype: element type; it must represent the last index.
+        wg_map: distribution to the subgroups; indices are those in the work-group's vector.
 
     Raises:
         RankError: there is no such axis.
-        ElementTypeError: the type does not hold the positions.
-        ShapeError: the map does not deal out the shape.
+        ElementTypeError: the type does not represent the indices.
+        ShapeError: the map does not distribute the shape.
     """
     tracer = current("xt.iota")
-    shape, element = two_sizes(shape, "a vector's shape"), element_type(dtype)
+    shape, element = check_shape_2d(shape, "a vector's shape"), element_type(dtype)
     check_map(wg_map, shape)
     if type(axis) is not int or axis not in (0, 1):
         raise RankError("XT1155",
-                        f"a vector has axes 0 and 1, not {text_of(axis)}", "write xt.iota(shape, 0) for rows, "
+                        f"a vector has axes 0 and 1, not {short_repr(axis)}", "write xt.iota(shape, 0) for rows, "
                         "xt.iota(shape, 1) for columns", tracer.location())
-    located(lambda: check_type(element.mlir, shape[axis]))
+    at_author_line(lambda: check_type(element.mlir, shape[axis]))
     return Vector(tracer.emit(IotaOp(VectorType(element.mlir, shape), axis, wg_map=wg_map)), wg_map)
 
 
 def view(array: Any, dtype: Any) -> Any:
-    """An array read as another element type of the same size: bf16 over uint16, tf32 over float32.
+    """Reinterpreting view of an array, as another element type of the same size: bf16 over uint16, tf32 over float32.
 
-    Inside a kernel it takes an array argument; outside it takes an array, and gives what a kernel accepts in its
-    place.
+    Inside a kernel it takes an array argument; outside it takes an array, and returns an argument for a launch.
 
     Raises:
         ElementTypeError: the sizes differ.
@@ -97,7 +96,7 @@ def view(array: Any, dtype: Any) -> Any:
             return TypedView(array, dtypes.of(dtype))
     tracer = current("xt.view")
     element = element_type(dtype)
-    located(lambda: check_view(array.name, array.dtype, element))
+    at_author_line(lambda: check_view(array.name, array.dtype, element))
     source = array.ssa.type
     assert isinstance(source, MemRefType)
     result = MemRefType(element.mlir, source.shape, source.layout, source.memory_space)
@@ -106,6 +105,6 @@ def view(array: Any, dtype: Any) -> Any:
 
 
 def scalar_(value: float, dtype: Any = dtypes.index) -> Scalar:
-    """A Python number as a run-time scalar, for example as the first value of what a loop carries."""
+    """Run-time scalar of a Python number, for example the initial value of a loop-carried variable."""
     current("xt.scalar")
     return Scalar(scalar(value, element_type(dtype)))

@@ -1,4 +1,4 @@
-"""``xt.device_print`` and ``xt.device_assert``: what a kernel says of itself while it runs, in every execution."""
+"""``xt.device_print`` and ``xt.device_assert``: output and assertions of a running kernel, in every execution."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def device_print(format: str, *values: Any) -> None:
     """
     tracer = current("xt.device_print")
     if type(format) is not str:
-        raise ArgumentError("XT1700", f"xt.device_print takes a text first, not {_text(format)}",
+        raise ArgumentError("XT1700", f"xt.device_print takes a text first, not {_describe(format)}",
                             'write xt.device_print("x = {}", x)', tracer.location())
-    shown = [_shown(tracer, "xt.device_print", value) for value in values]
-    tracer.emit(PrintOp(format, [*(value.ssa for value in shown), *_positions(tracer, shown)]))
+    shown = [_printf_operand(tracer, "xt.device_print", value) for value in values]
+    tracer.emit(PrintOp(format, [*(value.ssa for value in shown), *_element_indices(tracer, shown)]))
 
 
 def device_assert(condition: Any, message: str = "the condition does not hold") -> None:
-    """Say what must hold; where it does not, the launch raises a :class:`CheckError` with the author's line.
+    """Assertion: where the condition is false, the launch raises a :class:`CheckError` with the author's line.
 
     NumPy stops there. On a device the kernel runs to its end and the launch, which waits for it, raises then; the error
     names one instance, and one element, of those where the condition does not hold.
 
     Args:
         condition: a comparison of vectors or of run-time numbers.
-        message: what is wrong then.
+        message: text of the error.
 
     Raises:
         ArgumentError: the message is no text.
@@ -59,25 +59,25 @@ def device_assert(condition: Any, message: str = "the condition does not hold") 
     """
     tracer = current("xt.device_assert")
     if type(message) is not str:
-        raise ArgumentError("XT1700", f"xt.device_assert takes a text as its message, not {_text(message)}",
+        raise ArgumentError("XT1700", f"xt.device_assert takes a text as its message, not {_describe(message)}",
                             'write xt.device_assert(x >= 0.0, "x is negative")', tracer.location())
     if isinstance(condition, Arithmetic) and condition.dtype is dtypes.i1:
-        shown = _shown(tracer, "xt.device_assert", condition)
-        tracer.emit(AssertOp(message, [shown.ssa, *_positions(tracer, [shown])]))
+        shown = _printf_operand(tracer, "xt.device_assert", condition)
+        tracer.emit(AssertOp(message, [shown.ssa, *_element_indices(tracer, [shown])]))
         return
-    raise ElementTypeError("XT1701", f"the condition of xt.device_assert is {_text(condition)}, not a run-time i1",
+    raise ElementTypeError("XT1701", f"the condition of xt.device_assert is {_describe(condition)}, not a run-time i1",
                            "compare vectors or run-time numbers, as in x >= 0.0; what is known when the kernel is "
                            "compiled, Python's own assert checks", tracer.location())
 
 
-def _shown(tracer: Tracer, what: str, value: Any) -> Arithmetic:
-    """A value in a type that C's ``printf`` takes: 32 or 64 bits."""
+def _printf_operand(tracer: Tracer, what: str, value: Any) -> Arithmetic:
+    """Operand of ``printf``: a value widened to 32 or 64 bits."""
     number = plain(value)
     if type(number) in (int, float, bool):
         dtype = dtypes.f32 if type(number) is float else dtypes.i32 if abs(number) < 2**31 else dtypes.i64
         return Scalar(tracer.constant(number if type(number) is float else int(number), dtype))
     if not isinstance(value, (Scalar, Vector)):
-        raise ElementTypeError("XT1702", f"{what} cannot show {_text(value)}", "give vectors and run-time numbers: "
+        raise ElementTypeError("XT1702", f"{what} cannot show {_describe(value)}", "give vectors and run-time numbers: "
                                "xt.load_tile(tile) gives a vector; what is known when the kernel is compiled goes into "
                                "the text", tracer.location(), notes(tracer.location(), it=value))
     dtype = value.dtype
@@ -87,8 +87,8 @@ def _shown(tracer: Tracer, what: str, value: Any) -> Arithmetic:
     return value.to(wide)
 
 
-def _positions(tracer: Tracer, shown: list[Arithmetic]) -> list[SSAValue]:
-    """The rows and the columns of vectors' elements."""
+def _element_indices(tracer: Tracer, shown: list[Arithmetic]) -> list[SSAValue]:
+    """Row and column indices of the elements of printed vectors."""
     vector = next((value for value in shown if isinstance(value, Vector)), None)
     if vector is None:
         return []
@@ -100,5 +100,6 @@ def _positions(tracer: Tracer, shown: list[Arithmetic]) -> list[SSAValue]:
     return [tracer.emit(IotaOp(type_, axis, wg_map=vector.wg_map)) for axis in (0, 1)]
 
 
-def _text(value: Any) -> str:
+def _describe(value: Any) -> str:
+    """Description of an argument in an error message."""
     return f"a {value.describe()}" if isinstance(value, Value) else repr(value)

@@ -1,5 +1,5 @@
-"""What scattered tiles are for: gathers, scatters and atomic updates (XeTile.md, ``load_gather``, ``store_scatter``,
-``atomic_rmw_tile``)."""
+"""Scattered tiles: creation, offsets, gathers, scatters and atomic updates (XeTile.md, ``load_gather``,
+``store_scatter``, ``atomic_rmw_tile``)."""
 
 from __future__ import annotations
 
@@ -22,30 +22,28 @@ from xetile.dialect.gather_scatter import (
 )
 from xetile.dialect.tile_ops import text
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
-from xetile.frontend.notes import dealt, notes
+from xetile.frontend.notes import describe_map, notes
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
-from xetile.lang.checks import need, what
-from xetile.lang.hints import padding_of, said
+from xetile.lang.checks import check_operand, describe_argument
+from xetile.lang.hints import padding_of, with_cache_hints
 from xetile.lang.memory import refuse_type
-
-# Scattered tiles in the language: how they are made and moved (XeTile.md, "support for load_gather ...").
 
 
 def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any, wg_map: Any, dtype: Any,
-                   **refused: Any) -> Tile:
-    """A tile of the elements at ``offsets`` of an array or an address; what the index vector says may be said again.
+                   **window_only: Any) -> Tile:
+    """Scattered tile: elements at the indices ``offsets`` of an array or an address.
 
     Args:
         base, offsets, shape, order, wg_map, dtype: as for ``init_tile``.
-        refused: what says something of tiles on windows only; all None.
+        window_only: arguments that apply to rectangular tiles alone; each must be None.
 
     Raises:
         ElementTypeError: the offsets are no indices; an address without an element type, or an array with another.
         ShapeError: a shape, an order or a map that are not those of the index vector, or something that is refused.
     """
-    _refuse(**refused)
+    _check_window_only(**window_only)
     _check_indices(offsets)
     location = current().location()
     rows, columns = offsets.shape
@@ -57,7 +55,8 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
         raise ShapeError("XT1441", "a scattered tile has no order: each element has an offset of its own",
                          f"drop order={tuple(order)}", location)
     if wg_map is not None and wg_map != offsets.wg_map:
-        raise ShapeError("XT1442", f"the index vector is {dealt(offsets.wg_map)}, the tile {dealt(wg_map)}",
+        raise ShapeError("XT1442", f"the index vector is {describe_map(offsets.wg_map)}, the tile "
+                         f"{describe_map(wg_map)}",
                          "drop wg_map=: a scattered tile has that of its index vector", location,
                          notes(location, **{"the index vector": offsets}))
     encoding = TileEncoding(wg_map=offsets.wg_map, scatter=True)
@@ -65,19 +64,21 @@ def init_scattered(base: Array | Scalar, offsets: Vector, shape: Any, order: Any
     return Tile(current().emit(InitScatteredTileOp(base.ssa, offsets.ssa, result)))
 
 
-def _refuse(**given: Any) -> None:
-    said = [name for name, value in given.items() if value is not None]
-    if said:
+def _check_window_only(**arguments: Any) -> None:
+    """Raise for an argument that has no meaning with an index vector."""
+    present = [name for name, value in arguments.items() if value is not None]
+    if present:
         raise ShapeError("XT1108",
-                         f"{said[0]}= stands beside an index vector, whose elements each have an offset of their own",
-                         f"drop {' and '.join(f'{name}=' for name in said)}", current().location())
+                         f"{present[0]}= is passed with an index vector, whose elements each have an offset of their "
+                         "own",
+                         f"drop {' and '.join(f'{name}=' for name in present)}", current().location())
 
 
 def _element(base: Array | Scalar, dtype: Any) -> DType:
-    """The element type: an array has one, an address does not say."""
+    """Element type of a scattered tile: the array's, or ``dtype`` for an address."""
     location = current().location()
     try:
-        given = None if dtype is None else dtypes.of(dtype)
+        requested = None if dtype is None else dtypes.of(dtype)
     except ElementTypeError as error:
         raise error.at(location) from None
     if isinstance(base, Scalar):
@@ -85,17 +86,17 @@ def _element(base: Array | Scalar, dtype: Any) -> DType:
             raise ElementTypeError("XT1111", f"a {base.describe()} is no address",
                                    "an address is an i64 or a u64: give the kernel a pointer as such, or convert it "
                                    "with .to(xt.u64)", location, notes(location, it=base))
-        if given is None:
-            raise ElementTypeError("XT1112", "an address does not say what lies there",
+        if requested is None:
+            raise ElementTypeError("XT1112", "an address has no element type",
                                    "give the element type, such as dtype=xt.f32", location)
-        return given
-    if given not in (None, base.dtype):
-        refuse_type(base, given)
+        return requested
+    if requested not in (None, base.dtype):
+        refuse_type(base, requested)
     return base.dtype
 
 
 def update_scattered(tile: Tile, offsets: Vector) -> Tile:
-    """The tile with each element moved by its own offset.
+    """Advance a scattered tile: each element by its own offset.
 
     Raises:
         ElementTypeError: the offsets are no indices.
@@ -107,16 +108,17 @@ def update_scattered(tile: Tile, offsets: Vector) -> Tile:
 
 
 def check_alike(tile: Tile, vector: Vector, name: str) -> None:
-    """Raise unless a vector is dealt out to the subgroups as a tile is."""
+    """Check that a vector has the work-group map of a tile."""
     location = current().location()
     if vector.wg_map != tile.wg_map:
-        raise ShapeError("XT1401", f"the {name} is {dealt(vector.wg_map)}, the tile {dealt(tile.wg_map)}",
+        raise ShapeError("XT1401", f"the {name} is {describe_map(vector.wg_map)}, the tile {describe_map(tile.wg_map)}",
                          f"give both the same wg_map, or bring the {name} over: xt.tile_conv_layout(v, {tile.wg_map})"
                          if vector.wg_map is not None and tile.wg_map is not None else "give both a wg_map, or neither",
                          location, notes(location, **{f"the {name}": vector, "the tile": tile}))
 
 
 def _check_indices(offsets: Vector) -> None:
+    """Check that an index vector has the element type ``index``."""
     if offsets.dtype is not dtypes.index:
         location = current().location()
         raise ElementTypeError("XT1446", f"a {offsets.describe()} does not say where elements are: offsets are indices",
@@ -125,12 +127,12 @@ def _check_indices(offsets: Vector) -> None:
 
 def load_gather(tile: Tile, mask: Vector | None = None, *, padding: float = 0,
                 l1: str | None = None, l3: str | None = None) -> Vector:
-    """The elements of a scattered tile; those masked off are ``padding`` (``load_gather``).
+    """Gather the elements of a scattered tile; masked-off elements are ``padding`` (``load_gather``).
 
     Args:
-        tile: made by ``init_tile(array, offsets=index_vector)``.
-        mask: an i1 vector of the tile's shape; None for all. What is masked off touches no memory, however wild its
-            offset. What is not masked off must lie in the array's memory: NumPy checks it, devices do not.
+        tile: scattered tile, from ``init_tile(array, offsets=index_vector)``.
+        mask: an i1 vector of the tile's shape; None for all. Masked-off elements access no memory, whatever their
+            offset. The others must be in the bounds of the array's memory: NumPy checks it, devices do not.
         padding: a Python number, rounded to the element type.
         l1, l3: hints for the caches, as for :func:`load_tile`.
 
@@ -138,38 +140,38 @@ def load_gather(tile: Tile, mask: Vector | None = None, *, padding: float = 0,
         ElementTypeError: the mask is not i1, or the element type does not hold ``padding``.
         ShapeError: the mask has another shape or map than the tile, or the tile is a window on an array.
     """
-    need(tile, Tile, "load_gather")
-    made = LoadGatherOp(tile.ssa, _mask(tile, mask, "load_gather"), padding_of(padding, tile.dtype))
-    return Vector(current().emit(said(made, "load", l1, l3)), tile.wg_map)
+    check_operand(tile, Tile, "load_gather")
+    operation = LoadGatherOp(tile.ssa, _mask(tile, mask, "load_gather"), padding_of(padding, tile.dtype))
+    return Vector(current().emit(with_cache_hints(operation, "load", l1, l3)), tile.wg_map)
 
 
 def store_scatter(value: Vector, tile: Tile, mask: Vector | None = None, *, l1: str | None = None,
                   l3: str | None = None) -> None:
-    """Write a vector to the elements of a scattered tile (``store_scatter``).
+    """Scatter a vector to the elements of a scattered tile (``store_scatter``).
 
-    Where several elements fall on one place, which of them stays is left open.
+    Where several elements have the same address, which of them is stored is unspecified.
 
     Args:
         value: of the tile's shape and element type.
-        tile: made by ``init_tile(array, offsets=index_vector)``.
-        mask: an i1 vector of the tile's shape; None for all. What is masked off touches no memory.
+        tile: scattered tile, from ``init_tile(array, offsets=index_vector)``.
+        mask: an i1 vector of the tile's shape; None for all. Masked-off elements access no memory.
         l1, l3: hints for the caches, as for :func:`store_tile`.
 
     Raises:
         ElementTypeError: the mask is not i1.
         ShapeError: shape, element type or map of value, mask and tile differ, or the tile is a window on an array.
     """
-    need(value, Vector, "store_scatter(value, tile)")
-    need(tile, Tile, "store_scatter(value, tile)")
+    check_operand(value, Vector, "store_scatter(value, tile)")
+    check_operand(tile, Tile, "store_scatter(value, tile)")
     check_alike(tile, value, "vector")
-    made = StoreScatterOp(value.ssa, tile.ssa, _mask(tile, mask, "store_scatter"))
-    current().emit(said(made, "store", l1, l3))
+    operation = StoreScatterOp(value.ssa, tile.ssa, _mask(tile, mask, "store_scatter"))
+    current().emit(with_cache_hints(operation, "store", l1, l3))
 
 
 def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = None) -> Vector:
-    """Update each element of a tile atomically; the values that were found (``atomic_rmw_tile``).
+    """Atomic read-modify-write of each element of a tile; returns the old values (``atomic_rmw_tile``).
 
-    Updates of one element by any number of work-groups happen one after the other, in an order that is left open; so is
+    Updates of one element by any number of work-groups happen one after the other, in an unspecified order; so is
     the order of other memory operations around them (relaxed order, on the whole device).
 
     Args:
@@ -177,18 +179,18 @@ def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = 
             muli andi ori xori), or add, mul, max, min, and, or, xor, exchange, which choose by the element type: max
             and min keep NaN, as xt.maximum does; maxnumf and minnumf drop it, and GPUs have instructions for them.
         value: the other operand of the update.
-        tile: a window on an array, or a scattered tile. Elements outside the array are not touched, and 0 stands for
-            what was found there.
+        tile: a window on an array, or a scattered tile. Out-of-bounds elements are not accessed; their
+            old value is 0.
         mask: for scattered tiles, an i1 vector of the tile's shape; None for all.
 
     Raises:
         ElementTypeError: the element type has no such kind, or the mask is not i1.
         ShapeError: shape, element type or map of value, mask and tile differ; a mask on a window.
     """
-    need(value, Vector, "atomic_rmw_tile(kind, value, tile)")
-    need(tile, Tile, "atomic_rmw_tile(kind, value, tile)")
+    check_operand(value, Vector, "atomic_rmw_tile(kind, value, tile)")
+    check_operand(tile, Tile, "atomic_rmw_tile(kind, value, tile)")
     if not isinstance(kind, str):
-        raise ElementTypeError("XT1447", f"the kind of an atomic update is {what(kind)}, not a name",
+        raise ElementTypeError("XT1447", f"the kind of an atomic update is {describe_argument(kind)}, not a name",
                                'give its name, such as "add"', current().location())
     name = full_name(kind, tile.dtype)
     code, message, hint = fault(name, tile.dtype)
@@ -201,11 +203,11 @@ def atomic_rmw_tile(kind: str, value: Vector, tile: Tile, mask: Vector | None = 
 
 
 def _mask(tile: Tile, mask: Any, function: str) -> SSAValue:
-    """A mask for a tile: the author's, or one of which nothing is off."""
+    """Mask operand of a scattered access: the author's, or all true."""
     if mask is not None:
         if not isinstance(mask, Vector) or mask.dtype is not dtypes.i1:
             location = current().location()
-            raise ElementTypeError("XT1449", f"the mask of {function} is {what(mask)}, not a vector of i1",
+            raise ElementTypeError("XT1449", f"the mask of {function} is {describe_argument(mask)}, not a vector of i1",
                                    "make a vector of i1: compare vectors, or load it from an array of bool", location,
                                    notes(location, **{"the mask": mask}))
         check_alike(tile, mask, "mask")

@@ -1,4 +1,4 @@
-"""What stands for elements outside an array: a Python number in the compiled kernel."""
+"""Hints of memory operations: the padding of out-of-bounds elements, and cache policies (``l1=``, ``l3=``)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from xegpu.target.cache_policy import BY_KIND
 from xetile.dialect.types import CacheHintAttr
 from xetile.frontend.constants import limits, plain
 from xetile.frontend.tracer import current
-from xetile.lang.checks import what
+from xetile.lang.checks import describe_argument
 
 
 def padding_of(padding: Any, dtype: DType) -> Attribute | None:
-    """The attribute for a padding; none for zero, with which everything pads by itself.
+    """Padding attribute; None for zero, which is the default padding.
 
     Args:
         padding: a Python number.
-        dtype: the type of the elements that it stands for.
+        dtype: the element type of the tile.
 
     Raises:
         ElementTypeError: it is no number, or the type does not hold it.
@@ -32,41 +32,42 @@ def padding_of(padding: Any, dtype: DType) -> Attribute | None:
     if dtype is dtypes.i1 and isinstance(number, bool):
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise ElementTypeError("XT1124", f"padding is {what(padding)}, and stands in the compiled kernel",
+        raise ElementTypeError("XT1124", f"padding is {describe_argument(padding)}, and must be a "
+                               "compile-time constant",
                                "give a Python number, such as padding=0 or a keyword-only parameter; to choose by a "
                                "run-time value use xt.where", current().location())
     if dtype.kind == "s" and number != 0:
         raise ElementTypeError("XT1125", f"padding {number} does not fit {dtype}, which is padded with zeros",
                                "widen what is loaded, and choose by position: xt.where(inside, v.to(xt.f16), padding)",
                                current().location())
-    held = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
+    rounded = dtypes.round_to(np.asarray(number), dtype) if dtype.is_float else np.asarray(number)
     if not dtype.is_float and (number != int(number) or not _holds(dtype, int(number))):
         raise ElementTypeError("XT1125",
                                f"padding {number} does not fit {dtype}",
                                "give a whole number from {} to {}".format(*limits(dtype)), current().location())
-    if held == 0:
+    if rounded == 0:
         return None
-    return FloatAttr(float(held), dtype.mlir) if dtype.is_float else IntegerAttr(int(number), dtype.mlir)  # type: ignore
+    if dtype.is_float:
+        return FloatAttr(float(rounded), dtype.mlir)  # type: ignore[call-overload,no-any-return]
+    return IntegerAttr(int(number), dtype.mlir)  # type: ignore[call-overload,no-any-return]
 
 
 def _holds(dtype: DType, number: int) -> bool:
+    """Whether an integer type represents a number."""
     low, high = limits(dtype)
     return low <= number <= high
 
 
-# Cache hints that an author gives: ``xt.load_tile(tile, l1="streaming", l3="cached")``.
+_Operation = TypeVar("_Operation", bound=Operation)
 
 
-_Made = TypeVar("_Made", bound=Operation)
-
-
-def said(made: _Made, kind: str, l1: str | None, l3: str | None) -> _Made:
-    """An operation with its cache hints.
+def with_cache_hints(operation: _Operation, kind: str, l1: str | None, l3: str | None) -> _Operation:
+    """Attach cache hints to a memory operation.
 
     Args:
-        made: the operation.
+        operation: the operation.
         kind: ``"load"``, ``"store"`` or ``"prefetch"``.
-        l1, l3: a policy for each level, None where nothing is said.
+        l1, l3: a policy for each level, None for the default.
 
     Raises:
         ElementTypeError: the kind of operation takes no such hint.
@@ -77,5 +78,5 @@ def said(made: _Made, kind: str, l1: str | None, l3: str | None) -> _Made:
         if policy not in BY_KIND[kind]:
             raise ElementTypeError("XT1127", f"a {kind} takes no cache hint {name}={policy!r}",
                                    f"use {', '.join(map(repr, BY_KIND[kind]))}", current().location())
-        made.attributes[f"{name}_hint"] = CacheHintAttr(policy)
-    return made
+        operation.attributes[f"{name}_hint"] = CacheHintAttr(policy)
+    return operation

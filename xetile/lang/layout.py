@@ -1,4 +1,4 @@
-"""Vectors in blocks: what ``inner_blocks`` of a tile, ``tile_pack`` and ``tile_unpack`` give an author."""
+"""Layouts of vectors: ``tile_pack``, ``tile_unpack``, ``wg_map`` and ``tile_transpose``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from xetile.frontend.notes import notes
 from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current, is_recording
 from xetile.frontend.values import Vector
-from xetile.lang.checks import check_map, located, need
+from xetile.lang.checks import at_author_line, check_map, check_operand
 
 
 def tile_pack(v: Vector, inner_blocks: Pair) -> Vector:
-    """A vector as its blocks (``tile_pack``): rows x columns to [rows / r, columns / c, r, c].
+    """Pack a vector into blocks (``tile_pack``): rows x columns to [rows / r, columns / c, r, c].
 
     Args:
         v: rows x columns.
@@ -32,7 +32,7 @@ def tile_pack(v: Vector, inner_blocks: Pair) -> Vector:
         ElementTypeError: ``v`` is no vector.
         ShapeError: it is in blocks already, or the blocks do not divide it.
     """
-    location = _need(v, "tile_pack")
+    location = _check_vector(v, "tile_pack")
     if len(v.shape) != 2:
         raise ShapeError("XT1230", f"tile_pack takes a vector of two dimensions, not a {v.describe()}",
                          "unpack it first: xt.tile_unpack(v)", location, notes(location, it=v))
@@ -41,31 +41,31 @@ def tile_pack(v: Vector, inner_blocks: Pair) -> Vector:
 
 
 def tile_unpack(v: Vector) -> Vector:
-    """A vector in blocks as one of rows and columns (``tile_unpack``).
+    """Unpack a blocked vector to rows x columns (``tile_unpack``).
 
     Raises:
         ElementTypeError: ``v`` is no vector.
         ShapeError: it is not in blocks.
     """
-    location = _need(v, "tile_unpack")
+    location = _check_vector(v, "tile_unpack")
     if len(v.shape) != 4:
         raise ShapeError("XT1231", f"tile_unpack takes a vector of four dimensions, not a {v.describe()}",
-                         "it is in no blocks, so leave out the tile_unpack; tile_pack and tiles with inner_blocks give "
+                         "it is not blocked, so leave out the tile_unpack; tile_pack and tiles with inner_blocks give "
                          "vectors in blocks", location, notes(location, it=v))
     return Vector(current().emit(TileUnpackOp(v.ssa)), v.wg_map)
 
 
 def check_blocks(blocks: Any, shape: Pair, what: str, wg_map: WgMap | None = None) -> Pair:
-    """``blocks`` as rows and columns.
+    """Check ``inner_blocks`` against a shape: (rows, columns) of a block.
 
     Raises:
-        ShapeError: not two positive integers, or they divide neither ``shape`` nor what a subgroup has of it.
+        ShapeError: not two positive integers, or they do not divide ``shape`` or the subgroup's part of it.
     """
     location = current().location()
     sizes = [plain(size) for size in blocks] if isinstance(blocks, (tuple, list)) else []
     if len(sizes) != 2 or not all(type(size) is int and size > 0 for size in sizes):
         raise ShapeError("XT1232",
-                         f"inner_blocks must be two positive compile-time integers, not {_shown(blocks)}",
+                         f"inner_blocks must be two positive compile-time integers, not {_describe_blocks(blocks)}",
                          "give rows and columns of a block, for example (16, 16)", location)
     for name, covered in ((what, shape), (f"what a subgroup has of it by {wg_map}", wg_map and wg_map.sg_data)):
         if covered and (covered[0] % sizes[0] or covered[1] % sizes[1]):
@@ -75,18 +75,20 @@ def check_blocks(blocks: Any, shape: Pair, what: str, wg_map: WgMap | None = Non
     return sizes[0], sizes[1]
 
 
-def _nearest(size: int, whole: int) -> int:
-    """The divisor of ``whole`` that is nearest to ``size``."""
-    return min((each for each in range(1, whole + 1) if whole % each == 0), key=lambda each: abs(each - size))
+def _nearest(size: int, extent: int) -> int:
+    """Divisor of ``extent`` that is nearest to ``size``."""
+    return min((each for each in range(1, extent + 1) if extent % each == 0), key=lambda each: abs(each - size))
 
 
-def _shown(blocks: Any) -> str:
+def _describe_blocks(blocks: Any) -> str:
+    """Description of ``inner_blocks`` in an error message."""
     if isinstance(blocks, (tuple, list)) and (traced := [size for size in blocks if isinstance(size, Value)]):
         return f"a {traced[0].describe()} among them"
     return f"{blocks!r:.40}"
 
 
-def _need(v: Any, function: str) -> Any:
+def _check_vector(v: Any, function: str) -> Any:
+    """Check that an operand is a vector; returns the author's location."""
     location = current(f"xt.{function}").location()
     if not isinstance(v, Vector):
         what = f"a {v.describe()}" if isinstance(v, Value) else f"a {type(v).__name__}"
@@ -96,7 +98,8 @@ def _need(v: Any, function: str) -> Any:
 
 
 def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
-    """How a work-group's tile is dealt to its subgroups (``xetile.wg_map``); it can be made outside kernels too.
+    """Work-group map: how a tile is distributed to the subgroups (``xetile.wg_map``). It can be made outside kernels
+    too.
 
     Args:
         sg_layout: subgroups along rows and columns.
@@ -106,29 +109,29 @@ def wg_map(sg_layout: tuple[int, int], sg_data: tuple[int, int]) -> WgMap:
         ShapeError: not two positive integers each.
     """
     if is_recording():
-        return located(lambda: WgMap(sg_layout, sg_data))  # type: ignore[no-any-return]
+        return at_author_line(lambda: WgMap(sg_layout, sg_data))  # type: ignore[no-any-return]
     with AtTheCall():
         return WgMap(sg_layout, sg_data)
 
 
 def tile_transpose(v: Vector, *, wg_map: WgMap | None = None) -> Vector:
-    """The vector with its dimensions exchanged (``tile_transpose``).
+    """Transpose of a vector (``tile_transpose``).
 
-    What is loaded and only ever used transposed costs nothing where the target has transposing loads. What was computed
-    is transposed in registers.
+    The transpose of a loaded vector costs nothing where the target has transposing loads and the vector has no other
+    use. Computed vectors are transposed in registers.
 
     Args:
         v: rows x columns.
-        wg_map: how the result is dealt to subgroups; by default as ``v`` is, with both dimensions of ``sg_layout`` and
+        wg_map: distribution of the result; by default that of ``v`` with both dimensions of ``sg_layout`` and
             ``sg_data`` exchanged.
 
     Raises:
-        ShapeError: the map does not deal out the result, or ``v`` has none.
+        ShapeError: the map does not distribute the result, or ``v`` has none.
     """
-    need(v, Vector, "tile_transpose")
+    check_operand(v, Vector, "tile_transpose")
     if v.wg_map is None and wg_map is not None:
         location = current().location()
-        raise ShapeError("XT1416", f"tile_transpose gives a result dealt out as {wg_map}, and its {text(v.shape)} "
+        raise ShapeError("XT1416", f"tile_transpose gives a result distributed as {wg_map}, and its {text(v.shape)} "
                          "vector has no map", "give both a wg_map, or neither", location,
                          notes(location, **{"the vector": v}))
     result = wg_map or (v.wg_map and v.wg_map.transposed())

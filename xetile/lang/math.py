@@ -1,4 +1,4 @@
-"""Functions of numbers, element by element, on float vectors and run-time floats (``math`` operations around tiles).
+"""Element-wise functions of float vectors and run-time floats (``math`` dialect), select, bitcast.
 
 f16 and bf16 compute in float32 and are rounded once. Devices compute with OpenCL's accuracy, a few units in the last
 place of float32; NumPy with its own.
@@ -16,37 +16,40 @@ from xegpu.ir import dtypes
 from xegpu.mlir.arith import SelectOp
 from xegpu.support.errors import ElementTypeError
 from xetile.dialect.vector_ops import TileBitcastOp
-from xetile.frontend.broadcast import in_one_shape
+from xetile.frontend.broadcast import broadcast_operands
 from xetile.frontend.constants import plain, scalar
 from xetile.frontend.notes import notes
-from xetile.frontend.operators import binary, spread
+from xetile.frontend.operators import binary, splat
 from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector, element_type
-from xetile.lang.operands import check_shapes, matched
+from xetile.lang.operands import check_shapes, matched_operands
 
 
 def _apply(name: str, operation: type[Operation], v: Any) -> Any:
+    """Emit a unary function of a vector or scalar."""
     tracer = current(f"xt.{name}")
     if not isinstance(v, Arithmetic) or not (v.dtype.is_float or operation is math.AbsIOp):
-        raise _no_float(name, v)
+        raise _float_error(name, v)
     result = tracer.emit(operation.create(operands=[v.ssa], result_types=[v.ssa.type]))
     return Vector(result, v.wg_map) if isinstance(v, Vector) else Scalar(result)
 
 
-def _no_float(name: str, v: Any) -> ElementTypeError:
+def _float_error(name: str, v: Any) -> ElementTypeError:
+    """Error for an operand that a float function does not take."""
     location = current().location()
     if isinstance(v, Arithmetic):
         return ElementTypeError("XT1211", f"xt.{name} takes floats, not a {v.describe()}",
                                 "convert it with .to(xt.f32)", location, notes(location, it=v))
     hint = "load its elements first: xt.load_tile(tile)" if isinstance(v, Value) else \
         "of Python numbers calculate with the math module, or make a run-time one: xt.scalar(2.0, xt.f32)"
-    return ElementTypeError("XT1212", f"xt.{name} takes a vector or a run-time number, not {_what(v)}", hint, location,
+    return ElementTypeError("XT1212", f"xt.{name} takes a vector or a run-time number, not {_describe(v)}", hint,
+                            location,
                             notes(location, it=v))
 
 
-def _what(v: Any) -> str:
-    """Anything in a few words."""
+def _describe(v: Any) -> str:
+    """Description of an argument in an error message."""
     return f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {plain(v)!r:.40}"
 
 
@@ -151,22 +154,22 @@ def atan(v: Any) -> Any:
 
 
 def floor(v: Any) -> Any:
-    """``v`` rounded down to a whole number."""
+    """``v`` rounded down to an integer."""
     return _apply("floor", math.FloorOp, v)
 
 
 def ceil(v: Any) -> Any:
-    """``v`` rounded up to a whole number."""
+    """``v`` rounded up to an integer."""
     return _apply("ceil", math.CeilOp, v)
 
 
 def trunc(v: Any) -> Any:
-    """``v`` rounded toward zero to a whole number."""
+    """``v`` rounded toward zero to an integer."""
     return _apply("trunc", math.TruncOp, v)
 
 
 def round_even(v: Any) -> Any:
-    """``v`` rounded to the nearest whole number, halves to the even one, as Python's ``round`` does."""
+    """``v`` rounded to the nearest integer, ties to even, as Python's ``round`` does."""
     return _apply("round", math.RoundEvenOp, v)
 
 
@@ -197,6 +200,7 @@ def minnum(a: Any, b: Any) -> Any:
 
 
 def _extreme(operator: str, a: Any, b: Any) -> Any:
+    """Emit a maximum or a minimum."""
     current(f"xt.{operator}")
     if all(isinstance(plain(side), (int, float)) for side in (a, b)):
         return max(a, b) if operator.startswith("max") else min(a, b)
@@ -205,16 +209,16 @@ def _extreme(operator: str, a: Any, b: Any) -> Any:
 
 def atan2(y: Any, x: Any) -> Any:
     """The angle, in radians, of the point (``x``, ``y``)."""
-    return _of_several("atan2", math.Atan2Op, y, x)
+    return _apply_nary("atan2", math.Atan2Op, y, x)
 
 
 def copysign(v: Any, sign: Any) -> Any:
     """``v`` with the sign of ``sign``."""
-    return _of_several("copysign", math.CopySignOp, v, sign)
+    return _apply_nary("copysign", math.CopySignOp, v, sign)
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
-    """``a * b + c``, rounded once in f32 and f64; f16 and bf16 compute it so in float32 and are rounded from there.
+    """Fused multiply-add ``a * b + c``, rounded once in f32 and f64; f16 and bf16 compute it in float32 and round that.
 
     Args:
         a, b, c: float vectors of one shape, run-time floats or numbers; not all of them Python numbers.
@@ -222,19 +226,20 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     Raises:
         ElementTypeError, ShapeError: they are not floats, or differ in type, shape or map.
     """
-    return _of_several("fma", math.FmaOp, a, b, c)
+    return _apply_nary("fma", math.FmaOp, a, b, c)
 
 
-def _of_several(name: str, operation: type[Operation], *sides: Any) -> Any:
+def _apply_nary(name: str, operation: type[Operation], *sides: Any) -> Any:
+    """Emit an n-ary function of matched_operands operands."""
     tracer = current(f"xt.{name}")
-    like, operands = matched(f"xt.{name}", *sides)
+    like, operands = matched_operands(f"xt.{name}", *sides)
     if not like.dtype.is_float:
-        raise _no_float(name, like)
+        raise _float_error(name, like)
     return like.like(tracer.emit(operation.create(operands=operands, result_types=[like.ssa.type])))
 
 
 def bitcast(v: Any, dtype: Any) -> Any:
-    """The bits of ``v`` read as another element type (``arith.bitcast``, ``xetile.tile_bitcast``).
+    """Bitcast of ``v`` to another element type (``arith.bitcast``, ``xetile.tile_bitcast``).
 
     Of a narrower type each row of a vector becomes rows, the lowest bits first: 16 x 64 of ``u32`` are 32 x 64 of
     ``f16``, whose rows 2i and 2i + 1 are the lower and the upper half of row i. So the matrix engine holds the rows of
@@ -251,7 +256,7 @@ def bitcast(v: Any, dtype: Any) -> Any:
     tracer = current("xt.bitcast")
     target = element_type(dtype)
     if not isinstance(v, Arithmetic):
-        raise ElementTypeError("XT1212", f"xt.bitcast takes a vector or a run-time number, not {_what(v)}",
+        raise ElementTypeError("XT1212", f"xt.bitcast takes a vector or a run-time number, not {_describe(v)}",
                                "convert Python numbers with NumPy: numpy.float32(v).view(numpy.int32)",
                                tracer.location())
     if isinstance(v, Vector) and v.dtype.bits > target.bits and not {v.dtype, target} & {dtypes.i1, dtypes.index}:
@@ -271,11 +276,8 @@ def bitcast(v: Any, dtype: Any) -> Any:
     return v.like(tracer.emit(arith.BitcastOp(v.ssa, result)))
 
 
-# ``xt.where``: one of two values, by a condition (``arith.select``).
-
-
 def where(condition: Any, a: Any, b: Any) -> Any:
-    """``a`` where the condition holds, else ``b``.
+    """Select: ``a`` where the condition is true, else ``b`` (``arith.select``).
 
     Args:
         condition: truth values (``i1``): a vector, for each element, or one run-time value for all.
@@ -290,17 +292,18 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     _check_condition(condition)
     if not any(isinstance(side, Value) for side in (a, b)):
         a = _first(condition, plain(a), plain(b))
-    condition, a, b = in_one_shape([condition, plain(a), plain(b)])
-    like, sides = matched("xt.where", a, b)
+    condition, a, b = broadcast_operands([condition, plain(a), plain(b)])
+    like, sides = matched_operands("xt.where", a, b)
     if isinstance(condition, Vector) and isinstance(like, Vector):
         check_shapes("xt.where", condition, like)
     elif isinstance(condition, Vector):
-        sides = [spread(plain(side), condition, like.dtype) for side in (a, b)]
+        sides = [splat(plain(side), condition, like.dtype) for side in (a, b)]
     shaped = like if isinstance(like, Vector) else condition
     return shaped.like(tracer.emit(SelectOp(condition.ssa, *sides)))
 
 
 def _check_condition(condition: Any) -> None:
+    """Check that the condition of a select is an i1."""
     if isinstance(condition, Arithmetic) and condition.dtype is dtypes.i1:
         return
     if isinstance(condition, Arithmetic):
@@ -316,7 +319,7 @@ def _check_condition(condition: Any) -> None:
 
 
 def _first(condition: Arithmetic, a: Any, b: Any) -> Any:
-    """The first of two Python numbers as a run-time one, of the type that both have."""
+    """First of two Python numbers as a run-time scalar, of the type that both have."""
     if isinstance(a, bool) and isinstance(b, bool):
         dtype = dtypes.i1
     elif isinstance(a, int) and isinstance(b, int):

@@ -1,4 +1,5 @@
-"""What ``tile_mma`` demands of its operands before anything is recorded: shapes, element types, work-group maps."""
+"""Matrix products: ``tile_mma`` and ``tile_mma_scaled``, with the checks of shapes, element types and work-group
+maps."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from xetile.dialect.tile_ops import (
     text,
 )
 from xetile.dialect.wg_map import WgMap
-from xetile.frontend.notes import dealt, notes
+from xetile.frontend.notes import describe_map, notes
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Vector
-from xetile.lang.checks import check_is_map, need
+from xetile.lang.checks import check_map_type, check_operand
 from xetile.lang.creation import zeros
 
 
 def accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:
-    """The element type of a product's result: the accumulator's, or the first that the operands' types allow.
+    """Accumulator type of a product: that of ``acc``, or the first that the operand types allow.
 
     Raises:
         ElementTypeError: no target multiplies these types, or accumulates so.
@@ -48,7 +49,7 @@ def accumulator(a: Vector, b: Vector, acc: Vector | None) -> DType:
 
 
 def check_product(a: Vector, b: Vector, acc: Vector | None) -> None:
-    """Raise a ShapeError unless A is M x K, B K x N and the accumulator M x N, in blocks or not."""
+    """Check the M x K, K x N and M x N shapes of A, B and the accumulator, blocked or not (ShapeError)."""
     _check_blocks(a, b, acc)
     (m, depth), (rows, n) = flat_shape(a.shape), flat_shape(b.shape)
     location = current().location()
@@ -63,6 +64,7 @@ def check_product(a: Vector, b: Vector, acc: Vector | None) -> None:
 
 
 def _check_blocks(a: Vector, b: Vector, acc: Vector | None) -> None:
+    """Check that A, B and the accumulator are all blocked, in blocks that multiply, or all 2D."""
     operands = [operand for operand in (a, b, acc) if operand is not None]
     location = current().location()
     if len({len(operand.shape) for operand in operands}) > 1:
@@ -85,30 +87,31 @@ def _check_blocks(a: Vector, b: Vector, acc: Vector | None) -> None:
 
 
 def product_shape(a: Vector, b: Vector) -> tuple[int, ...]:
-    """The shape of a product: M x N, in blocks of A's rows and B's columns where they are in blocks."""
+    """Result shape of a product: M x N, or [M / m, N / n, m, n] of blocked operands."""
     return tuple(pair[i % 2] for i, pair in enumerate(zip(a.shape, b.shape, strict=True)))
 
 
 def derived_map(a: Vector, b: Vector) -> WgMap | None:
-    """The map of a result that nothing else says: rows as A deals them out, columns as B does."""
+    """Inferred map of a product: rows as A distributes them, columns as B does."""
     if a.wg_map is None or b.wg_map is None:
         return None
     return WgMap(a.wg_map.sg_layout, (a.wg_map.sg_data[0], b.wg_map.sg_data[1]))
 
 
 def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -> None:
-    """Raise a ShapeError unless each subgroup holds all that its part of the result needs (XeTile.md, ``wg_map``)."""
+    """Check that each subgroup owns the rows of A and columns of B of its part of the result (ShapeError; XeTile.md,
+    ``wg_map``)."""
     location = current().location()
     if result is None:
         if mapped := next((name for name, x in (("A", a), ("B", b)) if x.wg_map is not None), None):
             bare = "B" if mapped == "A" else "A"
             map_ = (a if mapped == "A" else b).wg_map
-            raise ShapeError("XT1410", f"{mapped} of tile_mma is {dealt(map_)}, and {bare} has no wg_map",
+            raise ShapeError("XT1410", f"{mapped} of tile_mma is {describe_map(map_)}, and {bare} has no wg_map",
                              "give the tiles of A, B and the accumulator each a wg_map, or none of them", location,
                              notes(location, A=a, B=b))
         return
     if acc is not None and acc.wg_map != result:
-        raise ShapeError("XT1411", f"the accumulator is {dealt(acc.wg_map)}, the result {dealt(result)}",
+        raise ShapeError("XT1411", f"the accumulator is {describe_map(acc.wg_map)}, the result {describe_map(result)}",
                          f"make the accumulator with wg_map={result}", location,
                          notes(location, **{"the accumulator": acc}))
     depth = flat_shape(a.shape)[1]
@@ -116,11 +119,11 @@ def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -
               "B": (b, WgMap(result.sg_layout, (depth, result.sg_data[1])))}
     for name, (operand, map_) in needed.items():
         axis = 1 if name == "A" else 0
-        given = operand.wg_map
-        fits = given is not None and given.sg_layout == map_.sg_layout \
-            and given.sg_data[1 - axis] == map_.sg_data[1 - axis] and given.whole(axis, depth)
+        actual = operand.wg_map
+        fits = actual is not None and actual.sg_layout == map_.sg_layout \
+            and actual.sg_data[1 - axis] == map_.sg_data[1 - axis] and actual.whole(axis, depth)
         if not fits:
-            raise ShapeError("XT1412", f"{name} is {dealt(given)}, but a result of {result} needs {map_}",
+            raise ShapeError("XT1412", f"{name} is {describe_map(actual)}, but a result of {result} needs {map_}",
                              f"give {name}'s tile {map_}", location, notes(location, **{name: operand}))
     assert a.wg_map is not None
     assert b.wg_map is not None
@@ -130,21 +133,19 @@ def check_maps(a: Vector, b: Vector, acc: Vector | None, result: WgMap | None) -
                          f"make both {depth}, or both the same divisor of it", location, notes(location, A=a, B=b))
 
 
-# ``xt.tile_mma_scaled``: products of 8-bit floats with a scale for each 32 elements (OCP Microscaling Formats).
-
-
 def tile_mma_scaled(a: Vector, b: Vector, acc: Vector | None, scale_a: Vector, scale_b: Vector) -> Vector:
-    """``acc + (a x scale_a) @ (b x scale_b)``, for targets whose engine takes scales (``cri``).
+    """Block-scaled product ``acc + (a x scale_a) @ (b x scale_b)`` (OCP Microscaling Formats), for targets whose matrix
+    engine takes scales (``cri``).
 
     Args:
         a: M x K of ``e4m3`` or ``e5m2``, K a multiple of 32.
         b: K x N of either.
         acc: M x N of f32; None for zero.
-        scale_a: M x K/32 of ``u8``: each stands for 2^(scale - 127), 255 for NaN, and scales 32 elements of its row.
+        scale_a: M x K/32 of ``u8``: e8m0 exponents, 2^(scale - 127), 255 for NaN, each for 32 elements of its row.
         scale_b: K/32 x N of ``u8``, each for 32 elements of its column.
 
     Returns:
-        M x N of f32, dealt out as ``acc`` is.
+        M x N of f32, distributed as ``acc`` is.
 
     Raises:
         ElementTypeError: the types are others.
@@ -152,10 +153,10 @@ def tile_mma_scaled(a: Vector, b: Vector, acc: Vector | None, scale_a: Vector, s
     """
     tracer = current("xt.tile_mma_scaled")
     named = {"A": a, "B": b, "scale_a": scale_a, "scale_b": scale_b}
-    stranger = [name for name, v in named.items() if not isinstance(v, Vector)]
-    if stranger or (acc is not None and not isinstance(acc, Vector)):
-        raise ElementTypeError("XT1260", f"{(stranger or ['the accumulator'])[0]} of tile_mma_scaled is no vector",
-                               "pass what xt.load_tile gives", tracer.location())
+    wrong = [name for name, v in named.items() if not isinstance(v, Vector)]
+    if wrong or (acc is not None and not isinstance(acc, Vector)):
+        raise ElementTypeError("XT1260", f"{(wrong or ['the accumulator'])[0]} of tile_mma_scaled is no vector",
+                               "pass a vector, such as the result of xt.load_tile", tracer.location())
     if {a.dtype.kind, b.dtype.kind} != {"s"} or {scale_a.dtype, scale_b.dtype} != {dtypes.u8} or \
             (acc is not None and acc.dtype is not dtypes.f32):
         raise ElementTypeError("XT1260", f"a scaled product of {a.dtype} by {b.dtype}, with scales of {scale_a.dtype} "
@@ -171,6 +172,7 @@ def tile_mma_scaled(a: Vector, b: Vector, acc: Vector | None, scale_a: Vector, s
 
 
 def _check_scales(a: Vector, b: Vector, scale_a: Vector, scale_b: Vector) -> None:
+    """Check the shapes of the scales: one for each 32 elements along K."""
     location, depth = current().location(), a.shape[-1]
     if len(a.shape) != 2 or depth % DEPTH:
         raise ShapeError("XT1261", f"{depth} columns of A do not divide into blocks of {DEPTH}, which share a scale",
@@ -185,35 +187,36 @@ def _check_scales(a: Vector, b: Vector, scale_a: Vector, scale_b: Vector) -> Non
 
 
 def _check_scale_maps(map_: WgMap | None, scale_a: Vector, scale_b: Vector) -> None:
+    """Check the maps of the scales: each subgroup owns those of its rows and columns."""
     wanted = (None, None) if map_ is None else (
         WgMap(map_.sg_layout, (map_.sg_data[0], scale_a.shape[1])),
         WgMap(map_.sg_layout, (scale_b.shape[0], map_.sg_data[1])))
     location = current().location()
     for name, scale, needed in zip("AB", (scale_a, scale_b), wanted, strict=True):
         if scale.wg_map != needed:
-            raise ShapeError("XT1262", f"the scales of {name} are dealt out as {scale.wg_map}, and the result as "
+            raise ShapeError("XT1262", f"the scales of {name} are distributed as {scale.wg_map}, and the result as "
                              f"{map_}", f"load them through a tile with wg_map={needed}", location,
                              notes(location, **{f"scale_{name.lower()}": scale}))
 
 
 def tile_mma(a: Vector, b: Vector, acc: Vector | None = None, *, wg_map: WgMap | None = None) -> Vector:
-    """``a @ b``, plus ``acc`` (``tile_mma``).
+    """Matrix product ``a @ b``, plus ``acc`` (``tile_mma``).
 
     Args:
         a: M x K.
         b: K x N.
         acc: M x N; without it the result is float32, or int32 for integers.
-        wg_map: how the result is dealt to subgroups, by default as ``acc`` is, or derived from ``a`` and ``b``.
+        wg_map: distribution of the result, by default that of ``acc``, or inferred from ``a`` and ``b``.
 
     Raises:
         ShapeError: the shapes do not fit, or the maps contradict each other.
         ElementTypeError: no target multiplies these types.
     """
     for operand in (a, b) if acc is None else (a, b, acc):
-        need(operand, Vector, "tile_mma")
+        check_operand(operand, Vector, "tile_mma")
     check_product(a, b, acc)
     dtype = accumulator(a, b, acc)
-    check_is_map(wg_map)
+    check_map_type(wg_map)
     result_map = wg_map or (acc.wg_map if acc is not None else derived_map(a, b))
     check_maps(a, b, acc, result_map)
     result = VectorType(dtype.mlir, product_shape(a, b))

@@ -1,4 +1,4 @@
-"""What a tile is made on: an array as it is, an array described anew, or an address."""
+"""Memory of tiles: arrays, arrays with explicit sizes and strides, addresses, shared local memory; scalar loads."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, check_rank
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar
-from xetile.lang.checks import text_of, what
+from xetile.lang.checks import describe_argument, short_repr
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a tile stands on.
+    """Base of a tile: a memref or an address, with sizes and strides.
 
     Attributes:
         source: the memref, or the address.
         rank: dimensions.
         dtype: element type.
-        description: gives sizes and strides, a number for each dimension; none where the memref's type says them.
+        description: returns sizes and strides, one for each dimension; empty where the memref's type has them.
     """
 
     source: SSAValue
@@ -43,23 +43,25 @@ class Memory:
 
 
 def memory_of(base: Any, shape: Any, strides: Any, dtype: Any, *, aligned: bool) -> Memory:
-    """What ``init_tile`` was given: ``base`` with ``base_shape``, ``base_strides``, ``dtype`` and ``aligned``.
+    """Base of a tile from the arguments of ``init_tile``: ``base``, ``base_shape``, ``base_strides``, ``dtype``,
+    ``aligned``.
 
     Raises:
         ElementTypeError: neither an array nor an address; a type for an array, or none for an address.
         RankError: not as many sizes and strides as there are dimensions, or one of the two without the other.
-        ShapeError: ``aligned`` of an array as it is, or a negative size.
+        ShapeError: ``aligned`` for an array without explicit sizes, or a negative size.
     """
     if isinstance(base, Array):
-        return _of_array(base, shape, strides, dtype, aligned)
+        return _array_base(base, shape, strides, dtype, aligned)
     if isinstance(base, Scalar):
-        return _at_address(base, shape, strides, dtype)
+        return _address_base(base, shape, strides, dtype)
     location = current().location()
-    raise ElementTypeError("XT1101", f"init_tile takes an array argument of the kernel, not {what(base)}",
-                           _instead(base), location, notes(location, it=base))
+    raise ElementTypeError("XT1101", f"init_tile takes an array argument of the kernel, not {describe_argument(base)}",
+                           _base_hint(base), location, notes(location, it=base))
 
 
-def _instead(base: Any) -> str:
+def _base_hint(base: Any) -> str:
+    """Hint for a base that is neither an array nor an address."""
     if isinstance(base, Value):
         return "give it an array argument of the kernel; values that subgroups exchange go through an array of " \
                "xt.alloc_slm(shape, dtype)"
@@ -68,13 +70,15 @@ def _instead(base: Any) -> str:
     return "pass the array itself, or an address as a run-time argument: numpy.uint64(address)"
 
 
-def _of_array(base: Array, shape: Any, strides: Any, dtype: Any, aligned: bool) -> Memory:
+def _array_base(base: Array, shape: Any, strides: Any, dtype: Any, aligned: bool) -> Memory:
+    """Base of a tile on an array, with its own sizes and strides or explicit ones."""
     check_rank(base, 2, "init_tile")
     if dtype is not None:
         refuse_type(base, dtype)
     if shape is None and strides is None:
         if aligned:
-            raise ShapeError("XT1115", f"aligned= is said of {base.name}, an array, which each launch looks at itself",
+            raise ShapeError("XT1115", f"aligned= is passed with {base.name}, an array, whose alignment each launch "
+                             "checks",
                              "drop it; it goes with an address, or with base_shape and base_strides",
                              current().location())
         return Memory(base.ssa, base.rank, base.dtype, base.metadata)
@@ -83,29 +87,30 @@ def _of_array(base: Array, shape: Any, strides: Any, dtype: Any, aligned: bool) 
 
 
 def refuse_type(base: Array, dtype: Any) -> NoReturn:
-    """Say that an array has an element type of its own.
+    """Raise for ``dtype=`` beside an array, which has its own element type.
 
     Args:
         base: the array.
-        dtype: the type that is given beside it.
+        dtype: the author's argument.
 
     Raises:
         ElementTypeError: always.
     """
     location = current().location()
     try:
-        given = dtypes.of(dtype)
+        requested = dtypes.of(dtype)
     except ElementTypeError as error:
         raise error.at(location) from None
-    fits = given.bits == base.dtype.bits and given is not base.dtype
-    convert = "" if given is base.dtype else f", and convert what is loaded with .to(xt.{given})"
-    raise ElementTypeError("XT1110", f"{base.name} is an array of {base.dtype}, and dtype={given} is given, which is "
+    fits = requested.bits == base.dtype.bits and requested is not base.dtype
+    convert = "" if requested is base.dtype else f", and convert what is loaded with .to(xt.{requested})"
+    raise ElementTypeError("XT1110", f"{base.name} is an array of {base.dtype}, and dtype={requested} is passed, "
+                           "which is "
                            "for addresses", f"to read it as another type of the same size, write xt.view({base.name}, "
-                           f"xt.{given})" if fits else f"drop dtype={convert}", location)
+                           f"xt.{requested})" if fits else f"drop dtype={convert}", location)
 
 
 def _dynamic(base: Array) -> SSAValue:
-    """The array without what its type says of sizes and strides."""
+    """Array cast to a memref of dynamic sizes and strides."""
     type_ = base.ssa.type
     if not is_shared(type_):
         return base.ssa
@@ -115,7 +120,8 @@ def _dynamic(base: Array) -> SSAValue:
     return current().emit(CastOp.get(base.ssa, dynamic))  # type: ignore[no-any-return]
 
 
-def _at_address(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
+def _address_base(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
+    """Base of a tile on a raw pointer, with explicit sizes, strides and element type."""
     location = current().location()
     if base.dtype not in (dtypes.i64, dtypes.u64):
         raise ElementTypeError("XT1111", f"an address is a number of type i64 or u64, not a {base.describe()}",
@@ -128,7 +134,7 @@ def _at_address(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
                    "dtype": "dtype=xt.bf16"}
         error = ElementTypeError if missing == ["dtype"] else RankError
         raise error("XT1112",
-                    f"a tile at an address needs {' and '.join(missing)}: an address says nothing of what is there",
+                    f"a tile at an address needs {' and '.join(missing)}: an address has no shape and no element type",
                     f"add {' and '.join(example[name] for name in missing)}", location)
     try:
         element = dtypes.of(dtype)
@@ -139,32 +145,34 @@ def _at_address(base: Scalar, shape: Any, strides: Any, dtype: Any) -> Memory:
 
 
 def _numbers(shape: Any, strides: Any, rank: int, why: str) -> tuple[list[SSAValue], list[SSAValue]]:
-    """Sizes and strides, Python integers or run-time indices, as SSA values."""
+    """Sizes and strides as SSA values, from Python integers or run-time indices."""
     for name, given, other in (("base_shape", shape, "base_strides"), ("base_strides", strides, "base_shape")):
         if given is None:
             raise RankError("XT1113",
                             f"init_tile has {other} and no {name}", f"add {name}, {_counted(rank)}, in elements",
                             current().location())
         if not isinstance(given, (tuple, list)) or len(given) != rank:
-            raise RankError("XT1114", f"{name} is {text_of(given)}, and {why}", f"give {_counted(rank)}, in elements",
+            raise RankError("XT1114", f"{name} is {short_repr(given)}, and {why}", f"give {_counted(rank)}, in "
+                            "elements",
                             current().location())
     if any(isinstance(size, int) and size < 0 for size in shape):
-        raise ShapeError("XT1116", f"base_shape is {text_of(shape)}, and no size is negative",
+        raise ShapeError("XT1116", f"base_shape is {short_repr(shape)}, and no size is negative",
                          "give the rows and columns that there are; a stride may be negative", current().location())
     return [scalar(size) for size in shape], [scalar(stride) for stride in strides]
 
 
 def _counted(rank: int) -> str:
+    """Expected sizes or offsets in an error message."""
     return f"{rank} integers or run-time indices"
 
 
 def offsets_of(base: Any, rank: int, offsets: Any) -> list[SSAValue]:
-    """Where a tile starts, Python integers or run-time indices, as SSA values.
+    """Offsets of a tile as SSA values, from Python integers or run-time indices.
 
     Args:
-        base: what the tile is made on.
+        base: the array or address.
         rank: its dimensions.
-        offsets: what was given.
+        offsets: the author's argument.
 
     Raises:
         RankError: not one for each dimension.
@@ -175,28 +183,28 @@ def offsets_of(base: Any, rank: int, offsets: Any) -> list[SSAValue]:
 
 
 def _wrong_offsets(base: Any, rank: int, offsets: Any) -> RankError:
-    given, batch, location = _told(offsets), rank - 2, current().location()
+    """Error for a wrong number of offsets."""
+    described, batch, location = _describe_offsets(offsets), rank - 2, current().location()
     if not batch:
-        return RankError("XT1103", f"init_tile takes two offsets, not {given}", "give the row and column of the tile's "
+        return RankError("XT1103", f"init_tile takes two offsets, not {described}", "give the row and column of the "
+                         "tile's "
                          "first element, for example (xt.group_id(0) * 32, 0)", location)
     return RankError("XT1103", f"init_tile takes as many offsets as the array has dimensions: {base.name} has {rank} "
-                     f"dimensions, and the offsets are {given}",
+                     f"dimensions, and the offsets are {described}",
                      f"give the {'index' if batch == 1 else 'indices'} of the matrix first, as in (xt.group_id(2), "
                      f"{'0, ' * (batch - 1)}row, column), or launch with one matrix, such as "
                      f"{base.name}[{', '.join('0' * batch)}]", location, notes(location, **{base.name: base}))
 
 
-def _told(offsets: Any) -> str:
+def _describe_offsets(offsets: Any) -> str:
+    """Description of the offsets in an error message."""
     if not isinstance(offsets, (tuple, list)):
-        return what(offsets) if isinstance(offsets, Value) else text_of(offsets)
-    return f"{len(offsets)}" if any(isinstance(offset, Value) for offset in offsets) else text_of(offsets)
-
-
-# Arrays in shared local memory: ``xt.alloc_slm``.
+        return describe_argument(offsets) if isinstance(offsets, Value) else short_repr(offsets)
+    return f"{len(offsets)}" if any(isinstance(offset, Value) for offset in offsets) else short_repr(offsets)
 
 
 class SharedArray(Array):
-    """An array in shared local memory; its sizes are known when the kernel is compiled.
+    """Array in shared local memory, of compile-time sizes.
 
     Attributes:
         sizes: elements along each dimension.
@@ -212,11 +220,11 @@ class SharedArray(Array):
         return f"{self.rank}-dimensional array of {self.dtype} in shared local memory"
 
     def seen_as(self, ssa: SSAValue, dtype: DType) -> SharedArray:
-        """The array read as another element type."""
+        """Reinterpret the array as another element type."""
         return SharedArray(ssa, self.name, dtype, self.sizes)
 
     def metadata(self) -> tuple[list[SSAValue], list[SSAValue]]:
-        """Nothing: the type says it."""
+        """No SSA values: sizes and strides are in the memref type."""
         return [], []
 
     @property
@@ -231,10 +239,10 @@ class SharedArray(Array):
 
 
 def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
-    """An array in the shared local memory of the work-group (``memref.alloc`` in memory space 3).
+    """Allocate an array in the work-group's shared local memory (``memref.alloc`` in memory space 3).
 
     It is one array for all subgroups of a work-group, from the beginning of the kernel to its end, wherever the call
-    stands. What it holds before it is written is not defined; in NumPy it is NaN, or bytes of 0xA5. Between what one
+    stands. Its initial contents are undefined; in NumPy they are NaN, or bytes of 0xA5. Between what one
     subgroup writes and another reads there must be an ``xt.barrier``.
 
     Args:
@@ -262,17 +270,19 @@ def alloc_slm(shape: tuple[int, ...], dtype: Any) -> SharedArray:
 
 
 def _whole_bytes(element: DType) -> str:
+    """Hint for an element type of less than a byte."""
     if element is dtypes.index:
         return "use xt.i32 or xt.i64"
     return "use xt.u8, and take each byte apart behind the load" if element.bits == 4 else "use xt.u8"
 
 
 def _example(sizes: list[Any]) -> tuple[int, int]:
-    """A shape like the one that was given, if that is a single size."""
+    """Example shape in a hint, from a single size if that is the argument."""
     return (1, sizes[0]) if len(sizes) == 1 and type(sizes[0]) is int and sizes[0] > 0 else (256, 32)
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
+    """Compile-time sizes of an array in shared local memory."""
     sizes = [plain(size) for size in shape] if isinstance(shape, (tuple, list)) else []
     if any(isinstance(size, Value) for size in sizes):
         raise ShapeError("XT1140",
@@ -285,13 +295,10 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-# ``xt.load_scalar``: a number of an array as a run-time number.
-
-
 def load_scalar(array: Array, indices: Any) -> Scalar:
-    """The number that an array holds at an index: an address, a size, where a tile lies, a bound of a loop.
+    """Uniform scalar load: the element of an array at an index, such as an address, a size, an offset or a loop bound.
 
-    A table of what work-groups have to do is such an array. The number is one for a whole subgroup, as an argument is;
+    Such arrays are tables of problems for work-groups. The result is uniform in a subgroup, as an argument is;
     ``.to(xt.index)`` makes a size or an offset of it, and an ``i64`` or ``u64`` is an address for :func:`init_tile`.
 
     Args:
@@ -313,9 +320,9 @@ def load_scalar(array: Array, indices: Any) -> Scalar:
         raise ElementTypeError("XT1241", f"load_scalar gives {', '.join(map(str, TYPES))}, and {array.name} holds "
                                f"{array.dtype}", f"launch with {array.name}.astype(numpy.int32), or load a tile",
                                tracer.location())
-    places = indices if isinstance(indices, (tuple, list)) else (indices,)
-    if len(places) != array.rank:
+    subscripts = indices if isinstance(indices, (tuple, list)) else (indices,)
+    if len(subscripts) != array.rank:
         raise RankError("XT1242", f"{array.name} has {array.rank} dimension{'s' * (array.rank != 1)}, and load_scalar "
-                        f"got {len(places)} {'index' if len(places) == 1 else 'indices'}",
+                        f"got {len(subscripts)} {'index' if len(subscripts) == 1 else 'indices'}",
                         "give an index for each dimension", tracer.location())
-    return Scalar(tracer.emit(LoadScalarOp(array.ssa, [scalar(place) for place in places])))
+    return Scalar(tracer.emit(LoadScalarOp(array.ssa, [scalar(subscript) for subscript in subscripts])))

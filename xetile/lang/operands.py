@@ -1,4 +1,4 @@
-"""Operands of functions that take several: brought to one shape, element type and work-group map."""
+"""Operators of vectors and run-time scalars: broadcasting of operands, one operation each, and powers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from xdsl.ir import SSAValue
 
 from xegpu.support.errors import ElementTypeError, ShapeError
 from xetile.dialect.tile_ops import text
-from xetile.frontend.broadcast import in_one_shape
+from xetile.frontend.broadcast import broadcast_operands
 from xetile.frontend.constants import plain, scalar_of_element
 from xetile.frontend.notes import notes
-from xetile.frontend.operators import spread, stranger
+from xetile.frontend.operators import operand_error, splat
 from xetile.frontend.ssa_value import Arithmetic
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
 
 
-def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]]:
-    """One of the operands that says what the result is like, and every operand in its type.
+def matched_operands(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]]:
+    """Operands of an n-ary function in one shape, element type and map, and the one that determines them.
 
     Args:
         function: the name, for messages.
@@ -28,27 +28,28 @@ def matched(function: str, *sides: Any) -> tuple[Vector | Scalar, list[SSAValue]
         ElementTypeError: one is something else, all are Python numbers, or element types differ.
         ShapeError: shapes or work-group maps differ.
     """
-    numbers = in_one_shape([plain(side) for side in sides])
+    numbers = broadcast_operands([plain(side) for side in sides])
     for side in numbers:
         if not isinstance(side, (Arithmetic, int, float)):
-            raise stranger(function, side)
+            raise operand_error(function, side)
     like = next((side for kind in (Vector, Scalar) for side in numbers if isinstance(side, kind)), None)
     if like is None:
         raise ElementTypeError("XT1161",
                                f"{function} of Python numbers", "calculate with Python, or make one of them a run-time "
                                f"number: xt.scalar({numbers[0]}, xt.f32)", current().location())
-    return like, [operand(function, side, like) for side in numbers]
+    return like, [matched_operand(function, side, like) for side in numbers]
 
 
-def operand(function: str, side: Any, like: Vector | Scalar) -> SSAValue:
-    """``side``, a number spread over the shape of ``like``, a vector as it is if it is like it."""
+def matched_operand(function: str, side: Any, like: Vector | Scalar) -> SSAValue:
+    """Operand in the shape of ``like``: a scalar is broadcast, a vector checked."""
     if isinstance(side, Vector):
-        _check(function, like, side)
+        _check_operands(function, like, side)
         return side.ssa
-    return spread(side, like) if isinstance(like, Vector) else scalar_of_element(side, like.dtype)
+    return splat(side, like) if isinstance(like, Vector) else scalar_of_element(side, like.dtype)
 
 
-def _check(function: str, like: Any, side: Vector) -> None:
+def _check_operands(function: str, like: Any, side: Vector) -> None:
+    """Check that two operands have one element type, shape and map."""
     location = current().location()
     if side.dtype is not like.dtype:
         raise ElementTypeError("XT1207",
@@ -59,7 +60,7 @@ def _check(function: str, like: Any, side: Vector) -> None:
 
 
 def check_shapes(function: str, first: Vector, second: Vector) -> None:
-    """Raise a ShapeError unless two vectors have one shape and one work-group map."""
+    """Check that two vectors have one shape and one work-group map (ShapeError)."""
     location = current().location()
     others = {"the first": first, "the second": second}
     if first.shape != second.shape:
@@ -68,5 +69,5 @@ def check_shapes(function: str, first: Vector, second: Vector) -> None:
                          notes(location, **others))
     if first.wg_map != second.wg_map:
         raise ShapeError("XT1400",
-                         f"the operands of {function} are dealt out differently: {first.wg_map} and {second.wg_map}",
+                         f"the operands of {function} are distributed differently: {first.wg_map} and {second.wg_map}",
                          "give both the same wg_map", location, notes(location, **others))

@@ -1,4 +1,5 @@
-"""Functions on vectors as a whole: reductions, broadcasts, and other ways to deal a vector out (XeTile.md)."""
+"""Reductions, broadcasts and layout conversions of vectors (XeTile.md, ``tile_reduce``, ``tile_broadcast``,
+``tile_conv_layout``)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from xetile.frontend.values import Vector
 
 
 def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:
-    """The vector reduced along ``axis``, which stays with size 1 (``tile_reduce``).
+    """Reduction along ``axis``, which is kept with size 1 (``tile_reduce``).
 
     Sums and products of f16, bf16 and tf32 accumulate in float32 and are rounded once; those of integers wrap in the
     element type.
@@ -28,10 +29,10 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
             ``"maximumf"``, which give NaN where there is one; for integers ``"minsi"``, ``"maxsi"``, ``"minui"``,
             ``"maxui"``, ``"and"``, ``"or"``, ``"xor"``; ``"min"`` and ``"max"`` for those of ``minimumf``, ``minsi``,
             ``minui`` and ``maximumf``, ``maxsi``, ``maxui`` that fit the element type.
-        v: rows x columns, in blocks or not; the result of blocks is blocks of one row or column.
+        v: rows x columns, blocked or not; the result of blocks is blocks of one row or column.
         axis: 0 for 1 x columns, 1 for rows x 1, ``(0, 1)`` for 1 x 1.
-        wg_map: how the result is dealt out. It is that of ``v`` with ``sg_data`` of 1 along ``axis``, by default too;
-            subgroups that share the reduced dimension exchange what they have.
+        wg_map: distribution of the result: that of ``v`` with ``sg_data`` of 1 along ``axis``, which is the default;
+            subgroups that share the reduced dimension exchange their partial results.
 
     Raises:
         ElementTypeError: the element type has no such kind.
@@ -39,7 +40,7 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
         ShapeError: the maps contradict each other.
     """
     tracer = current("xt.tile_reduce")
-    _need(v, "tile_reduce")
+    _check_vector(v, "tile_reduce")
     axes = _axes(axis)
     if len(v.shape) == 4:
         axes = (*axes, *(value + 2 for value in axes))  # blocks have their rows and columns in dimensions of their own
@@ -52,28 +53,28 @@ def tile_reduce(kind: str, v: Vector, axis: int | tuple[int, int], *, wg_map: Wg
     result = wg_map or derived
     if derived is not None and derived != result:
         raise ShapeError("XT1414",
-                         f"a vector dealt out as {v.wg_map} and reduced along {list(axes)} is not dealt out as "
+                         f"a vector distributed as {v.wg_map} and reduced along {list(axes)} is not distributed as "
                          f"{result}", f"its map is {derived}; xt.tile_conv_layout(v, wg_map) gives it another",
                          tracer.location(), notes(tracer.location(), it=v))
     return Vector(tracer.emit(TileReduceOp(name, v.ssa, axes, result)), result)
 
 
 def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = None) -> Vector:
-    """The vector repeated along its dimensions of size 1, up to ``shape`` (``tile_broadcast``).
+    """Broadcast along the dimensions of size 1 to ``shape`` (``tile_broadcast``).
 
     Operators do this by themselves where one side has a dimension of size 1, as NumPy's do.
 
     Args:
         v: 1 x columns, rows x 1 or 1 x 1.
         shape: rows and columns of the result.
-        wg_map: how the result is dealt out, needed if ``v`` is; then ``v`` must have the same ``sg_layout``, and
+        wg_map: distribution of the result, needed if ``v`` has one; then ``v`` must have the same ``sg_layout``, and
             ``sg_data`` of 1 along the dimensions that are repeated.
 
     Raises:
         ShapeError: a dimension that is not 1 differs, or the maps contradict each other.
     """
     tracer = current("xt.tile_broadcast")
-    _need(v, "tile_broadcast")
+    _check_vector(v, "tile_broadcast")
     sizes = tuple(plain(size) for size in shape) if isinstance(shape, (tuple, list)) else ()
     if len(v.shape) == 4:
         raise ShapeError("XT1222", f"tile_broadcast takes rows x columns, and the vector is in blocks: {text(v.shape)}",
@@ -87,31 +88,32 @@ def tile_broadcast(v: Vector, shape: tuple[int, int], *, wg_map: WgMap | None = 
 
 
 def tile_conv_layout(v: Vector, wg_map: WgMap) -> Vector:
-    """The same vector, dealt to the subgroups by another map (``tile_conv_layout``).
+    """Layout conversion: redistribute a vector to the subgroups by another map (``tile_conv_layout``).
 
     Args:
         v: a vector of a work-group.
-        wg_map: how the result is dealt out, to as many subgroups.
+        wg_map: distribution of the result, to as many subgroups.
 
     Raises:
-        ShapeError: ``v`` has no map, or the new one does not deal it out.
+        ShapeError: ``v`` has no map, or the new one does not distribute it.
     """
     tracer = current("xt.tile_conv_layout")
-    _need(v, "tile_conv_layout")
+    _check_vector(v, "tile_conv_layout")
     _check_map(v, wg_map, "tile_conv_layout")
     return Vector(tracer.emit(TileConvLayoutOp(v.ssa, wg_map, v.wg_map)), wg_map)
 
 
 def _axes(axis: Any) -> tuple[int, ...]:
-    """Dimensions of a vector in ascending order, negative ones counted from the end."""
-    given = [plain(value) for value in (axis if isinstance(axis, (tuple, list)) else (axis,))]
-    if not given or not all(type(value) is int and -2 <= value < 2 for value in given):
+    """Normalized axes: ascending, negative ones counted from the end."""
+    axes = [plain(value) for value in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    if not axes or not all(type(value) is int and -2 <= value < 2 for value in axes):
         raise RankError("XT1224", f"a vector has dimensions 0 and 1, not {axis!r}",
                         "use 0 to reduce columns, 1 to reduce rows, (0, 1) for both", current().location())
-    return tuple(sorted({value % 2 for value in given}))
+    return tuple(sorted({value % 2 for value in axes}))
 
 
-def _need(v: Any, function: str) -> None:
+def _check_vector(v: Any, function: str) -> None:
+    """Check that an operand is a vector."""
     if isinstance(v, Vector):
         return
     what = f"a {v.describe()}" if isinstance(v, Value) else f"{type(v).__name__} {v!r}"
@@ -120,17 +122,18 @@ def _need(v: Any, function: str) -> None:
 
 
 def _check_map(v: Vector, result: WgMap | None, function: str) -> None:
-    """A map on the result needs one on the vector, and deals to as many subgroups."""
+    """Check the result's map: it needs one on the operand, with as many subgroups."""
     if result is None and function != "tile_conv_layout":
         return
     location = current().location()
     if not isinstance(result, WgMap):
         raise ElementTypeError("XT1402",
-                               f"wg_map is {result!r:.40}, not what xt.wg_map gives",
+                               f"wg_map is {result!r:.40}, and not a result of xt.wg_map",
                                "make one with xt.wg_map(sg_layout=(8, 4), sg_data=(32, 64))",
                                location)
     if v.wg_map is None:
         raise ShapeError("XT1416",
-                         f"{function} gives a result dealt out as {result}, and its {text(v.shape)} vector has no map",
+                         f"{function} gives a result distributed as {result}, and its {text(v.shape)} vector has no "
+                         "map",
                          "give both a wg_map, or neither", location, notes(location, it=v))
     current().use_map(result.subgroups)

@@ -1,4 +1,5 @@
-"""The functions that an author calls inside a kernel: one thin function an operation of XeTile.md."""
+"""Tile operations: ``init_tile``, ``load_tile``, ``store_tile``, ``prefetch_tile``, ``update_tile_offset``
+(XeTile.md)."""
 
 from __future__ import annotations
 
@@ -21,21 +22,19 @@ from xetile.dialect.tile_ops import (
 from xetile.dialect.types import TileEncoding, TileParameters, TileType
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import scalar
-from xetile.frontend.notes import dealt, notes
+from xetile.frontend.notes import describe_map, notes
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
 from xetile.frontend.values import Scalar, Vector
-from xetile.lang.checks import check_map, need, text_of, two_sizes
+from xetile.lang.checks import check_map, check_operand, check_shape_2d, short_repr
 from xetile.lang.gather_scatter import init_scattered, update_scattered
-from xetile.lang.hints import padding_of, said
+from xetile.lang.hints import padding_of, with_cache_hints
 from xetile.lang.layout import check_blocks
 from xetile.lang.memory import memory_of, offsets_of
 
-# What goes into a tile: a vector of its shape, its element type and its work-group map.
-
 
 def check_stored(value: Vector, tile: Tile) -> None:
-    """Raise unless a vector goes into a tile.
+    """Check a stored vector against its tile: shape, element type and work-group map.
 
     Raises:
         ShapeError: shape or work-group map differ.
@@ -44,19 +43,20 @@ def check_stored(value: Vector, tile: Tile) -> None:
     location = current().location()
     others = {"the value": value, "the tile": tile}
     if value.shape != tile.blocked_shape:
-        raise ShapeError("XT1130", f"a {value.describe()} does not go into a {tile.describe()}",
-                         _fitting_tile(value, tile), location, notes(location, **others))
+        raise ShapeError("XT1130", f"a {value.describe()} cannot be stored to a {tile.describe()}",
+                         _store_shape_hint(value, tile), location, notes(location, **others))
     if value.dtype is not tile.dtype:
-        raise ElementTypeError("XT1131", f"a {value.describe()} does not go into a {tile.describe()}",
+        raise ElementTypeError("XT1131", f"a {value.describe()} cannot be stored to a {tile.describe()}",
                                f"convert it with .to(xt.{tile.dtype})", location, notes(location, **others))
     if value.wg_map != tile.wg_map:
         hint = f"give both the same wg_map, or bring the vector over: xt.tile_conv_layout(v, {tile.wg_map})" \
             if value.wg_map and tile.wg_map else "give both a wg_map, or neither"
-        raise ShapeError("XT1401", f"the vector is {dealt(value.wg_map)}, the tile {dealt(tile.wg_map)}",
+        raise ShapeError("XT1401", f"the vector is {describe_map(value.wg_map)}, the tile {describe_map(tile.wg_map)}",
                          hint, location, notes(location, **others))
 
 
-def _fitting_tile(value: Vector, tile: Tile) -> str:
+def _store_shape_hint(value: Vector, tile: Tile) -> str:
+    """Hint for a vector whose shape differs from the tile's."""
     if flat_shape(value.shape) != tile.shape:
         return f"make a tile of {text(value.shape)}: xt.init_tile(array, offsets, {value.shape})"
     if len(value.shape) == 2:
@@ -77,9 +77,9 @@ def init_tile(
     dtype: Any = None,
     aligned: bool = False,
 ) -> Tile:
-    """A tile of ``shape`` at ``offsets`` of an array (``init_tile``); it covers the array's last two dimensions.
+    """Tile of ``shape`` at ``offsets`` of an array (``init_tile``), in the array's last two dimensions.
 
-    With an index vector as ``offsets`` it is a scattered tile: each element lies that many elements of memory from the
+    With an index vector as ``offsets`` it is a scattered tile: each element is that many elements of memory from the
     array's first one (``row * array.strides[0] + column * array.strides[1]``), and the array may have any dimensions.
     Shape and map are those of the index vector. Its base may be an address, too: a run-time i64 or u64.
 
@@ -91,19 +91,19 @@ def init_tile(
         shape: rows and columns, compile-time integers.
         order: ``(0, 1)`` promises that the array is stored column by column, as a transposed view is; the promise is
             checked when the kernel is lowered for an array. Such arrays work without it too.
-        wg_map: how a work-group's tile is dealt to the subgroups.
+        wg_map: distribution of the work-group's tile to the subgroups.
         inner_blocks: rows and columns of the blocks in which its vectors come: ``[rows / r, columns / c, r, c]``. A
             message moves such a block where the target has one that does.
         base_shape, base_strides: sizes and strides in elements, integers or run-time indices, that describe the memory
-            from its first element on; an array has its own, and is then described anew.
+            from its first element on; they replace those of an array.
         dtype: the type of the elements at an address.
-        aligned: promises of memory described so that 2D block messages may reach it: it starts at a multiple of 64
-            bytes, its rows (with ``base_strides=(1, pitch)`` its columns) have 64 bytes at least and a multiple of 4,
-            and the pitch is a multiple of 16 bytes. NumPy checks it, devices do not.
+        aligned: guarantees that memory with explicit sizes is legal for 2D block messages: it starts at a multiple of
+            64 bytes, its rows (with ``base_strides=(1, pitch)`` its columns) have 64 bytes at least and a multiple of
+            4, and the pitch is a multiple of 16 bytes. NumPy checks it, devices do not.
 
     Raises:
         RankError: the array has less than two dimensions, or not as many as there are offsets, sizes or strides.
-        ShapeError: the map does not deal out the shape, or ``order`` is none.
+        ShapeError: the map does not distribute the shape, or ``order`` is none.
         ElementTypeError: ``base`` is neither an array nor an address; ``dtype`` with an array, or an address without.
     """
     tracer = current("xt.init_tile")
@@ -111,7 +111,7 @@ def init_tile(
         return init_scattered(base, offsets, shape, order, wg_map, dtype, inner_blocks=inner_blocks,
                               base_shape=base_shape, base_strides=base_strides, aligned=aligned or None)
     memory = memory_of(base, base_shape, base_strides, dtype, aligned=aligned)
-    rows, columns = two_sizes(shape, "a tile's shape")
+    rows, columns = check_shape_2d(shape, "a tile's shape")
     check_map(wg_map, (rows, columns))
     first = offsets_of(base, memory.rank, offsets)
     blocks = None if inner_blocks is None else check_blocks(inner_blocks, (rows, columns), "the tile", wg_map)
@@ -123,97 +123,99 @@ def init_tile(
 
 
 def _order(order: Any) -> tuple[int, int]:
+    """Checked ``order`` of a tile: (1, 0) is row-major."""
     if not isinstance(order, (tuple, list)) or tuple(order) not in ((1, 0), (0, 1)):
-        raise ShapeError("XT1107", f"order={text_of(order)} is no order of two dimensions",
+        raise ShapeError("XT1107", f"order={short_repr(order)} is no order of two dimensions",
                          "use (1, 0) for rows that are contiguous, (0, 1) for columns", current().location())
     return order[0], order[1]
 
 
 def load_tile(tile: Tile, *, padding: float = 0, l1: str | None = None, l3: str | None = None,
               oob: str = "padding") -> Vector:
-    """The elements of a tile; those outside the array are ``padding`` (``load_tile``).
+    """Load a tile; out-of-bounds elements are ``padding`` (``load_tile``).
 
     Args:
         tile: the tile.
         padding: a Python number, rounded to the element type. Zero costs nothing: the hardware pads with it.
         l1, l3: hints for the caches: ``"cached"``, ``"uncached"``, ``"streaming"`` or ``"read_invalidate"``.
-        oob: ``"error"`` says that the whole tile lies inside the array. ``.on("numpy", check=True)`` checks it;
+        oob: ``"error"`` states that the tile is in bounds. ``.on("numpy", check=True)`` checks it;
             elsewhere it changes nothing.
 
     Raises:
         ElementTypeError: ``tile`` is no tile, its element type does not hold ``padding``, or there is no such hint.
         TargetError: the target has no such combination. This is raised when the kernel is lowered for it.
     """
-    need(tile, Tile, "load_tile")
-    made = _promised(LoadTileOp(tile.ssa, padding_of(padding, tile.dtype)), oob, "padding")
-    return Vector(current().emit(said(made, "load", l1, l3)), tile.wg_map)
+    check_operand(tile, Tile, "load_tile")
+    operation = _with_bounds_guarantee(LoadTileOp(tile.ssa, padding_of(padding, tile.dtype)), oob, "padding")
+    return Vector(current().emit(with_cache_hints(operation, "load", l1, l3)), tile.wg_map)
 
 
-def _promised(made: Any, oob: str, plainly: str) -> Any:
-    """An operation on a tile, with the promise that the tile lies inside its array if it was given.
+def _with_bounds_guarantee(operation: Any, oob: str, default: str) -> Any:
+    """Attach ``oob="error"``: the guarantee that the tile is in bounds.
 
     Raises:
-        ArgumentError: another word than ``"error"`` and what happens otherwise.
+        ArgumentError: neither ``"error"`` nor the default.
     """
-    if oob not in ("error", plainly):
+    if oob not in ("error", default):
         raise ArgumentError("XT1126",
-                            f"there is no oob={oob!r}", f'use oob="error" or oob="{plainly}", which is what happens '
-                            "otherwise", current().location())
+                            f"there is no oob={oob!r}", f'use oob="error" or oob="{default}", which is the '
+                            "default", current().location())
     if oob == "error":
-        made.attributes[OOB] = StringAttr(oob)
-    return made
+        operation.attributes[OOB] = StringAttr(oob)
+    return operation
 
 
 def store_tile(value: Vector, tile: Tile, *, l1: str | None = None, l3: str | None = None, oob: str = "drop") -> None:
-    """Write a vector to a tile; what falls outside the array is dropped (``store_tile``).
+    """Store a vector to a tile; out-of-bounds elements are dropped (``store_tile``).
 
     Args:
         value: the vector.
-        tile: where it goes.
+        tile: the destination.
         l1, l3: hints for the caches: ``"uncached"``, ``"write_through"``, ``"write_back"`` or ``"streaming"``.
-        oob: ``"error"`` says that the whole tile lies inside the array, as for :func:`load_tile`.
+        oob: ``"error"`` states that the tile is in bounds, as for :func:`load_tile`.
 
     Raises:
         TargetError: the target has no such combination of hints. This is raised when the kernel is lowered for it.
         ShapeError: shape, element type or work-group map of the two differ.
     """
     if isinstance(value, Tile) and isinstance(tile, Vector):
-        raise ElementTypeError("XT1120", "store_tile(value, tile) takes the value first, and is given the tile first",
+        raise ElementTypeError("XT1120", "store_tile(value, tile) takes the value first, and got the tile first",
                                "exchange the two: xt.store_tile(value, tile)", current("xt.store_tile").location())
-    need(value, Vector, "store_tile(value, tile)")
-    need(tile, Tile, "store_tile(value, tile)")
+    check_operand(value, Vector, "store_tile(value, tile)")
+    check_operand(tile, Tile, "store_tile(value, tile)")
     check_stored(value, tile)
-    current().emit(said(_promised(StoreTileOp(value.ssa, tile.ssa), oob, "drop"), "store", l1, l3))
+    operation = _with_bounds_guarantee(StoreTileOp(value.ssa, tile.ssa), oob, "drop")
+    current().emit(with_cache_hints(operation, "store", l1, l3))
 
 
 def prefetch_tile(tile: Tile, *, locality: int = 3, l1: str | None = None, l3: str | None = None) -> None:
-    """Bring a tile to the caches; it changes no result (``prefetch_tile``).
+    """Prefetch a tile to the caches; it changes no result (``prefetch_tile``).
 
     Args:
-        tile: the tile; a work-group's tile is prefetched cooperatively, as its map deals it out.
+        tile: the tile; a work-group's tile is prefetched cooperatively, as its map distributes it.
         locality: 3 keeps it close, in L1 and L3; 2 in L3; 1 in both, in L1 for a while; 0 nowhere: then it is not
             prefetched.
-        l1, l3: hints for the caches, in the place of a locality: ``"cached"``, ``"uncached"`` or ``"streaming"``.
+        l1, l3: hints for the caches, instead of a locality: ``"cached"``, ``"uncached"`` or ``"streaming"``.
 
     Raises:
         ShapeError: another locality, or a tile in shared local memory.
     """
-    need(tile, Tile, "prefetch_tile")
+    check_operand(tile, Tile, "prefetch_tile")
     if type(locality) is not int or locality not in range(4):
-        raise ShapeError("XT1128", f"locality is 0, 1, 2 or 3, not {text_of(locality)}",
+        raise ShapeError("XT1128", f"locality is 0, 1, 2 or 3, not {short_repr(locality)}",
                          "use 3 to keep the tile close, 2 for what is needed later", current().location())
-    current().emit(said(PrefetchTileOp(tile.ssa, locality), "prefetch", l1, l3))
+    current().emit(with_cache_hints(PrefetchTileOp(tile.ssa, locality), "prefetch", l1, l3))
 
 
 def update_tile_offset(tile: Tile, d0: Any, d1: Any = None, *more: Any) -> Tile:
-    """The tile moved by ``d0`` rows and ``d1`` columns of its matrix (``update_tile_offset``).
+    """Advance a tile by ``d0`` rows and ``d1`` columns (``update_tile_offset``).
 
     A scattered tile takes one index vector, by which each of its elements moves.
 
     Raises:
         RankError: more than two offsets: a tile does not move from matrix to matrix.
     """
-    need(tile, Tile, "update_tile_offset")
+    check_operand(tile, Tile, "update_tile_offset")
     if isinstance(d0, Vector) and d1 is None:
         return update_scattered(tile, d0)
     if more or d1 is None:

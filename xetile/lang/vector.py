@@ -1,7 +1,7 @@
-"""``xt.vector``: slices of arrays as vectors of any rank, after SuperVector.md and MLIR's vector dialect.
+"""``xt.vector``: transfers, contractions and broadcasts of vectors of any rank (SuperVector.md, MLIR's vector dialect).
 
-Element-wise operators and functions take these vectors as they take those of tiles; one of two dimensions also goes
-into ``xt.tile_mma`` and everything else that takes tiles' vectors. Contractions are in :mod:`xetile.lang.vector`.
+Element-wise operators and functions take these vectors too; 2D ones are also operands of ``xt.tile_mma`` and all other
+functions of tiles' vectors.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array
 from xetile.frontend.tracer import Tracer, current
 from xetile.frontend.values import Scalar, Vector, element_type
-from xetile.lang.checks import check_map, need, text_of, what
+from xetile.lang.checks import check_map, check_operand, describe_argument, short_repr
 from xetile.lang.matmul import accumulator
-
-# ``xt.vector.contract``: products of matrices with indexing maps (XeTile.md, Appendix 1).
 
 
 def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: Any = MATMUL,
              iterator_types: Sequence[str] = ITERATORS, wg_map: WgMap | None = None) -> Vector:
-    """The sum of products along an iterator, plus ``acc`` (``vector.contract``).
+    """Contraction (``vector.contract``): the sum of products along the reduction iterator, plus ``acc``.
 
     Args:
         a, b: vectors of two dimensions, of element types that ``xt.tile_mma`` takes.
@@ -42,7 +40,7 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
         indexing_maps: for a, b and the result, the iterator that each dimension runs along; by default those of a
             product of matrices, ``((0, 2), (2, 1), (0, 1))``. Exchange two numbers to take an operand transposed.
         iterator_types: ``"parallel"`` or ``"reduction"``, for each iterator.
-        wg_map: how the result is dealt to the subgroups, by default as ``acc`` is.
+        wg_map: distribution of the result to the subgroups, by default that of ``acc``.
 
     Raises:
         ShapeError: sizes along one iterator differ, or the maps are not those of a product of two matrices.
@@ -51,15 +49,15 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
     """
     tracer = current("xt.vector.contract")
     for operand in (a, b) if acc is None else (a, b, acc):
-        need(operand, Vector, "vector.contract", any_rank=True)
+        check_operand(operand, Vector, "vector.contract", any_rank=True)
     tracer.stage = NAME
     maps, dtype = _maps(indexing_maps), accumulator(a, b, acc)
     _check_ranks(maps, (a, b, *([acc] if acc is not None else [])))
-    shape = _shape(maps, a, b)
+    shape = _contraction_shape(maps, a, b)
     map_ = wg_map or (acc.wg_map if acc is not None else None)
-    if map_ is None and (dealt := a.wg_map or b.wg_map) is not None:
-        raise ShapeError("XT1520", f"an operand is dealt out as {dealt}, and nothing says how the result is",
-                         f"give the contraction a wg_map, which deals out {text(shape)}", tracer.location(),
+    if map_ is None and (operand_map := a.wg_map or b.wg_map) is not None:
+        raise ShapeError("XT1520", f"an operand is distributed as {operand_map}, and the result has no map",
+                         f"give the contraction a wg_map, which distributes {text(shape)}", tracer.location(),
                          notes(tracer.location(), a=a, b=b))
     count = 1 + max(axis for map_of in maps for axis in map_of if axis is not None)
     operation = ContractOp(a.ssa, b.ssa, None if acc is None else acc.ssa, VectorType(dtype.mlir, shape),
@@ -68,9 +66,10 @@ def contract(a: Vector, b: Vector, acc: Vector | None = None, *, indexing_maps: 
 
 
 def _maps(given: Any) -> list[Permutation]:
+    """Indexing maps of the operands and the result, checked."""
     listed = isinstance(given, (tuple, list)) and all(isinstance(axes, (tuple, list)) for axes in given)
     if not listed or not all(type(axis) is int and axis >= 0 for axes in given for axis in axes):
-        raise ElementTypeError("XT1521", f"indexing_maps={text_of(given)} is no tuple of maps",
+        raise ElementTypeError("XT1521", f"indexing_maps={short_repr(given)} is no tuple of maps",
                                "give the iterators of a, b and the result: ((0, 2), (2, 1), (0, 1))",
                                current().location())
     if len(given) != 3:
@@ -80,6 +79,7 @@ def _maps(given: Any) -> list[Permutation]:
 
 
 def _check_ranks(maps: Sequence[Permutation], vectors: Sequence[Vector]) -> None:
+    """Check that each indexing map has one result for each dimension of its vector."""
     location = current().location()
     for axes, vector in zip(maps, vectors, strict=False):
         if len(axes) != len(vector.shape):
@@ -88,8 +88,8 @@ def _check_ranks(maps: Sequence[Permutation], vectors: Sequence[Vector]) -> None
                             location, notes(location, it=vector))
 
 
-def _shape(maps: Sequence[Permutation], a: Vector, b: Vector) -> tuple[int, ...]:
-    """The result's shape, by the sizes that the operands give the iterators."""
+def _contraction_shape(maps: Sequence[Permutation], a: Vector, b: Vector) -> tuple[int, ...]:
+    """Result shape of a contraction: each iterator's extent in the operands."""
     sizes = dict(zip((*maps[0], *maps[1]), (*a.shape, *b.shape), strict=True))
     if missing := [axis for axis in maps[2] if axis not in sizes]:
         raise ShapeError("XT1524", f"no operand runs along iterator {missing[0]} of the result",
@@ -102,7 +102,7 @@ __all__ = ["VectorArray", "View", "broadcast", "contract", "subview", "transfer_
 
 
 class View:
-    """A part of an array, made by :func:`subview`: transfers through it go to the array.
+    """Subview of an array, from :func:`subview`; transfers through it access the array.
 
     Attributes:
         array: the array.
@@ -115,12 +115,13 @@ class View:
     def __init__(self, array: Array, offsets: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
         self.array, self.offsets, self.sizes = array, offsets, sizes
 
-    def _moved(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+    def _to_array(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+        """Indices in the array of indices in the view."""
         return tuple(_sum(offset, index) for offset, index in zip(self.offsets, indices, strict=True))
 
 
 class VectorArray:
-    """An array seen as a single vector, made by :func:`type_cast`."""
+    """Array cast to a memref of a single vector, from :func:`type_cast`."""
 
     __slots__ = ("_operation",)
 
@@ -128,27 +129,28 @@ class VectorArray:
         self._operation = operation
 
     def load(self) -> Vector:
-        """The vector: all of the array."""
-        tracer = _recorder("load")
+        """Load the array as a vector."""
+        tracer = _supervector_tracer("load")
         return Vector(tracer.emit(LoadOp.get(self._operation.result, [scalar(0)])))
 
     def store(self, value: Vector) -> None:
-        """Write all of the array.
+        """Store a vector to the array.
 
         Raises:
             ShapeError: the vector has another shape or element type than the array.
         """
-        tracer, vector = _recorder("store"), self._operation.vector
-        need(value, Vector, "vector.type_cast(array).store", any_rank=True)
+        tracer, vector = _supervector_tracer("store"), self._operation.vector
+        check_operand(value, Vector, "vector.type_cast(array).store", any_rank=True)
         if value.ssa.type != vector:
-            raise ShapeError("XT1500", f"a {value.describe()} does not go into an array of {text(vector.get_shape())} "
+            raise ShapeError("XT1500", f"a {value.describe()} cannot be stored to an array of "
+                             f"{text(vector.get_shape())} "
                              f"{vector.element_type}", "make the vector of its shape and type", tracer.location(),
                              notes(tracer.location(), it=value))
         tracer.emit(StoreOp.get(value.ssa, self._operation.result, [scalar(0)]))
 
 
-def _recorder(function: str) -> Tracer:
-    """The recording, which from now on is at the stage of this dialect."""
+def _supervector_tracer(function: str) -> Tracer:
+    """Tracer of the current kernel, switched to the SuperVector stage."""
     tracer = current(f"xt.vector.{function}")
     tracer.stage = NAME
     return tracer
@@ -156,38 +158,39 @@ def _recorder(function: str) -> Tracer:
 
 def transfer_read(array: Array | View, indices: Any, shape: Any, *, permutation: Sequence[int | None] | None = None,
                   padding: Any = None, wg_map: WgMap | None = None) -> Vector:
-    """A slice of an array as a vector (``vector_transfer_read``, ``vector.transfer_read``).
+    """Read a slice of an array as a vector (``vector_transfer_read``, ``vector.transfer_read``).
 
     Args:
         array: of any rank; or a view of one.
         indices: of the slice's first element, one for each dimension of the array: integers or run-time indices.
-        shape: of the vector, compile-time integers, as many as one likes.
+        shape: of the vector, compile-time integers, of any rank.
         permutation: for each dimension of the vector the dimension of the array that it runs along, or None where it
             repeats; by default the last dimensions of the array in their order.
-        padding: what stands for elements outside the array: a Python number, or a run-time one of the element type.
-            Without it the slice is promised to lie inside: NumPy checks that, devices do not.
-        wg_map: how the vector, all of its dimensions but the last collapsed to rows, is dealt to the subgroups.
+        padding: value of out-of-bounds elements: a Python number, or a run-time scalar of the element type.
+            Without it the slice must be in bounds: NumPy checks that, devices do not.
+        wg_map: distribution to the subgroups, of the vector with all dimensions but the last collapsed to rows.
 
     Raises:
         RankError: not as many indices as the array has dimensions, or not as long a permutation as the shape.
         ShapeError: the permutation names a dimension twice, or one that is not there; sizes that are none.
         ElementTypeError: the array is none; the element type does not hold the padding.
     """
-    tracer = _recorder("transfer_read")
-    source, sizes = _array(array, "transfer_read"), _sizes(shape)
-    places = _indices(array, indices, "transfer_read")
+    tracer = _supervector_tracer("transfer_read")
+    source, sizes = _base_array(array, "transfer_read"), _sizes(shape)
+    subscripts = _indices(array, indices, "transfer_read")
     axes = _permutation(source, sizes, permutation)
     check_map(wg_map, collapsed(sizes))
-    _check_view(array, indices, sizes, axes, promised=padding is None)
+    _check_view(array, indices, sizes, axes, guaranteed=padding is None)
     value = None if padding is None else scalar_of_element(plain(padding), source.dtype)
-    operation = TransferReadOp(source.ssa, [scalar(index) for index in places], VectorType(source.dtype.mlir, sizes),
+    operation = TransferReadOp(source.ssa, [scalar(index) for index in subscripts], VectorType(source.dtype.mlir,
+                                                                                               sizes),
                                axes, value, wg_map)
     return Vector(tracer.emit(operation), wg_map)
 
 
 def transfer_write(value: Vector, array: Array | View, indices: Any, *,
                    permutation: Sequence[int | None] | None = None, in_bounds: bool = False) -> None:
-    """Write a vector to a slice of an array; what falls outside is dropped (``vector_transfer_write``).
+    """Write a vector to a slice of an array; out-of-bounds elements are dropped (``vector_transfer_write``).
 
     Args:
         value: a vector of any rank.
@@ -195,28 +198,29 @@ def transfer_write(value: Vector, array: Array | View, indices: Any, *,
         indices: of the slice's first element, one for each dimension of the array.
         permutation: for each dimension of the vector the dimension of the array that it runs along; by default the
             last ones in their order. A write repeats nothing.
-        in_bounds: promises that the slice lies inside: NumPy checks that, devices do not.
+        in_bounds: guarantees that the slice is in bounds: NumPy checks that, devices do not.
 
     Raises:
         RankError, ShapeError: as :func:`transfer_read`; and a permutation that repeats.
         ElementTypeError: the element types differ, or an argument is no vector or no array.
     """
-    tracer = _recorder("transfer_write")
-    need(value, Vector, "vector.transfer_write(value, array, indices)", any_rank=True)
-    source = _array(array, "transfer_write")
-    places = _indices(array, indices, "transfer_write")
+    tracer = _supervector_tracer("transfer_write")
+    check_operand(value, Vector, "vector.transfer_write(value, array, indices)", any_rank=True)
+    source = _base_array(array, "transfer_write")
+    subscripts = _indices(array, indices, "transfer_write")
     axes = _permutation(source, value.shape, permutation)
-    _check_view(array, indices, value.shape, axes, promised=in_bounds)
+    _check_view(array, indices, value.shape, axes, guaranteed=in_bounds)
     if value.dtype is not source.dtype:
         raise ElementTypeError("XT1501",
-                               f"a {value.describe()} does not go into {source.name}, which holds {source.dtype}",
+                               f"a {value.describe()} cannot be stored to {source.name}, which holds {source.dtype}",
                                f"convert it with .to(xt.{source.dtype})", tracer.location(),
                                notes(tracer.location(), it=value))
-    tracer.emit(TransferWriteOp(value.ssa, source.ssa, [scalar(index) for index in places], axes, bool(in_bounds)))
+    tracer.emit(TransferWriteOp(value.ssa, source.ssa, [scalar(index) for index in subscripts], axes, bool(in_bounds)))
 
 
 def type_cast(array: Array, shape: Any = None) -> VectorArray:
-    """An array as a single vector, which :meth:`VectorArray.load` and ``store`` move whole (``vector_type_cast``).
+    """Cast an array to a memref of one vector, which :meth:`VectorArray.load` and ``store`` access
+    (``vector_type_cast``).
 
     Args:
         array: an array of the kernel, or one in shared local memory.
@@ -227,9 +231,9 @@ def type_cast(array: Array, shape: Any = None) -> VectorArray:
         ShapeError: no shape, or not that of the array.
         RankError: not as many sizes as the array has dimensions.
     """
-    tracer = _recorder("type_cast")
+    tracer = _supervector_tracer("type_cast")
     if not isinstance(array, Array):
-        raise _no_array(array, "type_cast")
+        raise _array_error(array, "type_cast")
     type_ = array.ssa.type
     assert isinstance(type_, MemRefType)
     known = type_.get_shape()
@@ -240,7 +244,7 @@ def type_cast(array: Array, shape: Any = None) -> VectorArray:
     sizes = known if shape is None else _sizes(shape)
     if len(sizes) != array.rank:
         raise RankError("XT1503",
-                        f"{array.name} has {array.rank} dimensions, and the shape {text_of(shape)} has {len(sizes)}",
+                        f"{array.name} has {array.rank} dimensions, and the shape {short_repr(shape)} has {len(sizes)}",
                         "give a size for each dimension of the array", tracer.location())
     operation = TypeCastOp(array.ssa, sizes)
     tracer.emit(operation)
@@ -248,7 +252,7 @@ def type_cast(array: Array, shape: Any = None) -> VectorArray:
 
 
 def subview(array: Array | View, offsets: Any, sizes: Any) -> View:
-    """A part of an array, for transfers (``memref.subview``).
+    """Subview of an array, for transfers (``memref.subview``).
 
     Args:
         array: the array; or a view of one.
@@ -258,28 +262,28 @@ def subview(array: Array | View, offsets: Any, sizes: Any) -> View:
     Raises:
         RankError: not as many offsets or sizes as dimensions.
     """
-    tracer = _recorder("subview")
-    base, places, extents = _array(array, "subview"), _indices(array, offsets, "subview"), _sizes(sizes)
+    tracer = _supervector_tracer("subview")
+    base, subscripts, extents = _base_array(array, "subview"), _indices(array, offsets, "subview"), _sizes(sizes)
     if len(extents) != base.rank:
-        raise RankError("XT1504", f"{base.name} has {base.rank} dimensions, and {len(extents)} sizes are given",
+        raise RankError("XT1504", f"{base.name} has {base.rank} dimensions, and there are {len(extents)} sizes",
                         "give a size for each dimension, 1 where the view has one element", tracer.location())
-    return View(base, places, extents)
+    return View(base, subscripts, extents)
 
 
 def broadcast(value: Any, shape: Any, dtype: Any, *, wg_map: WgMap | None = None) -> Vector:
-    """A vector of one value, of any rank (``vector.broadcast``).
+    """Broadcast of a scalar to a vector of any rank (``vector.broadcast``).
 
     Args:
         value: a Python number, or a run-time scalar of the element type.
         shape: of the vector, compile-time integers.
         dtype: element type.
-        wg_map: how it is dealt to the subgroups, its rows collapsed.
+        wg_map: distribution to the subgroups, of the vector with its rows collapsed.
 
     Raises:
         ShapeError: sizes that are none.
         ElementTypeError: ``dtype`` is no element type, or does not hold ``value``.
     """
-    tracer, sizes, element = _recorder("broadcast"), _sizes(shape), element_type(dtype)
+    tracer, sizes, element = _supervector_tracer("broadcast"), _sizes(shape), element_type(dtype)
     check_map(wg_map, collapsed(sizes))
     operation = BroadcastOp(scalar_of_element(value, element), VectorType(element.mlir, sizes))
     if wg_map is not None:
@@ -287,45 +291,50 @@ def broadcast(value: Any, shape: Any, dtype: Any, *, wg_map: WgMap | None = None
     return Vector(tracer.emit(operation), wg_map)
 
 
-def _no_array(array: Any, function: str) -> ElementTypeError:
-    return ElementTypeError("XT1505", f"xt.vector.{function} takes an array argument of the kernel, not {what(array)}",
+def _array_error(array: Any, function: str) -> ElementTypeError:
+    """Error for an argument that is no array."""
+    return ElementTypeError("XT1505", f"xt.vector.{function} takes an array argument of the kernel, not "
+                            f"{describe_argument(array)}",
                             "pass the array itself, or a part of it: xt.vector.subview(array, offsets, sizes)",
                             current().location())
 
 
-def _array(array: Any, function: str) -> Array:
+def _base_array(array: Any, function: str) -> Array:
+    """Array below an argument that is an array or a view."""
     found = array.array if isinstance(array, View) else array
     if not isinstance(found, Array):
-        raise _no_array(array, function)
+        raise _array_error(array, function)
     return found
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
-    given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    if any(isinstance(size, Value) for size in given):
+    """Compile-time sizes of a vector."""
+    extents = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if any(isinstance(size, Value) for size in extents):
         raise ShapeError("XT1506",
                          "the shape of a vector holds a run-time value", "sizes of vectors are compile-time constants: "
                          "make them keyword-only parameters, as in def kernel(A, *, N=128)", current().location())
-    sizes = tuple(plain(size) for size in given)
+    sizes = tuple(plain(size) for size in extents)
     if not all(type(size) is int and size > 0 for size in sizes):
-        raise ShapeError("XT1507", f"the shape of a vector must be positive integers, not {text_of(shape)}",
+        raise ShapeError("XT1507", f"the shape of a vector must be positive integers, not {short_repr(shape)}",
                          "give a size for each dimension, for example (3, 4, 5), or 128", current().location())
     return sizes
 
 
 def _indices(array: Array | View, indices: Any, function: str) -> tuple[Any, ...]:
-    """An index for each dimension of the array itself."""
-    given = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
-    source = _array(array, function)
-    if len(given) != source.rank:
+    """Indices of an access in the array, one for each dimension."""
+    subscripts = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+    source = _base_array(array, function)
+    if len(subscripts) != source.rank:
         raise RankError("XT1508",
-                        f"{source.name} has {source.rank} dimension{'' if source.rank == 1 else 's'}, and {len(given)} "
-                        f"{'index is' if len(given) == 1 else 'indices are'} given",
+                        f"{source.name} has {source.rank} dimension{'' if source.rank == 1 else 's'}, and there "
+                        f"{'is 1 index' if len(subscripts) == 1 else f'are {len(subscripts)} indices'}",
                         "give the index of the slice's first element along every dimension", current().location())
-    return array._moved(given) if isinstance(array, View) else given
+    return array._to_array(subscripts) if isinstance(array, View) else subscripts
 
 
 def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permutation:
+    """Permutation of a transfer: the argument, or the minor identity."""
     rank, location = array.rank, current().location()
     if permutation is None:
         if len(sizes) > rank:
@@ -336,7 +345,7 @@ def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permut
     axes = tuple(plain(axis) for axis in permutation) if isinstance(permutation, (tuple, list)) else (permutation,)
     if not all(axis is None or type(axis) is int for axis in axes):
         raise ElementTypeError("XT1510",
-                               f"permutation={text_of(permutation)} is no permutation", "for each dimension of the "
+                               f"permutation={short_repr(permutation)} is no permutation", "for each dimension of the "
                                "vector give the dimension of the array that it runs along, or None where it repeats",
                                location)
     if len(axes) != len(sizes):
@@ -346,9 +355,10 @@ def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permut
     return axes
 
 
-def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: Permutation, *, promised: bool) -> None:
-    """Raise where what a transfer must not touch may lie inside the array: behind the view's end."""
-    if not isinstance(array, View) or promised:
+def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: Permutation, *,
+                guaranteed: bool) -> None:
+    """Check that a transfer without padding or mask stays in the bounds of its view."""
+    if not isinstance(array, View) or guaranteed:
         return
     for axis, (index, size) in enumerate(zip(_listed(indices), array.sizes, strict=True)):
         extent, first = sizes[axes.index(axis)] if axis in axes else 1, plain(index)
@@ -360,11 +370,12 @@ def _check_view(array: Array | View, indices: Any, sizes: Sequence[int], axes: P
 
 
 def _listed(indices: Any) -> tuple[Any, ...]:
+    """Indices as a tuple; a single one needs no tuple."""
     return tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
 
 
 def _sum(offset: Any, index: Any) -> Any:
-    """The sum of two indices, nothing recorded where one is zero."""
+    """Sum of two indices, folded where one is zero."""
     if not isinstance(index, Scalar) and plain(index) == 0:
         return offset
     return index if not isinstance(offset, Scalar) and plain(offset) == 0 else offset + index

@@ -1,4 +1,4 @@
-"""Ready kernels, written in the language: products and attention of NumPy and dpnp arrays."""
+"""Library of kernels: matrix products and attention of NumPy and dpnp arrays."""
 
 from xetile.library.activations import ACTIVATIONS
 from xetile.library.attention import attention

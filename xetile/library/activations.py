@@ -1,4 +1,4 @@
-"""Activation functions for the end of a product: functions of a vector, written in the language itself."""
+"""Activation functions for epilogues of products."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ Activation = Callable[[Any], Any]
 
 
 def relu(x: Any) -> Any:
-    """max(x, 0), of any element type."""
+    """ReLU: max(x, 0), of any element type."""
     return maximum(x, 0)
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+    """Logistic function: 1 / (1 + exp(-x))."""
     return 1.0 / (1.0 + exp2(x * -math.log2(math.e)))
 
 
 def silu(x: Any) -> Any:
-    """x * sigmoid(x)."""
+    """SiLU: x * sigmoid(x)."""
     return x / (1.0 + exp2(x * -math.log2(math.e)))
 
 
 def gelu(x: Any) -> Any:
-    """x * Phi(x), with the error function."""
+    """GELU: x * Phi(x), by the error function."""
     return 0.5 * x * (1.0 + erf(x * math.sqrt(0.5)))
 
 
 def gelu_tanh(x: Any) -> Any:
-    """GELU with its usual approximation by a hyperbolic tangent."""
+    """GELU in its tanh approximation."""
     return 0.5 * x * (1.0 + vector_tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
 def tanh(x: Any) -> Any:
-    """The hyperbolic tangent."""
+    """Hyperbolic tangent."""
     return vector_tanh(x)
 
 
@@ -56,7 +56,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def find_activation(given: str | Activation | None) -> Activation | None:
-    """The function that ``activation=`` names, or the author's own.
+    """Activation named by ``activation=``, or the author's function.
 
     Raises:
         ArgumentError: it is neither a known name nor a function.
@@ -74,7 +74,7 @@ def find_activation(given: str | Activation | None) -> Activation | None:
 
 
 def _taking_one(given: Activation) -> Activation:
-    """The function, if it can be called with one vector."""
+    """Check that a function can be called with one vector."""
     try:
         inspect.signature(given).bind(None)
     except TypeError:
@@ -87,7 +87,7 @@ def _taking_one(given: Activation) -> Activation:
 
 
 def applied(activation: Activation, x: Any) -> Any:
-    """What an activation makes of a vector.
+    """Result of an activation function, checked.
 
     Raises:
         ArgumentError: it is no vector of the same shape.
@@ -115,7 +115,7 @@ _MOST = 256
 
 
 def first_alike(function: Activation) -> Activation:
-    """The first function that was given with the same code and the same values in its reach.
+    """Canonical function among those of equal code and closure, so that a lambda in a loop is compiled once.
 
     A lambda that is written into a call is another object each time; without this, each call would record and lower its
     kernel anew. Functions that reach what may change, such as arrays or objects, are taken as they are.
@@ -129,15 +129,15 @@ def first_alike(function: Activation) -> Activation:
         return function
     reach += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
     reach += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    if not all(map(_stays, reach)):
+    if not all(map(_is_immutable, reach)):
         return function
     if len(_ALIKE) >= _MOST:
         _ALIKE.clear()
     return _ALIKE.setdefault((code, tuple((type(each), repr(each)) for each in reach)), function)
 
 
-def _stays(value: Any) -> bool:
-    """Whether a value is the same wherever it looks the same: numbers, texts, and what the language consists of."""
+def _is_immutable(value: Any) -> bool:
+    """Whether a captured object is immutable, so that equal text means equal value."""
     if value is None or isinstance(value, (bool, int, float, str, DType)):
         return True
     name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""

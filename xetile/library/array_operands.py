@@ -1,4 +1,4 @@
-"""Operands of :func:`xetile.matmul`: NumPy's rules of shapes, types and batches over NumPy's and dpnp's arrays."""
+"""Array operands of :func:`xetile.matmul`: NumPy's rules of shapes, types and batches for NumPy and dpnp arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENGINE = (dtypes.f16, dtypes.bf16, dtypes.tf32, dtypes.f32)
 
 @dataclass(frozen=True)
 class Operand:
-    """An array of NumPy or dpnp, with the element type that it is read as.
+    """Array operand: a NumPy or dpnp array, with its element type.
 
     Attributes:
         name: what errors call it.
@@ -35,7 +35,7 @@ class Operand:
 
     @classmethod
     def of(cls, name: str, value: Any) -> Operand:
-        """The operand for what the author passed.
+        """Operand from an argument of the author.
 
         Raises:
             ElementTypeError: it is no array, or one of other elements than the language's.
@@ -58,45 +58,46 @@ class Operand:
 
     @property
     def argument(self) -> Any:
-        """What a kernel gets: the array, viewed as the operand's element type."""
+        """Kernel argument: the array, viewed as the operand's element type."""
         same = dtypes.of(np.dtype(self.array.dtype)) is self.dtype
         return self.array if same else TypedView(self.array, self.dtype)
 
     @property
     def library(self) -> ModuleType:
-        """The library that the array belongs to."""
+        """Array library of the operand, NumPy or dpnp."""
         if isinstance(self.array, np.ndarray):
             return np
         import dpnp
         return dpnp  # type: ignore[no-any-return]
 
     def reshaped(self, shape: tuple[int, ...]) -> Operand:
-        """The same elements in another shape: of an array without gaps, a view."""
+        """Reshape; of a contiguous array, a view."""
         return replace(self, array=self.array.reshape(shape))
 
     def matrix(self) -> Operand:
-        """The only matrix of a batch of one, as a view."""
+        """Only matrix of a batch of one, as a view."""
         return replace(self, array=self.array[(0,) * (len(self.shape) - 2)])
 
     def as_row(self) -> Operand:
-        """With a first dimension of one, as a view."""
+        """View with a first dimension of one."""
         return replace(self, array=self.array[None, ...])
 
     def as_column(self) -> Operand:
-        """With a last dimension of one, as a view."""
+        """View with a last dimension of one."""
         return replace(self, array=self.array[..., None])
 
     def spread(self, batch: tuple[int, ...]) -> Operand:
-        """With ``batch`` as its leading dimensions: a view, dimensions of one repeated."""
+        """Broadcast view with the leading dimensions ``batch``."""
         return replace(self, array=self.library.broadcast_to(self.array, (*batch, *self.shape[-2:])))
 
     def strides(self) -> tuple[int, ...]:
-        """Elements from one element to the next along each dimension."""
+        """Strides in elements."""
         return tuple(stride for stride in Argument.of(self.name, self.array).strides if stride is not None)
 
 
 def empty_like_input(operand: Operand, shape: tuple[int, ...], dtype: DType) -> Operand:
-    """A new array where the operand is, on its queue. dpnp has no bfloat16: such elements travel as uint16."""
+    """New array in the memory and on the queue of an operand. dpnp has no bfloat16: such elements are stored as
+    uint16."""
     if operand.library is np:
         return Operand("the result", np.empty(shape, dtype.numpy), dtype)
     held = np.dtype(np.uint16) if dtype is dtypes.bf16 else dtype.numpy
@@ -106,7 +107,7 @@ def empty_like_input(operand: Operand, shape: tuple[int, ...], dtype: DType) -> 
 
 
 def result_type(a: DType, b: DType) -> DType:
-    """The element type that NumPy gives the product of arrays of these types.
+    """Result type of a product by NumPy's promotion rules.
 
     Raises:
         ElementTypeError: products of these types are not made here.
@@ -118,7 +119,7 @@ def result_type(a: DType, b: DType) -> DType:
 
 
 def engine_type(a: DType, b: DType) -> DType:
-    """The element type in which operands of these types are multiplied; i32 stands for products of 8-bit integers.
+    """Element type in which operands are multiplied; i32 stands for products of 8-bit integers.
 
     Raises:
         ElementTypeError: products of these types are not made here.
@@ -140,7 +141,7 @@ def _no_product(a: DType, b: DType) -> ElementTypeError:
 
 
 def check_shapes(a: Operand, b: Operand) -> tuple[int, ...]:
-    """The leading dimensions of the result of two operands of two or more dimensions each.
+    """Batch dimensions of the product of two operands, broadcast by NumPy's rules.
 
     Raises:
         ShapeError: the inner dimensions differ, or the leading ones do not broadcast.
@@ -160,7 +161,7 @@ def check_shapes(a: Operand, b: Operand) -> tuple[int, ...]:
 
 
 def folded(a: Operand, c: Operand) -> tuple[Operand, Operand] | None:
-    """A and C with their batches as more rows, if both are stored without gaps, so that this is a view; else None."""
+    """A and C with batches folded into rows, if both are contiguous, so that this is a view; else None."""
     if not (a.array.flags.c_contiguous and c.array.flags.c_contiguous):
         return None
     rows = math.prod(a.shape[:-1])
@@ -168,13 +169,13 @@ def folded(a: Operand, c: Operand) -> tuple[Operand, Operand] | None:
 
 
 def overlap(a: Operand, b: Operand) -> bool:
-    """Whether two arrays may share memory: whether the spans of their addresses meet."""
+    """Whether two arrays may share memory, by the spans of their addresses."""
     (low_a, high_a), (low_b, high_b) = span(a), span(b)
     return low_a < high_b and low_b < high_a
 
 
 def span(operand: Operand) -> tuple[int, int]:
-    """The addresses of an array's memory, from the lowest to the one behind the highest."""
+    """Address range of an array's memory: first address, and the one after the last."""
     shape, size = operand.shape, operand.dtype.bytes
     start = operand.array.ctypes.data if operand.library is np else Argument.of(operand.name, operand.array).pointer
     assert start is not None
@@ -189,7 +190,7 @@ def _text(shape: tuple[int, ...]) -> str:
 
 
 def check_places(*operands: Operand) -> None:
-    """Raise unless all arrays belong to one library, and are on one queue.
+    """Check that all arrays are of one library and on one queue.
 
     Raises:
         DeviceError: some are NumPy's and some are on a device, or they are on different queues.
@@ -203,7 +204,7 @@ def check_places(*operands: Operand) -> None:
 
 
 def check_queues(operands: Sequence[Operand]) -> None:
-    """Raise unless all arrays on a device are on one queue.
+    """Check that all device arrays are on one queue.
 
     Raises:
         DeviceError: they are not.
@@ -216,7 +217,7 @@ def check_queues(operands: Sequence[Operand]) -> None:
 
 
 def check_written(*results: Operand) -> None:
-    """Raise if a result is to go into an array that cannot be written.
+    """Check that an output array is writeable.
 
     Raises:
         ElementTypeError: one is read-only.
@@ -228,12 +229,12 @@ def check_written(*results: Operand) -> None:
 
 
 def copied_where_shared(operand: Operand, result: Operand) -> Operand:
-    """The operand, or a copy if the result may share its memory."""
+    """Operand, copied if the result may alias it."""
     return replace(operand, array=operand.array.copy()) if overlap(operand, result) else operand
 
 
 def result_for(out: Any, like: Operand, shape: tuple[int, ...], dtype: DType) -> Operand:
-    """Where a result goes: the array that the author passed, checked, or a new one beside ``like``.
+    """Output array: the author's, checked, or a new one.
 
     Raises:
         DeviceError: the array is not where the operands are.

@@ -1,7 +1,7 @@
-"""``xt.attention``: softmax(Q K^T * scale) V for every head, without ever holding Q K^T.
+"""``xt.attention``: fused attention, softmax(Q K^T * scale) V for every head, without storing Q K^T.
 
-Tri Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", 2022: maxima and sums of
-the rows follow along, and what was added up so far is rescaled where a maximum grows.
+Tri Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", 2022: running maxima and
+sums of the rows are kept, and the accumulator is rescaled where a maximum grows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SUBGROUPS = 8
 @kernel
 def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV: int, BM: int, BN: int, rows: int,  # noqa: E741
                        chunk: int, resident: bool, parts: int, share: int, causal: bool) -> None:
-    """One tile of BM queries of one head; ``share`` heads of Q read the same keys and values.
+    """Kernel: a tile of BM queries of one head; ``share`` heads of Q use the same keys and values.
 
     A subgroup has ``rows`` queries and one of ``parts`` parts of the columns of V. Heads are multiplied ``chunk``
     columns at a time: with ``resident`` all chunks of Q stay in registers, else a loop reads them for each block of
@@ -51,7 +51,7 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
     out = [zeros((BM, width), dtypes.f32, wg_map=WgMap(layout, (rows, width // parts))) for _, width in outs]
     largest, total = full((BM, 1), -math.inf, dtypes.f32, wg_map=map_l), zeros((BM, 1), dtypes.f32, wg_map=map_l)
     row, column = (iota((BM, BN), axis, wg_map=map_s) for axis in (0, 1))
-    # Query i sees key j if j <= i + (keys - queries): the last query sees every key.
+    # Causal mask: query i attends to key j if j <= i + (keys - queries), the last query to every key.
     end = minimum(keys, maximum(m + BM + keys - queries, 0)) if causal else keys
     for n in device_range(0, end, BN):
         s = zeros((BM, BN), dtypes.f32, wg_map=map_s)
@@ -84,7 +84,7 @@ def attention_of_heads(Q: Any, K: Any, V: Any, O: Any, scale: Any, *, D: int, DV
 
 
 def chunks(size: int, chunk: int, parts: int = 1) -> list[tuple[int, int]]:
-    """Where each chunk of a head starts, and its columns.
+    """Offset and columns of each chunk of a head.
 
     A chunk has ``chunk`` columns for each of the ``parts`` that subgroups take, or what is left, each part rounded up
     to 16.
@@ -94,19 +94,19 @@ def chunks(size: int, chunk: int, parts: int = 1) -> list[tuple[int, int]]:
 
 
 def key_chunk(K: Any, offsets: tuple[Any, ...], shape: tuple[int, int], layout: tuple[int, int]) -> Any:
-    """Columns of a tile of keys, transposed: what the queries' are multiplied with."""
+    """Load columns of a tile of keys, transposed, as operand B of Q K^T."""
     tile = init_tile(K, offsets, shape, wg_map=WgMap(layout, shape))
     return tile_transpose(load_tile(tile), wg_map=WgMap(layout, shape[::-1]))
 
 
 def query_chunk(Q: Any, offsets: tuple[Any, ...], shape: tuple[int, int], layout: tuple[int, int]) -> Any:
-    """Columns of a tile of queries."""
+    """Load columns of a tile of queries."""
     return load_tile(init_tile(Q, offsets, shape, wg_map=WgMap(layout, (shape[0] // layout[0], shape[1]))))
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None, out: Any = None,
               target: str | Target | None = None) -> Any:
-    """softmax(scale * q @ k^T) @ v for every head: attention, forward.
+    """Attention, forward: softmax(scale * q @ k^T) @ v for every head.
 
     Args:
         q: (..., heads, queries, size), f16, bf16 or f32, of NumPy or dpnp.
@@ -158,7 +158,7 @@ def _check(q: Operand, k: Operand, v: Operand) -> None:
 
 @dataclass(frozen=True)
 class Blocks:
-    """How attention is cut for a target.
+    """Tile sizes of attention for a target.
 
     Attributes:
         queries, keys: of a work-group's tile.
@@ -177,15 +177,15 @@ class Blocks:
 
     @property
     def constants(self) -> dict[str, int]:
-        """The constants for the kernel ``attention_of_heads``."""
+        """Constants of the kernel ``attention_of_heads``."""
         return {"BM": self.queries, "BN": self.keys, "rows": self.rows, "chunk": self.chunk,
                 "resident": self.resident, "parts": self.parts}
 
 
 def blocks_for(size: int, queries: int, target: Target) -> Blocks:
-    """Blocks that fit a target's registers.
+    """Tile sizes that fit a target's registers.
 
-    With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are dealt out to
+    With registers of 32 bytes, 64 columns of the result are what a subgroup has room for: more are distributed to
     subgroups that each work out the scores.
     """
     tight = target.registers[0] > 0 and not target.block_io
@@ -211,7 +211,8 @@ def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale:
 
 
 def four_dimensions(operand: Operand) -> Operand:
-    """(batch, heads, rows, size): further batches are folded into the first, missing dimensions have size one."""
+    """4D view (batch, heads, rows, size): further batches are folded into the first, missing dimensions have size
+    one."""
     array = operand.array
     while array.ndim < 4:
         array = array[None, ...]

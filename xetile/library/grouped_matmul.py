@@ -1,7 +1,7 @@
-"""``xt.grouped_matmul``: any number of products of different sizes in one launch.
+"""``xt.grouped_matmul``: grouped GEMM, any number of products of different sizes in one launch.
 
-The work-groups read what they have to do from a table: where the matrices of their product lie, how large they are,
-and which of its tiles is theirs. There are as many work-groups as there are tiles.
+The work-groups read their problem from a table: addresses and sizes of its matrices, and the tile to compute. There
+are as many work-groups as tiles.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from xetile.library.tile_heuristics import choose_for_all
 
 @dataclass(frozen=True)
 class Access:
-    """How the matrices of one list are reached.
+    """Access to the matrices of one list: alignment and strides.
 
     Attributes:
         dtype: their element type.
@@ -55,7 +55,7 @@ class Access:
     aligned: bool
 
     def tiles(self, address: Any, size: tuple[Any, Any], strides: tuple[Any, Any]) -> Callable[..., Any]:
-        """What makes tiles on such a matrix."""
+        """Factory of tiles on such a matrix."""
         steps = {"rows": (strides[0], 1), "columns": (1, strides[1]), "any": strides}[self.way]
         order = (0, 1) if self.way == "columns" else (1, 0)
         return lambda row, column, shape, wg_map: init_tile(
@@ -70,7 +70,7 @@ FIELDS = 13
 @kernel
 def grouped_product(table: Any, *, BM: int, BN: int, BK: int, sg: tuple[int, int], as_type: DType, ahead: int,
                     access: tuple[Access, Access, Access]) -> None:
-    """C = A @ B, one tile a work-group: the table begins with the product of each tile, and goes on with products."""
+    """Kernel: C = A @ B, one tile a work-group; the table has the problem of each tile, then the problems."""
     tile = group_id(0)
     row = num_groups(0) + load_scalar(table, tile).to(dtypes.index) * FIELDS
     within, m, n, k = (load_scalar(table, row + field).to(dtypes.index) for field in range(4))
@@ -115,7 +115,7 @@ def grouped_matmul(a: Sequence[Any], b: Sequence[Any], *, out: Sequence[Any] | N
             check_written(*(problem[2] for problem in problems))
         if out is not None:
             taken = _joined(span(problem[2]) for problem in problems if 0 not in problem[2].shape)
-            problems = [(_apart(a, taken), _apart(b, taken), c) for a, b, c in problems]
+            problems = [(_copied_if_aliased(a, taken), _copied_if_aliased(b, taken), c) for a, b, c in problems]
         some = [problem for problem in problems if 0 not in problem[2].shape]
         for left, _, result in some:
             if not left.shape[1]:
@@ -146,7 +146,7 @@ def _problem(index: int, a: Any, b: Any, out: Any, out_dtype: Any) -> Problem:
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans of addresses in order, those that overlap as one: columns of one array lie between each other."""
+    """Sorted address spans, overlapping ones merged: columns of one array interleave."""
     joined: list[tuple[int, int]] = []
     for low, high in sorted(spans):
         if joined and low < joined[-1][1]:
@@ -156,8 +156,8 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _apart(operand: Operand, taken: Sequence[tuple[int, int]]) -> Operand:
-    """The operand, or a copy if any of the results may share its memory.
+def _copied_if_aliased(operand: Operand, taken: Sequence[tuple[int, int]]) -> Operand:
+    """Operand, copied if any of the results may alias it.
 
     ``taken`` are the results' addresses in order, none overlapping another, so that the last one that begins before the
     operand's end is the only one to look at.
@@ -216,7 +216,7 @@ def _described(operand: Operand) -> Described:
 
 
 def _access(dtype: DType, matrices: Sequence[Described], target: Target) -> Access:
-    """How all matrices of a list may be reached; a single row or column lies as it is wanted."""
+    """Access that all matrices of a list allow; a single row or column has any layout."""
     way = "any"
     if all(right == 1 or columns <= 1 for _, (_, columns), (_, right) in matrices):
         way = "rows"
@@ -230,7 +230,7 @@ def _access(dtype: DType, matrices: Sequence[Described], target: Target) -> Acce
 
 
 def _strides(way: str, size: tuple[int, int], strides: tuple[int, int]) -> tuple[int, int]:
-    """The strides by which a matrix is reached: what a single row or column is from the next means nothing."""
+    """Strides for the access of a matrix; those of a single row or column are arbitrary."""
     (rows, columns), (down, right) = size, strides
     if way == "rows":
         return down if rows > 1 else -(-columns // 64) * 64, 1
@@ -241,7 +241,7 @@ def _strides(way: str, size: tuple[int, int], strides: tuple[int, int]) -> tuple
 
 def table_of(sizes: Sequence[tuple[int, int, int]], groups: Sequence[tuple[int, int]],
              matrices: Sequence[Sequence[tuple[int, int, int]]]) -> np.ndarray[Any, Any]:
-    """The numbers that :func:`grouped_product` reads.
+    """Problem table of :func:`grouped_product`.
 
     Products with a long K come first, so that their tiles do not run alone at the end.
 
@@ -258,7 +258,7 @@ def table_of(sizes: Sequence[tuple[int, int, int]], groups: Sequence[tuple[int, 
 
 
 def _on_device(table: np.ndarray[Any, Any], like: Operand, queue: Any) -> Any:
-    """The table where the kernel runs."""
+    """Problem table in the memory where the kernel runs."""
     if queue is None:
         return table
     there = empty_like_input(like, table.shape, dtypes.i64).array

@@ -1,4 +1,5 @@
-"""``xt.int4_matmul``: activations of f16 or bf16 times weights of 4 bits with a scale and a zero point a group."""
+"""``xt.int4_matmul``: weight-only quantized GEMM, f16 or bf16 activations times 4-bit weights with group scales and
+zero points."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ FORMS = {dtypes.f16: (0x4C00, 6), dtypes.bf16: (0x4180, 3)}
 
 
 def pack_int4(weights: Any) -> Any:
-    """Weights from 0 to 15, (K, N), eight in a word, as :func:`int4_matmul` reads them: (K / 8, N) of u32.
+    """Pack weights from 0 to 15, (K, N), eight in a word, for :func:`int4_matmul`: (K / 8, N) of u32.
 
     Of each 128 rows, word row i holds rows 32b + 2i in bits 4b to 4b + 3 of its lower half, and rows 32b + 2i + 1 in
     those of its upper half, b from 0 to 3: masked, the words of one b are the rows of B as the matrix engine takes
@@ -75,7 +76,7 @@ def pack_int4(weights: Any) -> Any:
 @kernel
 def int4_product(A: Any, W: Any, S: Any, Z: Any, C: Any, bias: Any, *, BM: int, BN: int, sg: tuple[int, int],
                  group: int, offset: bool, biased: bool, activation: Activation | None) -> None:
-    """C = activation(A @ ((W - Z) * S) + bias), S and Z one row a group of K.
+    """Kernel: C = activation(A @ ((W - Z) * S) + bias), S and Z one row for each group of K.
 
     The matrix engine multiplies A by 16 + W, which a mask and an or make of packed words, and by ones: what is too much
     is (16 + Z) times the sum of A's row. Both sums run over a group, or 128 rows of it, and are scaled in f32.
@@ -109,7 +110,7 @@ def int4_product(A: Any, W: Any, S: Any, Z: Any, C: Any, bias: Any, *, BM: int, 
 
 
 def with_offset(words: Any, number: int, dtype: DType) -> Any:
-    """16 + the weights in bits 4 * number and up of both halves of packed words, as two rows of floats a row."""
+    """Dequantize without a subtraction: 16 + the weights in bits 4 * number of both halves of packed words."""
     bits, position = FORMS[dtype]
     left = position - 4 * number
     moved = words << left if left > 0 else words >> -left if left else words
@@ -131,7 +132,7 @@ SMALL = (Tiling(32, 64, (4, 4), 0.3), Tiling(8, 64, (1, 4), 0.2))
 def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: Any = None,
                 activation: str | Activation | None = None, out: Any = None, out_dtype: Any = None,
                 target: str | Target | None = None) -> Any:
-    """activation(a @ ((weights - zeros) * scales) + bias), with weights of 4 bits.
+    """Weight-only quantized product: activation(a @ ((weights - zeros) * scales) + bias), with 4-bit weights.
 
     Args:
         a: (M, K) of f16 or bf16, of NumPy or dpnp (bf16 in dpnp as ``xt.view(array, xt.bf16)``).
@@ -171,14 +172,14 @@ def int4_matmul(a: Any, weights: Any, scales: Any, zeros: Any = None, *, bias: A
 
 
 def tilings(group: int, target: Target) -> tuple[Tiling, ...]:
-    """The tilings that fit a target's registers."""
+    """Tilings that fit a target's registers."""
     if not target.block_io:
         return SMALL
     return FINE if group % (2 * ROWS) else TILES
 
 
 def group_of(a: Operand, weights: Operand, scales: Operand) -> int:
-    """Rows of weights that share a scale.
+    """Quantization group: rows of weights that share a scale.
 
     Raises:
         ShapeError, ElementTypeError: the operands do not go together.
@@ -200,7 +201,7 @@ def group_of(a: Operand, weights: Operand, scales: Operand) -> int:
 
 
 def zeros_of(zeros: Any, scales: Operand) -> Operand | None:
-    """Zero points, one a scale; None where they are not given.
+    """Zero points, one for each scale; None if there are none.
 
     Raises:
         ShapeError: they are neither one number nor of the scales' shape.

@@ -1,4 +1,4 @@
-"""``xt.matmul``: products of NumPy and dpnp arrays, with what usually follows a product in the same launch."""
+"""``xt.matmul``: matrix products of NumPy and dpnp arrays, with fused epilogues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from xetile.library.tile_heuristics import Tiling, choose
 
 def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | Activation | None = None,
            alpha: float = 1, beta: float = 0, out_dtype: Any = None, target: str | Target | None = None) -> Any:
-    """``activation(alpha * (a @ b) + beta * out + bias)``, by NumPy's rules for shapes and types.
+    """Matrix product ``activation(alpha * (a @ b) + beta * out + bias)``, by NumPy's rules for shapes and types.
 
     Operands of one dimension are a row (a) or a column (b) whose dimension the result lacks; leading dimensions are
     batches and broadcast. Transposed and sliced views are used in place. dpnp arrays give a dpnp array on the same
@@ -80,7 +80,7 @@ def matmul(a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What happens to a product before it is stored."""
+    """Epilogue of a product: operations on the result before it is stored."""
 
     alpha: float
     beta: float
@@ -88,17 +88,17 @@ class Epilogue:
 
     @property
     def constants(self) -> dict[str, object]:
-        """The kernel's constants."""
+        """Constants of the kernel."""
         return {"scaled": self.alpha != 1, "added": self.beta != 0, "activation": self.activation}
 
     @property
     def makes_floats(self) -> bool:
-        """Whether integers become floats."""
+        """Whether the epilogue converts integers to floats."""
         return self.alpha != 1 or self.beta not in (0, 1) or self.activation is not None
 
 
 def _factor(name: str, value: Any) -> float:
-    """``alpha`` or ``beta``: one number.
+    """``alpha`` or ``beta``: one number, checked.
 
     Raises:
         ArgumentError: it is none.
@@ -125,7 +125,7 @@ def _two_dimensions(a: Operand, b: Operand) -> tuple[Operand, Operand]:
 
 
 def _final_shape(a: Operand, b: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The result's shape without the dimensions that operands of one dimension were given."""
+    """Result shape without the dimensions that 1D operands got."""
     rows = shape[-2:-1] if len(a.shape) > 1 else ()
     columns = shape[-1:] if len(b.shape) > 1 else ()
     return (*shape[:-2], *rows, *columns)
@@ -157,7 +157,7 @@ def _result(out: Any, a: Operand, b: Operand, wanted: Any, dtype: DType, shape: 
 
 
 def _expanded(out: Operand, a: Operand, b: Operand) -> Operand:
-    """``out`` with the dimensions of one that the operands were given, as a view."""
+    """View of ``out`` with the dimensions of one that 1D operands got."""
     array = out.array
     if len(a.shape) == 1:
         array = array[..., None] if len(b.shape) == 1 else array[..., None, :]
@@ -167,7 +167,7 @@ def _expanded(out: Operand, a: Operand, b: Operand) -> Operand:
 
 
 def _array_of_number(bias: Any, beside: Operand) -> Any:
-    """A bias that is one number as an array without dimensions where the operands are; any other as it is."""
+    """Scalar bias as a 0D array in the operands' memory; any other bias is unchanged."""
     if isinstance(bias, bool) or not isinstance(bias, numbers.Real):
         return bias
     value = np.asarray(bias, np.int32 if isinstance(bias, numbers.Integral) else np.float32)
@@ -212,7 +212,7 @@ def _multiply(a: Operand, b: Operand, c: Operand, batch: tuple[int, ...], bias: 
 
 def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: Epilogue,
             target: str | Target | None) -> None:
-    placed = product.on(_place(c), target=target)
+    placed = product.on(_executor_of(c), target=target)
     device = placed.target or find_target("pvc" if target is None else target)
     (rows, columns), depth, batch = c.shape[-2:], a.shape[-1], math.prod(c.shape[:-2])
     engine = engine_type(a.dtype, b.dtype)
@@ -234,7 +234,7 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
     placed[(*grid[:2], batch * tiling.parts)](a.argument, b.argument, work.argument, work.argument, 1.0, 0.0,
                                              **constants, parts=tiling.parts)
     small = Tiling(32, 64, (4, 2), 1)
-    ends = sum_of_parts.on(_place(c), target=target)
+    ends = sum_of_parts.on(_executor_of(c), target=target)
     ends[(*small.groups(rows, columns), batch)](work.argument, c.argument, *last, BM=small.rows, BN=small.columns,
                                                sg=small.layout, parts=tiling.parts, **ending)
 
@@ -242,20 +242,20 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
 def _stream(a: Operand, b: Operand, c: Operand, tiling: Tiling, grid: tuple[int, ...], sums: DType,
             last: tuple[Any, ...], constants: dict[str, Any], ending: dict[str, Any],
             target: str | Target | None) -> None:
-    """Stream-K: a launch for all tiles, the shared ones into a work array, and one that adds these up."""
+    """Stream-K: launch all tiles, the shared ones into a work array, then a reduction of these."""
     shared, sharers = tiling.shared, tiling.sharers
     work = empty_like_input(c, (2 * sharers, tiling.rows, tiling.columns), sums)
-    streams = streamed_product.on(_place(c), target=target)
+    streams = streamed_product.on(_executor_of(c), target=target)
     streams[sharers + math.prod(grid) - shared,](a.argument, b.argument, c.argument, work.argument, *last, shared,
                                                 sharers, **constants, **ending)
     steps = -(-a.shape[-1] // tiling.depth)
     rows, columns = min(tiling.rows, 32), min(tiling.columns, 64)
     blocks = tiling.rows // rows * (tiling.columns // columns)
-    ends = sum_of_shares.on(_place(c), target=target)
+    ends = sum_of_shares.on(_executor_of(c), target=target)
     ends[blocks, shared](work.argument, c.argument, *last, shared, sharers, steps, BM=tiling.rows, BN=tiling.columns,
                          rows=rows, columns=columns, sg=(rows // 8, columns // 32), **ending)
 
 
-def _place(operand: Operand) -> Any:
-    """Where kernels on an operand run: its queue, or NumPy."""
+def _executor_of(operand: Operand) -> Any:
+    """Executor of kernels on an operand: its queue, or NumPy."""
     return None if operand.library is np else operand.array.sycl_queue

@@ -1,4 +1,4 @@
-"""The kernels behind :func:`xetile.matmul`: one product with its epilogue, and the end of a product in parts."""
+"""Kernels of :func:`xetile.matmul`: a product with its epilogue, and the reduction of split-K."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xetile.library.activations import Activation, applied
 
 
 def matrix_of(array: Any, linear: Any) -> tuple[Any, ...]:
-    """Which matrix of a batch the ``linear``-th is: one index a leading dimension, the last one running fastest."""
+    """Batch index of the ``linear``-th matrix: one index a leading dimension, the last one fastest."""
     places: list[Any] = []
     for size in reversed(array.shape[1:-2]):
         places.insert(0, linear % size)
@@ -28,7 +28,7 @@ def matrix_of(array: Any, linear: Any) -> tuple[Any, ...]:
 
 def finished(x: Any, C: Any, c: Any, bias: Any, alpha: Any, beta: Any, at: tuple[Any, ...], *, scaled: bool,
              added: bool, bias_tile: Any, activation: Activation | None) -> Any:
-    """activation(alpha * x + beta * C + bias), as far as each is asked for, in C's element type."""
+    """Epilogue: activation(alpha * x + beta * C + bias), each part if requested, in C's element type."""
     if scaled:
         x = x.to(dtypes.f32) * alpha
     if added:
@@ -47,14 +47,14 @@ Tiles = Callable[..., Any]
 
 
 def tiles_of(array: Any, matrix: Any) -> Tiles:
-    """What makes tiles on one matrix of a batch, the ``matrix``-th."""
+    """Factory of tiles on one matrix of a batch, the ``matrix``-th."""
     which = matrix_of(array, matrix)
     return lambda row, column, shape, wg_map: init_tile(array, (*which, row, column), shape, wg_map=wg_map)
 
 
 def sum_along_k(A: Tiles, B: Tiles, m: Any, n: Any, start: Any, stop: Any, *, BM: int, BN: int, BK: int,
                 sg: tuple[int, int], as_type: DType, ahead: int) -> Any:
-    """The tile of A @ B at row m and column n, summed over K from ``start`` to ``stop``: where the time goes.
+    """Main loop: the tile of A @ B at row m and column n, summed over K from ``start`` to ``stop``.
 
     Prefetches run ``ahead`` steps ahead, each subgroup its share of both tiles.
     """
@@ -79,7 +79,7 @@ def sum_along_k(A: Tiles, B: Tiles, m: Any, n: Any, start: Any, stop: Any, *, BM
 def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int, BN: int, BK: int, sg: tuple[int, int],
             as_type: DType, ahead: int = 0, parts: int = 1, scaled: bool = False, added: bool = False,
             spread: tuple[bool, bool] | None = None, activation: Activation | None = None) -> None:
-    """C = activation(alpha * A @ B + beta * C + bias), for each matrix of a batch along the grid's last axis.
+    """Kernel: C = activation(alpha * A @ B + beta * C + bias), for each matrix of a batch along the grid's last axis.
 
     With ``parts`` above one, C is a work array (parts, ..., M, N): each part of K leaves its sum there.
     """
@@ -109,7 +109,7 @@ def product(A: Any, B: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int
 def sum_of_parts(W: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int, BN: int, sg: tuple[int, int],
                  parts: int, scaled: bool = False, added: bool = False, spread: tuple[bool, bool] | None = None,
                  activation: Activation | None = None) -> None:
-    """C = activation(alpha * (W[0] + W[1] + ...) + beta * C + bias): the end of a product whose K was cut in parts."""
+    """Kernel: split-K reduction C = activation(alpha * (W[0] + W[1] + ...) + beta * C + bias)."""
     m, n, batch = group_id(0) * BM, group_id(1) * BN, group_id(2)
     map_c = WgMap(sg, (BM // sg[0], BN // sg[1]))
     x = zeros((BM, BN), W.dtype, wg_map=map_c)
@@ -122,7 +122,7 @@ def sum_of_parts(W: Any, C: Any, bias: Any, alpha: Any, beta: Any, *, BM: int, B
 
 
 def matrix_of_part(array: Any, linear: Any) -> tuple[Any, ...]:
-    """The same as :func:`matrix_of` for a work array, whose first dimension is the part."""
+    """Batch index as by :func:`matrix_of` for a work array, whose first dimension is the part of K."""
     places: list[Any] = []
     for size in reversed(array.shape[2:-2]):
         places.insert(0, linear % size)
@@ -131,12 +131,12 @@ def matrix_of_part(array: Any, linear: Any) -> tuple[Any, ...]:
 
 
 def converted(v: Any, dtype: DType) -> Any:
-    """``v`` as the matrix engine shall read it; operands of 8-bit integers stay as they are."""
+    """``v`` in the type of the matrix engine; 8-bit integers are unchanged."""
     return v if v.dtype is dtype or not dtype.is_float else v.to(dtype)
 
 
 def bias_tile(shape: tuple[int, int], sg: tuple[int, int], spread: tuple[bool, bool] | None) -> Any:
-    """Shape and map of a bias's tile: along each dimension the result's, or one element that is spread."""
+    """Shape and map of a bias's tile: along each dimension the result's, or one element that is broadcast."""
     if spread is None:
         return None
     rows, columns = (1 if one else size for one, size in zip(spread, shape, strict=True))
@@ -144,7 +144,7 @@ def bias_tile(shape: tuple[int, int], sg: tuple[int, int], spread: tuple[bool, b
 
 
 def shares(shape: tuple[int, int], subgroups: int, width: int) -> WgMap:
-    """Each subgroup's share of a tile to prefetch: ``width`` columns, a line of 64 bytes, and as many rows as it takes.
+    """Prefetch map: each subgroup's part of a tile, ``width`` columns, a line of 64 bytes, and the rows that remain.
 
     Sizes are powers of two, as the tilings of :mod:`xetile.library.tile_heuristics` are.
     """

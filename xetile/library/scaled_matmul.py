@@ -1,4 +1,4 @@
-"""``xt.scaled_matmul``: products of 8-bit integers and 8-bit floats, with scales for rows and columns."""
+"""``xt.scaled_matmul``: quantized GEMM of 8-bit integers and 8-bit floats, with row and column scales."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INTEGERS = (dtypes.i8, dtypes.u8)
 def scaled_product(A: Any, B: Any, C: Any, rows: Any, columns: Any, bias: Any, *, BM: int, BN: int, BK: int,
                    sg: tuple[int, int], widen: bool, by_row: bool, by_column: bool, biased: bool,
                    activation: Activation | None) -> None:
-    """C = activation(rows * (A @ B) * columns + bias); with ``widen`` both operands become f16 in registers."""
+    """Kernel: C = activation(rows * (A @ B) * columns + bias); with ``widen`` both operands become f16 in registers."""
     m, n = group_id(0) * BM, group_id(1) * BN
     map_c = WgMap(sg, (BM // sg[0], BN // sg[1]))
     a = init_tile(A, (m, 0), (BM, BK), wg_map=WgMap(sg, (BM // sg[0], BK)))
@@ -60,7 +60,7 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
                   formats: tuple[str | None, str | None] | None = None, bias: Any = None,
                   activation: str | Activation | None = None, out: Any = None, out_dtype: Any = None,
                   target: str | Target | None = None) -> Any:
-    """activation((a_scale * a) @ (b * b_scale) + bias) of 8-bit operands: integers, or floats of E4M3 or E5M2.
+    """Quantized product activation((a_scale * a) @ (b * b_scale) + bias) of 8-bit operands: integers, E4M3 or E5M2.
 
     Integers are multiplied exactly, in i32. 8-bit floats go to the matrix engine as they are where it takes them, and
     become f16 elsewhere, exactly; their products are added up in f32. Scales, bias and activation work in f32.
@@ -107,7 +107,7 @@ WIDENED = (Tiling(128, 256, (8, 4), 0.5), Tiling(64, 256, (4, 4), 0.4), Tiling(3
 
 @dataclass(frozen=True)
 class Vectors:
-    """What works on whole rows or columns of a result; None where it was not given."""
+    """Row and column vectors of an epilogue; None if absent."""
 
     rows: Operand | None
     columns: Operand | None
@@ -130,7 +130,7 @@ def _launch(a: Operand, b: Operand, c: Operand, vectors: Vectors, activation: Ac
 
 
 def bytes_of(name: str, value: Any, format_: str | None) -> Operand:
-    """An operand of one byte an element: integers, or floats of 8 bits.
+    """Operand of 8-bit integers or 8-bit floats.
 
     Raises:
         ElementTypeError: it is neither, or there is no such format.
@@ -150,7 +150,7 @@ def bytes_of(name: str, value: Any, format_: str | None) -> Operand:
 
 
 def vector_of(name: str, value: Any, like: Operand, size: int, *, column: bool = False) -> Operand | None:
-    """A scale or bias as a row (1, size), or as a column (size, 1); one number is spread.
+    """Scale or bias as a row (1, size) or a column (size, 1); a single number is broadcast.
 
     Raises:
         ShapeError: it has neither one element nor ``size``.
@@ -173,5 +173,5 @@ def vector_of(name: str, value: Any, like: Operand, size: int, *, column: bool =
 
 
 def float_type(dtype: DType) -> bool:
-    """Whether activations of this type go with quantised weights."""
+    """Whether activations of this type are supported with quantized weights."""
     return dtype in (dtypes.f16, dtypes.bf16)

@@ -7,8 +7,8 @@ wave; here every work-group has the same number of steps, wherever in a tile the
     three tiles of 4 steps    | 0 0 0 0 | 1 1 1 1 | 2 2 2 2 |
     four work-groups          | 0 0 0 1 | 1 1 2 2 | 2 3 3 3 |
 
-They leave their sums in a work array, and a second launch adds up those of each tile, in the order of K. OpenCL does
-not promise that work-groups run at the same time, so none of them waits for another. Of many tiles only those are
+Partial sums go to a work array, and a second launch reduces those of each tile, in the order of K. OpenCL does
+not guarantee that work-groups run at the same time, so none of them waits for another. Of many tiles only those are
 shared that are left over from whole waves; the others are finished where they are multiplied.
 """
 
@@ -34,7 +34,7 @@ def streamed_product(A: Any, B: Any, C: Any, W: Any, bias: Any, alpha: Any, beta
                      BM: int, BN: int, BK: int, sg: tuple[int, int], as_type: DType, ahead: int = 0,
                      scaled: bool = False, added: bool = False, spread: tuple[bool, bool] | None = None,
                      activation: Activation | None = None) -> None:
-    """C = activation(alpha * A @ B + beta * C + bias) but for the first ``shared`` tiles, whose sums go to W.
+    """Kernel: C = activation(alpha * A @ B + beta * C + bias); the first ``shared`` tiles leave partial sums in W.
 
     The first ``groups`` work-groups share the K of those; each of the others has one of the other tiles. W is
     (pieces * groups, BM, BN): what work-group g has of the tile that it begins with is at g, of the next at groups + g.
@@ -46,12 +46,12 @@ def streamed_product(A: Any, B: Any, C: Any, W: Any, bias: Any, alpha: Any, beta
         first, last = first_step(group, groups, shared * steps), first_step(group + 1, groups, shared * steps)
         for piece in device_range((last - 1) // steps - first // steps + 1):
             here = first // steps + piece
-            batch, m, n = place_of(here, C, BM, BN)
+            batch, m, n = tile_coordinates(here, C, BM, BN)
             begin, end = maximum(first - here * steps, 0), minimum(last - here * steps, steps)
             x = sum_along_k(tiles_of(A, batch), tiles_of(B, batch), m, n, begin * BK, end * BK, **tile)
             store_tile(x, init_tile(W, (piece * groups + group, 0, 0), (BM, BN), wg_map=map_c))
     with otherwise():
-        batch, m, n = place_of(shared + group - groups, C, BM, BN)
+        batch, m, n = tile_coordinates(shared + group - groups, C, BM, BN)
         x = sum_along_k(tiles_of(A, batch), tiles_of(B, batch), m, n, 0, steps * BK, **tile)
         at = (*matrix_of(C, batch), m, n)
         c = init_tile(C, at, (BM, BN), wg_map=map_c)
@@ -63,7 +63,7 @@ def streamed_product(A: Any, B: Any, C: Any, W: Any, bias: Any, alpha: Any, beta
 def sum_of_shares(W: Any, C: Any, bias: Any, alpha: Any, beta: Any, shared: Any, groups: Any, steps: Any, *, BM: int,
                   BN: int, rows: int, columns: int, sg: tuple[int, int], scaled: bool = False, added: bool = False,
                   spread: tuple[bool, bool] | None = None, activation: Activation | None = None) -> None:
-    """The end of the tiles that work-groups shared: the sums that they left in W, and what follows a product.
+    """Kernel: reduction of the shared tiles' partial sums in W, with the epilogue.
 
     ``group_id(1)`` counts tiles; along ``group_id(0)`` each is cut into blocks of rows x columns.
     """
@@ -75,7 +75,7 @@ def sum_of_shares(W: Any, C: Any, bias: Any, alpha: Any, beta: Any, shared: Any,
     for group in device_range(first, last + 1):
         piece = tile - first_step(group, groups, total) // steps
         x = x + load_tile(init_tile(W, (piece * groups + group, row, column), (rows, columns), wg_map=map_c))
-    batch, m, n = place_of(tile, C, BM, BN)
+    batch, m, n = tile_coordinates(tile, C, BM, BN)
     at = (*matrix_of(C, batch), m + row, n + column)
     c = init_tile(C, at, (rows, columns), wg_map=map_c)
     store_tile(finished(x, C, c, bias, alpha, beta, at, scaled=scaled, added=added,
@@ -83,17 +83,17 @@ def sum_of_shares(W: Any, C: Any, bias: Any, alpha: Any, beta: Any, shared: Any,
 
 
 def first_step(group: Any, groups: Any, total: Any) -> Any:
-    """The first of ``total`` steps that a work-group has; some of them have one more than the rest."""
+    """First of ``total`` steps of a work-group; some groups have one step more than others."""
     return group * (total // groups) + minimum(group, total % groups)
 
 
 def owner(step: Any, groups: Any, total: Any) -> Any:
-    """The work-group that has a step: the reverse of :func:`first_step`."""
+    """Work-group that has a step: the inverse of :func:`first_step`."""
     each, longer = total // groups, total % groups
     return where(step < longer * (each + 1), step // (each + 1), longer + (step - longer * (each + 1)) // each)
 
 
-def place_of(tile: Any, C: Any, BM: int, BN: int) -> tuple[Any, Any, Any]:
-    """Matrix, first row and first column of a tile: down the rows, then along the columns, then through the batch."""
+def tile_coordinates(tile: Any, C: Any, BM: int, BN: int) -> tuple[Any, Any, Any]:
+    """Matrix, first row and first column of a tile: column-major in a matrix, then through the batch."""
     down, across = (C.shape[-2] + (BM - 1)) // BM, (C.shape[-1] + (BN - 1)) // BN
     return tile // (down * across), tile % down * BM, tile // down % across * BN

@@ -1,4 +1,4 @@
-"""Which tiles a product takes: a table of those that fit each kind of device, and a model that chooses among them."""
+"""Tile-size selection: a table of tilings that fit each kind of device, and a cost model that chooses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _L2_BYTES = 32
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a product is cut.
+    """Tile sizes of a product.
 
     Attributes:
         rows, columns: of the tile of C that a work-group makes.
@@ -54,12 +54,12 @@ class Tiling:
 
     @property
     def is_shared(self) -> bool:
-        """Whether work-groups share tiles."""
+        """Whether several work-groups share a tile."""
         return self.parts > 1 or self.shared > 0
 
     @property
     def constants(self) -> dict[str, object]:
-        """The tile's constants for the kernel ``product``."""
+        """Constants of the kernel ``product``."""
         return {"BM": self.rows, "BN": self.columns, "BK": self.depth, "sg": self.layout}
 
     def groups(self, rows: int, columns: int) -> tuple[int, int]:
@@ -86,14 +86,14 @@ PROCESSOR = (
     Tiling(128, 32, (4, 1), 0.80), Tiling(16, 128, (1, 2), 0.78), Tiling(8, 256, (1, 4), 0.45),
     Tiling(4, 256, (1, 2), 0.25), Tiling(1, 512, (1, 1), 0.10),
 )
-"""For CPUs: the rows of a subgroup share a copy of B. For up to four B is read as it is, in long rows. The driver deals
-out work-groups in lumps, so that they are small: 24 groups of 256 x 256 on two cores went at two thirds of the rate. A
-subgroup of 64 x 64 gains some percent more, and takes twice as long to compile."""
+"""For CPUs: the rows of a subgroup share a copy of B. For up to four B is read as it is, in long rows. The driver
+assigns work-groups in lumps, so that they are small: 24 groups of 256 x 256 on two cores went at two thirds of the
+rate. A subgroup of 64 x 64 gains some percent more, and takes twice as long to compile."""
 
 
 def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
            among: Sequence[Tiling] = (), *, sharing: bool = False) -> Tiling:
-    """The tiling with the least predicted time.
+    """Tiling with the least predicted time.
 
     Args:
         rows, columns, depth: M, N and K of one product.
@@ -109,7 +109,7 @@ def choose(rows: int, columns: int, depth: int, batch: int, dtype: DType, target
 
 
 def choose_for_all(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target) -> Tiling:
-    """The tiling with which products of different sizes, M, N and K each, take the least predicted time together."""
+    """Tiling with the least total predicted time for products of different sizes, M, N and K each."""
     found = []
     for case, steps in _cases(sizes, dtype, target):
         at_once = case.cores * case.resident
@@ -127,7 +127,7 @@ def _prefetching(tiling: Tiling, depth: int, target: Target) -> Tiling:
 
 @dataclass(frozen=True)
 class Plan:
-    """A way to make a product.
+    """Execution plan of a product: tiling, split-K parts or stream-K groups.
 
     Attributes:
         tiling: the tiles, and how they are shared.
@@ -142,7 +142,7 @@ class Plan:
 
 def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target: Target,
           among: Sequence[Tiling] = (), *, sharing: bool = True) -> list[Plan]:
-    """What :func:`choose` chooses among: each tiling with whole tiles, with parts of K (split-K), and with stream-K.
+    """Candidates of :func:`choose`: each tiling with full tiles, with split-K, and with stream-K.
 
     A wave of whole tiles takes as long as a full one, however few they are; shared ones cost a second launch, which
     adds up sums that go through L2.
@@ -155,7 +155,7 @@ def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target:
 
 def _cases(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target, among: Sequence[Tiling] = (),
            batch: int = 1) -> Iterator[tuple[_Case, list[int]]]:
-    """For each kind of tile the first product in such tiles, and the steps along K of all of them."""
+    """First product of each tile size, with the steps along K of all products of that size."""
     table = among or (PROCESSOR if target.fuses_loads else BLOCK_IO if target.block_io else NO_BLOCK_IO)
     step = max(_STEP_BYTES * 8 // dtype.bits, 16)
     steps = [max(-(-depth // step), 1) for *_, depth in sizes]
@@ -169,7 +169,7 @@ def _cases(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target, 
 
 @dataclass(frozen=True)
 class _Case:
-    """A product in tiles of one kind: how many there are, their steps along K, and what a step of an element costs."""
+    """Product with one tile size: number of tiles, steps along K, cost of a step."""
 
     tiling: Tiling
     cores: int
@@ -180,11 +180,12 @@ class _Case:
 
     @property
     def resident(self) -> int:
-        """Work-groups that a core holds. One of a CPU runs one after another."""
+        """Concurrent work-groups on a core; 1 on a CPU."""
         return 1 if self.is_processor else max(_SUBGROUPS_A_CORE // math.prod(self.tiling.layout), 1)
 
     def plan(self, tiling: Tiling, groups: int, steps: int, sums: int) -> Plan:
-        """The plan in which ``groups`` work-groups take as long as ``steps`` one after another, and leave ``sums``."""
+        """Plan in which ``groups`` work-groups take as long as ``steps`` one after another, and write ``sums`` partial
+        sums."""
         elements = tiling.rows * tiling.columns
         busy = max(min(-(-groups // self.cores), self.resident), self.resident / _LONELY)
         computing = busy * elements / tiling.rate * self.clocks * steps
@@ -192,12 +193,12 @@ class _Case:
         return Plan(tiling, groups, computing + adding)
 
     def whole(self) -> Plan:
-        """A work-group makes a tile."""
+        """Plan with one work-group per tile."""
         waves = -(-self.tiles // (self.cores * self.resident))
         return self.plan(self.tiling, self.tiles, max(waves, 1) * self.steps, 0)
 
     def shared(self) -> Iterator[Plan]:
-        """Several work-groups make a tile, if there are enough steps: as many for each tile, or as many steps each."""
+        """Plans with several work-groups per tile, if there are enough steps: split-K and stream-K."""
         at_once = self.cores * self.resident
         parts = min(at_once // max(self.tiles, 1), self.steps // _LEAST_STEPS_A_PART, _MOST_PARTS)
         if parts > 1:

@@ -48,7 +48,7 @@ def _each(build: Rebuilder, make: Make, *operands: SSAValue) -> tuple[SSAValue, 
     parts = [build.get(operand) for operand in operands]
     for other in parts[1:]:
         if other.form != parts[0].form:
-            build.fail("XT1401", f"the operands are dealt out as {parts[0].form} and as {other.form}",
+            build.fail("XT1401", f"the operands are distributed as {parts[0].form} and as {other.form}",
                        "give both the same wg_map", **{f"operand {i + 1}": value for i, value in enumerate(operands)})
     return tuple(build.emit(make(*values)) for values in zip(*(part.values for part in parts), strict=True))
 

@@ -118,7 +118,7 @@ class Running(Tracer):
     def _barrier_of(self, operation: InitNbarrierOp | NbarrierOp) -> int:
         """The id of a named barrier."""
         value = operation.result if isinstance(operation, InitNbarrierOp) else operation.nbarrier
-        return int(self.held(value))
+        return int(self.evaluate(value))
 
     def _arrive(self, operation: NbarrierArriveOp, barrier: int) -> None:
         if init_of(operation).declared_producers is None:
@@ -186,7 +186,7 @@ class Running(Tracer):
         self._allocated += 1
         return shared[self._allocated - 1]
 
-    def held(self, value: SSAValue) -> Any:
+    def evaluate(self, value: SSAValue) -> Any:
         """What a value is: a Python number, or a NumPy array of a vector's shape."""
         found = now(self.machine.values[value])
         if not isinstance(found, np.ndarray):

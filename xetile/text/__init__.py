@@ -1,1 +1,1 @@
-"""Reading and printing MLIR text: the spellings of XeTile.md and of mlir-extensions beside our own."""
+"""MLIR text: reader and printer for the spellings of XeTile.md, mlir-extensions and this package."""

@@ -1,4 +1,4 @@
-"""What was read, in the form that the language records: constants spread, maps where they are needed.
+"""Canonicalization of parsed functions to what the language records: splat constants, maps only where needed.
 
     %c = arith.constant {map = #m} dense<0.0> : vector<256x256xf32>
     %d = arith.addf %c, %v {map = #m} : vector<256x256xf32>
@@ -48,7 +48,7 @@ from xetile.text.types import guess
 
 
 def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
-    """Bring a function at the first stages to the form that the language records.
+    """Canonicalize a function at the first stages to the form that the language records.
 
     Args:
         function: the function; it is changed.
@@ -66,7 +66,7 @@ def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
 
 
 def rewrite(function: func.FuncOp) -> None:
-    """Put what the passes know in the place of what else a text may say for it, at any stage of tiles.
+    """Replace operations of other dialects by those that the passes know, at any stage of tiles.
 
     Raises:
         TextError: there is nothing for it: a vector constant has different elements.
@@ -77,7 +77,7 @@ def rewrite(function: func.FuncOp) -> None:
 
 
 def _check_subgroups(function: func.FuncOp) -> None:
-    """Raise unless all maps deal to as many subgroups: those of one work-group."""
+    """Check that all maps distribute to as many subgroups: those of one work-group."""
     first: tuple[WgMap, Operation] | None = None
     for operation in function.walk():
         tiles = [value.type.data.encoding.wg_map for value in operation.results if isinstance(value.type, TileType)]
@@ -94,7 +94,7 @@ def _check_subgroups(function: func.FuncOp) -> None:
 
 
 def _check(operation: Operation, any_rank: bool) -> None:
-    """Raise unless an operation's vectors are tiles, and its attributes known."""
+    """Check that an operation's vectors are tiles' and its attributes known."""
     dialect = operation.name.partition(".")[0]
     if dialect == "vector" and not isinstance(operation, BroadcastOp):
         _fail(operation, "XT2012", "it is for vectors in registers, and here a vector is a tile",
@@ -109,19 +109,20 @@ def _check(operation: Operation, any_rank: bool) -> None:
             _fail(operation, "XT2031", f"there is no attribute {unknown[0]}", guess(unknown[0], RESULT_MAP))
 
 
-def _place(operation: Operation) -> Location | None:
+def _location(operation: Operation) -> Location | None:
+    """Author's location of an operation."""
     place = operation.location
     return place.data if isinstance(place, SourceLocation) else None  # type: ignore[unreachable]
 
 
 def _fail(operation: Operation, code: str, message: str, hint: str, *others: tuple[str, Operation]) -> NoReturn:
-    place = _place(operation)
-    notes = notes_at(place, [(said, _place(other)) for said, other in others])
+    place = _location(operation)
+    notes = notes_at(place, [(said, _location(other)) for said, other in others])
     raise TextError(code, f"{operation.name}: {message}", hint, place, notes)
 
 
 def _replace(old: Operation, *new: Operation) -> None:
-    """Operations in the place of one; the last one's result takes that of the old one."""
+    """Replace an operation by others; the result of the last one takes the name of the old one."""
     block = old.parent
     assert block is not None
     for operation in new:
@@ -133,8 +134,8 @@ def _replace(old: Operation, *new: Operation) -> None:
     _erase(old)
 
 
-def _spread(constant: arith.ConstantOp) -> None:
-    """A vector of equal elements as a broadcast of one."""
+def _splat_constant(constant: arith.ConstantOp) -> None:
+    """Splat constant to a broadcast of a scalar."""
     dense, type_ = constant.value, constant.result.type
     if not isinstance(type_, VectorType):
         return
@@ -151,7 +152,7 @@ def _spread(constant: arith.ConstantOp) -> None:
 
 
 def _dimension(operation: memref.DimOp) -> None:
-    """A size of an array: a constant, or read from the array."""
+    """``memref.dim`` to a constant, or to a size read from the array."""
     source, axis = operation.source, number(operation.index)
     if not isinstance(source.type, MemRefType) or axis is None or not 0 <= axis < len(source.type.get_shape()):
         _fail(operation, "XT2073",
@@ -170,7 +171,7 @@ def _dimension(operation: memref.DimOp) -> None:
 
 
 def _negate(operation: arith.NegfOp) -> None:
-    """``-x`` as ``-0.0 - x``, which has the sign of every zero right."""
+    """``arith.negf`` to ``-0.0 - x``, which is exact for the signs of zeros."""
     type_ = operation.operand.type
     made: list[Operation] = [arith.ConstantOp(FloatAttr(-0.0, get_element_type_or_self(type_)))]  # type: ignore
     if isinstance(type_, VectorType):
@@ -181,7 +182,7 @@ def _negate(operation: arith.NegfOp) -> None:
 
 
 def _ceiling(operation: arith.CeilDivSIOp) -> None:
-    """A quotient rounded up: minus that of minus the dividend, rounded down."""
+    """``arith.ceildivsi`` to the negated floor division of the negated dividend."""
     if isinstance(operation.result.type, VectorType):
         _fail(operation, "XT2074", "vectors have no division that rounds up",
               "negate the dividend, divide with arith.floordivsi, and negate the quotient")
@@ -192,26 +193,26 @@ def _ceiling(operation: arith.CeilDivSIOp) -> None:
 
 
 def _transpose(operation: TransposeOp) -> None:
-    """A transposition as that of a tile."""
+    """``vector.transpose`` to ``tile_transpose``."""
     made = tile_ops.TileTransposeOp(operation.operands[0])
     made.attributes.update({name: value for name, value in operation.attributes.items() if name in RESULT_MAP})
     _replace(operation, made)
 
 
 def _broadcast(operation: BroadcastOp) -> None:
-    """A broadcast of a vector along its dimensions of size 1; scalars stay as they are."""
+    """``vector.broadcast`` of a vector to ``tile_broadcast``; those of scalars are unchanged."""
     source, result = operation.source, operation.vector.type
     if not isinstance(source.type, VectorType) or len(source.type.get_shape()) != len(result.get_shape()):
         return
     pairs = enumerate(zip(source.type.get_shape(), result.get_shape(), strict=True))
     axes = [axis for axis, (small, large) in pairs if small != large]
-    map_ = _said(operation)
+    map_ = _explicit_map(operation)
     if axes:
         _replace(operation, TileBroadcastOp(source, result.get_shape(), axes, map_))
 
 
 def _shape_cast(operation: ShapeCastOp) -> None:
-    """A cast back to where others came from is nothing; those that nobody uses then go."""
+    """Fold a shape cast of a shape cast back to the source type, and erase dead ones."""
     source = operation.source
     while isinstance(source.owner, ShapeCastOp):
         source = source.owner.source
@@ -231,7 +232,7 @@ def _erase(operation: Operation) -> None:
 
 
 _REWRITES: dict[type[Operation], Callable[[Any], None]] = {
-    arith.ConstantOp: _spread, arith.NegfOp: _negate, arith.CeilDivSIOp: _ceiling, memref.DimOp: _dimension,
+    arith.ConstantOp: _splat_constant, arith.NegfOp: _negate, arith.CeilDivSIOp: _ceiling, memref.DimOp: _dimension,
     TransposeOp: _transpose, BroadcastOp: _broadcast, ShapeCastOp: _shape_cast,
 }
 _OWN_MAPS = ("xetile.", "supervector.")
@@ -239,8 +240,8 @@ _OWN_MAPS = ("xetile.", "supervector.")
 _DERIVED = ("xetile.tile_transpose", "xetile.tile_reduce")
 
 
-def _alike(operation: Operation) -> Iterator[SSAValue]:
-    """The vectors of an operation that are dealt out alike: those of element-wise ones, accumulator and result."""
+def _same_map(operation: Operation) -> Iterator[SSAValue]:
+    """Vectors of an operation that have one map: those of element-wise ones, accumulator and result."""
     if isinstance(operation, (tile_ops.TileMmaOp, ContractOp)):
         yield from (value for value in (operation.acc, operation.result) if value is not None)
     elif not operation.name.startswith(_OWN_MAPS) and not isinstance(operation, (scf.ForOp, scf.IfOp, scf.YieldOp)):
@@ -249,17 +250,17 @@ def _alike(operation: Operation) -> Iterator[SSAValue]:
 
 
 class _Maps:
-    """The maps of one function's vectors, web by web."""
+    """Work-group maps of one function's vectors, by web."""
 
     def __init__(self, function: func.FuncOp) -> None:
         self._function = function
-        self._webs = Webs(function, _alike)
+        self._webs = Webs(function, _same_map)
         self._known: dict[SSAValue, tuple[WgMap, Operation]] = {}
 
     def settle(self) -> None:
-        """Check what the text says of each web, and write it where nothing else does: on broadcasts of scalars."""
+        """Check the map of each web, and attach it to broadcasts of scalars, which have none otherwise."""
         for operation in self._function.walk():
-            said = _said(operation)
+            said = _explicit_map(operation)
             for value in operation.results if said is not None else ():
                 if isinstance(value.type, VectorType):
                     self._note(value, said, operation)  # type: ignore[arg-type]
@@ -270,7 +271,7 @@ class _Maps:
         known, cause = self._known.setdefault(self._webs.root(value), (map_, operation))
         if known != map_:
             _fail(operation, "XT2075",
-                  f"its result is dealt out as {map_}, and what it is computed with as {known}",
+                  f"its result is distributed as {map_}, and what it is computed with as {known}",
                   "give both the same map, or put a tile_conv_layout between",
                   (f"{cause.name} says the other map", cause))
 
@@ -296,10 +297,10 @@ class _Maps:
             forget()
 
 
-def _said(operation: Operation) -> WgMap | None:
-    """The map that an operation itself says its result has."""
+def _explicit_map(operation: Operation) -> WgMap | None:
+    """Explicit map of an operation's result."""
     tile = next((operand.type for operand in operation.operands if isinstance(operand.type, TileType)), None)
-    if tile is not None and operation.name.startswith(_OWN_MAPS):  # what is loaded is dealt out as the tile is
+    if tile is not None and operation.name.startswith(_OWN_MAPS):  # what is loaded is distributed as the tile is
         return tile.data.encoding.wg_map
     given: Iterable[Attribute | None] = (*(operation.attributes.get(name) for name in RESULT_MAP),
                                          operation.properties.get("wg_map"))

@@ -1,9 +1,25 @@
-"""``gpu.module`` and ``gpu.func`` to the functions that the passes work on, and back for printing.
+"""``gpu.module`` and ``gpu.func``: conversion to the functions that the passes work on, and back for printing.
 
     gpu.module @m attributes {a} { gpu.func @f(%A: memref<64x64xf16>) kernel attributes {b} { ... gpu.return } }
 becomes
     func.func @f(%A: memref<64x64xf16>) attributes {b, gpu.module = {name = "m", attributes = {a}}, gpu.kernel} {...}
-and is printed as it was, at every stage.
+and is printed in the original form at every stage.
+
+Host functions beside a ``gpu.module`` are skipped, but for the launch sizes of the kernels:
+
+    func.func @main(...) {
+      %c8 = arith.constant 8 : index
+      gpu.launch_func @test_kernel::@test_kernel blocks in (%c16, %c16, %c1) threads in (%c8, %c4, %c1) args(...)
+    }
+
+A work-group of ``test_kernel`` has 8 x 4 subgroups: in such files threads count subgroups. ``gpu.thread_id`` is then
+lowered to ``gpu.subgroup_id``:
+
+    %x = gpu.thread_id x ; %y = gpu.thread_id y ; %n = gpu.block_dim x          with 8 x 4 subgroups
+becomes
+    %s = gpu.subgroup_id ; %x = %s floordiv 4 ; %y = %s - %x * 4 ; %n = 8
+
+x counts rows of subgroups, as the first number of ``sg_layout`` does, and y columns; subgroup ids are row-major.
 """
 
 from __future__ import annotations
@@ -24,7 +40,6 @@ from xegpu.rewrite.rewriter import Rebuilder
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import SourceLocation
 
-# Host functions beside a ``gpu.module``: they are passed over, and tell how the kernels are launched.
 #
 #     func.func @main(...) {
 #       %c8 = arith.constant 8 : index
@@ -43,19 +58,19 @@ _LAUNCH = re.compile(r"gpu\.launch_func\b[^@]*@([\w$.-]+)::@([\w$.-]+)\s+blocks\
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: work-groups of the grid and subgroups of a work-group, each along x, y, z; None if not constant."""
+    """Launch sizes: work-groups of the grid and subgroups of a work-group, each along x, y, z; None if not constant."""
 
     blocks: Counts | None
     threads: Counts | None
 
 
 def has_kernels(text: str) -> bool:
-    """Whether a text has a ``gpu.module``, so that functions outside it are the host's."""
+    """Whether a text has a ``gpu.module``; functions outside it are then host functions."""
     return _MODULE.search(_COMMENT.sub("", text)) is not None
 
 
 def launches(function: str) -> dict[tuple[str, str], Launch]:
-    """The launches of a host function's text, by the names of module and kernel; those that differ count as unknown."""
+    """Launches in a host function's text, by the names of module and kernel; contradicting ones are unknown."""
     text = _COMMENT.sub("", function)
     constants = {name: int(number) for name, number in _CONSTANT.findall(text)}
     found: dict[tuple[str, str], Launch] = {}
@@ -66,7 +81,7 @@ def launches(function: str) -> dict[tuple[str, str], Launch]:
 
 
 def joined(first: Launch | None, second: Launch) -> Launch:
-    """What two launches of one kernel have in common."""
+    """Common sizes of two launches of one kernel."""
     if first is None:
         return second
     return Launch(first.blocks if first.blocks == second.blocks else None,
@@ -74,6 +89,7 @@ def joined(first: Launch | None, second: Launch) -> Launch:
 
 
 def _listed_counts(listed: str, constants: dict[str, int]) -> Counts | None:
+    """Constant counts of a list of three operands."""
     found = [constants.get(name.strip().removeprefix("%")) for name in listed.split(",")]
     if len(found) != 3 or None in found:
         return None
@@ -88,7 +104,7 @@ _GRID_SIZES = ("known_grid_size", "gpu.known_grid_size")
 
 
 def functions(module: ModuleOp, host: Mapping[tuple[str, str], Launch]) -> list[func.FuncOp]:
-    """The kernels of a module that was read, as functions; those of a gpu.module keep where they were.
+    """Kernels of a parsed module as functions; those of a gpu.module record it as an attribute.
 
     Args:
         module: what was read; it loses its kernels.
@@ -105,6 +121,7 @@ def functions(module: ModuleOp, host: Mapping[tuple[str, str], Launch]) -> list[
 
 
 def _of_module(module: GpuModuleOp, host: Mapping[tuple[str, str], Launch]) -> Iterator[func.FuncOp]:
+    """Kernels of one gpu.module."""
     home = DictionaryAttr({"name": module.sym_name, "attributes": DictionaryAttr(dict(module.attributes))})
     for operation in module.body.block.ops:
         if not isinstance(operation, GpuFuncOp):
@@ -117,7 +134,7 @@ def _of_module(module: GpuModuleOp, host: Mapping[tuple[str, str], Launch]) -> I
 
 
 def _known(attributes: Mapping[str, Attribute], launch: Launch | None) -> dict[str, Attribute]:
-    """What a launch tells of a kernel that the kernel does not say itself, and the subgroups of its work-groups."""
+    """Attributes of a kernel that its launch determines."""
     told: dict[str, Attribute] = {}
     if launch is not None and launch.threads and not any(name in attributes for name in _BLOCK_SIZES):
         told["known_block_size"] = DenseArrayBase.from_list(i32_type, launch.threads)
@@ -130,6 +147,7 @@ def _known(attributes: Mapping[str, Attribute], launch: Launch | None) -> dict[s
 
 
 def _counts(attributes: Mapping[str, Attribute], names: tuple[str, ...]) -> Counts | None:
+    """Three integers of an attribute."""
     given = next((attributes[name] for name in names if name in attributes), None)
     if not isinstance(given, DenseArrayBase):
         return None
@@ -138,16 +156,17 @@ def _counts(attributes: Mapping[str, Attribute], names: tuple[str, ...]) -> Coun
 
 
 def block_size(function: func.FuncOp) -> Counts | None:
-    """Subgroups of a work-group along x, y and z, if the text says them."""
+    """Subgroups of a work-group along x, y and z, if the text has them."""
     return _counts(function.attributes, _BLOCK_SIZES)
 
 
 def grid_size(function: func.FuncOp) -> Counts | None:
-    """Work-groups of a launch along x, y and z, if the text says them."""
+    """Work-groups of a launch along x, y and z, if the text has them."""
     return _counts(function.attributes, _GRID_SIZES)
 
 
 def _function(kernel: GpuFuncOp, attributes: Mapping[str, Attribute]) -> func.FuncOp:
+    """``gpu.func`` as ``func.func``."""
     body = kernel.body
     kernel.detach_region(body)
     last = body.block.last_op
@@ -163,7 +182,7 @@ def _function(kernel: GpuFuncOp, attributes: Mapping[str, Attribute]) -> func.Fu
 
 
 def printed(module: ModuleOp) -> str:
-    """A module as text, kernels of a gpu.module as they were read."""
+    """Text of a module, with the kernels of a gpu.module in their original form."""
     if not any(_HOME in operation.attributes for operation in module.body.block.ops):
         return str(module)
     block, homes = Block(), dict[Attribute, Block]()
@@ -197,7 +216,6 @@ def _gpu_function(function: func.FuncOp) -> Operation:
     return GpuFuncOp(function.sym_name.data, body, _KERNEL in function.attributes, attributes)
 
 
-# ``gpu.thread_id``, which counts subgroups in texts of mlir-extensions, to ``gpu.subgroup_id``.
 #
 #     %x = gpu.thread_id x ; %y = gpu.thread_id y ; %n = gpu.block_dim x          with 8 x 4 subgroups
 # becomes
@@ -211,12 +229,12 @@ THREADS = (gpu.ThreadIdOp, gpu.BlockDimOp, gpu.GlobalIdOp, gpu.NumSubgroupsOp)
 
 
 def counts_threads(function: func.FuncOp) -> Operation | None:
-    """The first operation of a function that asks where its subgroup is, or how many there are."""
+    """First operation of a function that uses a thread id or block size."""
     return next((operation for operation in function.walk() if isinstance(operation, THREADS)), None)
 
 
 def unknown(operation: Operation) -> ShapeError:
-    """The error that nothing says how many subgroups a work-group has."""
+    """Error for an unknown number of subgroups of a work-group."""
     place = operation.location
     return ShapeError("XT2025", f"{operation.name} counts subgroups, and nothing says how many a work-group has",
                       "give the gpu.func the attribute known_block_size = array<i32: 8, 4, 1>, or launch it with "
@@ -225,7 +243,7 @@ def unknown(operation: Operation) -> ShapeError:
 
 
 def resolved(function: func.FuncOp, block: Counts) -> func.FuncOp:
-    """A copy of a function for work-groups of ``block`` subgroups along x, y and z."""
+    """Copy of a function with thread ids resolved for work-groups of ``block`` subgroups along x, y and z."""
     def rule(of: Callable[[Rebuilder, int, Counts], SSAValue]) -> Callable[[Rebuilder, Any], None]:
         def apply(build: Rebuilder, operation: Any) -> None:
             build.set(operation.result, of(build, "xyz".index(operation.dimension.data.value), block))
@@ -240,6 +258,7 @@ def resolved(function: func.FuncOp, block: Counts) -> func.FuncOp:
 
 
 def _thread(build: Rebuilder, axis: int, block: Counts) -> SSAValue:
+    """Thread id along an axis, from the linear subgroup id."""
     linear = build.shared("subgroup", lambda: build.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
     inner = (block[1] * block[2], block[2], 1)[axis]
     position = build.index(arith.FloorDivSIOp, linear, build.constant(inner))
@@ -249,12 +268,14 @@ def _thread(build: Rebuilder, axis: int, block: Counts) -> SSAValue:
 
 
 def _modulo(build: Rebuilder, value: SSAValue, size: int) -> SSAValue:
+    """Remainder of an index by a constant."""
     multiple = build.index(arith.MuliOp, build.index(arith.FloorDivSIOp, value, build.constant(size)),
                            build.constant(size))
     return build.index(arith.SubiOp, value, multiple)
 
 
 def _global(build: Rebuilder, axis: int, block: Counts) -> SSAValue:
+    """Global id along an axis."""
     dimension = gpu.DimensionAttr(tuple(gpu.DimensionEnum)[axis])
     group = build.shared(("group", axis), lambda: build.emit(gpu.BlockIdOp(dimension)))
     first = build.index(arith.MuliOp, group, build.constant(block[axis]))

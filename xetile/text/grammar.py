@@ -1,11 +1,10 @@
-"""One grammar for the custom form of every XeTile operation, whatever the order of its pieces.
+"""Grammar of the custom form of XeTile operations, independent of the order of its parts.
 
-    name pieces ":" types ("->" | "into" | "to") types
+    name parts ":" types ("->" | "into" | "to") types
 
-The pieces are operands (``%a``, ``%a#1``, ``%pair:2``), groups of operands and integers in brackets, a kind
+The parts are operands (``%a``, ``%a#1``, ``%pair:2``), groups of operands and integers in brackets, a kind
 (``<add>``), ``locality<3>``, ``{attributes}`` and attributes by themselves (``#mp_a``), with or without commas between
-them. What they mean is for the operation's rule to say (:mod:`xetile.text.xetile_ops`), with what
-:mod:`xetile.text.operand_parser` has for that.
+them. Each operation's rule (:mod:`xetile.text.xetile_ops`) interprets them with :mod:`xetile.text.operand_parser`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _ATTRIBUTE_WORDS = ("true", "false", "array", "dense", "unit", "affine_map", "af
 
 @irdl_attr_definition
 class Bits16Type(ParametrizedAttribute, TypeAttribute):
-    """``b16``, as the seed writes some vectors: 16 bits, of the type that the tile says."""
+    """``b16``, the seed's spelling of a 16-bit element type that the tile determines."""
 
     name = "xetile.b16"
 
@@ -46,7 +45,7 @@ Entry = SSAValue | int
 
 @dataclass
 class Sketch:
-    """An operation as it was read.
+    """Parse tree of one operation.
 
     Attributes:
         name: its name in the text.
@@ -76,23 +75,23 @@ class Sketch:
     spans: dict[SSAValue, Any] = field(default_factory=dict)
 
     def fail(self, code: str, message: str, hint: str, *others: SSAValue) -> NoReturn:
-        """Raise an error at the operation's name; ``others`` have a part in it."""
+        """Raise an error at the operation's name; ``others`` become notes."""
         fail(self.parser, code, f"{self.name}: {message}", hint, self.span, *others)
 
     def take(self, *names: str) -> Attribute | None:
-        """The attribute that has one of these names, which is then dealt with."""
+        """Take the attribute that has one of these names out of the tree."""
         found = [name for name in names if name in self.attributes]
         if len(found) > 1:
             self.fail("XT2030", f"{found[0]} and {found[1]} say the same", "leave one of them out")
         return self.attributes.pop(found[0]) if found else None
 
     def no_result(self) -> None:
-        """Raise unless the types behind the arrow are those of operands, too: ``vector<...> into tile<...>``."""
+        """Check that the types after the arrow are those of operands: ``vector<...> into tile<...>``."""
         _check_types(self, [*self.types, *self.results])
         self.parser.forget_results()
 
     def finish(self, *known: str) -> None:
-        """Raise unless everything was dealt with; ``known`` are the names that the rule would have taken."""
+        """Check that every part was consumed; ``known`` are the names that the rule accepts."""
         if self.attributes:
             name = min(self.attributes)
             self.fail("XT2031", f"there is no attribute {name}", guess(name, known) if known else "leave it out")
@@ -109,7 +108,7 @@ class Sketch:
 
 def read(parser: Any, name: str, span: Any, *, typed: bool = True,
          result_behind_comma: bool = False) -> Sketch:
-    """Read an operation from behind its name.
+    """Parse an operation after its name.
 
     Args:
         parser: what reads the text.
@@ -123,7 +122,7 @@ def read(parser: Any, name: str, span: Any, *, typed: bool = True,
             _dictionary(parser, sketch)
         return sketch
     parser.parse_optional_punctuation(",")
-    while _piece(parser, sketch):
+    while _parse_part(parser, sketch):
         parser.parse_optional_punctuation(",")
     if parser.parse_optional_punctuation(":") or _starts_type(parser):
         parser.b16 = True
@@ -139,8 +138,8 @@ def read(parser: Any, name: str, span: Any, *, typed: bool = True,
     return sketch
 
 
-def _piece(parser: Any, sketch: Sketch) -> bool:
-    """Read one piece into the sketch; whether there was one."""
+def _parse_part(parser: Any, sketch: Sketch) -> bool:
+    """Parse one part; False if there is none."""
     token = parser._current_token
     if token.kind is MLIRTokenKind.PERCENT_IDENT and not _DEFINES.match(parser.text, token.span.end):
         sketch.operands += _operand(parser, sketch)
@@ -165,6 +164,7 @@ def _piece(parser: Any, sketch: Sketch) -> bool:
 
 
 def _word(parser: Any, sketch: Sketch) -> None:
+    """Parse a part that begins with a bare identifier."""
     at, word = parser._current_token.span, parser.parse_identifier()
     if word == "locality":
         with parser.in_angle_brackets():
@@ -178,7 +178,7 @@ def _word(parser: Any, sketch: Sketch) -> None:
 
 
 def _operand(parser: Any, sketch: Sketch) -> list[SSAValue]:
-    """``%a``, ``%a#1``, or all values of ``%pair:2``."""
+    """Parse ``%a``, ``%a#1``, or all values of ``%pair:2``."""
     token = parser._parse_token(MLIRTokenKind.PERCENT_IDENT, "operand expected")
     name, position = token.text[1:], None
     if parser._current_token.kind is MLIRTokenKind.HASH_IDENT and parser._current_token.text[1:].isdigit():
@@ -204,12 +204,13 @@ def _operand(parser: Any, sketch: Sketch) -> list[SSAValue]:
 
 
 def _entry(parser: Any, sketch: Sketch) -> Sequence[Entry]:
+    """Parse an entry of a group in brackets."""
     number = parser.parse_optional_integer()
     return _operand(parser, sketch) if number is None else [number]
 
 
 def _dictionary(parser: Any, sketch: Sketch) -> None:
-    """``{padding = 1.0, #map}``: attributes with names and without."""
+    """Parse ``{padding = 1.0, #map}``: attributes with and without names."""
     parser.parse_punctuation("{")
     while not parser.parse_optional_punctuation("}"):
         if parser._current_token.kind is MLIRTokenKind.HASH_IDENT:
@@ -221,7 +222,7 @@ def _dictionary(parser: Any, sketch: Sketch) -> None:
 
 
 def _permutation_map(parser: Any) -> tuple[str, Attribute] | None:
-    """``permutation_map: (d0, d1) -> (d1)``, as SuperVector.md writes it; None before anything else."""
+    """Parse ``permutation_map: (d0, d1) -> (d1)``, SuperVector.md's spelling; None before anything else."""
     if not parser.parse_optional_keyword("permutation_map"):
         return None
     if not parser.parse_optional_punctuation(":"):
@@ -231,7 +232,7 @@ def _permutation_map(parser: Any) -> tuple[str, Attribute] | None:
 
 
 def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
-    """``packed``, ``padding = 1.0``, or ``L1_hint = cached`` with a word for a value."""
+    """Parse ``packed``, ``padding = 1.0``, or ``L1_hint = cached`` with an identifier as value."""
     at, name = parser._current_token.span, parser.parse_optional_identifier_or_str_literal()
     if name is None:
         fail(parser, "XT2038", f"{at.text} stands where an attribute is expected", "write {name = value}", at)
@@ -243,18 +244,20 @@ def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
 
 
 def _starts_type(parser: Any) -> bool:
-    """Whether a type is read next: the seed's table leaves out a colon."""
+    """Whether a type is next: the seed's table omits a colon."""
     token = parser._current_token
     return token.kind is MLIRTokenKind.EXCLAMATION_IDENT or token.text in _TYPE_WORDS
 
 
 def _arrow(parser: Any) -> bool:
+    """Parse an optional arrow."""
     if parser.parse_optional_punctuation("->"):
         return True
     return any(parser.parse_optional_keyword(word) for word in _ARROWS)
 
 
 def _types(parser: Any) -> list[Attribute]:
+    """Parse a list of types."""
     if parser._current_token.text == "(":
         return list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type))
     found = [parser.parse_type()]
@@ -264,7 +267,7 @@ def _types(parser: Any) -> list[Attribute]:
 
 
 def agrees(said: Attribute, actual: Attribute) -> bool:
-    """Whether a type in the text is that of a value; ``b16`` leaves open which type of 16 bits it is."""
+    """Whether a type in the text is that of a value; ``b16`` matches any 16-bit element type."""
     if isinstance(said, VectorType) and isinstance(actual, VectorType) and said.element_type == Bits16Type():
         return said.get_shape() == actual.get_shape() and of_mlir(actual.element_type).bits == 16
     if isinstance(said, MemRefType) and is_shared(actual) and isinstance(actual, MemRefType):  # ``alloc()`` in the seed
@@ -273,7 +276,7 @@ def agrees(said: Attribute, actual: Attribute) -> bool:
 
 
 def _check_types(sketch: Sketch, types: list[Attribute]) -> None:
-    """Raise unless each type is that of an operand, in whatever order they stand."""
+    """Check that each type is that of an operand, in any order."""
     values = [*sketch.operands, *(entry for group in sketch.groups for entry in group if isinstance(entry, SSAValue))]
     open_ = list(values)
     for said in types:
@@ -285,6 +288,7 @@ def _check_types(sketch: Sketch, types: list[Attribute]) -> None:
 
 
 def _disagree(sketch: Sketch, said: Attribute, values: list[SSAValue]) -> NoReturn:
+    """Raise for a type that no operand has."""
     alike = [value for value in values if type(value.type) is type(said)]
     if not alike:
         sketch.fail("XT2039", f"no operand has the type {said}", "the types are those of the operands, each once: "
@@ -295,16 +299,16 @@ def _disagree(sketch: Sketch, said: Attribute, values: list[SSAValue]) -> NoRetu
 
 
 class Custom:
-    """Stands for an operation's class where the parser looks one up by name, and reads the operation by its rule."""
+    """Stand-in for an operation's class in the parser's lookup, which parses the operation by its rule."""
 
     def __init__(self, name: str, span: Any, rule: Any) -> None:
         self.name, self.span, self.rule = name, span, rule
 
     @staticmethod
     def dialect_name() -> str:
-        """The dialect whose prefix may be left out inside."""
+        """Dialect whose prefix may be omitted in regions."""
         return "xetile"
 
     def parse(self, parser: Parser) -> Any:
-        """Read the operation."""
+        """Parse the operation."""
         return self.rule(parser, self.name, self.span)

@@ -1,6 +1,6 @@
-"""What the rules of operations take from a line that was read: operands, types, maps, hints and paddings.
+"""Operand parsing: operands, types, maps, hints and paddings of a parse tree, for the rules of operations.
 
-What does not stand there as it must is an error at the line (:class:`TextError`, by ``sketch.fail``).
+Errors are raised at the line (:class:`TextError`, by ``sketch.fail``).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from xetile.dialect.wg_map_inference import map_of
 from xetile.text.grammar import Entry, Sketch, agrees
 
 RESULT_MAP = ("wg_map", "map", "wg_map_result", "wg_map_c", "layout_result_0")
-"""Names of the attribute that says how a result is dealt out: ours, then those of mlir-extensions."""
+"""Names of the attribute that says how a result is distributed: ours, then those of mlir-extensions."""
 SOURCE_MAP = ("source_map", "wg_map_source")
 Rule = Callable[[Sketch], Operation]
 """Makes an operation of what was read of its line."""
 
 
 def only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
-    """The operands that stand by themselves, of which there must be as many as ``counts`` allow."""
+    """Operands outside brackets, of a number that ``counts`` allows."""
     if len(sketch.operands) not in counts:
         sketch.fail("XT2042",
                     f"it takes {what}, not {len(sketch.operands)} operands", f"write {sketch.name} {what} : types")
@@ -34,7 +34,7 @@ def only(sketch: Sketch, what: str, *counts: int) -> list[SSAValue]:
 
 
 def group_of(sketch: Sketch) -> list[Entry]:
-    """The next entries in brackets; none if there are no more brackets."""
+    """Next entries in brackets; none if there are no more brackets."""
     return sketch.groups.pop(0) if sketch.groups else []
 
 
@@ -44,7 +44,7 @@ def values(sketch: Sketch, entries: Sequence[Entry]) -> list[SSAValue]:
 
 
 def axes_of(sketch: Sketch, *names: str) -> list[int]:
-    """Dimensions, in brackets or as an attribute."""
+    """Axes, in brackets or as an attribute."""
     given = integers_of(sketch, *names)
     entries = given if given is not None else group_of(sketch)
     if not all(isinstance(entry, int) for entry in entries):
@@ -53,7 +53,7 @@ def axes_of(sketch: Sketch, *names: str) -> list[int]:
 
 
 def integers_of(sketch: Sketch, *names: str) -> list[int] | None:
-    """An attribute of integers: ``[16, 16]`` or ``array<i64: 16, 16>``."""
+    """Integers of an attribute: ``[16, 16]`` or ``array<i64: 16, 16>``."""
     given = sketch.take(*names)
     if isinstance(given, ArrayAttr) and all(isinstance(item, IntegerAttr) for item in given):
         return [item.value.data for item in given]
@@ -64,7 +64,7 @@ def integers_of(sketch: Sketch, *names: str) -> list[int] | None:
 
 
 def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
-    """The one type behind the arrow; ``b16`` becomes ``like``."""
+    """The one type after the arrow; ``b16`` becomes ``like``."""
     if len(sketch.results) != 1:
         sketch.fail("XT2041", f"it has one result, and the text says {len(sketch.results)} types for it",
                     "write the result's type behind ->")
@@ -75,8 +75,8 @@ def result_of(sketch: Sketch, like: Attribute | None = None) -> Any:
     return said
 
 
-def map_said(sketch: Sketch, given: Attribute | None) -> WgMap | None:
-    """The map that an attribute holds; none without one."""
+def map_of_attribute(sketch: Sketch, given: Attribute | None) -> WgMap | None:
+    """Work-group map of an attribute; None without one."""
     if given is not None and not isinstance(given, WgMapAttr):
         sketch.fail("XT2054",
                     f"{given} is not a wg_map", "write #xetile.wg_map<sg_layout = [8, 4], sg_data = [32, 64]>")
@@ -84,7 +84,7 @@ def map_said(sketch: Sketch, given: Attribute | None) -> WgMap | None:
 
 
 def result_map(sketch: Sketch, *sources: tuple[SSAValue, tuple[str, ...]]) -> WgMap | None:
-    """The result's map; those that the text gives for the sources must be what they have.
+    """Map of the result; maps in the text for the sources must be theirs.
 
     Maps without names stand in the order of the operands, the result's last.
     """
@@ -97,21 +97,21 @@ def result_map(sketch: Sketch, *sources: tuple[SSAValue, tuple[str, ...]]) -> Wg
         sketch.fail("XT2030", "its map has a name, and another one stands there without", "leave one of them out")
     before = [None] * (len(sources) + 1 - len(bare)) + bare[:-1] if bare else [None] * len(sources)
     for (value, names), first in zip(sources, before, strict=True):
-        said = map_said(sketch, sketch.take(*names) if first is None else first)
+        said = map_of_attribute(sketch, sketch.take(*names) if first is None else first)
         has = map_of(value)
         if said is not None and has is not None and said != has:
-            sketch.fail("XT2076", f"an operand is dealt out as {has}, and the text says {said}",
+            sketch.fail("XT2076", f"an operand is distributed as {has}, and the text says {said}",
                         "leave the operand's map out", value)
-    return map_said(sketch, bare[-1] if bare else named)
+    return map_of_attribute(sketch, bare[-1] if bare else named)
 
 
 def map_attribute(map_: WgMap | None) -> WgMapAttr | None:
-    """A map as an attribute; none for none."""
+    """Attribute of a map; None for None."""
     return None if map_ is None else WgMapAttr(map_)
 
 
 def tile_and_vector(sketch: Sketch, counts: tuple[int, ...]) -> tuple[SSAValue, SSAValue, SSAValue | None]:
-    """Tile, value and mask in whatever order they stand."""
+    """Tile, value and mask, in any order."""
     operands = only(sketch, "%value, %tile" + (", %mask" if 3 in counts else ""), *counts)
     tiles = [value for value in operands if isinstance(value.type, TileType)]
     vectors = [value for value in operands if isinstance(value.type, VectorType)]
@@ -126,7 +126,7 @@ def tile_and_vector(sketch: Sketch, counts: tuple[int, ...]) -> tuple[SSAValue, 
 
 
 def hints_of(sketch: Sketch) -> dict[str, Attribute]:
-    """The cache hints, by level."""
+    """Cache hints by level."""
     hints = {level: sketch.take(level) for level in LEVELS}
     for level, hint in hints.items():
         if hint is not None and not isinstance(hint, CacheHintAttr):
@@ -136,7 +136,7 @@ def hints_of(sketch: Sketch) -> dict[str, Attribute]:
 
 
 def padding_of(sketch: Sketch, dtype: DType) -> Attribute | None:
-    """The padding as the tile's element type; zero is what there is without it."""
+    """Padding in the tile's element type; None for zero, the default."""
     given = sketch.take("padding")
     if given is None:
         return None
@@ -152,6 +152,6 @@ def padding_of(sketch: Sketch, dtype: DType) -> Attribute | None:
 
 def create(kind: type[Operation], operands: Sequence[SSAValue], results: Sequence[Attribute],
            properties: dict[str, Any], attributes: dict[str, Attribute] | None = None) -> Operation:
-    """An operation of a class as the text has it, without what is None; what it must be its verifier says later."""
+    """Operation of a class without its None operands; its verifier checks the rest."""
     return kind.create(operands=operands, result_types=results, attributes=attributes or {},
                        properties={name: value for name, value in properties.items() if value is not None})

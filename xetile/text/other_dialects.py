@@ -1,4 +1,15 @@
-"""Operations of other dialects whose custom form xDSL does not read."""
+"""Operations of other dialects whose custom form xDSL does not parse, and MLIR's spellings of 2019.
+
+The latter are SuperVector.md's, without the name of a dialect:
+
+    %f0 = constant 0.0f : f32
+    for %i1 = 0 to %1 step 256 { ... }
+    %A = alloc() : memref<5x4x3xf32>
+    %0 = dim %A, 0 : memref<?x?xf32>
+
+What is allocated is in shared local memory, the only memory that a kernel can allocate. Floats may be written as bits:
+``dense<0xFF800000> : vector<16xf32>`` is minus infinity.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +42,14 @@ _PLAIN: dict[str, type[Operation]] = {
 
 
 def _bound(parser: Any) -> None:
-    """``upper_bound 8``: what is known of a position without running; nothing here needs it."""
+    """Parse ``upper_bound 8``, a hint that is not used."""
     if parser.parse_optional_keyword("upper_bound"):
         parser.parse_integer()
     parser.parse_optional_attr_dict()
 
 
 def _position(parser: Any, name: str) -> Operation:
-    """``gpu.block_id x``."""
+    """Parse ``gpu.block_id x``."""
     at, word = parser._current_token.span, parser.parse_identifier()
     if word not in ("x", "y", "z"):
         fail(parser, "XT2066", f"{name} is along x, y or z, not {word}", f"write {name} x", at)
@@ -47,7 +58,7 @@ def _position(parser: Any, name: str) -> Operation:
 
 
 def _number(parser: Any, name: str) -> Operation:
-    """``gpu.subgroup_id : index``."""
+    """Parse ``gpu.subgroup_id : index``."""
     _bound(parser)
     if parser.parse_optional_punctuation(":"):
         parser.parse_type()
@@ -59,7 +70,7 @@ def _barrier(parser: Any, name: str) -> Operation:
 
 
 def _cast(parser: Any, name: str) -> Operation:
-    """``memref.cast %m : memref<4x4xf32> to memref<?x?xf32>``."""
+    """Parse ``memref.cast %m : memref<4x4xf32> to memref<?x?xf32>``."""
     source = parser.parse_unresolved_operand()
     parser.parse_punctuation(":")
     operand = parser.resolve_operand(source, parser.parse_type())
@@ -72,7 +83,7 @@ def _cast(parser: Any, name: str) -> Operation:
 
 
 def _address(parser: Any, name: str) -> Operation:
-    """``memref.extract_aligned_pointer_as_index %m : memref<4x4xf32> -> index``."""
+    """Parse ``memref.extract_aligned_pointer_as_index %m : memref<4x4xf32> -> index``."""
     source = parser.parse_unresolved_operand()
     parser.parse_punctuation(":")
     operand = parser.resolve_operand(source, parser.parse_type())
@@ -82,7 +93,7 @@ def _address(parser: Any, name: str) -> Operation:
 
 
 def _splat(parser: Any, name: str) -> Operation:
-    """``vector.splat %x : vector<8x16xf32>``: a broadcast of a scalar."""
+    """Parse ``vector.splat %x : vector<8x16xf32>``: a broadcast of a scalar."""
     source = parser.parse_unresolved_operand()
     parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
@@ -93,7 +104,7 @@ def _splat(parser: Any, name: str) -> Operation:
 
 
 def _shape_cast(parser: Any, name: str) -> Operation:
-    """``vector.shape_cast %v : vector<8x32xf16> into vector<8x16x2xf16>``."""
+    """Parse ``vector.shape_cast %v : vector<8x32xf16> into vector<8x16x2xf16>``."""
     at, source = parser._current_token.span, parser.parse_unresolved_operand()
     attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
@@ -116,21 +127,18 @@ RULES: dict[str, Callable[[Any, str], Operation]] = {
 
 
 def read_operation(parser: Any, name: str, span: Any) -> Operation:
-    """Read an operation of another dialect from behind its name."""
+    """Parse an operation of another dialect after its name."""
     return RULES[name](parser, name)
-
-
-# Floats in the text as their bits: ``dense<0xFF800000> : vector<16xf32>`` is minus infinity.
 
 
 _Element: Any = Parser._TensorLiteralElement
 
 
 class BitsElement(_Element):  # type: ignore[misc]
-    """An element of a vector constant that is written in hexadecimal."""
+    """Element of a vector constant in hexadecimal."""
 
     def to_type(self, parser: Any, type: Attribute) -> Any:
-        """The element as a number of a type: of a float type, the float that has these bits."""
+        """Value in a type: of a float type, the float with these bits."""
         if not isinstance(type, AnyFloat):
             return super().to_type(parser, type)
         try:
@@ -145,13 +153,12 @@ class BitsElement(_Element):  # type: ignore[misc]
 
 
 def with_bits(element: Any) -> Any:
-    """An element as the parser read it, or one in hexadecimal as its bits."""
+    """Element as parsed, or a :class:`BitsElement` for one in hexadecimal."""
     if isinstance(element.value, int) and element.span.text.lower().startswith("0x"):
         return BitsElement(False, element.value, element.span)
     return element
 
 
-# Operations as MLIR wrote them when SuperVector.md was written: without the name of a dialect.
 #
 #     %f0 = constant 0.0f : f32
 #     for %i1 = 0 to %1 step 256 { ... }
@@ -224,5 +231,5 @@ EARLY_RULES: dict[str, Callable[[Any, str], Operation]] = {
 
 
 def read_early_operation(parser: Any, name: str, span: Any) -> Operation:
-    """Read an operation from behind its name."""
+    """Parse an operation in the spelling of 2019 after its name."""
     return EARLY_RULES[name](parser, name)

@@ -1,6 +1,6 @@
-"""What to do about mistakes that the parser and the verifiers of xDSL find, which say only what is wrong.
+"""Hints for errors of xDSL's parser and verifiers, whose messages have none.
 
-Some are author's mistakes that have a code of ours, and are said in our words.
+Mistakes of authors get a code and a message of ours.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _OWN = (
 
 
 def reworded(message: str, word: str) -> tuple[str, str, str]:
-    """The code, the message and the hint for what xDSL's parser says where ``word`` stands; no word at the end."""
+    """Code, message and hint for a message of xDSL's parser at ``word``, which is empty at the end of the text."""
     if not word:
         return "XT2017", "the text ends before what it begins", "close what is open, as with } for a function"
     for pattern, code, text, hint in _OWN:
         if found := re.search(pattern, message):
             return code, text.format(*found.groups(), word=word), hint.format(*found.groups(), word=word)
     message = f"something is missing {message}" if message.startswith("in ") else message or "this does not parse"
-    return UNREADABLE, message, cure_of(message)
+    return UNREADABLE, message, hint_of(message)
 
 
-def cure_of(message: str) -> str:
-    """A hint for a message of xDSL's; where to look, if it is none that is known."""
+def hint_of(message: str) -> str:
+    """Hint for a message of xDSL; a general one for an unknown message."""
     for pattern, hint in _CURES:
         if found := re.search(pattern, message):
             return hint.format(*found.groups())

@@ -1,4 +1,4 @@
-"""A text to its module, and what goes wrong in that: xDSL's errors and those of the rules, as TextErrors."""
+"""Text to module: errors of xDSL and of the rules become TextErrors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from xegpu.support.errors import UNREADABLE, ElementTypeError, Note, TextError, 
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import value_notes
 from xetile.text.llvm import UpstreamReader, is_upstream
-from xetile.text.parse_hints import cure_of, reworded
+from xetile.text.parse_hints import hint_of, reworded
 from xetile.text.reader import OlderReader, Reader, is_older
 
 
 def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
-    """The module of a text, and what read it.
+    """Parse a text: its module, and the reader.
 
     Raises:
         TextError: the text does not parse.
@@ -38,33 +38,33 @@ def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
             code, message, hint = reworded(message, text[error.span.start:error.span.end].strip())
         place = _range(text, name, *((start, end) if text[start:end].strip() else _last_word(text)))
         notes = _notes(error, text[start:end], reader)
-        raise TextError(code, message, hint or cure_of(message), place, notes) from None
+        raise TextError(code, message, hint or hint_of(message), place, notes) from None
     except Exception as error:  # attributes and types check their own text, each in its own way
         place = reader.here() if reader else _range(text, name, 0, 1)
         message, _, hint = str(getattr(error, "message", error)).partition("\n")
         code = error.code if isinstance(error, XeError) else UNREADABLE
         message = f"this does not make sense here: {message}"
-        raise TextError(code, message, hint or cure_of(message), place) from error
+        raise TextError(code, message, hint or hint_of(message), place) from error
     if not isinstance(module.location, SourceLocation):  # the module that the parser puts around functions
         module.location = SourceLocation(_range(text, name, 0, 1))  # type: ignore[assignment]
     return module, reader
 
 
 def _notes(error: ParseError, word: str, reader: Reader | None) -> list[Note]:
-    """What a rule noted; where the word of the error is a value's name, where that was made."""
+    """Notes of an error: those of the rule; the definition of the value whose name is at the error."""
     values = reader.ssa_values.get(word.removeprefix("%"), ()) if reader and word.startswith("%") else ()
     notes: list[Note] = getattr(error, "notes", [])
     return notes or value_notes(None, dict.fromkeys([word], values[0]) if len(values) == 1 else {})
 
 
 def _last_word(text: str) -> tuple[int, int]:
-    """Where the last word of a text stands, for what is missing behind it."""
+    """Span of the last word of a text, for errors about a missing part."""
     end = len(text.rstrip())
     return max(text.rstrip().rfind(" "), text.rstrip().rfind("\n")) + 1, end
 
 
 def _span(text: str, error: ParseError, reader: Reader | None) -> tuple[int, int]:
-    """Where the mistake is: the parser finds values without a definition at the end of the text only."""
+    """Span of an error: xDSL reports undefined values at the end of the text only."""
     unknown = re.match(r"values used but not defined: \[(%[^\],]+)", error.msg)
     found = re.search(rf"{re.escape(unknown[1])}\b", text) if unknown else None
     if found or reader is None:
@@ -73,5 +73,6 @@ def _span(text: str, error: ParseError, reader: Reader | None) -> tuple[int, int
 
 
 def _range(text: str, name: str, start: int, end: int) -> Location:
+    """Location of a span of the text."""
     line, column = text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1)
     return Location.at(name, line, column, column + max(end - start, 1), text)

@@ -1,4 +1,4 @@
-"""The parser of ``xt.parse``: MLIR's syntax, and what the seed and mlir-extensions write beside it."""
+"""Reader of ``xt.parse``: MLIR's syntax with the spellings of the seed and mlir-extensions, and XeGPU v1 texts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _APART = re.compile(r"(?<=[<x])(\d+) x (\w+)")
 
 
 def descriptor_of_tile(parser: Reader) -> Any:
-    """The descriptor that ``tile<...>`` stands for, None if that is not what is read next."""
+    """Descriptor type of ``tile<...>`` in XeGPU texts; None before anything else."""
     if parser._current_token.text != "tile" or parser.descriptor is None:
         return None
     parser._consume_token()
@@ -83,13 +83,13 @@ def descriptor_of_tile(parser: Reader) -> Any:
 
 
 def plain_letters(text: str) -> str:
-    """A text as MLIR's lexer takes it, each letter in its place: plain quotes, ``vector<16xindex  >``."""
+    """Text in the characters of MLIR's lexer, of the same length: ASCII quotes, ``vector<16xindex  >``."""
     plain = text.replace("\u201c", '"').replace("\u201d", '"').replace("Vector<", "vector<")
     return _APART.sub(lambda found: f"{found[1]}x{found[2]}  ", plain)
 
 
 class Reader(Parser):
-    """A parser that notes for each operation where it stands in the text.
+    """Parser that records the location of each operation.
 
     Attributes:
         readers: what reads operations in place of their own assembly format, by name.
@@ -117,7 +117,7 @@ class Reader(Parser):
         self.host: dict[tuple[str, str], Launch] = {}
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
-        """The whole text; functions without a module around them get one."""
+        """Parse the whole text; functions without a module get one."""
         block = Block()
         self._parse_block_body(block)
         if self._current_token.kind is not MLIRTokenKind.EOF:
@@ -139,7 +139,7 @@ class Reader(Parser):
         return ModuleOp(operations_)
 
     def _parse_block_body(self, block: Block) -> None:
-        """Operations of a block; aliases may be defined between them, as the seed does."""
+        """Parse the operations of a block; aliases may be defined between them, as in the seed."""
         while True:
             if self._current_token.kind in (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT):
                 self._parse_alias_def()  # type: ignore[no-untyped-call]
@@ -157,7 +157,7 @@ class Reader(Parser):
             block.add_op(operation)
 
     def _pass_over_host(self) -> bool:
-        """Pass over a function beside a gpu.module, keeping how it launches kernels."""
+        """Skip a function beside a gpu.module, recording its launches."""
         if not self._has_kernels or "gpu" in self._parser_state.dialect_stack or \
                 self._current_token.text not in ("func.func", "memref.global"):
             return False
@@ -180,12 +180,12 @@ class Reader(Parser):
 
     @staticmethod
     def _ends_host(text: str, kind: MLIRTokenKind) -> bool:
-        """Whether a token behind a declaration begins something else."""
+        """Whether a token after a declaration begins another construct."""
         return text == "}" or kind is MLIRTokenKind.PERCENT_IDENT or \
             (kind is MLIRTokenKind.BARE_IDENT and ("." in text or text == "module"))
 
     def parse_operation(self) -> Operation:
-        """The next operation, with its location."""
+        """Parse the next operation, with its location."""
         self._start = start = self._current_token.span.start
         self._within = True
         operation = super().parse_operation()
@@ -201,16 +201,16 @@ class Reader(Parser):
         return self._bound
 
     def forget_results(self) -> None:
-        """Let an operation without results have a name before it: the seed writes ``%v = xetile.store_tile``."""
+        """Accept a name before an operation without results: the seed writes ``%v = xetile.store_tile``."""
         self._bound.clear()
 
     def constant(self, number: int) -> SSAValue:
-        """An index constant, made before the operation that is read."""
+        """Index constant, inserted before the operation that is being parsed."""
         self._pending.append(arith.ConstantOp(IntegerAttr(number, IndexType())))
         return self._pending[-1].results[0]
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
-        """The operation of that name, or what reads it; an unknown one is an error at the name, not behind it."""
+        """Class of an operation, or its :class:`Custom` parser; an unknown name is an error at the name."""
         self._foreign = name in _HEADERS
         start, written = self.text.find(name, self._start), name
         if name.startswith(_PREFIXES):
@@ -233,7 +233,7 @@ class Reader(Parser):
         return super()._parse_generic_operation(op_type)
 
     def parse_optional_type(self) -> Any:
-        """A type, if one is there: also ``tile<...>``, ``float``, and memrefs as the seed writes them."""
+        """Parse an optional type: also ``tile<...>``, ``float``, and memrefs in the seed's spelling."""
         token = self._current_token
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text not in _WORDS:
             return super().parse_optional_type()
@@ -286,7 +286,7 @@ class Reader(Parser):
         return super()._parse_extended_type_or_attribute(name, True)
 
     def parse_optional_attribute(self) -> Any:
-        """An attribute, if one is there: also ``xegpu.sg_map<...>``, as the seed writes it behind an alias."""
+        """Parse an optional attribute: also ``xegpu.sg_map<...>`` after an alias, as in the seed."""
         token = self._current_token
         if token.kind is MLIRTokenKind.BARE_IDENT and token.text.startswith(_PREFIXES):
             self._consume_token()
@@ -294,26 +294,26 @@ class Reader(Parser):
         return super().parse_optional_attribute()
 
     def is_descriptor(self, type_: Attribute) -> bool:
-        """Whether a type is that of a descriptor."""
+        """Whether a type is a tensor descriptor."""
         return self.descriptor is not None and isinstance(type_, self.descriptor)
 
     def _parse_tensor_literal_element(self) -> Any:
-        """An element of a vector constant; a float may be written as its bits."""
+        """Parse an element of a vector constant; a float may be written as its bits."""
         return with_bits(super()._parse_tensor_literal_element())
 
     def place(self, start: int, end: int) -> Location:
-        """The location of a range of the text that lies on one line."""
+        """Location of a range of the text within one line."""
         line = bisect_right(self._starts, start)
         column = start - self._starts[line - 1]
         return Location.at(self._name, line, column, column + max(end - start, 1), self.text)
 
     def here(self) -> Location:
-        """The location of the word that is read next, or of the last one of a line that an operation stops short on."""
+        """Location of the next word, or of the last one of a line that ends too early."""
         span = self._current_token.span
         return self.place(*self.within(span.start, span.end))
 
     def within(self, start: int, end: int) -> tuple[int, int]:
-        """A range, or the last word before it if that ends the line of the operation that is being read.
+        """Range, or the last word before it if that ends the line of the current operation.
 
         What is wrong with a type at a line's end is found when the word behind it has been read.
         """
@@ -323,7 +323,7 @@ class Reader(Parser):
         return len(before) - len(before.split()[-1]), len(before)
 
 
-# Reads text of XeGPU's earlier generation (XeGPU-older.md), and converts its kernels to the present one.
+# XeGPU v1 (XeGPU-older.md): reader, and conversion of its kernels to the present dialect.
 #
 # A text is of that generation if it says so, by the attribute ``xegpu.generation = "older"`` of its module, or if it
 # has what only that one has: a ``mode``, a ``vnni_axis``, an ``mfence``, or a map that is named ``sg`` in a
@@ -339,12 +339,12 @@ _SIGNS = re.compile(rf'{re.escape(GENERATION)}\s*=\s*"{OLDER}"|[{{,]\s*mode\s*=\
 
 
 def is_older(text: str) -> bool:
-    """Whether a text is of the earlier generation."""
+    """Whether a text is XeGPU v1 (XeGPU-older.md)."""
     return isinstance(text, str) and _SIGNS.search(_COMMENT.sub("", text)) is not None
 
 
 class OlderReader(Reader):
-    """A reader of the earlier generation, which also calls descriptors tiles."""
+    """Reader of XeGPU v1, which also calls descriptors tiles."""
 
     readers = _READERS
     descriptor: type[Any] | None = OlderDescType
@@ -354,12 +354,12 @@ class OlderReader(Reader):
         self.ctx = context()
 
     def parse_optional_type(self) -> Any:
-        """A type, if one is there; ``tile<8x16xf32>`` is what the document calls some descriptors."""
+        """Parse an optional type; ``tile<8x16xf32>`` is the document's spelling of some descriptors."""
         return descriptor_of_tile(self) or super().parse_optional_type()
 
 
 def present(functions: list[func.FuncOp]) -> list[func.FuncOp]:
-    """Kernels of the earlier generation as kernels of the present one.
+    """Kernels of XeGPU v1 converted to the present dialect.
 
     Raises:
         XeError: something in them cannot be; it points at the text's line.
@@ -371,7 +371,7 @@ def present(functions: list[func.FuncOp]) -> list[func.FuncOp]:
 
 
 def older_text(module: ModuleOp) -> str:
-    """Kernels of the present generation as text of the earlier one.
+    """Text in XeGPU v1 of kernels of the present dialect.
 
     Raises:
         XeError: something in them has no form there; it points at the author's line.

@@ -1,4 +1,4 @@
-"""Views of a part of an array, in what is read through them.
+"""Subview folding: transfers through ``memref.subview`` access the array itself.
 
     %s = memref.subview %A[%i, %k] [64, 32] [1, 1] : memref<?x?xf32> to memref<64x32xf32, strided<[?, 1], offset: ?>>
     %v = supervector.transfer_read %s[%c0, %c8] ...
@@ -26,7 +26,7 @@ Transfer = TransferReadOp | TransferWriteOp
 
 
 def resolve_subviews(function: func.FuncOp) -> None:
-    """Let transfers through views go to the arrays themselves, and drop the views.
+    """Fold subviews into transfers, and erase them.
 
     Raises:
         TextError: something else uses a view; it has strides; or a transfer may leave the view and not its array.
@@ -56,13 +56,13 @@ def _drop(view: SubviewOp) -> None:
 
 
 def _mixed(static: tuple[int, ...], dynamic: list[SSAValue]) -> list[SSAValue | int]:
-    """Numbers of the text, and values where it has those."""
+    """Mixed static and dynamic values of an operation."""
     values = iter(dynamic)
     return [next(values) if entry == DYNAMIC_INDEX else entry for entry in static]
 
 
 def _through(operation: Transfer, view: SubviewOp) -> None:
-    """A transfer to what a view is of: the indices of both added up."""
+    """Fold one transfer: the indices are added to the view's offsets."""
     offsets = _mixed(tuple(view.static_offsets.get_values()), list(view.offsets))
     sizes = _mixed(tuple(view.static_sizes.get_values()), list(view.sizes))
     strides = _mixed(tuple(view.static_strides.get_values()), list(view.strides))
@@ -90,7 +90,7 @@ def _through(operation: Transfer, view: SubviewOp) -> None:
 
 
 def _kept(view: SubviewOp, sizes: list[SSAValue | int]) -> list[int]:
-    """The dimensions of the array that a view has, too; of those of size 1 it may drop some."""
+    """Dimensions of the array that a rank-reducing view keeps; it may drop those of size 1."""
     assert isinstance(view.result.type, MemRefType)
     wanted, kept = list(view.result.type.get_shape()), []
     for axis, size in enumerate(sizes):
@@ -108,7 +108,7 @@ def _kept(view: SubviewOp, sizes: list[SSAValue | int]) -> list[int]:
 
 
 def _check_inside(operation: Transfer, sizes: list[SSAValue | int]) -> None:
-    """Raise where what a transfer must not touch may lie inside the array: behind the view's end."""
+    """Check that a transfer without padding or mask stays in the bounds of its view."""
     promised = operation.padding is None if isinstance(operation, TransferReadOp) else operation.in_bounds is not None
     shape, permutation = shape_of_transfer(operation), operation.permutation
     for axis, (index, size) in enumerate(zip(operation.indices, sizes, strict=True)):

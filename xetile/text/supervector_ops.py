@@ -1,7 +1,7 @@
-"""How transfers, casts and contractions are made from what was read: names of the seed, and of MLIR's vector dialect.
+"""Rules of SuperVector operations: parse tree to operation, in the spellings of the seed and of MLIR's vector dialect.
 
-    vector_transfer_read %A, %i0, %i1, %f0 {permutation_map: (d0, d1) -> (d1, d0)} : (memref<?x?xf32>, ...) -> vector
-    vector.transfer_read %A[%i0, %i1], %f0 {in_bounds = [true, false]} : memref<?x?xf32>, vector<32x64xf32>
+vector_transfer_read %A, %i0, %i1, %f0 {permutation_map: (d0, d1) -> (d1, d0)} : (memref<?x?xf32>, ...) -> vector
+vector.transfer_read %A[%i0, %i1], %f0 {in_bounds = [true, false]} : memref<?x?xf32>, vector<32x64xf32>
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _rank(sketch: Sketch, source: SSAValue) -> int:
 
 
 def _indices(sketch: Sketch, rest: list[SSAValue], rank: int) -> list[SSAValue]:
-    """An index for each dimension: in brackets, one by one behind the memref, or none for the first element."""
+    """Index for each dimension: in brackets, one by one after the memref, or none for zeros."""
     if sketch.groups:
         return [sketch.parser.constant(entry) if isinstance(entry, int) else entry for entry in sketch.groups.pop(0)]
     if not rest:
@@ -54,7 +54,7 @@ def _indices(sketch: Sketch, rest: list[SSAValue], rank: int) -> list[SSAValue]:
 
 
 def _permutation(sketch: Sketch, rank: int, vector: VectorType[Attribute]) -> Permutation:
-    """The permutation map that the text says, by default that of the last dimensions in their order."""
+    """Permutation map in the text, by default the minor identity."""
     given, dimensions = sketch.take("permutation_map"), len(vector.get_shape())
     if given is None:
         if dimensions > rank:
@@ -78,8 +78,8 @@ def _permuted(sketch: Sketch, map_: AffineMapAttr) -> Permutation:
         sketch.fail(*error_parts(error))
 
 
-def _stays_inside(sketch: Sketch, vector: VectorType[Attribute]) -> bool:
-    """Whether ``in_bounds`` promises it of every dimension."""
+def _is_in_bounds(sketch: Sketch, vector: VectorType[Attribute]) -> bool:
+    """Whether ``in_bounds`` is true for every dimension."""
     given = sketch.take("in_bounds")
     if given is None or isinstance(given, UnitAttr):
         return given is not None
@@ -105,7 +105,7 @@ def _map(sketch: Sketch) -> WgMap | None:
     return given.data if isinstance(given, WgMapAttr) else None
 
 
-def _read(sketch: Sketch) -> Operation:
+def _transfer_read(sketch: Sketch) -> Operation:
     if not sketch.operands:
         sketch.fail("XT2042", "it reads a memref", "write %array[%i, %j] : memref<?x?xf32> -> vector<32x64xf32>")
     source, *rest = sketch.operands
@@ -116,14 +116,14 @@ def _read(sketch: Sketch) -> Operation:
         sketch.fail("XT2308",
                     "it takes indices and a padding, and there are more operands", "masks are not implemented: choose "
                     "with arith.select, or use load_gather")
-    permutation, inside = _permutation(sketch, rank, vector), _stays_inside(sketch, vector)
+    permutation, inside = _permutation(sketch, rank, vector), _is_in_bounds(sketch, vector)
     map_ = _map(sketch)
     sketch.finish("permutation_map", "in_bounds", "wg_map")
     padding = rest[0] if rest and not inside else None
     return TransferReadOp(source, indices, vector, permutation, padding, map_)
 
 
-def _write(sketch: Sketch) -> Operation:
+def _transfer_write(sketch: Sketch) -> Operation:
     vectors = [value for value in sketch.operands if isinstance(value.type, VectorType)]
     memories = [value for value in sketch.operands if isinstance(value.type, MemRefType)]
     if len(vectors) != 1 or len(memories) != 1:
@@ -135,7 +135,7 @@ def _write(sketch: Sketch) -> Operation:
     indices = _indices(sketch, rest, rank)
     if rest:
         sketch.fail("XT1508", f"memory of {rank} dimensions takes {rank} indices", "leave the others out")
-    permutation, inside = _permutation(sketch, rank, vector), _stays_inside(sketch, vector)
+    permutation, inside = _permutation(sketch, rank, vector), _is_in_bounds(sketch, vector)
     sketch.finish("permutation_map", "in_bounds")
     return TransferWriteOp(vectors[0], memories[0], indices, permutation, inside)
 
@@ -241,19 +241,19 @@ def _only_index(sketch: Sketch, rest: list[SSAValue]) -> list[SSAValue]:
 
 
 _RULES: dict[str, Rule] = {
-    "vector_transfer_read": _read, "vector.transfer_read": _read,
-    "vector_transfer_write": _write, "vector.transfer_write": _write,
+    "vector_transfer_read": _transfer_read, "vector.transfer_read": _transfer_read,
+    "vector_transfer_write": _transfer_write, "vector.transfer_write": _transfer_write,
     "vector_type_cast": _type_cast, "vector.type_cast": _type_cast,
     "vector.contract": _contract, "memref.subview": _subview,
     "load": _element_load, "memref.load": _element_load, "store": _element_store, "memref.store": _element_store,
 }
 NAMES = tuple(_RULES)
 """Names of operations that are read here."""
-_COMMAS = (_read, _type_cast)
+_COMMAS = (_transfer_read, _type_cast)
 """Rules of operations whose result's type MLIR writes behind a comma."""
 
 
 def read_operation(parser: Any, name: str, span: Any) -> Operation:
-    """Read an operation from behind its name."""
+    """Parse an operation after its name."""
     rule = _RULES[name]
     return rule(read(parser, name, span, result_behind_comma=rule in _COMMAS))

@@ -1,9 +1,9 @@
-"""Tile types and attributes of XeTile as the seed and mlir-extensions spell them.
+"""Types and attributes of XeTile and XeGPU text, in the spellings of the seed, XeGPU.md and mlir-extensions.
 
-    tile<64x32xbf16, #xetile.tile_attr<wg = #wg_map_a, order = [0, 1], inner_blocks = array<i64: 32,16>>>
-    tile<256x32xf16  #mp_a>                  the map itself, with or without the comma
-    tile<1x256xbf16, #scatter>
-    !xetile.tile<32x64xf16, #xetile.tile_attr<scattered = true, memory_space = 3>>
+tile<64x32xbf16, #xetile.tile_attr<wg = #wg_map_a, order = [0, 1], inner_blocks = array<i64: 32,16>>>
+tile<256x32xf16  #mp_a>                  the map itself, with or without the comma
+tile<1x256xbf16, #scatter>
+!xetile.tile<32x64xf16, #xetile.tile_attr<scattered = true, memory_space = 3>>
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SPACES = {"slm": 3, "shared": 3, "global": 0}
 
 
 def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None, *others: SSAValue) -> NoReturn:
-    """Raise an error at a position of the text, by default at what is read next; ``others`` have a part in it."""
+    """Raise an error at a position of the text, by default the next token; ``others`` become notes."""
     try:
         misread(parser, code, f"{message}\n{hint}", at)
     except ParseError as error:
@@ -52,13 +52,13 @@ def fail(parser: AttrParser, code: str, message: str, hint: str, at: Any = None,
 
 
 def guess(word: str, known: Any) -> str:
-    """A hint that names what a word may have meant."""
+    """Hint with the known name that is nearest to a word."""
     near = difflib.get_close_matches(word, list(known), 1)
     return f"did you mean {near[0]}?" if near else f"it is one of {', '.join(known)}"
 
 
 def _read_fields(parser: AttrParser, what: str, read: Mapping[str, Callable[[AttrParser], Any]]) -> dict[str, Any]:
-    """``<name = value, ...>``, each field read by its own function; other names for one are those of ENCODINGS."""
+    """Parse ``<name = value, ...>``, each field by its own function; ENCODINGS has alternative names."""
     found: dict[str, Any] = {}
 
     def field() -> None:
@@ -77,7 +77,7 @@ def _read_fields(parser: AttrParser, what: str, read: Mapping[str, Callable[[Att
 
 
 def read_integers(parser: AttrParser) -> tuple[int, ...]:
-    """``[1, 16]`` or ``array<i64: 1, 16>``."""
+    """Parse ``[1, 16]`` or ``array<i64: 1, 16>``."""
     word = parser._current_token.text
     if word not in ("[", "array"):
         fail(parser, "XT2048", f"{word} stands where a list of integers must", "write it in brackets: [8, 16]")
@@ -97,7 +97,7 @@ def _need(parser: AttrParser, at: Any, fields: dict[str, Any], what: str, *names
 
 
 def read_wg_map(parser: AttrParser) -> WgMap:
-    """``<sg_layout = [8, 4], sg_data = [32, 64]>``."""
+    """Parse ``<sg_layout = [8, 4], sg_data = [32, 64]>``."""
     at = parser._current_token.span
     fields = _read_fields(parser, "wg_map", {"sg_layout": read_integers, "sg_data": read_integers})
     _need(parser, at, fields, "wg_map", "sg_layout", "sg_data")
@@ -105,7 +105,7 @@ def read_wg_map(parser: AttrParser) -> WgMap:
 
 
 def read_sg_map(parser: AttrParser) -> LaneMap:
-    """``<wi_layout = [1, 16], wi_data = [1, 1]>``."""
+    """Parse ``<wi_layout = [1, 16], wi_data = [1, 1]>``."""
     at = parser._current_token.span
     fields = _read_fields(parser, "sg_map", {"wi_layout": read_integers, "wi_data": read_integers})
     _need(parser, at, fields, "sg_map", "wi_layout")
@@ -114,7 +114,7 @@ def read_sg_map(parser: AttrParser) -> LaneMap:
 
 
 def read_hint(parser: AttrParser) -> str:
-    """``<cached>``."""
+    """Parse ``<cached>``."""
     with parser.in_angle_brackets():
         at = parser._current_token.span
         policy = parser.parse_identifier()
@@ -162,12 +162,13 @@ _FIELDS: dict[str, Callable[[AttrParser], Any]] = {
 
 
 def read_tile_attr(parser: AttrParser) -> TileEncoding:
-    """``<order = [0, 1], wg_map = #map, sg_map = #lanes, memory_space = 3, scattered = true, array_length = 2>``."""
+    """Parse ``<order = [0, 1], wg_map = #map, sg_map = #lanes, memory_space = 3, scattered = true, array_length =
+    2>``."""
     return TileEncoding(**_read_fields(parser, "tile_attr", _FIELDS))
 
 
 def read_tile(parser: AttrParser) -> TileParameters:
-    """What stands behind ``tile``: ``<64x32xbf16, #tile_attr>``."""
+    """Parse the parameters after ``tile``: ``<64x32xbf16, #tile_attr>``."""
     with parser.in_angle_brackets():
         at = parser._current_token.span
         shape, element_type = parser.parse_shape()
@@ -180,7 +181,7 @@ def read_tile(parser: AttrParser) -> TileParameters:
 
 
 def _read_part(parser: AttrParser) -> dict[str, Any]:
-    """One of the parts behind a tile's element type: a tile_attr, a map, ``order = [0, 1]``."""
+    """Parse a parameter after a tile's element type: a tile_attr, a map, ``order = [0, 1]``."""
     at = parser._current_token.span
     if (word := parser.parse_optional_identifier()) is not None:
         name = ENCODINGS.get(word, word)
@@ -200,7 +201,7 @@ def _read_part(parser: AttrParser) -> dict[str, Any]:
 
 
 def read_memref(parser: AttrParser) -> Attribute:
-    """What stands behind ``memref``, with the layout ``affine_map=<...>`` and the space ``slm`` of the seed."""
+    """Parse the parameters after ``memref``, with the seed's layout ``affine_map=<...>`` and space ``slm``."""
     with parser.in_angle_brackets():
         if parser._current_token.text == "*":
             fail(parser, "XT2060", "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
@@ -231,7 +232,7 @@ def _memref_part(parser: AttrParser) -> Attribute:
     return parser.parse_attribute()
 
 
-# Descriptor types of XeGPU as XeGPU.md spells them, both generations.
+# Tensor descriptors in XeGPU.md's spelling, XeGPU v1 included.
 #
 #     #tdesc_attr = !xegpu.tdesc_attr<memory_scope = slm, scattered = true, chunk_size_per_lane = 8>
 #     tensor_desc<16x8xuint16, #tdesc_attr>
@@ -247,7 +248,7 @@ _SCOPES = ("global", "slm")
 
 @irdl_attr_definition
 class TdescAttr(Data[tuple[tuple[str, Any], ...]]):
-    """``!xegpu.tdesc_attr<memory_scope = slm, boundary_check = false>``: what an alias keeps for a descriptor."""
+    """Descriptor attributes behind an alias: ``!xegpu.tdesc_attr<memory_scope = slm, boundary_check = false>``."""
 
     name = "xegpu.tdesc_attr"
 
@@ -297,14 +298,14 @@ def _field(parser: Any, found: dict[str, Any]) -> None:
 
 
 def read_fields(parser: Any) -> dict[str, Any]:
-    """``<memory_scope = slm, boundary_check = false, sg = #sg_map>``."""
+    """Parse ``<memory_scope = slm, boundary_check = false, sg = #sg_map>``."""
     found: dict[str, Any] = {}
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _field(parser, found))
     return found
 
 
 def _part(parser: Any, found: dict[str, Any]) -> None:
-    """One of the parts behind a descriptor's element type: attributes, maps, ``array_length = 2``."""
+    """Parse a parameter after a descriptor's element type: attributes, maps, ``array_length = 2``."""
     if parser._current_token.text[0] != "#":
         _field(parser, found)
         return
@@ -332,7 +333,7 @@ def _fields_of(given: Any) -> Mapping[str, Any] | None:
 
 
 def read_tensor_desc(parser: Any) -> TensorDesc:
-    """What stands behind ``tensor_desc``: ``<8x16xbf16, #sg_map_a, array_length = 2>``."""
+    """Parse the parameters after ``tensor_desc``: ``<8x16xbf16, #sg_map_a, array_length = 2>``."""
     found: dict[str, Any] = {}
     with parser.in_angle_brackets():
         at = parser._current_token.span
@@ -352,7 +353,7 @@ def read_tensor_desc(parser: Any) -> TensorDesc:
 
 
 def _scatter(parser: Any, shape: list[int], found: dict[str, Any], at: Any) -> ScatterTdesc:
-    """Scatter attributes; the chunk may be left to the shape, as the seed does."""
+    """Scatter attributes; an omitted chunk size is that of the shape, as in the seed."""
     found.pop("boundary_check", None)  # single elements have a mask for that
     chunk = found.pop("chunk_size", shape[1] if len(shape) == 2 else 1)
     if found.keys() - {"memory_scope"}:

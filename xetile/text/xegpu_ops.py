@@ -1,10 +1,10 @@
-"""How each XeGPU operation is made from what was read: XeGPU.md's own spelling, and what this package prints.
+"""Rules of XeGPU operations: parse tree to operation, in the spellings of XeGPU.md and this package.
 
     %d = XeGPU.create_nd_tdesc %mem_addr, %offsets:2, %base_shape:2, %base_stride:2
            : uint64, index, index, index, index, index, index into tensor_desc<8x16xbf16>
     %v = XeGPU.load_nd %d {L1_hint = uncached, packed} : tensor_desc<16x16xbf16> into vector<8x16x2xbf16>
 
-Both generations have the same grammar; a table says which classes the names stand for.
+XeGPU v1 has the same grammar; a table maps names to classes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAPS = ("sg_map_a", "sg_map_b", "sg_map_c")
 
 
 def _properties(sketch: Sketch, kind: Any, *more: str) -> dict[str, Attribute]:
-    """Cache hints and what else an operation declares, taken from the text; all else there is an error."""
+    """Cache hints and declared properties of an operation; any other attribute is an error."""
     declared = kind.get_irdl_definition().properties
     known = [name for name in (*more, *LEVELS) if name in declared or name in LEVELS]
     found = {name: value for name in known
@@ -67,15 +67,16 @@ def _hint(sketch: Sketch, name: str, given: Attribute, *, stores: bool) -> Attri
     return given
 
 
-def _made(kind: Any, operands: list[SSAValue], results: list[Attribute], given: dict[str, Attribute]) -> Operation:
-    """An operation; hints that it does not declare are kept beside it."""
+def _create_operation(kind: Any, operands: list[SSAValue], results: list[Attribute],
+                      given: dict[str, Attribute]) -> Operation:
+    """Operation with its properties; undeclared hints become attributes."""
     declared = kind.get_irdl_definition().properties
     return create(kind, operands, results, {name: value for name, value in given.items() if name in declared},
                   {name: value for name, value in given.items() if name not in declared})
 
 
 def _desc_and_vectors(sketch: Sketch, count: int) -> tuple[SSAValue, list[SSAValue]]:
-    """The descriptor and the vectors, in whatever order they stand."""
+    """Descriptor and vectors, in any order."""
     operands = only(sketch, "%value, %desc", count) if count == 2 else only(sketch, "%value, %desc, %mask", count)
     found = [value for value in operands if sketch.parser.is_descriptor(value.type)]
     rest = [value for value in operands if value not in found]
@@ -124,7 +125,7 @@ def _update_nd(kind: Any) -> Rule:
         desc, *rest = sketch.operands
         offsets = values(sketch, rest or (sketch.groups.pop(0) if sketch.groups else []))
         _same_type(sketch, desc)
-        return _made(kind, [desc, *offsets], [desc.type], _properties(sketch, kind, "mode"))
+        return _create_operation(kind, [desc, *offsets], [desc.type], _properties(sketch, kind, "mode"))
 
     return rule
 
@@ -137,9 +138,8 @@ def _same_type(sketch: Sketch, desc: SSAValue) -> None:
 def _load_nd(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         (desc,) = only(sketch, "%desc", 1)
-        given = _properties(sketch, kind, "packed", "vnni_axis", "transpose", "transpose_bit_width",
-                            "in_bounds", "mode")
-        return _made(kind, [desc], [result_of(sketch)], given)
+        given = _properties(sketch, kind, "packed", "vnni_axis", "transpose", "transpose_bit_width", "mode")
+        return _create_operation(kind, [desc], [result_of(sketch)], given)
 
     return rule
 
@@ -148,7 +148,7 @@ def _store_nd(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         desc, (value,) = _desc_and_vectors(sketch, 2)
         sketch.no_result()
-        return _made(kind, [value, desc], [], _properties(sketch, kind, "mode"))
+        return _create_operation(kind, [value, desc], [], _properties(sketch, kind, "mode"))
 
     return rule
 
@@ -157,24 +157,25 @@ def _prefetch(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         (desc,) = only(sketch, "%desc", 1)
         sketch.no_result()
-        return _made(kind, [desc], [], _properties(sketch, kind, "mode"))
+        return _create_operation(kind, [desc], [], _properties(sketch, kind, "mode"))
 
     return rule
 
 
-def _create(kind: Any) -> Rule:
+def _create_tdesc(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         source, offsets = only(sketch, "%address, %offsets", 2)
         result = result_of(sketch)
         _check_chunk(sketch, result, None if "chunk_size_per_lane" in kind.get_irdl_definition().properties else
                      sketch.take("chunk_size_per_lane"))
-        return _made(kind, [source, offsets], [result], _properties(sketch, kind, "chunk_size_per_lane", "mode"))
+        properties = _properties(sketch, kind, "chunk_size_per_lane", "mode")
+        return _create_operation(kind, [source, offsets], [result], properties)
 
     return rule
 
 
 def _check_chunk(sketch: Sketch, result: Any, said: Attribute | None) -> None:
-    """Raise unless the chunk that an operation says is that of its descriptor."""
+    """Check the chunk size of an operation against its descriptor."""
     scatter = result.data.scatter if sketch.parser.is_descriptor(result) else None
     if said is not None and (scatter is None or not isinstance(said, IntegerAttr)
                              or said.value.data != scatter.chunk_size):
@@ -182,35 +183,35 @@ def _check_chunk(sketch: Sketch, result: Any, said: Attribute | None) -> None:
                     "make the descriptor's second dimension the chunk: tensor_desc<16x8xf32, #scattered>")
 
 
-def _update(kind: Any) -> Rule:
+def _update_offset(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         desc, offsets = only(sketch, "%desc, %offsets", 2)
         _same_type(sketch, desc)
-        return _made(kind, [desc, offsets], [desc.type], _properties(sketch, kind, "mode"))
+        return _create_operation(kind, [desc, offsets], [desc.type], _properties(sketch, kind, "mode"))
 
     return rule
 
 
-def _gather(kind: Any) -> Rule:
+def _load_gather(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         desc, (mask,) = _desc_and_vectors(sketch, 2)
         given = _properties(sketch, kind, "padding", "transpose", "mode")
-        return _made(kind, [desc, mask], [result_of(sketch)], given)
+        return _create_operation(kind, [desc, mask], [result_of(sketch)], given)
 
     return rule
 
 
-def _scatter(kind: Any) -> Rule:
+def _store_scatter(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         desc, vectors = _desc_and_vectors(sketch, 3)
         value, mask = _value_and_mask(sketch, vectors)
         sketch.no_result()
-        return _made(kind, [value, desc, mask], [], _properties(sketch, kind, "mode"))
+        return _create_operation(kind, [value, desc, mask], [], _properties(sketch, kind, "mode"))
 
     return rule
 
 
-def _atomic(kind: Any) -> Rule:
+def _atomic_rmw(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         desc, vectors = _desc_and_vectors(sketch, 3)
         value, mask = _value_and_mask(sketch, vectors)
@@ -222,7 +223,8 @@ def _atomic(kind: Any) -> Rule:
             sketch.fail("XT1450", f"there is no atomic update {word}", guess(word, kinds_of(dtype)))
         name: Attribute = gather_scatter.AtomicKindAttr(full_name(word, dtype))
         results = sketch.results or [value.type]
-        return _made(kind, [value, desc, mask], results, {"kind": name, **_properties(sketch, kind, "mode")})
+        properties = {"kind": name, **_properties(sketch, kind, "mode")}
+        return _create_operation(kind, [value, desc, mask], results, properties)
 
     return rule
 
@@ -237,13 +239,13 @@ def _dpas(kind: Any) -> Rule:
                         "write {#sg_map_a #sg_map_b #sg_map_c}")
         maps = dict(zip(_MAPS, bare, strict=False))
         given = _properties(sketch, kind, *_MAPS, "mode")
-        return _made(kind, _in_order(operands, result), [result], {**maps, **given})
+        return _create_operation(kind, _in_order(operands, result), [result], {**maps, **given})
 
     return rule
 
 
 def _in_order(operands: list[SSAValue], result: Attribute) -> list[SSAValue]:
-    """A, B and the accumulator; the document's table has the accumulator in front."""
+    """A, B and the accumulator; in the document's table the accumulator is first."""
     if len(operands) == 3 and operands[0].type == result and operands[2].type != result:
         return [*operands[1:], operands[0]]
     return operands
@@ -265,7 +267,7 @@ def _fence(kind: Any) -> Rule:
 
 
 def _hinted(kind: Any) -> Rule:
-    """``{hint = schedule_barrier}``, or as the table has it ``{scheduling_barrier}``."""
+    """Rule of ``{hint = schedule_barrier}``, in the table's spelling ``{scheduling_barrier}``."""
     def rule(sketch: Sketch) -> Operation:
         given = sketch.take("hint")
         if given is None and sketch.take("scheduling_barrier", "schedule_barrier") is not None:
@@ -286,8 +288,9 @@ _FENCE_NAMES = {"Fence_op": "fence_op", "Fence_scope": "fence_scope", "Memory_ki
 
 _FORMS = {
     "create_nd_tdesc": _create_nd, "update_nd_offset": _update_nd, "load_nd": _load_nd, "store_nd": _store_nd,
-    "prefetch_nd": _prefetch, "create_tdesc": _create, "update_offset": _update, "update_offsets": _update,
-    "load_gather": _gather, "store_scatter": _scatter, "prefetch": _prefetch, "atomic_rmw": _atomic, "dpas": _dpas,
+    "prefetch_nd": _prefetch, "create_tdesc": _create_tdesc, "update_offset": _update_offset,
+    "update_offsets": _update_offset, "load_gather": _load_gather, "store_scatter": _store_scatter,
+    "prefetch": _prefetch, "atomic_rmw": _atomic_rmw, "dpas": _dpas,
     "fence": _fence, "mfence": _fence, "compile_hint": _hinted,
 }
 _KINDS: Kinds = {
@@ -309,7 +312,7 @@ _OLDER: Kinds = {
 
 
 def rules(kinds: Kinds) -> dict[str, Rule]:
-    """The rules of the operations of one generation, by their names with the prefix."""
+    """Rules of one version of the dialect, by prefixed name."""
     return {f"xegpu.{name}": _FORMS[name](kind) for name, kind in kinds.items()}
 
 
@@ -319,10 +322,10 @@ OLDER_RULES = rules(_OLDER)
 
 
 def read_operation(parser: Any, name: str, span: Any) -> Operation:
-    """Read an XeGPU operation from behind its name."""
+    """Parse an XeGPU operation after its name."""
     return RULES[name](read(parser, name, span, typed=name not in UNTYPED))
 
 
 def read_older_operation(parser: Any, name: str, span: Any) -> Operation:
-    """Read an operation of the earlier generation from behind its name."""
+    """Parse an XeGPU v1 operation after its name."""
     return OLDER_RULES[name](read(parser, name, span, typed=name not in UNTYPED))

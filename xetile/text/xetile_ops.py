@@ -1,4 +1,4 @@
-"""How each XeTile operation is made from what was read: the seed's names and those of mlir-extensions."""
+"""Rules of XeTile operations: parse tree to operation, in the spellings of the seed and mlir-extensions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from xetile.text.operand_parser import (
     hints_of,
     integers_of,
     map_attribute,
-    map_said,
+    map_of_attribute,
     only,
     padding_of,
     result_map,
@@ -49,7 +49,7 @@ _KINDS = {"addf": "add", "addi": "add", "mulf": "mul", "muli": "mul", "andi": "a
           "maxf": "maximumf", "minf": "minimumf"}
 
 
-def _init(sketch: Sketch) -> Operation:
+def _init_tile(sketch: Sketch) -> Operation:
     result = result_of(sketch)
     if not isinstance(result, TileType) or not sketch.operands:
         sketch.fail("XT2042", "it makes a tile of an array", "write %array[%row, %column] : memref<...> -> tile<...>")
@@ -75,7 +75,7 @@ def _init(sketch: Sketch) -> Operation:
     return made
 
 
-def _load(sketch: Sketch) -> Operation:
+def _load_tile(sketch: Sketch) -> Operation:
     (tile,) = only(sketch, "%tile", 1)
     if not isinstance(tile.type, TileType):
         sketch.fail("XT2042", f"it loads a tile, not {tile.type}", "make one with xetile.init_tile")
@@ -86,7 +86,7 @@ def _load(sketch: Sketch) -> Operation:
     return create(tile_ops.LoadTileOp, [tile], [result_of(sketch, element)], properties, hints)
 
 
-def _store(sketch: Sketch) -> Operation:
+def _store_tile(sketch: Sketch) -> Operation:
     tile, value, _ = tile_and_vector(sketch, (2,))
     sketch.no_result()
     hints = hints_of(sketch)
@@ -94,7 +94,7 @@ def _store(sketch: Sketch) -> Operation:
     return create(tile_ops.StoreTileOp, [value, tile], [], {}, hints)
 
 
-def _prefetch(sketch: Sketch) -> Operation:
+def _prefetch_tile(sketch: Sketch) -> Operation:
     (tile,) = only(sketch, "%tile", 1)
     sketch.no_result()
     hints, given = hints_of(sketch), sketch.take("locality")
@@ -109,12 +109,12 @@ def _prefetch(sketch: Sketch) -> Operation:
 
 
 def _locality(hints: dict[str, Attribute]) -> int:
-    """What cache hints say as a locality: one less for each level that they leave out, from the nearest on."""
+    """Locality of cache hints: one less for each level that is uncached, from the nearest on."""
     skipped = [isinstance(hint := hints.get(level), CacheHintAttr) and hint.data == "uncached" for level in LEVELS]
     return 3 - (skipped.index(False) if False in skipped else 3)
 
 
-def _update(sketch: Sketch) -> Operation:
+def _update_tile_offset(sketch: Sketch) -> Operation:
     if not sketch.operands:
         sketch.fail("XT2042", "it moves a tile", "write %tile, [%rows, %columns] : tile<...> -> tile<...>")
     tile, *rest = sketch.operands
@@ -127,7 +127,7 @@ def _update(sketch: Sketch) -> Operation:
     return tile_ops.UpdateTileOffsetOp(tile, offsets)
 
 
-def _mma(sketch: Sketch) -> Operation:
+def _tile_mma(sketch: Sketch) -> Operation:
     a, b, *acc = only(sketch, "%a, %b or %a, %b, %acc", 2, 3)
     given = result_map(sketch, (a, ("wg_map_a",)), (b, ("wg_map_b",)))
     sketch.finish("wg_map", "wg_map_a", "wg_map_b", "wg_map_c")
@@ -137,7 +137,7 @@ def _mma(sketch: Sketch) -> Operation:
     return tile_ops.TileMmaOp(a, b, acc[0] if acc else None, result_of(sketch), map_)
 
 
-def _transpose(sketch: Sketch) -> Operation:
+def _tile_transpose(sketch: Sketch) -> Operation:
     (source,) = only(sketch, "%v", 1)
     permutation = axes_of(sketch, "permutation") or [1, 0]
     map_ = result_map(sketch, (source, SOURCE_MAP))
@@ -146,7 +146,7 @@ def _transpose(sketch: Sketch) -> Operation:
     return create(tile_ops.TileTransposeOp, [source], [result_of(sketch)], properties)
 
 
-def _reduce(sketch: Sketch) -> Operation:
+def _tile_reduce(sketch: Sketch) -> Operation:
     (source,) = only(sketch, "<kind> %v [axis]", 1)
     name, sketch.kind = sketch.kind, None
     if name is None or not isinstance(source.type, VectorType):
@@ -159,7 +159,7 @@ def _reduce(sketch: Sketch) -> Operation:
     return _finished(sketch, made, source)
 
 
-def _broadcast(sketch: Sketch) -> Operation:
+def _tile_broadcast(sketch: Sketch) -> Operation:
     (source,) = only(sketch, "%v [axis]", 1)
     result, axes = result_of(sketch), axes_of(sketch, "axes", "broadcast_dims")
     if not isinstance(result, VectorType):
@@ -171,19 +171,20 @@ def _broadcast(sketch: Sketch) -> Operation:
 
 
 def _finished(sketch: Sketch, made: Any, source: SSAValue) -> Operation:
-    """A reduction or a broadcast with its map and the result type that the text says."""
+    """Reduction or broadcast with its map and the result type of the text."""
     map_ = result_map(sketch, (source, SOURCE_MAP))
     sketch.finish("axes", "wg_map", "source_map")
     properties = {**made.properties, "wg_map": map_attribute(map_)}
     return create(type(made), [source], [result_of(sketch, source.type.element_type)], properties)  # type: ignore
 
 
-def _conv_layout(sketch: Sketch) -> Operation:
-    """Of two maps without names the first is the result's (the seed's text), unless it is the one the source has."""
+def _tile_conv_layout(sketch: Sketch) -> Operation:
+    """``tile_conv_layout``: of two maps without names the first is the result's (the seed's text), unless it is the
+    source's."""
     (source,) = only(sketch, "%v", 1)
-    bare, sketch.bare = [map_said(sketch, attribute) for attribute in sketch.bare], []
-    target = map_said(sketch, sketch.take(*RESULT_MAP))
-    given = map_said(sketch, sketch.take(*SOURCE_MAP))
+    bare, sketch.bare = [map_of_attribute(sketch, attribute) for attribute in sketch.bare], []
+    target = map_of_attribute(sketch, sketch.take(*RESULT_MAP))
+    given = map_of_attribute(sketch, sketch.take(*SOURCE_MAP))
     if bare:
         target, given = (*bare, None)[:2]
         if given is not None and map_of(source) == target:
@@ -197,7 +198,7 @@ def _conv_layout(sketch: Sketch) -> Operation:
 
 
 def _blocked(kind: type[Operation], position: int) -> Rule:
-    """A rule for tile_pack (whose result is blocked) and tile_unpack (whose source is)."""
+    """Rule of ``tile_pack`` (whose result is blocked) and ``tile_unpack`` (whose source is)."""
     def rule(sketch: Sketch) -> Operation:
         (source,) = only(sketch, "%v", 1)
         result = result_of(sketch)
@@ -211,7 +212,7 @@ def _blocked(kind: type[Operation], position: int) -> Rule:
     return rule
 
 
-def _atomic(sketch: Sketch) -> Operation:
+def _atomic_rmw_tile(sketch: Sketch) -> Operation:
     tile, value, mask = tile_and_vector(sketch, (2, 3))
     name, sketch.kind = sketch.kind, None
     if name is None:
@@ -224,7 +225,7 @@ def _atomic(sketch: Sketch) -> Operation:
     return _checked(sketch, AtomicRMWTileOp(kind, value, tile, mask), result)
 
 
-def _gather(sketch: Sketch) -> Operation:
+def _load_gather(sketch: Sketch) -> Operation:
     tile, mask, _ = tile_and_vector(sketch, (2,))
     padding = padding_of(sketch, tile.type.data.dtype)  # type: ignore[attr-defined]
     hints = hints_of(sketch)
@@ -236,14 +237,14 @@ def _gather(sketch: Sketch) -> Operation:
 
 
 def _checked(sketch: Sketch, made: Operation, result: Attribute) -> Operation:
-    """The operation, if it has the result that the text says."""
+    """Operation whose result type agrees with the text."""
     if made.results[0].type != result:
         sketch.fail("XT2040", f"its result is {made.results[0].type}, and the text says {result}",
                     f"write {made.results[0].type} behind the arrow")
     return made
 
 
-def _scatter(sketch: Sketch) -> Operation:
+def _store_scatter(sketch: Sketch) -> Operation:
     tile, value, mask = tile_and_vector(sketch, (3,))
     sketch.no_result()
     hints = hints_of(sketch)
@@ -255,21 +256,23 @@ def _scatter(sketch: Sketch) -> Operation:
 
 
 _SEED: dict[str, Rule] = {
-    "init_tile": _init, "load_tile": _load, "store_tile": _store, "prefetch_tile": _prefetch,
-    "update_tile_offset": _update, "tile_mma": _mma, "tile_transpose": _transpose, "tile_reduce": _reduce,
-    "tile_broadcast": _broadcast, "tile_conv_layout": _conv_layout, "conv_layout": _conv_layout,
+    "init_tile": _init_tile, "load_tile": _load_tile, "store_tile": _store_tile, "prefetch_tile": _prefetch_tile,
+    "update_tile_offset": _update_tile_offset, "tile_mma": _tile_mma, "tile_transpose": _tile_transpose,
+    "tile_reduce": _tile_reduce,
+    "tile_broadcast": _tile_broadcast, "tile_conv_layout": _tile_conv_layout, "conv_layout": _tile_conv_layout,
     "tile_pack": _blocked(tile_ops.TilePackOp, 1), "tile_unpack": _blocked(tile_ops.TileUnpackOp, 0),
-    "tile_upack": _blocked(tile_ops.TileUnpackOp, 0), "atomic_rmw_tile": _atomic, "load_gather": _gather,
-    "store_scatter": _scatter,
+    "tile_upack": _blocked(tile_ops.TileUnpackOp, 0), "atomic_rmw_tile": _atomic_rmw_tile, "load_gather": _load_gather,
+    "store_scatter": _store_scatter,
 }
 _EXTENSIONS: dict[str, Rule] = {
-    "transpose": _transpose, "reduction": _reduce, "broadcast": _broadcast, "convert_layout": _conv_layout,
-    "atomic_rmw": _atomic, "load": _gather, "store": _scatter,
+    "transpose": _tile_transpose, "reduction": _tile_reduce, "broadcast": _tile_broadcast,
+    "convert_layout": _tile_conv_layout,
+    "atomic_rmw": _atomic_rmw_tile, "load": _load_gather, "store": _store_scatter,
 }
 RULES: dict[str, Rule] = {**_SEED, **{f"xetile.{name}": rule for name, rule in (_SEED | _EXTENSIONS).items()}}
 """Names of operations in the text, with and without the prefix where the seed writes them without."""
 
 
 def read_operation(parser: Any, name: str, span: Any) -> Operation:
-    """Read an XeTile operation from behind its name."""
+    """Parse an XeTile operation after its name."""
     return RULES[name](read(parser, name, span))

@@ -1,1 +1,1 @@
-"""Tools over the compiler: the command line and the tuner."""
+"""Tools: the command line and the tuner."""

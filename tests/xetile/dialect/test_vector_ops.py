@@ -138,7 +138,7 @@ def test_text_goes_round() -> None:
 BROKEN = [
     (" [1] {wg_map = #xetile.wg_map<sg_layout = [4, 1], sg_data = [4, 1]>}", " [2]", "no dimensions to reduce"),
     ("<add>", "<minnumf>", "i32 has no reduction 'minnumf'"),
-    ("sg_data = [4, 1]>} : vector<16x32", "sg_data = [2, 1]>} : vector<16x32", "is not dealt out as"),
+    ("sg_data = [4, 1]>} : vector<16x32", "sg_data = [2, 1]>} : vector<16x32", "is not distributed as"),
     ("[1] {wg_map = #xetile.wg_map<sg_layout = [4, 1], sg_data = [4, 32]>}", "[1]", "cannot be derived"),
     ("[1] {wg_map = #xetile.wg_map<sg_layout = [4, 1], sg_data = [4, 32]>}",
      "[1] {wg_map = #xetile.wg_map<sg_layout = [2, 2], sg_data = [8, 16]>}", "is not broadcast along"),

@@ -33,7 +33,7 @@ def made(name: str, type_: str, memory: str = "memref<64x64xf32>", operands: str
 
 
 def loaded(name: str, map_: str, shape: str = "32x32xf32") -> str:
-    """Lines that load a vector which is dealt out."""
+    """Lines that load a vector which is distributed."""
     type_ = dealt(map_, shape)
     return made(f"{name}_tile", type_) + f"%{name} = xetile.load_tile %{name}_tile : {type_} -> vector<{shape}>\n  "
 
@@ -115,7 +115,7 @@ TEXT: dict[str, tuple[tuple[str, str], str]] = {
     "a store of another shape": (stored("16x32xf32", tile()), "XT1130"),
     "a store of another type": (stored("32x32xf16", tile()), "XT1131"),
     "a store of blocks to a tile without": (stored("4x2x8x16xf32", tile()), "XT1130"),
-    "a store of what is dealt out otherwise": (
+    "a store of what is distributed otherwise": (
         (MEMORY, loaded("v", ROWS) + made("t", dealt(QUARTERS)) + f"xetile.store_tile %v, %t : vector<32x32xf32>, "
          f"{dealt(QUARTERS)}"), "XT1401"),
     "a store of a work-group's vector to a subgroup's tile": (
@@ -247,7 +247,7 @@ PYTHON: dict[str, tuple[Callable[..., Any], str]] = {
     "a store of another type": (lambda A, at: xt.store_tile(xt.zeros((32, 32), xt.f16), window(A)), "XT1131"),
     "a store of blocks to a tile without": (lambda A, at: xt.store_tile(vector(A, inner_blocks=(8, 16)), window(A)),
                                             "XT1130"),
-    "a store of what is dealt out otherwise": (
+    "a store of what is distributed otherwise": (
         lambda A, at: xt.store_tile(vector(A, wg_map=R), window(A, wg_map=Q)),
         "XT1401"),
     "a locality": (lambda A, at: xt.prefetch_tile(window(A), locality=4), "XT1128"),

@@ -1,4 +1,4 @@
-"""How a tile is dealt to the subgroups of a work-group."""
+"""How a tile is distributed to the subgroups of a work-group."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_uneven_deals_name_a_block_that_fits(layout: tuple[int, int], data: tupl
                                              shape: tuple[int, int]) -> None:
     with pytest.raises(xt.ShapeError) as caught:
         WgMap(layout, data).check(shape)
-    assert "does not deal out a tile of" in caught.value.message
+    assert "does not distribute a tile of" in caught.value.message
     axis, size = caught.value.hint[8:caught.value.hint.index("]")], caught.value.hint.split(" = ")[1].split()[0]
     fixed = [*data]
     fixed[int(axis)] = int(size)

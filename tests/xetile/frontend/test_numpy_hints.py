@@ -76,7 +76,7 @@ def test_an_attribute_that_is_not_there_is_none_to_python() -> None:
 
 
 def test_the_hints_name_what_there_is() -> None:
-    assert all(callable(getattr(xt, name)) for name in numpy_hints.ALIKE)
-    named = re.findall(r"xt\.(\w+)", " ".join((*numpy_hints.OWN.values(), *numpy_hints.METHODS.values())))
+    assert all(callable(getattr(xt, name)) for name in numpy_hints.SAME_NAME)
+    named = re.findall(r"xt\.(\w+)", " ".join((*numpy_hints.REPLACEMENTS.values(), *numpy_hints.METHODS.values())))
     assert named
     assert not [name for name in named if not hasattr(xt, name)]

@@ -211,7 +211,7 @@ def test_a_broken_promise_is_seen_by_numpy() -> None:
 
 @xt.kernel
 def dealt(A, C, *, sg=4):
-    """vector<16x32x64> of the seed, dealt to the subgroups of a work-group by its collapsed rows."""
+    """vector<16x32x64> of the seed, distributed to the subgroups of a work-group by its collapsed rows."""
     map_ = xt.wg_map((sg, 1), (512 // sg, 64))
     v = xt.vector.transfer_read(A, (0, 1, 2), (16, 32, 64), permutation=(2, None, 0), padding=5, wg_map=map_)
     w = xt.vector.broadcast(1, (16, 32, 64), xt.f32, wg_map=map_)

@@ -71,7 +71,7 @@ Deal = dict[str, tuple[int, int]]
 
 @st.composite
 def deals(draw: st.DrawFn, types: Types) -> tuple[tuple[int, int, int], Deal]:
-    """A work-group's tile, and maps that deal out A, B and C of it: in rounds, or shared."""
+    """A work-group's tile, and maps that distribute A, B and C of it: in rounds, or shared."""
     layout = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
     rows, columns = draw(st.sampled_from([8, 16])), draw(st.sampled_from([16, 32]))
     times = [draw(st.sampled_from(["shared", 1, 2])) for _ in range(2)]

@@ -178,7 +178,7 @@ def test_text_goes_round(name: str) -> None:
 
 @pytest.mark.parametrize(("where", "target"), PLACES)
 def test_gemm_of_subgroups(where: str, target: str) -> None:
-    """The host's launch says grid and subgroups, so none is given here."""
+    """The host's launch says grid and subgroups, so none is passed here."""
     if where == "opencl:cpu":
         require_device(where)
     a, b, c = integers((64, 96)), integers((96, 64), seed=6), np.zeros((64, 64), np.float32)
@@ -290,7 +290,7 @@ gpu.module @m { gpu.func @f(%A: memref<32x32xf32>, %C: memref<32x32xf32>, %i: in
 
 @pytest.mark.parametrize(("line", "message", "hint"), [
     ("%x = arith.addf %v, %v {map = #other} : vector<16x16xf32>",
-     "dealt out as wg_map(sg_layout=[1, 2], sg_data=[16, 8]), and what it is computed with as "
+     "distributed as wg_map(sg_layout=[1, 2], sg_data=[16, 8]), and what it is computed with as "
      "wg_map(sg_layout=[2, 1], sg_data=[8, 16])", "tile_conv_layout"),
     ("%x = arith.addf %v, %v {mapp = #other} : vector<16x16xf32>", "no attribute mapp", "did you mean map?"),
     ("%x = xetile.load_tile %t {pading = 1.0} : !xetile.tile<16x16xf32, #m> -> vector<16x16xf32>",
@@ -309,7 +309,7 @@ gpu.module @m { gpu.func @f(%A: memref<32x32xf32>, %C: memref<32x32xf32>, %i: in
      "use [0]"),
     ("%x = xetile.transpose %v, [0, 1] : vector<16x16xf32> -> vector<16x16xf32>", "its permutation is [1, 0]", ""),
     ("%x = xetile.convert_layout %v {wg_map_source = #other, wg_map_result = #m} : vector<16x16xf32>",
-     "the vector is dealt out as wg_map(sg_layout=[2, 1]", "leave the second map out"),
+     "the vector is distributed as wg_map(sg_layout=[2, 1]", "leave the second map out"),
     ("%x = xetile.convert_layout %v : vector<16x16xf32>", "needs the map of its result", "wg_map ="),
     ("%x = xetile.init_tile %A[%c0, 0] : memref<32x32xf32> -> !xetile.tile<8x16xf32, #xetile.tile_attr<memory_space = "
      "3>>", "the tile is in memory space 3", "drop memory_space"),
@@ -356,7 +356,7 @@ gpu.module @m { gpu.func @f(%A: memref<16x32xf16>, %B: memref<32x32xf16>) kernel
 gpu.return
 } }"""
     assert "{wg_map = #xetile.wg_map<sg_layout = [2, 2], sg_data = [8, 16]>} : vector<16x32xf16>" in str(xt.parse(text))
-    with pytest.raises(xt.TextError, match=r"A is dealt out as .*sg_data=\[8, 32\].* needs .*sg_data=\[16, 32\]"):
+    with pytest.raises(xt.TextError, match=r"A is distributed as .*sg_data=\[8, 32\].* needs .*sg_data=\[16, 32\]"):
         xt.parse(text.replace("tile_mma %a, %b", "tile_mma %a, %b {wg_map = #wrong}"))
     with pytest.raises(xt.TextError, match="the text says"):
         xt.parse(text.replace("tile_mma %a, %b", "tile_mma %a, %b {#wrong #b #a}"))

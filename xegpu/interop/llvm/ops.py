@@ -294,7 +294,7 @@ class ConvertLayoutOp(IRDLOperation):
     def verify_(self) -> None:
         given = [layout.data for layout in (self.input_layout, self.target_layout) if isinstance(layout, LayoutAttr)]
         if len({bool(layout.sg_layout) for layout in given}) > 1:
-            raise Invalid("XT3607", "one layout deals a tile to subgroups, and the other to lanes\n"
+            raise Invalid("XT3607", "one layout distributes a tile to subgroups, and the other to lanes\n"
                           "give both sg_layout, or neither")
         for layout in given:
             layout.check(shape_of(self.source))

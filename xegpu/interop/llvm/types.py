@@ -68,7 +68,7 @@ class Layout:
             raise Invalid("XT3610", f"{other} has {len(self.given[other])} dimensions, and the tile {len(shape)}\n"
                           "give each field of the layout one number a dimension")
         if not (self.sg_layout or self.inst_data or self.lane_layout):
-            raise Invalid("XT3611", "the layout deals nothing out\ngive it sg_layout, inst_data or lane_layout")
+            raise Invalid("XT3611", "the layout distributes nothing\ngive it sg_layout, inst_data or lane_layout")
         level = shape
         for layout, data in ((self.sg_layout, self.sg_data), (None, self.inst_data),
                              (self.lane_layout, self.lane_data)):

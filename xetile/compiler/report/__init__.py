@@ -1,4 +1,4 @@
-"""What a kernel's machine code uses, and what a model predicts of its time."""
+"""Kernel report: resource use from the disassembly, and a performance prediction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REPEAT = re.compile(r"dpasw?\.8x(\d)")
 
 
 class Report:
-    """Facts read from a disassembly, and a prediction made of them.
+    """Report of a kernel: facts of its disassembly, with a prediction.
 
     Args:
         facts: the compiled kernel.
@@ -57,35 +57,35 @@ class Report:
 
     @property
     def hot(self) -> InstructionMix:
-        """The mix of the hot loop, or of the whole kernel if it has no loop."""
+        """Instruction mix of the hot loop, or of the kernel if it has no loop."""
         return self.mix.loop or self.mix.whole
 
     @property
     def loop(self) -> dict[str, int]:
-        """Category to number of instructions in the hot loop, or in the whole kernel if it has none."""
+        """Instruction counts by category of the hot loop, or of the kernel if it has none."""
         return dict(self.hot.categories)
 
     @property
     def density(self) -> float:
-        """Share of the hot loop's instructions that are dpas."""
+        """Fraction of the hot loop's instructions that are dpas."""
         return self.hot.density
 
     @cached_property
     def remedy(self) -> Remedy | None:
-        """The tile sizes that avoid spills and private memory, found by building; None where nothing is in memory."""
+        """Tile sizes that avoid spills and private memory, found by compiling variants; None if there is no spill."""
         if not self.spill_size + self.private_size or self._remedy is None:
             return None
         return self._remedy()
 
     @property
     def dpas_rows(self) -> int:
-        """Rows of results that the dpas of the hot loop give: eight each, fewer with a smaller repeat count."""
+        """Rows of results of the hot loop's dpas: eight each, fewer with a smaller repeat count."""
         return sum(int(found[1]) * count for opcode, count in self.hot.opcodes.items()
                    if (found := _REPEAT.match(opcode)))
 
     @property
     def unrolled(self) -> int:
-        """Passes of the author's loop in one of the machine code's: how often the loop is unrolled."""
+        """Unroll factor: iterations of the author's loop in one of the machine code's."""
         if self.work is None or not self.work.flops or not self.mix.loop:
             return 1
         depth = 256 // self.work.depth
@@ -96,19 +96,19 @@ class Report:
 
     @property
     def step(self) -> int:
-        """K of one pass of the machine code's loop; 0 for a kernel that is not one product."""
+        """K extent of one iteration of the machine code's loop; 0 for a kernel that is not one product."""
         return self.work.step * self.unrolled if self.work else 0
 
     @property
     def intensity(self) -> float:
-        """Operations of a work-group in a K step for each byte that it loads in it; 0 without a product."""
+        """Arithmetic intensity: operations of a work-group per byte that it loads in a K step; 0 without a product."""
         if not self.work or not self.work.is_product or not self.work.tile:
             return 0.0
         return 2 * self.work.tile[0] * self.work.tile[1] * self.work.step / self.work.distinct
 
     def predict(self, shape: Sequence[int] | None = None, *, machine: str | MachineModel | None = None,
                 grid: Sequence[int] | None = None, passes: int | None = None) -> Prediction:
-        """The time of a launch by the model of :mod:`codegen.perf.performance_model`: a prediction, not a measurement.
+        """Predict the time of a launch by :mod:`codegen.perf.performance_model`; not a measurement.
 
         Args:
             shape: (M, N, K) of C = A @ B; (M, N) of the result for a kernel without a loop.
@@ -179,7 +179,7 @@ class Report:
         return Pass(self.subgroups, self.dpas_rows, self.hot.total, loaded * times, distinct * times)
 
     def compare(self, *others: Report, tables: Sequence[Table] | None = None) -> Table:
-        """This kernel and others side by side; of two, the last column says how the second differs.
+        """Comparison table of this kernel and others; of two, the last column has the difference.
 
         Args:
             others: reports to set beside this one.
@@ -196,7 +196,7 @@ class Report:
         return Table.side_by_side("side by side", _columns(reports), tables or [r.table() for r in reports])
 
     def table(self, shape: Sequence[int] | None = None, machine: str | MachineModel | None = None) -> Table:
-        """All facts as a table, with the prediction for a problem, by default of 4096 x 4096 x 4096.
+        """Table of all facts, with the prediction for a problem, by default of 4096 x 4096 x 4096.
 
         Raises:
             ShapeError, TargetError: as :meth:`predict`, where a shape or a machine is named.
@@ -213,7 +213,7 @@ class Report:
         return Table(f"{self.name} for {self.target.name}", tuple(rows), (), self._warnings(), tuple(notes))
 
     def _prediction(self, shape: Sequence[int] | None, machine: str | MachineModel | None) -> Prediction | str:
-        """The prediction, or why there is none; with a shape or a machine that the caller named, that is an error."""
+        """Prediction, or the reason why there is none; with a shape or machine of the caller's, that is an error."""
         if shape is not None or machine is not None:
             return self.predict(shape or self.usual_shape(), machine=machine)
         try:
@@ -222,7 +222,7 @@ class Report:
             return str(getattr(error, "message", error))
 
     def usual_shape(self) -> tuple[int, ...]:
-        """The problem that is predicted where none is named."""
+        """Default problem shape of the prediction."""
         return USUAL_SHAPE if self.work is None or self.work.is_product else USUAL_SHAPE[:2]
 
     def _warnings(self) -> tuple[str, ...]:
@@ -268,7 +268,7 @@ class Report:
 
 
 def _columns(reports: Sequence[Report]) -> list[str]:
-    """Heads that tell kernels apart: names, targets, or both; numbered where neither does."""
+    """Column heads that distinguish kernels: names, targets, or both; numbered where neither does."""
     choices: list[list[str]] = [[r.name for r in reports], [r.target.name for r in reports],
                                 [f"{r.name} {r.target.name}" for r in reports],
                                 [f"{r.name} ({i})" for i, r in enumerate(reports, 1)]]

@@ -1,4 +1,4 @@
-"""What a recorded kernel computes in a pass of its loop, as far as it is one product or has no loop at all."""
+"""Cost of a recorded kernel: operations and bytes of a loop iteration, for one product or a kernel without loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
 
 @dataclass(frozen=True)
 class Work:
-    """One work-group's share.
+    """Cost of one work-group.
 
     Attributes:
         tile: rows and columns of the result that it writes; None if it writes none, or several of different shapes.
@@ -48,16 +48,16 @@ class Work:
 
     @property
     def is_product(self) -> bool:
-        """Whether it is C = A @ B: one loop along K, and one tile of C."""
+        """Whether the kernel is C = A @ B: one loop along K, and one tile of C."""
         return self.step > 0
 
 
-def work_of(recorded: func.FuncOp, dealt: func.FuncOp, subgroups: int) -> Work:
-    """What a work-group does.
+def work_of(recorded: func.FuncOp, distributed: func.FuncOp, subgroups: int) -> Work:
+    """Cost of one work-group of a kernel.
 
     Args:
         recorded: the kernel at the stage ``xetile``.
-        dealt: the same at the stage ``subgroup``.
+        distributed: the same at the stage ``subgroup``.
         subgroups: subgroups of a work-group.
     """
     across = (1, 1) if is_dealt(recorded) else subgroups_of(recorded)
@@ -70,12 +70,12 @@ def work_of(recorded: func.FuncOp, dealt: func.FuncOp, subgroups: int) -> Work:
     step, rest = divmod(whole, 2 * prod(tile)) if tile and alone else (0, 0)
     a, b = (_loaded_type(products[0].a), _loaded_type(products[0].b)) if products else (None, None)
     return Work(tile, result, a, b, _type(products[0].a).bits if products else 0, 0 if rest else step, loops,
-                sum(_flops(op) for op in _hot(dealt)[1].walk() if isinstance(op, TileMmaOp)),
-                _bytes(_hot(dealt)[1]) * subgroups, _bytes(body) * each, stored * each)
+                sum(_flops(op) for op in _hot(distributed)[1].walk() if isinstance(op, TileMmaOp)),
+                _bytes(_hot(distributed)[1]) * subgroups, _bytes(body) * each, stored * each)
 
 
-def passes_of(recorded: func.FuncOp, shapes: Sequence[Sequence[int | None]]) -> int | None:
-    """How often a kernel's hot loop runs on arrays of these shapes; None if they do not say.
+def trip_count(recorded: func.FuncOp, shapes: Sequence[Sequence[int | None]]) -> int | None:
+    """Trip count of a kernel's hot loop for arrays of these shapes; None if they do not determine it.
 
     Args:
         recorded: the kernel at the stage ``xetile``.
@@ -89,7 +89,7 @@ def passes_of(recorded: func.FuncOp, shapes: Sequence[Sequence[int | None]]) -> 
 
 
 def _bound(value: SSAValue, shapes: Sequence[Sequence[int | None]]) -> int | None:
-    """A constant, or the size of an argument."""
+    """Value of a loop bound: a constant, or the size of an argument; None for others."""
     operation = value.owner
     if not isinstance(operation, memref.ExtractStridedMetaDataOp):
         return number(value)
@@ -98,14 +98,14 @@ def _bound(value: SSAValue, shapes: Sequence[Sequence[int | None]]) -> int | Non
 
 
 def _hot(function: func.FuncOp) -> tuple[int, Operation]:
-    """How many loops there are, and the innermost one with products, else the innermost, else the function."""
+    """Number of loops, and the innermost one with products, else the innermost, else the function."""
     loops = [op for op in function.walk() if isinstance(op, scf.ForOp)]
     with_products = [loop for loop in loops if any(isinstance(op, TileMmaOp) for op in loop.walk())]
     return len(loops), next(reversed(with_products or loops), function)
 
 
 def _stored(function: func.FuncOp, across: Pair) -> tuple[Pair | None, DType | None, int]:
-    """The tile of the result, its type, and the bytes that all stores write; tiles side by side are one."""
+    """Tile of the result, its type, and the bytes of all stores; adjacent tiles count as one."""
     stores = [tile_of(op.tile) for op in _ops(function, StoreTileOp)]
     shapes = {(tile.shape, tile.dtype) for tile in stores}
     size = sum(prod(tile.shape) * tile.dtype.bits // 8 for tile in stores)
@@ -116,7 +116,7 @@ def _stored(function: func.FuncOp, across: Pair) -> tuple[Pair | None, DType | N
 
 
 def _parents(function: func.FuncOp) -> Iterator[Operation | None]:
-    """The operations that the stores of a kernel stand in."""
+    """Operations that contain the stores of a kernel."""
     return (op.parent_op() for op in _ops(function, StoreTileOp))
 
 
@@ -140,7 +140,7 @@ def _type(value: SSAValue) -> DType:
 
 
 def _loaded_type(value: SSAValue) -> DType:
-    """The type that an operand has in memory: that of the load it comes from, through conversions."""
+    """Element type of an operand in memory: that of its load, through conversions."""
     found = value
     while isinstance(found.owner, Operation) and not isinstance(found.owner, LoadTileOp):
         vectors = [operand for operand in found.owner.operands if isinstance(operand.type, VectorType)]

@@ -1,4 +1,4 @@
-"""Whether the accumulators of a kernel leave registers for its operands, told before anything is built."""
+"""Register check before compilation: whether the accumulators of a kernel leave registers for its operands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FOR_ACCUMULATORS = 7 / 8
 
 
 def accumulator_registers(modules: Mapping[str, ModuleOp], target: Target) -> float:
-    """Registers a thread that what a loop with products carries from step to step takes.
+    """Registers per thread of the loop-carried values of a loop with products.
 
     Args:
         modules: the stages of a kernel.
@@ -33,7 +33,7 @@ def accumulator_registers(modules: Mapping[str, ModuleOp], target: Target) -> fl
 
 
 def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None, location: Location) -> None:
-    """Raise if accumulators leave no registers for operands; the message says which constant to lower.
+    """Check that accumulators leave registers for operands; the message names the constant to lower.
 
     Args:
         modules: the stages of the kernel.
@@ -44,8 +44,8 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     Raises:
         TargetError: they leave none.
     """
-    asked = next((grf_mode.requested_registers(op) for op in [*modules.values()][-1].walk() if isinstance(op,
-                                                                                                          FuncOp)), None)
+    functions = (op for op in [*modules.values()][-1].walk() if isinstance(op, FuncOp))
+    asked = next((grf_mode.requested_registers(function) for function in functions), None)
     most, taken = asked or max(target.registers), accumulator_registers(modules, target)
     if not most or taken <= most * _FOR_ACCUMULATORS:
         return
@@ -55,7 +55,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
 
     change = None if origin is None else first_change(origin, fits)
     hint = "lower " + ", ".join(f"{name} to {value}" for name, value in change.items()) if change else \
-        f"lower the tile sizes, or deal the tile to more subgroups: accumulators may take " \
+        f"lower the tile sizes, or distribute the tile to more subgroups: accumulators may take " \
         f"{most * _FOR_ACCUMULATORS:.0f} registers"
     loop = _accumulated(modules)[1]
     place = None if loop is None else loop.location
@@ -70,7 +70,7 @@ def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None
 
 
 def _described(modules: Mapping[str, ModuleOp], origin: Origin | None, change: Mapping[str, int] | None) -> str:
-    """The largest vector that a loop of a subgroup carries, and the constants that made it so."""
+    """Description of the largest vector that a subgroup's loop carries, with the constants that determine it."""
     stage = after(modules, "distribute-subgroups")
     types = [] if stage is None else [value.type for loop in stage.walk() if isinstance(loop, scf.ForOp)
                                       for value in loop.iter_args if isinstance(value.type, VectorType)]

@@ -1,4 +1,4 @@
-"""The roofline of a machine with kernels on it, as a picture. matplotlib is imported when one is drawn."""
+"""Roofline plot of machines with kernels; imports matplotlib when it draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DECADES = 4  # octaves shown on both sides of a roof's corner
 
 
 def plot(path: str | Path, points: Sequence[tuple[Report, Prediction]]) -> None:
-    """Draw the roof of every machine and a point for every prediction.
+    """Draw the roofline of every machine and a point for every prediction.
 
     Args:
         path: the picture; its ending (``.png``, ``.svg``, ``.pdf``) says the format.
@@ -45,7 +45,7 @@ def plot(path: str | Path, points: Sequence[tuple[Report, Prediction]]) -> None:
 
 
 def peak_of(report: Report, prediction: Prediction) -> float:
-    """Operations a second that the machine's engines reach with the kernel's element types."""
+    """Peak operations per second of the machine's engines for the kernel's element types."""
     if report.dpas_rows and report.work is not None:
         return prediction.machine.matrix_peak(report.lanes, 256 // report.work.depth)
     return prediction.machine.vector_peak(report.target.register_bytes)

@@ -1,4 +1,4 @@
-"""Which arrays a kernel reaches without 2D block messages on a device that has them, and why; it takes far longer."""
+"""Slow accesses: arrays that a kernel accesses without 2D block messages on a device that has them, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAYS = {"rows": "row by row", "strided": "element by element"}
 
 
 def slow_ways(function: FuncOp, target: Target, access: Sequence[str]) -> tuple[str, ...]:
-    """A sentence for each array that is read or written otherwise, and each reason.
+    """Sentence for each array without 2D block access, and each reason.
 
     Args:
         function: the last stage of a kernel.
@@ -39,7 +39,7 @@ def slow_ways(function: FuncOp, target: Target, access: Sequence[str]) -> tuple[
 
 
 def _reasons(desc: SSAValue, ways: dict[SSAValue, str]) -> list[tuple[str, str]]:
-    """The arrays that a descriptor may be of, each with what keeps it from block messages."""
+    """Arrays that a descriptor may be of, each with the reason that rules block messages out."""
     makers = [made.owner for made in root_definitions(desc) if isinstance(made.owner, CreateNdTdescOp)]
     return [(maker.source.name_hint or "an array", _reason(desc, ways.get(maker.source, ""))) for maker in makers]
 

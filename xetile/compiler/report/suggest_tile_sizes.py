@@ -1,4 +1,4 @@
-"""What to do about a kernel that does not fit in registers: smaller tiles, each of them built and looked at."""
+"""Suggestion of smaller tile sizes for a kernel that spills; each candidate is compiled and checked."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _HOPELESS = 1.25
 
 
 class Variant(Protocol):
-    """A kernel lowered with other constants."""
+    """Kernel lowered with other constants."""
 
     def live_bytes(self) -> int:
-        """Bytes of fragments that a lane keeps alive at once, as estimated before anything is built."""
+        """Estimated peak of live bytes per lane, before compilation."""
 
     def accumulator_registers(self) -> float:
-        """Registers a thread that what a loop with products carries from step to step takes."""
+        """Registers per thread of the loop-carried values of a loop with products."""
 
     def in_memory(self) -> int:
-        """Bytes that live in memory for lack of registers, as the built kernel says."""
+        """Bytes of spills and private memory of the compiled kernel."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a lowered kernel comes from.
+    """Source of a lowered kernel: its function, arguments and constants.
 
     Attributes:
         constants: its compile-time constants, defaults included.
@@ -47,7 +47,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Remedy:
-    """Which constants help, and what else was built in vain.
+    """Suggested constants, and the candidates that failed.
 
     Attributes:
         constants: what to change; None if nothing that was tried helps.
@@ -67,7 +67,7 @@ class Remedy:
 
 
 def find_remedy(origin: Origin, live: int, room: float = inf) -> Remedy:
-    """The smallest change of constants after which everything is in registers: halved once or twice, or one more often.
+    """Smallest change of constants without spills: halved once or twice, or one more often.
 
     Args:
         origin: the kernel.
@@ -87,7 +87,7 @@ def find_remedy(origin: Origin, live: int, room: float = inf) -> Remedy:
 
 
 def first_change(origin: Origin, fits: Callable[[Variant], bool]) -> Mapping[str, int] | None:
-    """The first change of constants, halved once or twice, the largest first, with which a kernel fits.
+    """First change of constants, halved once or twice, the largest first, with which a kernel fits.
 
     Args:
         origin: the kernel.
@@ -103,7 +103,7 @@ def first_change(origin: Origin, fits: Callable[[Variant], bool]) -> Mapping[str
 
 def _variants(origin: Origin, halvings: Callable[[list[str]], Iterable[tuple[str, ...]]]
               ) -> Iterator[tuple[Mapping[str, int], Variant]]:
-    """The changes that can be lowered."""
+    """Candidates that lower."""
     names = [name for name, value in origin.constants.items()
              if type(value) is int and value > _SMALLEST and value % 4 == 0]
     for chosen in halvings(names):
@@ -119,14 +119,15 @@ def _variants(origin: Origin, halvings: Callable[[list[str]], Iterable[tuple[str
 
 
 def _pairs(names: list[str]) -> Iterator[tuple[str, ...]]:
-    """One of the names, or two, or one twice."""
+    """One of the names, two of them, or one twice."""
     return (chosen for count in range(1, _HALVINGS + 1) for chosen in combinations_with_replacement(names, count))
 
 
 def _alone(names: list[str]) -> Iterator[tuple[str, ...]]:
-    """Each of the names, more often than that."""
+    """Each of the names, more often than twice."""
     return ((name,) * count for name in names for count in range(_HALVINGS + 1, _ALONE + 1))
 
 
 def _text(change: Mapping[str, int]) -> str:
+    """Change of constants as text."""
     return ", ".join(f"{name}={value}" for name, value in change.items())

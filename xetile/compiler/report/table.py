@@ -1,4 +1,4 @@
-"""Tables of facts: as plain text, in a notebook, and through rich on a terminal."""
+"""Tables: rendering as plain text, HTML for notebooks, and rich."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = int | float | str | None
 
 @dataclass(frozen=True)
 class Row:
-    """One line: a label and what it is for each column; a line without values is a heading.
+    """Row of a table: a label and a value for each column; a row without values is a heading.
 
     Attributes:
         label: what it says.
@@ -28,7 +28,7 @@ class Row:
     unit: str = ""
 
     def cells(self) -> list[str]:
-        """The values as text."""
+        """Values as text."""
         return [self._cell(value) for value in self.values]
 
     def _cell(self, value: Value) -> str:
@@ -37,7 +37,7 @@ class Row:
         return value if isinstance(value, str) else f"{value:{self.form}}{self.unit}"
 
     def difference(self) -> str:
-        """How the second value differs from the first; empty for texts and for what is the same."""
+        """Difference of the second value from the first; empty for texts and equal values."""
         first, second = self.values if len(self.values) == 2 else (None, None)
         if not isinstance(first, (int, float)) or not isinstance(second, (int, float)) or first == second:
             return ""
@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under a title; warnings come before them, notes behind.
+    """Table: rows under a title, with warnings above and notes below.
 
     Attributes:
         title: the first line.
@@ -64,7 +64,7 @@ class Table:
 
     @staticmethod
     def side_by_side(title: str, columns: Sequence[str], tables: Sequence[Table]) -> Table:
-        """Several tables of one column as one, by their labels; of two, the last column says how they differ."""
+        """Join tables of one column by their labels; of two, the last column has the difference."""
         rows = tuple(_joined(label, tables) for label in _labels(tables))
         heads = tuple(columns)
         if len(tables) == 2:
@@ -88,7 +88,7 @@ class Table:
         return ("  " + "  ".join(padded)).rstrip()
 
     def _repr_html_(self) -> str:
-        """The table in a notebook."""
+        """HTML for IPython's display protocol."""
         head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.columns)) if self.columns else ""
         span = 1 + max((len(row.values) for row in self.rows), default=1)
         body = "".join(_html_row(row, span) for row in self.rows)
@@ -96,7 +96,7 @@ class Table:
                 f"<tr>{head}</tr>{body}</table>{_html_list(self.notes, 'color: gray')}")
 
     def __rich__(self) -> Any:
-        """The table as rich shows it; rich calls this itself."""
+        """Rich's rendering protocol."""
         from rich.console import Group
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -111,7 +111,7 @@ class Table:
 
 
 def _labels(tables: Sequence[Table]) -> list[str]:
-    """The labels of all tables; one that the first lacks stands behind the one that comes before it elsewhere."""
+    """Labels of all tables, merged in order."""
     labels: list[str] = []
     for table in tables:
         at = 0

@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a kernel: no file and no address beside it is needed to read it."""
+"""Kernel viewer: one self-contained HTML page with the stages beside the source."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ open_(all('section')[0].id);
 
 @dataclass(frozen=True)
 class View:
-    """A kernel's page; a notebook shows it, :meth:`save` writes it.
+    """HTML page of a kernel; a notebook displays it, :meth:`save` writes it.
 
     Attributes:
         lowered: the kernel.
@@ -83,7 +83,7 @@ class View:
                                 "name a file in a folder that is there") from None
 
     def html(self) -> str:
-        """The page.
+        """HTML text of the page.
 
         Raises:
             XeError: the kernel cannot be lowered.
@@ -146,4 +146,4 @@ def _maps(lowered: Shown) -> str:
     recorded, distributed = (after(lowered.modules, name) for name in ("lower-supervector", "distribute-lanes"))
     found = [*(layout_svg.of_tiles(recorded) if recorded is not None else []),
              *(layout_svg.of_products(distributed) if distributed is not None else [])]
-    return "".join(found) or "<p>no tile of this kernel is dealt to subgroups, and it multiplies no matrices</p>"
+    return "".join(found) or "<p>no tile of this kernel is distributed to subgroups, and it multiplies no matrices</p>"

@@ -1,4 +1,4 @@
-"""Pictures of maps, as SVG: which subgroup holds which block of a tile, which lane which element of a block."""
+"""SVG pictures of layouts: blocks of a tile by subgroup, elements of a block by lane."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _CELL = (26, 18)
 
 
 def hue(number: int, count: int) -> str:
-    """A colour for one of several; neighbours differ."""
+    """Colour of one of ``count`` items; neighbours differ."""
     return f"hsl({(number * 360 * 0.618) % 360:.0f} 60% {72 + 10 * (number % 2 if count > 1 else 0)}%)"
 
 
 def work_group(title: str, map_: WgMap, shape: tuple[int, int]) -> str:
-    """How a tile is dealt to subgroups: each block with the linear numbers of those that hold it.
+    """Picture of a work-group map: each block with the linear ids of the subgroups that own it.
 
     Args:
         title: what stands above it.
@@ -62,7 +62,7 @@ def _numbers(holders: Sequence[int]) -> str:
 
 
 def block(title: str, lanes: LaneMap, shape: tuple[int, int]) -> str:
-    """How a block lies in the lanes of a subgroup: each element with its lane and its number there.
+    """Picture of a lane layout: each element with its lane and its index there.
 
     Args:
         title: what stands above it.
@@ -87,7 +87,7 @@ def block(title: str, lanes: LaneMap, shape: tuple[int, int]) -> str:
 
 
 def of_tiles(module: ModuleOp) -> list[str]:
-    """A picture for each kind of tile that a kernel deals to its subgroups."""
+    """Picture for each type of tile that a kernel distributes to its subgroups."""
     seen: dict[tuple[tuple[int, int], WgMap], list[str]] = {}
     for operation in module.walk():
         if isinstance(operation, InitTileOp):
@@ -100,7 +100,7 @@ def of_tiles(module: ModuleOp) -> list[str]:
 
 
 def of_products(module: ModuleOp) -> list[str]:
-    """Pictures of the blocks that a kernel's products take, and of the messages that load and store others."""
+    """Pictures of the operand blocks of products, and of the blocks of other loads and stores."""
     found: dict[str, str] = {}
     for operation in module.walk():
         if isinstance(operation, ProductOp) and operation.maps is not None:

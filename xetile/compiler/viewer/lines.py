@@ -1,4 +1,4 @@
-"""The stages of a kernel line by line, each line with that of the source it came from."""
+"""Line mapping: the stages of a kernel line by line, each with its source line."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from codegen.perf.isa import hot_lines
 from xegpu.support.location import Location, SourceLocation
 from xegpu.target.targets import Target
 
-# What a page asks of the kernel that it shows.
-
 
 class Shown(Protocol):
-    """A lowered kernel."""
+    """Lowered kernel, as the viewer uses it."""
 
     target: Target
     location: Location
@@ -38,14 +36,14 @@ class Shown(Protocol):
 
     @property
     def emitted(self) -> Any:
-        """The emitted text, with the name that the kernel has in it."""
+        """Emitted text and the kernel's name in it."""
 
     @property
     def opencl(self) -> str:
-        """The emitted text."""
+        """Emitted OpenCL C text."""
 
     def report(self) -> Any:
-        """What the machine code uses."""
+        """Report of the machine code."""
 
     def isa(self) -> Any:
         """The disassembly."""
@@ -57,7 +55,7 @@ _PLACE = re.compile(r"\s*// (?P<file>[^:]*):(?P<line>\d+)\s*$")
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a text.
+    """Line of a text, with its source line.
 
     Attributes:
         text: the line.
@@ -72,7 +70,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Text:
-    """A named text: a stage, the emitted code, the machine code.
+    """Named text: a stage, the emitted code, the disassembly.
 
     Attributes:
         name: what it is.
@@ -87,7 +85,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Source:
-    """The author's text around a kernel.
+    """Source text around a kernel.
 
     Attributes:
         file: its name.
@@ -101,7 +99,7 @@ class Source:
 
 
 class _Counting(StringIO):
-    """Text that knows on which of its lines it stands."""
+    """Text stream that counts its lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +111,7 @@ class _Counting(StringIO):
 
 
 class _Mapped(Printer):
-    """Prints operations and notes the lines on which they start."""
+    """Printer that records the line at which each operation starts."""
 
     def __init__(self, text: _Counting, file: str) -> None:
         super().__init__(stream=text)
@@ -128,12 +126,12 @@ class _Mapped(Printer):
 
 
 def origin_of(location: Location, file: str) -> int:
-    """The line of ``file`` on which something was written, the innermost of a chain of calls; 0 if on none."""
+    """Source line in ``file`` of a location, the innermost of a chain of calls; 0 if there is none."""
     return next((position.line for position in location.positions if position.file == file), 0)
 
 
 def mapped(name: str, module: ModuleOp, file: str) -> Text:
-    """A stage as text."""
+    """Text of a stage."""
     text = _Counting()
     printer = _Mapped(text, file)
     printer.print_op(module)
@@ -142,7 +140,7 @@ def mapped(name: str, module: ModuleOp, file: str) -> Text:
 
 
 def emitted(name: str, text: str, file: str) -> Text:
-    """Emitted code, whose comments name the source's lines."""
+    """Text of emitted code, whose comments have the source lines."""
     found, origin = [], 0
     for line in text.splitlines():
         if place := _PLACE.match(line):
@@ -152,7 +150,7 @@ def emitted(name: str, text: str, file: str) -> Text:
 
 
 def marked(text: Text, before: Text) -> Text:
-    """A text whose lines that the one before it has not are marked."""
+    """Diff marks: the lines of a text that the one before it does not have."""
     matcher = difflib.SequenceMatcher(None, [line.text for line in before.lines], [line.text for line in text.lines],
                                       autojunk=False)
     lines, removed = list(text.lines), 0
@@ -165,21 +163,21 @@ def marked(text: Text, before: Text) -> Text:
 
 
 def machine_code(text: str, name: str) -> Text:
-    """A disassembly with its hot loop marked."""
+    """Disassembly with its hot loop marked."""
     hot = hot_lines(text)
     return Text(name, tuple(Line(line, 0, "hot" if number in hot else "") for number, line in
                             enumerate(text.splitlines())))
 
 
 def stages_of(lowered: Shown, file: str) -> list[Text]:
-    """Every stage, what is new in each marked, and then the OpenCL C text."""
+    """Text of every stage, with diff marks, and of the OpenCL C code."""
     texts = [mapped(name, module, file) for name, module in lowered.modules.items()]
     found = texts[:1] + [marked(text, before) for before, text in pairwise(texts)]
     return [*found, emitted("OpenCL C", lowered.opencl, file)]
 
 
 def source_of(lowered: Shown, origins: Iterable[int], location: Location) -> Source:
-    """The author's lines from the kernel's definition to the last that anything came from."""
+    """Source lines from the kernel's definition to the last line that a stage refers to."""
     position = location.positions[0]
     used = [line for line in origins if line]
     first, last = min([position.line, *used]), max([position.line, *used])

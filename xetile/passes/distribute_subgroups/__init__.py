@@ -170,7 +170,7 @@ def _load_tile(build: Dealer, operation: tile_ops.LoadTileOp) -> None:
 def _store_tile(build: Rebuilder, operation: tile_ops.StoreTileOp) -> None:
     value, tiles = build.get(operation.value), build.get(operation.tile)
     if value.form != tiles.form:
-        how = "has no wg_map, and the tile is" if value.form is None else f"is dealt out as {value.form}, the tile as"
+        how = "has no wg_map, and the tile is" if value.form is None else f"is distributed as {value.form}, the tile as"
         build.fail("XT1401", f"the vector {how} {tiles.form or 'has none'}", "give both the same wg_map",
                    **{"the vector": operation.value, "the tile": operation.tile})
     for part, tile in zip(value.values, tiles.values, strict=True):
@@ -253,7 +253,7 @@ def _check_dealt(build: Rebuilder, operation: tile_ops.TileMmaOp) -> None:
     bare = [name for name, value in operands.items() if build.get(value).form is None]
     if bare:
         assert operation.wg_map is not None
-        build.fail("XT1410", f"the result of tile_mma is dealt out as {operation.wg_map.data}, and {bare[0]} has no "
+        build.fail("XT1410", f"the result of tile_mma is distributed as {operation.wg_map.data}, and {bare[0]} has no "
                    "wg_map", f"give what {bare[0]} is made of a wg_map, or none to the product", **operands)
 
 

@@ -277,8 +277,8 @@ def _slab(build: Dealer, form: Dealt, data: Pair, element: Attribute) -> Pair:
         bytes_ = steps[0] * steps[1] * of_mlir(element).bytes
         target = build.target
         raise TargetError("XT2521",
-                          f"dealing {form} out in blocks of {tile_ops.text(data)} takes {bytes_} bytes of shared local "
-                          f"memory, and {target.slm_bytes - build.taken} of {target.name}'s {target.slm_bytes} "
+                          f"distributing {form} in blocks of {tile_ops.text(data)} takes {bytes_} bytes of shared "
+                          f"local memory, and {target.slm_bytes - build.taken} of {target.name}'s {target.slm_bytes} "
                           "are left", "choose an sg_data that divides the other's, so that smaller parts fit",
                           build.where())
     return max(fitting, key=lambda shape: (prod(shape), shape[1]))

@@ -1,4 +1,4 @@
-"""NumPy with checks: the recorded program, whose operations' meanings look at what they do as well."""
+"""Sanitizer: NumPy execution of the recorded program with instrumented semantics."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from xetile.runtime.sanitizer.shadow_memory import Codes
 
 _CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.ExtFOp, arith.TruncFOp, math.FmaOp,
                                            TileReduceOp)
-_MOST_DEALT = 1024
-"""Subgroups that a map may deal to; no device has so many."""
+_MAX_SUBGROUPS = 1024
+"""Subgroups that a map may distribute to; no device has so many."""
 Before = Callable[[Machine, Any, Sequence[Any]], None]
 
 
 class CheckedExecutor(NumPyExecutor):
-    """The recorded XeTile program, watched.
+    """Executor of the recorded XeTile program with checks.
 
     Args:
         target: the device that the kernel is recorded for.
@@ -70,7 +70,7 @@ class CheckedExecutor(NumPyExecutor):
         subgroups = subgroups_of(function)
         waits = any(isinstance(operation, (BarrierOp, NbarrierWaitOp)) for operation in function.walk())
         dealt = is_dealt(function)
-        form = Codes.fitting(prod(grid), _MOST_DEALT if dealt else prod(subgroups), barriers=waits)
+        form = Codes.fitting(prod(grid), _MAX_SUBGROUPS if dealt else prod(subgroups), barriers=waits)
         accesses = Accesses(self._names, dealt, in_step(function, prod(subgroups)), grid, form)
         values = [argument.numpy() for argument in arguments]
         accesses.shadows.arguments(_used(function, values))
@@ -94,7 +94,7 @@ def _recorded(compiled: CompiledKernel) -> func.FuncOp:
 
 
 def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, frozenset[str]]]:
-    """The array arguments, each with what the kernel does to it."""
+    """Array arguments, each with the kinds of the kernel's accesses to it."""
     kinds: dict[SSAValue, set[str]] = {}
     for operation in function.walk():
         if (kind := KINDS.get(type(operation))) is not None:
@@ -120,7 +120,7 @@ def _check_overlap(compiled: CompiledKernel, arguments: Sequence[Argument]) -> N
 
 
 def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
-    """The meanings of operations that reach memory, with what looks at them first."""
+    """Instrumented semantics of memory operations: checks before each access."""
     before: dict[type[Operation], Before] = {LoadTileOp: accesses.load, StoreTileOp: accesses.store,
                                              LoadGatherOp: accesses.gather, StoreScatterOp: accesses.scatter,
                                              AtomicRMWTileOp: accesses.update}
@@ -147,7 +147,7 @@ def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
 
 
 def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation], Meaning]:
-    """The meanings of operations that calculate with floats, or store them, with what looks at their results."""
+    """Instrumented semantics of float operations: checks of results."""
     stores: dict[type[Operation], Before] = {StoreTileOp: numbers.store, StoreScatterOp: numbers.scatter,
                                              AtomicRMWTileOp: numbers.update}
     return {**{kind: _then(numbers, plain[kind]) for kind in _CALCULATE},
@@ -157,7 +157,7 @@ def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation],
 
 def watching_integers(integers: Integers, plain: Meanings,
                       used: set[type[Operation]]) -> dict[type[Operation], Meaning]:
-    """The meanings of the operations of a kernel, with what follows integers that did not fit."""
+    """Instrumented semantics of integer operations: overflow is tracked."""
     before: dict[type[Operation], Before] = {
         StoreTileOp: integers.store, **dict.fromkeys((StoreScatterOp, LoadGatherOp, AtomicRMWTileOp), integers.single)}
     return {kind: _first(before[kind], plain[kind]) if kind in before else integers.watching(plain[kind])
@@ -165,6 +165,7 @@ def watching_integers(integers: Integers, plain: Meanings,
 
 
 def _then(numbers: Numbers, meaning: Meaning) -> Meaning:
+    """Semantics followed by a check."""
     def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
         result = meaning(machine, operation, operands)
         numbers.look(machine, operation, operands, result)
@@ -180,6 +181,7 @@ def _multiplied(numbers: Numbers, meaning: Meaning, machine: Machine, operation:
 
 
 def _first(look: Before, meaning: Meaning) -> Meaning:
+    """Semantics preceded by a check."""
     def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
         look(machine, operation, operands)
         return meaning(machine, operation, operands)

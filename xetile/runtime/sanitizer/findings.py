@@ -1,4 +1,4 @@
-"""The names of the checks, and what a finding says: array, element, instance, loop iteration and the author's line."""
+"""Findings: names of the checks, and reports with array, element, instance, loop iteration and the author's line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES = {
 
 
 def chosen(check: Any) -> frozenset[str]:
-    """The checks that ``check=`` names.
+    """Checks selected by ``check=``.
 
     Raises:
         ArgumentError: there is none of a name.
@@ -60,7 +60,7 @@ Loops = Sequence[tuple[str, Any]]
 def failed(machine: Machine, operation: Operation, code: str, message: str, hint: str,
            at: tuple[int, ...] | None = None, around: Loops | None = None,
            others: Iterable[tuple[str, Location | None]] = ()) -> CheckError:
-    """The error for a finding.
+    """Error for a finding.
 
     Args:
         machine: what runs the instances.
@@ -80,7 +80,7 @@ def failed(machine: Machine, operation: Operation, code: str, message: str, hint
 
 
 def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:
-    """The variables of the loops around an operation, the outermost first, and what they are now."""
+    """Loop variables around an operation, the outermost first, with their current values."""
     found = []
     above = operation.parent_op()
     while above is not None:
@@ -92,7 +92,7 @@ def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:
 
 
 def number(value: Any, at: tuple[int, ...] | None) -> int:
-    """A run-time number for one instance."""
+    """Value of a run-time number for one instance."""
     array = np.asarray(value)
     if not array.ndim:
         return int(array)
@@ -101,7 +101,7 @@ def number(value: Any, at: tuple[int, ...] | None) -> int:
 
 
 def element_of(window: Window, at: tuple[int, ...], *, shared: bool = False) -> str:
-    """The indices of an element in its array.
+    """Indices of an element in its array.
 
     Args:
         window: where the tile stands.
@@ -114,12 +114,12 @@ def element_of(window: Window, at: tuple[int, ...], *, shared: bool = False) -> 
 
 
 def ran(machine: Machine) -> Any:
-    """What tells the instances that run from those of another run of the interpreter."""
+    """Key of the batch of instances that runs, distinct for each run of the interpreter."""
     return machine.groups, machine.origin
 
 
 def by_instance(machine: Machine, bad: Array) -> Array:
-    """For each instance that runs whether any element is."""
+    """Whether any element of each active instance is marked."""
     found: Array = np.asarray(bad.any(axis=tuple(range(BATCH, bad.ndim))) if bad.ndim > BATCH else bad)
     found = found if found.ndim == BATCH else found.reshape((1,) * BATCH)
     whole: Array = np.broadcast_to(found, np.broadcast_shapes(found.shape, machine.instances))
@@ -127,14 +127,14 @@ def by_instance(machine: Machine, bad: Array) -> Array:
 
 
 def reached(machine: Machine, operation: Any, window: Window) -> Array:
-    """Which elements of a tile an operation reaches: those inside the array, of instances that take part."""
+    """Mask of the elements of a tile that an operation accesses: in bounds, of active instances."""
     inside = memory.in_bounds(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
                               window.lead)
     return inside if machine.active is None else inside & machine.active[..., None, None]
 
 
 def instance(machine: Machine, at: tuple[int, ...]) -> str:
-    """The work-group, and the subgroup where there are several, at a place on the batch axes."""
+    """Work-group, and subgroup where there are several, at a position on the batch axes."""
     group = [first + min(i, count - 1) for i, (first, count) in zip(at, machine.groups, strict=False)]
     several = (machine.layout or machine.subgroups) != (1, 1)
     return _named(tuple(group), number(machine.subgroup, at) if several else None)
@@ -146,6 +146,6 @@ def _named(group: tuple[int, ...], subgroup: int | None) -> str:
 
 
 def array_name(value: SSAValue) -> str:
-    """The author's name for the array that a tile stands on."""
+    """Author's name of the array of a tile."""
     array = array_of(value)
     return "shared local memory" if is_shared(array.type) else array.name_hint or "an array"

@@ -1,7 +1,7 @@
-"""Infinities and NaNs that an operation makes of numbers that were none, and that reach memory.
+"""Float checks: operations that create infinities or NaNs from finite numbers, whose results reach memory.
 
-What is masked away, or dropped at an edge, is no finding: a birth is noted with its instances, and becomes one when one
-of these stores such a number.
+Masked-off and dropped elements are no finding: the origin is recorded with its instances, and reported when one of
+these stores such a number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xegpu.support.errors import CheckError
 from xegpu.support.location import author_location as place_of
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.tile_ops import tile_of
-from xetile.interpreter.gather_scatter import updated
+from xetile.interpreter.gather_scatter import updated_elements
 from xetile.interpreter.tile_ops import unpack
 from xetile.runtime.sanitizer.findings import (
     array_name,
@@ -38,8 +38,8 @@ _MOST = 4096
 
 
 @dataclass
-class _Birth:
-    """Instances in which an operation made an infinity, or a NaN.
+class _Origin:
+    """Origin: operation and instances that created an infinity or a NaN.
 
     Attributes:
         operation: the operation.
@@ -56,7 +56,7 @@ class _Birth:
 
 
 class Product(Delayed):
-    """A product that waits, and is looked at when it is computed.
+    """Lazy product that is checked when it is computed.
 
     Attributes:
         inner: the product.
@@ -68,7 +68,7 @@ class Product(Delayed):
         self.inner, self.clean, self._seen = inner, clean, False
 
     def value(self) -> Any:
-        """What it is; looked at once."""
+        """Value, checked once."""
         found = self.inner.value()
         if not self._seen:
             self._seen = True
@@ -80,12 +80,12 @@ class Product(Delayed):
 
 @dataclass
 class Numbers:
-    """The births of one launch."""
+    """Origins of one launch."""
 
-    births: list[_Birth] = field(default_factory=list)
+    births: list[_Origin] = field(default_factory=list)
 
     def look(self, machine: Machine, operation: Operation, operands: Sequence[Any], result: Any) -> None:
-        """Behind an operation: what it made of its operands."""
+        """Check the result of an operation against its operands."""
         if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or is_finite(result):
             return
         sides = [side for side in operands if isinstance(side, np.ndarray) and side.dtype.kind == "f"]
@@ -97,7 +97,7 @@ class Numbers:
 
     def product(self, machine: Machine, operation: Operation, operands: Sequence[Any], result: Any,
                 acc: Any) -> Any:
-        """A product of finite matrices that may wait."""
+        """Product of finite matrices, evaluated lazily."""
         clean = all(is_finite(now(side)) for side in operands[:2])
         if isinstance(acc, Product):
             clean = clean and acc.clean
@@ -109,13 +109,13 @@ class Numbers:
         return result if waits is None else waits
 
     def born(self, machine: Machine, operation: Operation, nans: Array, others: Array) -> None:
-        """Note what an operation made."""
+        """Record an origin."""
         nan, infinite = (by_instance(machine, each) for each in (nans, others))
         if len(self.births) < _MOST and (nan.any() or infinite.any()):
-            self.births.append(_Birth(operation, loops(machine, operation), ran(machine), nan, infinite))
+            self.births.append(_Origin(operation, loops(machine, operation), ran(machine), nan, infinite))
 
     def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before a tile is stored."""
+        """Check a stored tile."""
         value, window = operands
         if not self.births or value.dtype.kind != "f" or is_finite(value):
             return
@@ -123,17 +123,17 @@ class Numbers:
         self._stored(machine, operation, value, reached(machine, operation, window), window)
 
     def scatter(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before single elements are stored."""
+        """Check scattered elements."""
         value, _, mask = operands
         if self.births and value.dtype.kind == "f" and not is_finite(value):
             rank = len(tile_of(operation.tile).blocked_shape())
             self._stored(machine, operation, value, active_elements(machine, np.asarray(mask, bool), rank), None)
 
     def update(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before elements are updated atomically."""
+        """Check the operands of an atomic update."""
         value, place = operands[:2]
         if self.births and value.dtype.kind == "f" and not is_finite(value):
-            _, mask = updated(machine, operation, operands)
+            _, mask = updated_elements(machine, operation, operands)
             mask = active_elements(machine, mask, len(tile_of(operation.tile).blocked_shape()))
             self._stored(machine, operation, value, mask, place if isinstance(place, Window) else None)
 
@@ -146,7 +146,7 @@ class Numbers:
                 if birth.ran == ran(machine) and (both := made & instances).any():
                     raise self._finding(machine, operation, birth, both, bad, window)
 
-    def _finding(self, machine: Machine, operation: Any, birth: _Birth, both: Array, bad: Array,
+    def _finding(self, machine: Machine, operation: Any, birth: _Origin, both: Array, bad: Array,
                  window: Window | None) -> CheckError:
         at = tuple(int(i) for i in np.unravel_index(int(np.argmax(both)), both.shape))
         own = birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))]
@@ -166,13 +166,13 @@ class Numbers:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether all of an array is; the sum of it says so, unless that overflows."""
+    """Whether all elements are finite: by their sum, unless that overflows."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite(np.sum(value))) or bool(np.isfinite(value).all())
 
 
 def _known(bad: Array, result: Array) -> Array:
-    """Where operands were bad already: element by element, or in the whole instance where shapes differ."""
+    """Mask of results whose operands were not finite: element by element, or by instance where shapes differ."""
     try:
         if np.broadcast_shapes(bad.shape, result.shape) == result.shape:
             return bad

@@ -1,9 +1,9 @@
-"""Integers that do not fit: what an operation makes of numbers that are in range, and that reaches memory.
+"""Integer checks: overflows of operations on in-range integers, whose results reach memory.
 
-Signed integers and indices wrap around; so do conversions to narrower signed types, and floats stop at an integer
-type's limits. None of it shows in the result, so elements that lost something are followed: from the operation to the
-operations that take its result, and to what stores it. What ``xt.where`` or a mask leaves out is no finding. Unsigned
-arithmetic wraps by definition, and a conversion to the same width keeps the bits; neither is looked at.
+Signed integers and indices wrap around; so do conversions to narrower signed types, and floats saturate at an integer
+type's limits. The result does not show it, so overflowed elements are tracked (taint): from the operation to the users
+of its result, and to stores. Elements that ``xt.where`` or a mask excludes are no finding. Unsigned arithmetic wraps by
+definition, and a conversion of equal width keeps the bits; neither is checked.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _MOST = 8
 
 
 @dataclass(frozen=True)
-class _Birth:
-    """An operation whose result lost something.
+class _Origin:
+    """Origin: operation whose result overflowed.
 
     Attributes:
         operation: the operation.
@@ -71,18 +71,18 @@ class _Birth:
     lost: Array
 
 
-Losses = list[tuple[Array, _Birth]]
+Losses = list[tuple[Array, _Origin]]
 
 
 @dataclass
 class Integers:
-    """The losses of one launch: for those instances that run, and each value, which of its elements they are in."""
+    """Taint of one launch: the overflowed elements of each value, for the active instances."""
 
     losses: dict[Any, dict[SSAValue, Losses]] = field(default_factory=dict)
     sources: dict[SSAValue, set[SSAValue]] = field(default_factory=dict)
 
     def watching(self, meaning: Meaning) -> Meaning:
-        """A meaning whose result is looked at, and which passes on what its operands lost."""
+        """Instrumented semantics: check the result, and propagate the operands' taint."""
         def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
             result = meaning(machine, operation, operands)
             if type(operation) in _LOOKS or self.losses:
@@ -92,12 +92,12 @@ class Integers:
         return TakesDelayed(watched) if isinstance(meaning, TakesDelayed) else watched
 
     def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before a tile is stored."""
+        """Check a stored tile."""
         if self.losses:
             self._sink(machine, operation, operation.value, reached(machine, operation, operands[1]), operands[1])
 
     def single(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before single elements are loaded, stored or updated."""
+        """Check scattered accesses."""
         if not self.losses:
             return
         rank = len(tile_of(operation.tile).blocked_shape())
@@ -107,7 +107,7 @@ class Integers:
         for value in operation.operands:
             self._sink(machine, operation, value, mask, window)
 
-    # --- losses ------------------------------------------------------------------------------------------------------
+    # --- taint -------------------------------------------------------------------------------------------------------
 
     def _look(self, machine: Machine, operation: Operation, operands: Sequence[Any], result: Any) -> None:
         if not operation.results:
@@ -116,7 +116,7 @@ class Integers:
         lost = None if look is None else look(operation, operands, result)
         found = self._passed_on(machine, operation, operands)
         if lost is not None and (lost := _of_active(machine, lost)).any():
-            found = [*found, (lost, _Birth(operation, loops(machine, operation), operands, lost))]
+            found = [*found, (lost, _Origin(operation, loops(machine, operation), operands, lost))]
         if found and not isinstance(value.type, VectorType) and not _is_tile(operation):
             instances, birth = by_instance(machine, found[0][0]), found[0][1]
             if instances.any():  # a number, which decides where something lies or how often it is done
@@ -160,10 +160,10 @@ def _is_tile(operation: Operation) -> bool:
     return isinstance(operation, (InitScatteredTileOp, UpdateScatteredTileOp))
 
 
-# --- what an operation loses -----------------------------------------------------------------------------------------
+# --- overflow of an operation -----------------------------------------------------------------------------------------
 
 def _limits(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest number; devices count with 32 bits."""
+    """Smallest and largest value; devices compute indices in 32 bits."""
     if dtype.kind == "x":
         return -2**31, 2**31 - 1
     info = np.iinfo(dtype.compute)
@@ -228,7 +228,7 @@ _LOOKS: dict[type[Operation], Callable[[Any, Sequence[Any], Any], Array | None]]
 
 
 def _raised(machine: Machine, mask: Array) -> Array:
-    """A mask with all batch axes."""
+    """Mask with all batch axes."""
     return mask if mask.ndim >= BATCH else mask.reshape((1,) * BATCH)
 
 
@@ -239,15 +239,16 @@ def _of_active(machine: Machine, lost: Array) -> Array:
     return lost & machine.active.reshape(*machine.active.shape, *[1] * (lost.ndim - BATCH))
 
 
-# --- what is said of it ----------------------------------------------------------------------------------------------
+# --- messages --------------------------------------------------------------------------------------------------------
 
-def _finding(machine: Machine, birth: _Birth, bad: Array, use: str,
+def _finding(machine: Machine, birth: _Origin, bad: Array, use: str,
              others: Sequence[tuple[str, Location | None]] = ()) -> CheckError:
     instances = by_instance(machine, bad)
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
     dtype = element_type(birth.operation.results[0].type)
     code = "XT6009" if isinstance(birth.operation, _CONVERTING) else "XT6008"
-    return failed(machine, birth.operation, code, f"{instance(machine, at)} {_text(birth, at, bad)} here, which "
+    return failed(machine, birth.operation, code, f"{instance(machine, at)} {_describe_overflow(birth, at, bad)} "
+                  "here, which "
                   f"{dtype} does not hold, {use}", _hint(birth.operation, dtype), at, birth.loops, others)
 
 
@@ -262,8 +263,8 @@ def _hint(operation: Operation, dtype: DType) -> str:
     return f"{wider}; where it shall wrap around, in xt.u{dtype.bits}, which does so by definition"
 
 
-def _text(birth: _Birth, at: tuple[int, ...], bad: Array) -> str:
-    """What was calculated, with the numbers of an element that lost something, if possible of one of those found."""
+def _describe_overflow(birth: _Origin, at: tuple[int, ...], bad: Array) -> str:
+    """Description of the computation, with the operands of one overflowed element."""
     own = _at(birth.lost, at)
     if own.shape[BATCH:] == bad.shape[BATCH:] and (both := own & _at(bad, at)).any():
         own = both
@@ -282,7 +283,7 @@ def _text(birth: _Birth, at: tuple[int, ...], bad: Array) -> str:
 
 
 def _at(mask: Array, at: tuple[int, ...]) -> Array:
-    """A mask for one instance, with all its axes."""
+    """Mask of one instance, with all its axes."""
     return mask[tuple(slice(min(i, n - 1), min(i, n - 1) + 1) for i, n in zip(at, mask.shape, strict=False))]
 
 

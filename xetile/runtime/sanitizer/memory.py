@@ -1,4 +1,4 @@
-"""Checks of what instances read and write: outside an array, without order, and before anything was written."""
+"""Memory checks: out-of-bounds accesses, races, and reads of uninitialized memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from xegpu.support.notes import defined_at
 from xetile.dialect.tile_ops import OOB, text, tile_of
 from xetile.dialect.types import TileParameters
 from xetile.dialect.wg_map import WgMap
-from xetile.interpreter.gather_scatter import updated
+from xetile.interpreter.gather_scatter import updated_elements
 from xetile.runtime.sanitizer.findings import array_name, element_of, failed, instance
-from xetile.runtime.sanitizer.races import Access, Epoch, Judge, first
+from xetile.runtime.sanitizer.races import Access, Epoch, RaceDetector, first
 from xetile.runtime.sanitizer.regions import region_of
 from xetile.runtime.sanitizer.shadow_memory import OUTSIDE, READ, UPDATE, WRITE, Span, seen
 
@@ -29,31 +29,31 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Accesses(Judge):
-    """The accesses of one launch, each looked at before it happens."""
+class Accesses(RaceDetector):
+    """Memory accesses of one launch, each checked before it executes."""
 
     def load(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before a tile is loaded."""
+        """Check a tile load."""
         self._window(machine, operation, operands[0], READ)
 
     def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before a tile is stored."""
+        """Check a tile store."""
         self._window(machine, operation, operands[1], WRITE)
 
     def gather(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before single elements are loaded."""
+        """Check a gather."""
         elements, mask = operands
         self._elements(machine, operation, elements, mask, READ)
 
     def scatter(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before single elements are stored."""
+        """Check a scatter."""
         _, elements, mask = operands
         self._elements(machine, operation, elements, mask, WRITE)
 
     def update(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
-        """Before elements are updated atomically."""
+        """Check an atomic update."""
         window = operands[1] if isinstance(operands[1], Window) else None
-        elements, mask = updated(machine, operation, operands)
+        elements, mask = updated_elements(machine, operation, operands)
         self._elements(machine, operation, elements, mask, UPDATE, window)
 
     # --- tiles -------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Accesses(Judge):
             active = running if chosen is None else chosen
             memory.write(seen(span, numbers, window.array), *where, value, active, window.lead)
 
-        still = _still(machine, offsets) if kind == READ and isinstance(epoch, int) else []
+        still = _constant_axes(machine, offsets) if kind == READ and isinstance(epoch, int) else []
         codes = self._codes(machine, still, tile, epoch)
         several = bool(still) or (self.dealt and _is_held_by_several(tile))
         active = True if running is None else running[..., None, None]
@@ -114,7 +114,7 @@ class Accesses(Judge):
 
     def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, kind: str) -> None:
         array = window.array
-        if _surely_inside(array, (*window.lead, window.row, window.column), tile.shape):
+        if _provably_in_bounds(array, (*window.lead, window.row, window.column), tile.shape):
             return
         inside = memory.in_bounds(array, window.row, window.column, tile.shape, BATCH, window.lead)
         bad = ~inside if machine.active is None else ~inside & machine.active[..., None, None]
@@ -128,12 +128,12 @@ class Accesses(Judge):
                          others=[_tile(operation, window, at, shared=shared)])
 
     def _written(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str) -> None:
-        """Whether what is read from shared local memory was written, and note what is."""
+        """Check that shared local memory is initialized where it is read, and record writes."""
         assert span.written is not None
         written, where = seen(span, span.written, window.array), (window.row, window.column)
         shape, offsets = tile_of(operation.tile).shape, (*window.lead, window.row, window.column)
         if kind == WRITE:
-            still = _still(machine, offsets)
+            still = _constant_axes(machine, offsets)
             everywhere = np.broadcast_to(np.True_, (*_without(machine.instances, still), *shape))
             memory.write(written, *where, everywhere, machine.active, window.lead)
             span.written = None if span.written.all() else span.written
@@ -190,17 +190,17 @@ class Accesses(Judge):
             put, True, place, name,
             lambda index: [("the tile gets its offsets here", defined_at(operation.tile))]))
 
-    # --- both --------------------------------------------------------------------------------------------------------
+    # --- tiles and elements ------------------------------------------------------------------------------------
 
     def _tracked(self, array: Array, kind: str, *, shared: bool) -> Span | None:
-        """The memory that an operation reaches, if it is looked after."""
+        """Span of the memory of an access, if it is tracked."""
         if ("shared" if shared else "races") not in self.names:
             return None
         span = self.shadows.find(array, shared=shared)
         return None if span is None or kind not in span.numbers else span
 
     def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters, epoch: Epoch) -> Array:
-        """The number of each instance, ``[batch axes, rows, columns]``.
+        """Code of each instance, ``[batch axes, rows, columns]``.
 
         Along ``still`` axes all instances reach the same elements, and have one number together.
         """
@@ -216,13 +216,13 @@ class Accesses(Judge):
 
 
 def _behind(number: Array) -> Array:
-    """A number with axes for rows and columns behind its batch axes."""
+    """Number with axes for rows and columns after its batch axes."""
     return number.reshape(*(number.shape or (1,) * BATCH), 1, 1)
 
 
 @lru_cache(maxsize=256)
 def _owners(map_: WgMap | None, shape: tuple[int, int]) -> Array:
-    """The subgroup of each element of a tile; -1 where several hold it."""
+    """Subgroup that owns each element of a tile; -1 where several do."""
     owners = np.full(shape, -1, np.int64)
     if map_ is not None:
         for (row, column), held in map_.owners(shape).items():
@@ -240,8 +240,8 @@ def _several(map_: WgMap | None, shape: tuple[int, int]) -> bool:
     return bool((_owners(map_, shape) < 0).any())
 
 
-def _still(machine: Machine, offsets: Sequence[Any]) -> list[int]:
-    """The batch axes along which nothing moves."""
+def _constant_axes(machine: Machine, offsets: Sequence[Any]) -> list[int]:
+    """Batch axes along which offsets are constant."""
     if machine.active is not None:
         return []
     return [axis for axis, count in enumerate(machine.instances) if count > 1 and not _varies(offsets, axis)]
@@ -260,13 +260,14 @@ def _flat(values: Array, shape: tuple[int, ...], chosen: Array | None) -> Array:
     return whole if chosen is None else whole[chosen]
 
 
-def _surely_inside(array: Array, offsets: Sequence[Any], shape: tuple[int, int]) -> bool:
+def _provably_in_bounds(array: Array, offsets: Sequence[Any], shape: tuple[int, int]) -> bool:
+    """Whether a tile is in bounds for every instance."""
     sizes = (*[1] * (len(offsets) - 2), *shape)
     return all(np.min(offset) >= 0 and np.max(offset) + size <= limit
                for offset, size, limit in zip(offsets, sizes, array.shape, strict=True))
 
 
 def _tile(operation: Any, window: Window, at: tuple[int, ...], *, shared: bool) -> tuple[str, Location | None]:
-    """The tile that an operation is on, as a party to a finding: its offsets stand where it was made."""
+    """Tile of an operation as a note of a finding, with its definition."""
     stands = element_of(window, (*at[:BATCH], 0, 0), shared=shared)
     return f"the tile, which stands at {stands} now, is made here", defined_at(operation.tile)

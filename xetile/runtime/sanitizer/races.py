@@ -1,4 +1,4 @@
-"""Whether two instances meet at an element of memory, and what is said of it then."""
+"""Race detection: conflicting accesses of two instances to an element, and their report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PARTICIPLES = {READ: "read", WRITE: "written", UPDATE: "updated"}
 
 @dataclass(frozen=True)
 class Access:
-    """What one operation does to the elements of a span.
+    """Access of one operation to the elements of a span.
 
     Attributes:
         kind: reading, writing or updating.
@@ -62,19 +62,19 @@ class Access:
     parties: Callable[[tuple[int, ...]], list[tuple[str, Location | None]]]
 
     def surely_alone(self, before: Array) -> bool:
-        """Whether nobody, or only the same subgroup, was at every element."""
+        """Whether nobody, or only the same subgroup, accessed each element before."""
         return not before.any() or self.owns(before)
 
     def owns(self, before: Array) -> bool:
-        """Whether the same subgroup was at every element: then no other one reaches it by this operation either."""
+        """Whether the same subgroup accessed every element: then no other accesses it by this operation either."""
         return not self.several and bool((before == self.codes).all())
 
     def past(self, kind: str) -> Array | None:
-        """Who did something to each element before; None for nobody."""
+        """Instance that accessed each element before, by kind; None for nobody."""
         return self.look(self.span.numbers[kind]) if kind in self.span.touched else None
 
     def note(self) -> None:
-        """Enter who did this."""
+        """Record this access in the shadow memory."""
         numbers, before = self.span.numbers[self.kind], self.past(self.kind)
         self.span.touched.add(self.kind)
         if self.kind == WRITE:
@@ -92,8 +92,8 @@ class Access:
 
 
 @dataclass
-class Judge:
-    """What the checks of one launch remember.
+class RaceDetector:
+    """Race detector of one launch.
 
     Attributes:
         names: the checks.
@@ -116,23 +116,23 @@ class Judge:
         self._between: list[Callable[[], None]] = []
 
     def epoch(self, machine: Machine) -> Epoch:
-        """Barriers that the instances that run have passed so far."""
+        """Epoch: barriers that the active instances have passed."""
         return self._epochs.get(ran(machine), 0)
 
     def barrier(self, machine: Machine) -> None:
-        """Instances have waited for the others of their work-group."""
+        """Record a work-group barrier."""
         passed = self.epoch(machine)
         self._epochs[ran(machine)] = passed + (1 if machine.active is None else machine.active.astype(np.int64))
         if self.in_step and machine.active is None:
             self.shadows.barrier()
 
     def arrive(self, machine: Machine, barrier: SSAValue) -> None:
-        """Instances say that they are at a named barrier, and go on."""
+        """Record an arrival at a named barrier."""
         if self.in_step and machine.active is None:
             self._arrived.setdefault(barrier, len(self._between))
 
     def between(self, again: Callable[[], None]) -> None:
-        """An access between arriving and waiting: it may come after what others do behind their wait.
+        """Defer an access between arrival and wait: it may come after the others' accesses after their wait.
 
         Args:
             again: enters it once more, as one behind the barrier.
@@ -141,7 +141,7 @@ class Judge:
             self._between.append(again)
 
     def wait(self, machine: Machine, barrier: SSAValue) -> None:
-        """Instances have waited at a named barrier for the arrival of the others."""
+        """Record a wait at a named barrier."""
         self.barrier(machine)
         if (start := self._arrived.pop(barrier, None)) is None:
             return
@@ -151,7 +151,7 @@ class Judge:
             self._between.clear()
 
     def judge(self, machine: Machine, operation: Operation, access: Access) -> None:
-        """Look at each element of an access, and note who was there.
+        """Check each element of an access for a race, and record the access.
 
         Raises:
             CheckError: another instance was there, and nothing orders the two.
@@ -191,7 +191,7 @@ class Judge:
                       others=[*_others(operation, past), *access.parties(mine)])
 
     def _another(self, machine: Machine, access: Access, position: tuple[int, ...], other: int) -> tuple[int, ...]:
-        """Where several instances have one number together, one of them that is not the one that was there before."""
+        """Instance of a shared code, other than the one before."""
         if not access.several or access.codes.ndim < BATCH:
             return position
         choices = [(0, 1) if size == 1 < count else (i,)
@@ -207,12 +207,12 @@ class Judge:
         return tuple(number(machine.along(axis, *machine.groups[axis]), position) for axis in range(3))
 
     def _indices(self, group: int | None) -> tuple[int, ...]:
-        """A work-group's position in the grid; none for several."""
+        """Position of a work-group in the grid; empty for several."""
         return () if group is None else (group % self.grid[0], group // self.grid[0] % self.grid[1],
                                          group // (self.grid[0] * self.grid[1]))
 
     def _other(self, machine: Machine, other: int, position: tuple[int, ...]) -> tuple[str, bool]:
-        """Who was there before, and whether it is of the same work-group."""
+        """Description of the previous instance, and whether it is of the same work-group."""
         group, subgroup = self.form.fields(other)
         if group is None:
             return "other work-groups have", False
@@ -223,7 +223,7 @@ class Judge:
 
 
 def _others(operation: Any, kind: str) -> list[tuple[str, Location | None]]:
-    """Where the kernel does something to the arrays that an operation reaches."""
+    """Locations of the kernel's accesses to the arrays of an operation."""
     arrays, whole = arrays_of(operation.tile), operation
     while (above := whole.parent_op()) is not None:
         whole = above
@@ -246,5 +246,5 @@ def _hint(kind: str, past: str, *, same_group: bool) -> str:
 
 
 def first(bad: Array) -> tuple[int, ...]:
-    """Where the first true element stands."""
+    """Position of the first true element."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))

@@ -1,7 +1,7 @@
-"""Memory that instances reach in blocks, among which no two meet: no element needs to be looked at.
+"""Region check: accesses by disjoint blocks, which need no check of single elements.
 
-Most kernels store so: each instance a block of its own. As long as any two of the regions that reach a span of memory
-are the same blocks of the same instances, or have no element in common, or are both only read, nothing is wrong.
+In most kernels each instance stores a block of its own. As long as any two regions of a span are the same blocks of
+the same instances, or disjoint, or both only read, there is no race.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from xegpu.interpreter.memory import Progression, lattice_of
 
 @dataclass(frozen=True)
 class Region:
-    """What the instances that run reach with one operation.
+    """Blocks that the active instances access by one operation.
 
     Attributes:
         surface: what tells the array from others.
         along: for each dimension of the array, where the instances' blocks start.
         sizes: and how large they are.
-        owner: what tells whose a block is: the instances, and how it is dealt to subgroups; None where several
+        owner: what tells whose a block is: the instances, and how it is distributed to subgroups; None where several
             instances may reach one element.
         writes: whether the operation writes.
         whole: whether all instances take part.
@@ -40,14 +40,14 @@ class Region:
     record: Callable[[], None]
 
     def fits(self, other: Region) -> bool:
-        """Whether surely no two instances meet in the two of which one writes."""
+        """Whether two regions, one of them written, provably have no conflict."""
         if not self.writes and not other.writes:
             return True
         alike = self.owner is not None and self.owner == other.owner and self._is_on(other) and self._is_at(other)
         return alike or self._misses(other)
 
     def repeats(self, other: Region) -> bool:
-        """Whether another region says all that this one does."""
+        """Whether another region covers this one."""
         return self.writes == other.writes and (other.whole or not self.whole) and self.owner == other.owner \
             and self._is_on(other) and self._is_at(other)
 
@@ -59,11 +59,11 @@ class Region:
 
     def _misses(self, other: Region) -> bool:
         return self._is_on(other) and any(
-            _apart(*pair) for pair in zip(self.along, self.sizes, other.along, other.sizes, strict=True))
+            _disjoint(*pair) for pair in zip(self.along, self.sizes, other.along, other.sizes, strict=True))
 
 
-def _apart(one: Progression, size: int, other: Progression, other_size: int) -> bool:
-    """Whether blocks along a dimension have nothing in common: one before the other, or in each other's gaps."""
+def _disjoint(one: Progression, size: int, other: Progression, other_size: int) -> bool:
+    """Whether blocks along a dimension are disjoint: one before the other, or interleaved."""
     if one.end(size) <= other.start or other.end(other_size) <= one.start:
         return True
     if len(one.axes) != 1 or len(other.axes) != 1 or one.axes[0][1] != other.axes[0][1]:
@@ -75,7 +75,7 @@ def _apart(one: Progression, size: int, other: Progression, other_size: int) -> 
 
 def region_of(array: np.ndarray[Any, Any], offsets: Sequence[Any], shape: tuple[int, int], instances: Sequence[int],
               owner: Any, *, writes: bool, whole: bool, record: Callable[[], None]) -> Region | None:
-    """The region of an operation on a tile; None where instances may write the same elements.
+    """Region of a tile access; None where instances may write the same elements.
 
     Args:
         array: the array.
@@ -85,7 +85,7 @@ def region_of(array: np.ndarray[Any, Any], offsets: Sequence[Any], shape: tuple[
         owner, writes, whole, record: the other fields; the owner is None where a block is several subgroups'.
     """
     along, sizes = lattice_of(offsets), (*[1] * (len(offsets) - 2), *shape)
-    own = along is not None and owner is not None and _are_own(along, sizes, instances)
+    own = along is not None and owner is not None and _all_disjoint(along, sizes, instances)
     if writes and not own:
         return None
     if along is None:
@@ -95,15 +95,15 @@ def region_of(array: np.ndarray[Any, Any], offsets: Sequence[Any], shape: tuple[
     return Region(identity(array), tuple(along), sizes, owner if own else None, writes, whole, record)
 
 
-def _are_own(along: Sequence[Progression], sizes: Sequence[int], instances: Sequence[int]) -> bool:
-    """Whether no two instances' blocks overlap."""
+def _all_disjoint(along: Sequence[Progression], sizes: Sequence[int], instances: Sequence[int]) -> bool:
+    """Whether the blocks of any two instances are disjoint."""
     moving = {axis for each in along for axis, _, _ in each.axes}
-    return all(_own(each, size) for each, size in zip(along, sizes, strict=True)) and \
+    return all(_are_disjoint(each, size) for each, size in zip(along, sizes, strict=True)) and \
         not any(count > 1 and axis not in moving for axis, count in enumerate(instances))
 
 
-def _own(along: Progression, size: int) -> bool:
-    """Whether blocks of a size that start so do not overlap."""
+def _are_disjoint(along: Progression, size: int) -> bool:
+    """Whether blocks of ``size`` at these offsets are disjoint."""
     for _, step, count in sorted(along.axes, key=lambda axis: axis[1]):
         if step < size:
             return False

@@ -1,6 +1,6 @@
-"""For every element of memory, which instance wrote it last, and which have read and updated it: one number for each.
+"""Shadow memory: for every element, codes of the instances that last wrote, read and updated it.
 
-A number has three fields: the work-group from 1, the barriers that it has passed, and the subgroup from 1. Zero is
+A code has three fields: the work-group from 1, the barriers that it has passed, and the subgroup from 1. Zero is
 nobody. Where several subgroups, or several groups, have read or updated an element, all bits of the field are set.
 """
 
@@ -27,7 +27,7 @@ _MOST = 512
 
 @dataclass(frozen=True)
 class Codes:
-    """How the numbers of instances are made up.
+    """Encoding of instances as integers.
 
     Attributes:
         type: their type; the smaller, the faster is a check.
@@ -41,14 +41,14 @@ class Codes:
 
     @classmethod
     def fitting(cls, groups: int, subgroups: int, *, barriers: bool) -> Codes:
-        """The smallest for a launch."""
+        """Narrowest encoding for a launch."""
         subgroup_bits, epoch_bits = (subgroups + 2).bit_length(), _EPOCH if barriers else 0
         small = (groups + 2).bit_length() + subgroup_bits + epoch_bits < 31
         return cls(np.dtype(np.int32 if small else np.int64), subgroup_bits, epoch_bits)
 
     @property
     def many(self) -> int:
-        """The subgroup's field where several have been."""
+        """Subgroup field for several subgroups."""
         return (1 << self.subgroup_bits) - 1
 
     @property
@@ -60,19 +60,19 @@ class Codes:
         return (1 << (self.type.itemsize * 8 - 2 - self._shift)) - 1
 
     def of(self, group: Any, epoch: Any, subgroup: Any) -> Array:
-        """The number of an instance, of ``group`` and ``subgroup`` from 0; either None for several."""
+        """Code of an instance, of ``group`` and ``subgroup`` from 0; either None for several."""
         groups = self._many_groups if group is None else np.asarray(group, np.int64) + 1
         subgroups = self.many if subgroup is None else np.asarray(subgroup, np.int64) + 1
         passed = epoch & ((1 << self.epoch_bits) - 1)
         return np.asarray(groups << self._shift | passed << self.subgroup_bits | subgroups, self.type)
 
     def fields(self, value: int) -> tuple[int | None, int | None]:
-        """Work-group and subgroup of a number, from 0; None for several."""
+        """Work-group and subgroup of a code, from 0; None for several."""
         group, subgroup = value >> self._shift, value & self.many
         return (None if group == self._many_groups else group - 1), (None if subgroup == self.many else subgroup - 1)
 
     def conflicts(self, before: Array, now: Array, *, within: bool, one_group: bool) -> Array:
-        """Where two accesses are those of different instances with nothing between them that orders them.
+        """Mask of accesses by different instances without a barrier in between.
 
         Args:
             before: who was there; zero for nobody, ``OUTSIDE`` for no element.
@@ -91,7 +91,7 @@ class Codes:
         return np.asarray(groups | (there & same & ((before != now) | (now & self.many == self.many))))
 
     def merged(self, before: Array, now: Array) -> Array:
-        """Who has read, or updated, an element, once ``now`` has too."""
+        """Code of the readers or updaters of an element, with another one added."""
         other_group = (before > 0) & (before >> self._shift != now >> self._shift)
         other = (before >> self.subgroup_bits == now >> self.subgroup_bits) & (before != now)
         most = np.where(other, now | self.many, now)
@@ -100,7 +100,7 @@ class Codes:
 
 @dataclass
 class Span:
-    """Memory that arrays lie in.
+    """Shadow of a span of memory in which arrays lie.
 
     Attributes:
         low, high: its first byte, and the one after its last.
@@ -120,7 +120,7 @@ class Span:
     regions: list[Region] | None = field(default_factory=list)
 
     def takes(self, region: Region | None) -> bool:
-        """Whether no two instances meet in a region; if that is not sure, each element must be looked at from now on.
+        """Whether a region has no conflict; otherwise elements are checked one by one from now on.
 
         Args:
             region: what an operation reaches, None if that is no region.
@@ -138,7 +138,7 @@ class Span:
 
 
     def enters(self, region: Region | None, record: Callable[[], None]) -> None:
-        """Take in what was found good before.
+        """Record the regions that were found free of conflicts.
 
         Args:
             region: what was reached, None if that is no region.
@@ -153,7 +153,7 @@ class Span:
 
 
 class Shadows:
-    """The spans of a launch."""
+    """Shadow memory of a launch."""
 
     def __init__(self, codes: Codes) -> None:
         self._codes = codes
@@ -161,7 +161,7 @@ class Shadows:
         self._shared: list[Span] = []
 
     def arguments(self, arrays: Iterable[tuple[Array, frozenset[str]]]) -> None:
-        """The arrays of a launch, each with the kernel's accesses to it; what overlaps becomes one span."""
+        """Add the arrays of a launch, each with the kernel's kinds of access; overlapping ones share a span."""
         ordered = sorted(((*bounds(array), array.itemsize, kinds) for array, kinds in arrays),
                          key=lambda each: each[:3])
         joined: list[tuple[int, int, int, frozenset[str]]] = []
@@ -176,7 +176,7 @@ class Shadows:
                 self._spans.append(self._span(low, high, unit, kinds))
 
     def shared(self, array: Array) -> None:
-        """An array in shared local memory, for all work-groups that run now."""
+        """Add an array in shared local memory, for all work-groups that run now."""
         low, high = bounds(array)
         self._shared = [span for span in self._shared if span.high <= low or high <= span.low]
         span = self._span(low, high, array.itemsize, frozenset((READ, WRITE)))
@@ -184,7 +184,7 @@ class Shadows:
         self._shared.append(span)
 
     def barrier(self) -> None:
-        """All subgroups of all work-groups have waited: what they did to shared local memory before is over."""
+        """Forget the accesses to shared local memory before a barrier of all subgroups."""
         for span in self._shared:
             span.regions = []
 
@@ -193,7 +193,7 @@ class Shadows:
         return Span(low, high, unit, {kind: np.zeros(count, self._codes.type) for kind in kinds})
 
     def find(self, array: Array, *, shared: bool) -> Span | None:
-        """The span that an array lies in; None if its elements need no watch."""
+        """Span of an array; None if its elements are not tracked."""
         if not array.size:
             return None
         at = array.__array_interface__["data"][0]
@@ -202,7 +202,7 @@ class Shadows:
 
 
 def seen(span: Span, numbers: Array, array: Array) -> Array:
-    """The numbers of a span as the elements of an array lie in it."""
+    """Codes of a span in the layout of an array."""
     first = (array.__array_interface__["data"][0] - span.low) // span.unit
     strides = tuple(stride // span.unit * numbers.itemsize for stride in array.strides)
     return np.ndarray(array.shape, numbers.dtype, numbers, first * numbers.itemsize, strides)

@@ -1,7 +1,7 @@
-"""Reads text in LLVM's form of XeGPU, and converts its kernels to ours.
+"""LLVM's form of XeGPU: reader, and conversion of its kernels to ours.
 
-A text is in that form if it has a ``#xegpu.layout``, offsets on an operation that moves data, or a descriptor without
-offsets; ours has none of these.
+A text is in that form if it has a ``#xegpu.layout``, offsets on an operation that accesses memory, or a descriptor
+without offsets; ours has none of these.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_upstream(text: str) -> bool:
 
 
 class UpstreamReader(Reader):
-    """A reader of LLVM's form; launches by host functions count threads."""
+    """Reader of LLVM's form; launches by host functions count threads."""
 
     readers = FOREIGN_READERS
     descriptor = None
@@ -50,7 +50,7 @@ class UpstreamReader(Reader):
 
 
 def converted(function: func.FuncOp) -> ModuleOp:
-    """A kernel in LLVM's form as a module in ours: in XeTile, or in XeGPU on whole blocks if it cuts them into slices.
+    """Kernel in LLVM's form as a module of ours: XeTile, or XeGPU on whole blocks if it slices them.
 
     Raises:
         TextError: something in it cannot be read; it points at the text's line.
@@ -72,6 +72,6 @@ def converted(function: func.FuncOp) -> ModuleOp:
 
 
 def _threads(function: func.FuncOp) -> int | None:
-    """Threads of a work-group, as the kernel or its launch says."""
+    """Threads of a work-group, from the kernel or its launch."""
     given = next((function.attributes[name] for name in _THREADS if name in function.attributes), None)
     return prod(int(size) for size in given.get_values()) if isinstance(given, DenseArrayBase) else None  # type: ignore

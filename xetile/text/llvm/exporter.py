@@ -1,4 +1,4 @@
-"""A recorded XeTile kernel to LLVM's present form of XeGPU, at work-group level.
+"""Exporter of a recorded XeTile kernel to LLVM's XeGPU, at work-group level.
 
     %t = init_tile %A, [%m, %c0], ... : tile<256x32xbf16, wg_map<sg_layout = [8, 4], sg_data = [32, 32]>>
     %v = load_tile %t : -> vector<256x32xbf16>
@@ -8,8 +8,8 @@ becomes
     %v = xegpu.load_nd %d[%m, %c0] <{layout = ...}> : ... -> vector<256x32xbf16>
     %c = xegpu.dpas %v, %w, %acc {layout_a = ..., layout_b = ..., layout_cd = ...}
 
-What computes element by element keeps its name and says its layout in ``layout_result_0``. How subgroups cut their
-parts up (``inst_data``) is left to LLVM.
+Element-wise operations keep their name and have their layout in ``layout_result_0``. ``inst_data``, the blocks of a
+subgroup's part, is LLVM's choice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from xetile.dialect.wg_map_inference import map_of
 
 
 def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    """A recorded kernel in LLVM's form, at work-group level.
+    """Export a recorded kernel to LLVM's form, at work-group level.
 
     Args:
         function: the kernel as recorded.
@@ -63,19 +63,19 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
 
 
 class _Export(Export):
-    """The rewrite of one kernel."""
+    """Rewriter of one kernel to LLVM's form."""
 
     def __init__(self, function: func.FuncOp, target: Target, access: Sequence[str]) -> None:
         super().__init__(RULES, target, dict(zip(function.body.block.args, access, strict=True)))
         self._webs = view_webs(function)
 
-    def is_turned(self, tile: SSAValue) -> bool:
-        """Whether something that is loaded through a tile's web is transposed."""
+    def is_transposed(self, tile: SSAValue) -> bool:
+        """Whether a load through a tile's web is transposed."""
         loads = [use.operation for use in self._webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
         return any(isinstance(use.operation, tile_ops.TileTransposeOp) for load in loads for use in load.result.uses)
 
     def copy(self, operation: Operation) -> None:
-        """The operation on what its operands became; vectors say how they are dealt out."""
+        """Clone an operation with converted operands; vectors get their layout attribute."""
         super().copy(operation)
         for result in operation.results:
             made = self.one(result).owner
@@ -84,30 +84,30 @@ class _Export(Export):
                 self.annotate(made, result)
 
 
-    def layout(self, map_: WgMap | None, shape: Sequence[int], turned: bool = False) -> LayoutAttr | None:
+    def layout(self, map_: WgMap | None, shape: Sequence[int], transposed: bool = False) -> LayoutAttr | None:
         """:func:`layout_of`, with errors at the author's line."""
         try:
-            return layout_of(map_, (shape[0], shape[1]), turned)
+            return layout_of(map_, (shape[0], shape[1]), transposed)
         except VerifyException as error:
             self.refuse(*error_parts(error))
 
     def annotate(self, made: Operation, old: SSAValue) -> None:
-        """Say on a new operation how its result is dealt out: as the old value was."""
+        """Attach the layout of the old result to a new operation."""
         layout = self.layout(map_of(old), tile_ops.shape_of(old))
         if layout is not None:
             made.attributes[RESULT] = layout
 
 
-def layout_of(map_: WgMap | None, shape: Pair, turned: bool = False) -> LayoutAttr | None:
-    """The layout of a map: the same subgroups own the same blocks.
+def layout_of(map_: WgMap | None, shape: Pair, transposed: bool = False) -> LayoutAttr | None:
+    """LLVM layout of a map: the same subgroups own the same blocks.
 
-    Where blocks run out before the subgroups do, ours deal from the first one again. In LLVM's layouts that has to be
+    Where there are fewer blocks than subgroups, our distribution wraps around. In LLVM's layouts that has to be
     a dimension of subgroups of its own, along which all hold the same.
 
     Args:
         map_: the map; None gives None.
-        shape: the tile that it deals out.
-        turned: whether the layout is to be that of the transposed tile.
+        shape: the tile that it distributes.
+        transposed: whether the layout is to be that of the transposed tile.
 
     Raises:
         VerifyException: LLVM's layouts cannot say it.
@@ -119,26 +119,29 @@ def layout_of(map_: WgMap | None, shape: Pair, turned: bool = False) -> LayoutAt
     if 1 < distinct[0] < rows or 1 < distinct[1] < columns:
         if rows > 1 and columns > 1:
             raise Invalid("XT2401",
-                          f"LLVM's layouts cannot say that {map_} deals the blocks of a {shape[0]}x{shape[1]} "
-                          "tile out several times\nprint the kernel at subgroup level: .xegpu_upstream")
+                          f"LLVM's layouts cannot say that {map_} distributes the blocks of a {shape[0]}x{shape[1]} "
+                          "tile several times\nprint the kernel at subgroup level: .xegpu_upstream")
         order = (0, 1) if columns == 1 else None  # subgroups that follow each other own different blocks
         rows, columns = (distinct[0], rows // distinct[0]) if columns == 1 else (columns // distinct[1], distinct[1])
-    if turned:
+    if transposed:
         turned_order = None if order else (0, 1)
         return LayoutAttr(Layout(sg_layout=(columns, rows), sg_data=data[::-1], order=turned_order))
     return LayoutAttr(Layout(sg_layout=(rows, columns), sg_data=data, order=order))
 
 
-def _init(build: _Export, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(build: _Export, operation: tile_ops.InitTileOp) -> None:
+    """Convert ``init_tile`` to ``create_nd_tdesc``."""
     tile = tile_ops.tile_of(operation.result)
-    turned = tile.encoding.order == (0, 1) or access_kind(operation, build.ways) == "block-columns"
-    layout = build.layout(tile.encoding.wg_map, tile.shape, turned)
-    shape = tile.shape[::-1] if turned else tile.shape
-    by_address = turned or build.is_turned(operation.result)  # LLVM's lowering folds the transposition into the load
-    build.put(operation, desc_type(shape, tile.element_type, layout), by_address, turned)
+    transposed = tile.encoding.order == (0, 1) or access_kind(operation, build.ways) == "block-columns"
+    layout = build.layout(tile.encoding.wg_map, tile.shape, transposed)
+    shape = tile.shape[::-1] if transposed else tile.shape
+    # LLVM's lowering folds the transposition into the load.
+    by_address = transposed or build.is_transposed(operation.result)
+    build.put(operation, desc_type(shape, tile.element_type, layout), by_address, transposed)
 
 
-def _load(build: _Export, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(build: _Export, operation: tile_ops.LoadTileOp) -> None:
+    """Convert ``load_tile`` to ``load_nd``."""
     if operation.padding is not None:
         build.refuse("XT2402",
                      "LLVM's loads pad with zero only", "load without padding, or print the kernel in our own form")
@@ -148,16 +151,18 @@ def _load(build: _Export, operation: tile_ops.LoadTileOp) -> None:
     layout = build.layout(tile.encoding.wg_map, tile.shape, form.turned)
     made = upstream.LoadNdOp(*build.standing(operation.tile), type_, layout=layout)
     value = build.emit(with_hints(made, hints_of(operation)))
-    build.set(operation.result, _turn(build, value, operation.result) if form.turned else value)
+    build.set(operation.result, _transpose_loaded(build, value, operation.result) if form.turned else value)
 
 
-def _turn(build: _Export, value: SSAValue, old: SSAValue) -> SSAValue:
+def _transpose_loaded(build: _Export, value: SSAValue, old: SSAValue) -> SSAValue:
+    """Transpose a loaded vector."""
     operation = TransposeOp(value)
     build.annotate(operation, old)
     return build.emit(operation)
 
 
-def _store(build: _Export, operation: tile_ops.StoreTileOp) -> None:
+def _store_tile(build: _Export, operation: tile_ops.StoreTileOp) -> None:
+    """Convert ``store_tile`` to ``store_nd``."""
     value, form = build.one(operation.value), build.get(operation.tile).form
     if form.turned:
         build.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
@@ -167,14 +172,16 @@ def _store(build: _Export, operation: tile_ops.StoreTileOp) -> None:
     build.emit(with_hints(made, hints_of(operation)))
 
 
-def _prefetch(build: _Export, operation: tile_ops.PrefetchTileOp) -> None:
+def _prefetch_tile(build: _Export, operation: tile_ops.PrefetchTileOp) -> None:
+    """Convert ``prefetch_tile`` to ``prefetch_nd``."""
     tile = tile_ops.tile_of(operation.tile)
     layout = build.layout(tile.encoding.wg_map, tile.shape, build.get(operation.tile).form.turned)
     made = upstream.PrefetchNdOp(*build.standing(operation.tile), layout=layout)
     build.emit(with_hints(made, hints_of(operation)))
 
 
-def _mma(build: _Export, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(build: _Export, operation: tile_ops.TileMmaOp) -> None:
+    """Convert ``tile_mma`` to ``dpas``."""
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     if build.target.mma_shape(*types).engine != "dpas":
         build.refuse("XT2404", f"LLVM's dialect has no product of {types[0]} and {types[1]}",
@@ -187,11 +194,13 @@ def _mma(build: _Export, operation: tile_ops.TileMmaOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _transpose(build: _Export, operation: tile_ops.TileTransposeOp) -> None:
-    build.set(operation.result, _turn(build, build.one(operation.source), operation.result))
+def _tile_transpose(build: _Export, operation: tile_ops.TileTransposeOp) -> None:
+    """Convert ``tile_transpose`` to ``vector.transpose``."""
+    build.set(operation.result, _transpose_loaded(build, build.one(operation.source), operation.result))
 
 
-def _reduce(build: _Export, operation: vector_ops.TileReduceOp) -> None:
+def _tile_reduce(build: _Export, operation: vector_ops.TileReduceOp) -> None:
+    """Convert ``tile_reduce`` to ``vector.multi_reduction``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
     layout = build.layout(map_of(operation.source), tile_ops.shape_of(operation.source))
@@ -199,7 +208,8 @@ def _reduce(build: _Export, operation: vector_ops.TileReduceOp) -> None:
                                         vector_ops.axes_of(operation), result, layout))
 
 
-def _repeat(build: _Export, operation: vector_ops.TileBroadcastOp) -> None:
+def _tile_broadcast(build: _Export, operation: vector_ops.TileBroadcastOp) -> None:
+    """Convert ``tile_broadcast`` to ``vector.broadcast``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
     made = BroadcastOp(build.one(operation.source), result)
@@ -207,7 +217,8 @@ def _repeat(build: _Export, operation: vector_ops.TileBroadcastOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _convert(build: _Export, operation: vector_ops.TileConvLayoutOp) -> None:
+def _tile_conv_layout(build: _Export, operation: vector_ops.TileConvLayoutOp) -> None:
+    """Convert ``tile_conv_layout`` to ``convert_layout``."""
     shape = tile_ops.shape_of(operation.source)
     before, after = build.layout(map_of(operation.source), shape), build.layout(operation.wg_map.data, shape)
     assert after is not None
@@ -215,15 +226,15 @@ def _convert(build: _Export, operation: vector_ops.TileConvLayoutOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    tile_ops.InitTileOp: _init,
+    tile_ops.InitTileOp: _init_tile,
     tile_ops.UpdateTileOffsetOp: Export.move,
-    tile_ops.LoadTileOp: _load,
-    tile_ops.StoreTileOp: _store,
-    tile_ops.PrefetchTileOp: _prefetch,
-    tile_ops.TileMmaOp: _mma,
-    tile_ops.TileTransposeOp: _transpose,
-    vector_ops.TileReduceOp: _reduce,
-    vector_ops.TileBroadcastOp: _repeat,
-    vector_ops.TileConvLayoutOp: _convert,
+    tile_ops.LoadTileOp: _load_tile,
+    tile_ops.StoreTileOp: _store_tile,
+    tile_ops.PrefetchTileOp: _prefetch_tile,
+    tile_ops.TileMmaOp: _tile_mma,
+    tile_ops.TileTransposeOp: _tile_transpose,
+    vector_ops.TileReduceOp: _tile_reduce,
+    vector_ops.TileBroadcastOp: _tile_broadcast,
+    vector_ops.TileConvLayoutOp: _tile_conv_layout,
     **{kind: SUBGROUP_RULES[kind] for kind in (FenceOp, *NAMED)},
 }

@@ -1,4 +1,4 @@
-"""LLVM's XeGPU to XeTile: every descriptor's block is a tile, every product a ``tile_mma``.
+"""Importer of LLVM's XeGPU to XeTile: every descriptor's block becomes a tile, every ``dpas`` a ``tile_mma``.
 
     %d = xegpu.create_nd_tdesc %A : ... -> !xegpu.tensor_desc<256x32xbf16, #xegpu.layout<sg_layout = ...>>
     %v = xegpu.load_nd %d[%m, %k] : ... -> vector<256x32xbf16>
@@ -8,8 +8,8 @@ becomes
     %v = xetile.load_tile %t
     %c = xetile.tile_mma %v, %w, %acc
 
-so that work-group, subgroup and lane level take one way, on every target. A lane's vector becomes the whole block that
-it is a part of. VNNI form, blocks side by side and layouts within a subgroup are our passes' to choose.
+so that work-group, subgroup and lane level take the same passes, on every target. A lane's vector becomes the block
+that it is a part of. Our passes choose VNNI form, array_length and layouts within a subgroup.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from xetile.dialect import tile_ops, vector_ops
 from xetile.dialect.types import CacheHintAttr as OurHint
 from xetile.dialect.types import TileEncoding, TileParameters, TileType, WgMapAttr
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.text.llvm.layout_facts import Facts, is_turned, map_from, turned
+from xetile.text.llvm.layout_facts import Facts, is_column_numbered, map_from, transposed_layout
 
 _BLOCK, _SIDE_BY_SIDE = "a block", "blocks side by side"
 _CONVERTED = (LayoutAttr, SliceAttr, CacheHintAttr)
 
 
 class Tiles(Import):
-    """The conversion of one kernel."""
+    """Rewriter of one kernel to XeTile."""
 
     def __init__(self, function: func.FuncOp, threads: int | None) -> None:
         super().__init__(RULES, threads)
         self.facts = Facts(function)
 
     def copy(self, operation: Operation) -> None:
-        """The operation on what its operands became, without LLVM's layouts."""
+        """Clone an operation with converted operands, without LLVM's layouts."""
         super().copy(operation)
         for result in operation.results:
             made = self.one(result).owner
@@ -60,19 +60,20 @@ class Tiles(Import):
 
     @staticmethod
     def _clean(made: Operation) -> None:
+        """Remove LLVM's layout attributes of an operation."""
         for name, value in list(made.attributes.items()):
             if isinstance(value, _CONVERTED) or name.startswith("layout_"):
                 del made.attributes[name]
 
     def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
-        """The kernel in XeTile."""
+        """Kernel in XeTile."""
         new = super().function(old, arguments)
         for operation in new.walk():
             self._clean(operation)
         return new
 
     def fill(self, scalar: SSAValue, old: SSAValue) -> None:
-        """Make a vector of one number, in the block that it is used with."""
+        """Splat a scalar to the block in which the value is used."""
         shape = self.facts.shape(old)
         if shape is None:
             self.refuse("XT2406",
@@ -84,7 +85,7 @@ class Tiles(Import):
         self.set(old, self.emit(made), _BLOCK)
 
     def map_of(self, layout: Layout | None, shape: Pair) -> WgMap | None:
-        """The map for a layout."""
+        """Work-group map of a layout."""
         try:
             found = map_from(layout, shape)
             if found is not None and self.threads not in (None, found.subgroups * LANES):
@@ -95,7 +96,7 @@ class Tiles(Import):
             self.refuse(*error_parts(error))
 
     def tile(self, operation: upstream.MovementOp, column: int = 0) -> tuple[SSAValue, bool]:
-        """The tile that an operation moves, ``column`` columns further on, and whether it is its transpose.
+        """Tile that an operation accesses, ``column`` columns further, and whether it is transposed.
 
         Where subgroups are numbered along columns, the transpose on the transposed array has them along rows.
         """
@@ -107,24 +108,24 @@ class Tiles(Import):
         *lead, last = self.starts(operation)
         offsets: Sequence[SSAValue] = [*lead, self.add(last, column)]
         source, sizes, strides = form.source, form.sizes, form.strides
-        if flipped := is_turned(layout, shape):
+        if flipped := is_column_numbered(layout, shape):
             assert layout is not None
             source, sizes, strides = self.spelled_out(form)  # type: ignore[assignment]
             offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)  # type: ignore
-            shape, layout = shape[::-1], turned(layout)
+            shape, layout = shape[::-1], transposed_layout(layout)
         encoding = TileEncoding(order=_order(source, strides), wg_map=self.map_of(layout, shape))
         type_ = TileType(TileParameters(shape, form.desc.element_type, encoding))
         return self.emit(tile_ops.InitTileOp(source, offsets, sizes, strides, type_)), flipped
 
     def transposed(self, value: SSAValue, map_: WgMap | None = None) -> SSAValue:
-        """The transpose of a vector; of a transpose, what that is of."""
+        """Transpose of a vector; that of a transpose is its operand."""
         owner = value.owner
         return owner.source if isinstance(owner, tile_ops.TileTransposeOp) else \
             self.emit(tile_ops.TileTransposeOp(value, map_))
 
 
 def _order(source: SSAValue, strides: Sequence[SSAValue]) -> Pair:
-    """The order in memory: ``[0, 1]`` where the columns of the array are contiguous."""
+    """Memory order: ``[0, 1]`` where the columns of the array are contiguous."""
     if strides:
         down, across = (number(stride) for stride in strides[-2:])
         return (0, 1) if down == 1 and across != 1 else (1, 0)
@@ -133,13 +134,14 @@ def _order(source: SSAValue, strides: Sequence[SSAValue]) -> Pair:
 
 
 def _hints(made: Operation, old: upstream.MovementOp) -> Operation:
-    """The operation with the hints of LLVM's; a store may say ``cached`` there, which is to keep it in the cache."""
+    """Copy LLVM's cache hints; ``cached`` on a store is LLVM's spelling of write-back."""
     kept = {"cached": "write_back"} if isinstance(old, upstream.StoreNdOp) else {}
     made.attributes.update({level: OurHint(kept.get(policy, policy)) for level, policy in words(old).items()})
     return made
 
 
-def _load(build: Tiles, operation: upstream.LoadNdOp) -> None:
+def _load_nd(build: Tiles, operation: upstream.LoadNdOp) -> None:
+    """Convert ``load_nd`` to ``load_tile``."""
     if operation.transpose_bit_width is not None:
         build.refuse("XT2408", "a load that transposes words of several elements is not read",
                      "transpose elements: transpose = array<i64: 1, 0>, without transpose_bit_width")
@@ -153,13 +155,15 @@ def _load(build: Tiles, operation: upstream.LoadNdOp) -> None:
     build.set(operation.result, tuple(loads), _SIDE_BY_SIDE if len(loads) > 1 else _BLOCK)
 
 
-def _store(build: Tiles, operation: upstream.StoreNdOp) -> None:
+def _store_nd(build: Tiles, operation: upstream.StoreNdOp) -> None:
+    """Convert ``store_nd`` to ``store_tile``."""
     tile, flipped = build.tile(operation)
     value = build.one(operation.value)
     build.emit(_hints(tile_ops.StoreTileOp(build.transposed(value) if flipped else value, tile), operation))
 
 
-def _prefetch(build: Tiles, operation: upstream.PrefetchNdOp) -> None:
+def _prefetch_nd(build: Tiles, operation: upstream.PrefetchNdOp) -> None:
+    """Convert ``prefetch_nd`` to ``prefetch_tile``."""
     desc = desc_of(operation.desc)
     skipped = list(words(operation).values()).count("uncached")
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
@@ -167,6 +171,7 @@ def _prefetch(build: Tiles, operation: upstream.PrefetchNdOp) -> None:
 
 
 def _dpas(build: Tiles, operation: upstream.DpasOp) -> None:
+    """Convert ``dpas`` to ``tile_mma``."""
     a, b = build.one(operation.a), build.one(operation.b)
     shape = tile_ops.shape_of(a)[0], tile_ops.shape_of(b)[1]
     result = VectorType(operation.result.type.element_type, shape)  # type: ignore[attr-defined]
@@ -175,7 +180,8 @@ def _dpas(build: Tiles, operation: upstream.DpasOp) -> None:
     build.set(operation.result, build.emit(tile_ops.TileMmaOp(a, b, acc, result, map_)), _BLOCK)
 
 
-def _spread(build: Tiles, operation: BroadcastOp) -> None:
+def _broadcast(build: Tiles, operation: BroadcastOp) -> None:
+    """Convert ``vector.broadcast`` to ``tile_broadcast`` or a splat."""
     if not isinstance(operation.source.type, VectorType):
         build.fill(build.one(operation.source), operation.vector)
         return
@@ -187,14 +193,15 @@ def _spread(build: Tiles, operation: BroadcastOp) -> None:
     build.set(operation.vector, made, _BLOCK)
 
 
-def _reduce(build: Tiles, operation: MultiReductionOp) -> None:
+def _multi_reduction(build: Tiles, operation: MultiReductionOp) -> None:
+    """Convert ``vector.multi_reduction`` to ``tile_reduce``."""
     build.check_reduction(operation)
     result = build.emit(vector_ops.TileReduceOp(operation.kind.data, build.one(operation.source), operation.axes))
     build.set(operation.result, build.onto(operation, result), _BLOCK)
 
 
-def _cast(build: Tiles, operation: ShapeCastOp) -> None:
-    """Only one side of a reduction; between fragments of a lane it is nothing at all."""
+def _shape_cast(build: Tiles, operation: ShapeCastOp) -> None:
+    """Convert a shape cast: one side of a reduction; a no-op between fragments of a lane."""
     source = build.get(operation.source)
     result = operation.result.type
     assert isinstance(result, VectorType)
@@ -206,7 +213,8 @@ def _cast(build: Tiles, operation: ShapeCastOp) -> None:
     build.set(operation.result, source.values, source.form)
 
 
-def _turn(build: Tiles, operation: TransposeOp) -> None:
+def _transpose(build: Tiles, operation: TransposeOp) -> None:
+    """Convert ``vector.transpose`` to ``tile_transpose``."""
     source = build.one(operation.source)
     rows, columns = tile_ops.shape_of(source)
     map_ = build.map_of(build.facts.layout(operation.result), (columns, rows))
@@ -214,6 +222,7 @@ def _turn(build: Tiles, operation: TransposeOp) -> None:
 
 
 def _extract(build: Tiles, operation: ExtractOp) -> None:
+    """Convert ``vector.extract`` of a reduced vector."""
     source, position = build.get(operation.vector), list(operation.static_position.get_values())
     if source.form != _SIDE_BY_SIDE or len(position) != 1:
         build.refuse("XT2410",
@@ -221,7 +230,8 @@ def _extract(build: Tiles, operation: ExtractOp) -> None:
     build.set(operation.result, source.values[position[0]], _BLOCK)
 
 
-def _convert(build: Tiles, operation: upstream.ConvertLayoutOp) -> None:
+def _convert_layout(build: Tiles, operation: upstream.ConvertLayoutOp) -> None:
+    """Convert ``convert_layout`` to ``tile_conv_layout``."""
     source, target = build.one(operation.source), operation.target_layout
     shape = tile_ops.shape_of(source)
     map_ = build.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
@@ -230,14 +240,14 @@ def _convert(build: Tiles, operation: upstream.ConvertLayoutOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    upstream.LoadNdOp: _load,
-    upstream.StoreNdOp: _store,
-    upstream.PrefetchNdOp: _prefetch,
+    upstream.LoadNdOp: _load_nd,
+    upstream.StoreNdOp: _store_nd,
+    upstream.PrefetchNdOp: _prefetch_nd,
     upstream.DpasOp: _dpas,
-    upstream.ConvertLayoutOp: _convert,
-    MultiReductionOp: _reduce,
-    BroadcastOp: _spread,
-    ShapeCastOp: _cast,
-    TransposeOp: _turn,
+    upstream.ConvertLayoutOp: _convert_layout,
+    MultiReductionOp: _multi_reduction,
+    BroadcastOp: _broadcast,
+    ShapeCastOp: _shape_cast,
+    TransposeOp: _transpose,
     ExtractOp: _extract,
 }

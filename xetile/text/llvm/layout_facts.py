@@ -1,7 +1,7 @@
-"""What is known of the vectors of a kernel in LLVM's form: their blocks, and how these are dealt to subgroups.
+"""Layout inference for kernels in LLVM's form: block shapes and layouts of vectors, by web.
 
-Vectors of a lane, and those that a reduction left one dimension of, do not say which block they are of; what computes
-with them does. Values that are computed together share what is known: a web.
+A lane's vectors, and those that a reduction left 1D, do not determine their block; the operations that use them do.
+Values that are computed together form a web, which shares these facts.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _OWN_SHAPE = (ShapeCastOp, TransposeOp, MultiReductionOp, BroadcastOp, scf.ForOp
 
 @dataclass
 class Fact:
-    """What is known of a web: the block of its vectors, and their layout."""
+    """Facts of a web: the block of its vectors, and their layout."""
 
     shape: Pair | None = None
     layout: Layout | None = None
 
 
 class Facts:
-    """The facts of one function."""
+    """Facts of one function's webs."""
 
     def __init__(self, function: func.FuncOp) -> None:
         self.of_lanes = any(_is_fragment(operation) for operation in function.walk())
@@ -63,19 +63,21 @@ class Facts:
         return (sizes[0], sizes[1]) if known is None and len(sizes) == 2 and not self.of_lanes else known
 
     def layout(self, value: SSAValue) -> Layout | None:
-        """How a vector is dealt out, if anything says it."""
+        """Layout of a vector, if it is known."""
         return self._fact(value).layout
 
     def _fact(self, value: SSAValue) -> Fact:
         return self._known.setdefault(self._webs.root(value), Fact())
 
     def _is(self, value: SSAValue, shape: Pair | None, layout: object = None) -> None:
+        """Record the block and layout of a value's web."""
         fact = self._fact(value)
         fact.shape = fact.shape or shape
         if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
             fact.layout = fact.layout or layout.data
 
     def _note(self, operation: Operation) -> None:
+        """Record the facts that an operation determines."""
         for result in operation.results:
             if isinstance(result.type, VectorType) and RESULT in operation.attributes:
                 self._is(result, None, operation.attributes[RESULT])
@@ -90,19 +92,21 @@ class Facts:
             self._other(operation)
 
     def _load(self, operation: ops.LoadNdOp) -> None:
+        """Record the facts of a load or store."""
         desc = desc_of(operation.desc)
         shape = _pair(desc.shape)
-        turned = shape and operation.transpose is not None
-        self._is(operation.result, shape[::-1] if turned and shape else shape, operation.layout or desc.layout)
+        transposed = shape and operation.transpose is not None
+        self._is(operation.result, shape[::-1] if transposed and shape else shape, operation.layout or desc.layout)
 
     def _product(self, operation: ops.DpasOp) -> None:
+        """Record the facts of a ``dpas``."""
         a, b = self.shape(operation.a), self.shape(operation.b)
         self._is(operation.result, (a[0], b[1]) if a and b else None, operation.layout_cd)
         self._is(operation.a, None, operation.layout_a)
         self._is(operation.b, None, operation.layout_b)
 
     def _other(self, operation: MultiReductionOp | BroadcastOp | ShapeCastOp) -> None:
-        """A reduced vector keeps both dimensions here, one of them 1; what it becomes may tell which."""
+        """Record the facts of other operations; a reduced vector keeps both dimensions, one of them 1."""
         source = operation.source
         if isinstance(operation, MultiReductionOp) and (shape := self.shape(source)) is not None:
             rows, columns = (1 if axis in operation.axes else size for axis, size in enumerate(shape))
@@ -119,7 +123,7 @@ def _pair(sizes: tuple[int, ...]) -> Pair | None:
 
 
 def _is_fragment(operation: Operation) -> bool:
-    """Whether an operation moves or computes what one lane holds of a block."""
+    """Whether an operation works on the lane's fragment of a block."""
     if isinstance(operation, (ops.LoadNdOp, ops.StoreNdOp)):
         value = operation.result if isinstance(operation, ops.LoadNdOp) else operation.value
         return len(value.type.get_shape()) < len(desc_of(operation.desc).shape)  # type: ignore[attr-defined]
@@ -127,29 +131,29 @@ def _is_fragment(operation: Operation) -> bool:
 
 
 def map_from(layout: Layout | None, shape: Pair) -> WgMap | None:
-    """The map that deals a tile out as a layout does, None if the layout is of one subgroup.
+    """Work-group map of a layout; None if the layout is of one subgroup.
 
     Raises:
-        Invalid: no map does; that of the transposed tile does where :func:`is_turned`.
+        Invalid: no map does; that of the transposed tile does where :func:`is_column_numbered`.
     """
     if layout is None or layout.sg_layout is None:
         return None
     (rows, columns), data = layout.sg_layout, layout.sg_data
     height, width = data or (max(shape[0] // rows, 1), max(shape[1] // columns, 1))
-    if is_turned(layout, shape):
+    if is_column_numbered(layout, shape):
         raise Invalid("XT2405", f"{layout} numbers its subgroups along columns, and a wg_map numbers them along rows\n"
                       "use order = [1, 0]")
     return WgMap((rows, columns) if layout.is_row_major else (rows * columns, 1), (height, width))
 
 
-def is_turned(layout: Layout | None, shape: Pair) -> bool:
-    """Whether subgroups are numbered along columns, in a way that matters."""
+def is_column_numbered(layout: Layout | None, shape: Pair) -> bool:
+    """Whether subgroups are numbered column by column, where that matters."""
     if layout is None or layout.sg_layout is None or layout.is_row_major or 1 in layout.sg_layout:
         return False
     return layout.sg_data is None or layout.sg_data[1] != shape[1]  # where all share the columns, rows go round
 
 
-def turned(layout: Layout) -> Layout:
-    """The layout of the transposed tile whose subgroups are numbered along rows."""
+def transposed_layout(layout: Layout) -> Layout:
+    """Layout of the transposed tile, whose subgroups are numbered row by row."""
     return Layout(sg_layout=layout.sg_layout and layout.sg_layout[::-1],
                   sg_data=layout.sg_data and layout.sg_data[::-1])

@@ -1,4 +1,4 @@
-"""The command line, a module for each command; docs/command_line.md shows them all."""
+"""Command line: one module for each command (docs/command_line.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given.command(given)
     except XeError as error:
-        print(told(error), file=sys.stderr)
+        print(error_text(error), file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of our output had enough
         sys.stderr.close()
@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def told(error: XeError) -> str:
-    """``error[XT9001]: ...`` and the rest of its text, without the lines of the command line itself."""
+def error_text(error: XeError) -> str:
+    """Text of an error, ``error[XT9001]: ...``, without the frames of the command line."""
     if error.location is not None and error.location.fixed is None:
         chain = tuple(step for step in error.location.chain if _is_authors(step[0].co_filename))
         error.location = Location(chain) if chain else None
@@ -54,5 +54,5 @@ def told(error: XeError) -> str:
 
 
 def _is_authors(file: str) -> bool:
-    """Whether a file is the author's, and not a part of Python or of this package that started the process."""
+    """Whether a file is the author's, and not a part of Python or of this package."""
     return not file.startswith("<frozen") and _OWN not in Path(file).resolve().parents and file != sys.argv[0]

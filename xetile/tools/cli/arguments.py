@@ -1,10 +1,10 @@
-"""What kernels are called with, from words of the command line.
+"""Kernel arguments: arrays, views, scalars, from words of the command line.
 
-    4096x4096xbf16      an array that is described and not there; ? is a size known at run time
-    ?x?xf16@1x?         the same with strides, in elements
-    a.npy  a.npy:bf16   the array in a file, as it is or seen as another type of the same size
-    random:64x32:bf16   random numbers;  zeros:64x32:f32  zeros
-    7  0.5              a number
+4096x4096xbf16      an array by its type, without data; ? is a size known at run time
+?x?xf16@1x?         the same with strides, in elements
+a.npy  a.npy:bf16   the array in a file, or viewed as another type of the same size
+random:64x32:bf16   random numbers;  zeros:64x32:f32  zeros
+7  0.5              a number
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _literal(name: str, value: str) -> Any:
 
 
 def described(kernel: BaseKernel, words: Sequence[str]) -> list[Any]:
-    """The arguments that code is made for: those of the words, else what a text's kernel says it takes.
+    """Argument types for compilation: those of the words, else those in the signature of a text's kernel.
 
     Raises:
         ArgumentError: there are no words, and the kernel was written in Python.
@@ -97,7 +97,7 @@ def _of_type(type_: Any) -> Any:
 
 
 def operand(word: str, seed: int) -> Any:
-    """The argument that a word stands for.
+    """Argument of one word.
 
     Args:
         word: one of the forms above.
@@ -148,7 +148,7 @@ def _made(word: str, kind: str, rest: Sequence[str], seed: int) -> Any:
 
 
 def _random(shape: tuple[int, ...], dtype: DType, seed: int) -> np.ndarray[Any, Any]:
-    """Floats from -1 to 1, those that are not calculated with included; integers from all that there are."""
+    """Random array: floats from -1 to 1; integers over the range of the type."""
     generator = np.random.default_rng(seed)
     if dtype.kind in "fs":
         return generator.uniform(-1, 1, shape).astype(dtype.numpy)
@@ -157,7 +157,7 @@ def _random(shape: tuple[int, ...], dtype: DType, seed: int) -> np.ndarray[Any, 
 
 
 def _seen_as(values: np.ndarray[Any, Any], dtype: DType) -> Any:
-    """An array as an element type that shares its NumPy type with another."""
+    """View of an array as an element type that shares its NumPy type with another."""
     return values if dtypes.of(values.dtype) is dtype else TypedView(values, dtype)
 
 

@@ -1,4 +1,4 @@
-"""``xetile cache``: what compilers made and is kept on disk; clearing it."""
+"""``xetile cache``: listing and clearing of the disk cache of compiled programs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MB = 2**20
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Register the command."""
     parser = commands.add_parser("cache", help="show what compilers made and is kept on disk, or clear it")
     parser.add_argument("--clear", action="store_true", help="remove everything")
     parser.set_defaults(command=command)
 
 
 def command(given: argparse.Namespace) -> None:
-    """Print what the cache holds, or clear it.
+    """Print the contents of the cache, or clear it.
 
     Raises:
         ToolError: XETILE_CACHE_SIZE is no number.

@@ -1,4 +1,4 @@
-"""``xetile devices``: what is there to run on and to compile with, and what to install for what is not."""
+"""``xetile devices``: available devices and compilers, with install hints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PACKAGES = (("dpctl", "launches on devices", 'pip install "xetile[device]"'),
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Register the command."""
     parser = commands.add_parser("devices", help="what is there to run on, and what is missing",
                                  description="Lists devices, compilers and packages, what works with each, and what to "
                                              "install for what is missing.")
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
 
 
 def command(given: argparse.Namespace) -> None:
-    """Print what is there."""
+    """Print the devices and tools."""
     for table in (_devices(), _tools()):
         show(table)
 

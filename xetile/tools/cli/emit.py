@@ -24,7 +24,7 @@ FORMATS: Mapping[str, Callable[[CompiledKernel], str | bytes]] = {
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Register the command."""
     parser = commands.add_parser("emit", help="make source text, SPIR-V or machine code of a kernel")
     parser.add_argument("file", help="MLIR text, - for standard input, or FILE.py:kernel")
     parser.add_argument("--format", choices=FORMATS, default="opencl", help="what to make (default: opencl)")

@@ -1,4 +1,4 @@
-"""``xetile explain XT1204``: the explanation of an error; without a code, all of them."""
+"""``xetile explain XT1204``: explanation of an error code; without a code, the list of all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xetile import errors
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command."""
+    """Register the command."""
     parser = commands.add_parser("explain", help="what an error means, by its code",
                                  description="What is behind an error, a program that makes it, and what would work.")
     parser.add_argument("code", nargs="*", help="as a message prints it: XT1204; none lists all")
@@ -27,7 +27,7 @@ def command(arguments: argparse.Namespace) -> None:
 
 
 def _listed() -> str:
-    """The titles of all explanations, by area."""
+    """Titles of all explanations, by area."""
     rows = []
     for area in errors.areas():
         rows += [f"# {area.title}", "", *(f"- {section.code} {section.title}" for section in area.explanations), ""]
@@ -35,7 +35,7 @@ def _listed() -> str:
 
 
 def _show(text: str) -> None:
-    """Markdown for a terminal where rich is installed, else as it is."""
+    """Render Markdown with rich where that is installed, else print it."""
     if not sys.stdout.isatty() or find_spec("rich") is None:
         print(text.rstrip("\n"))
         return

@@ -30,7 +30,7 @@ _APART = "\n// -----\n"
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Register the command."""
     parser = commands.add_parser("opt", help="run passes over text, and print what they make of it",
                                  description="Reads kernels and prints them, checked, at a later stage if one is "
                                              "named.")
@@ -65,7 +65,7 @@ def command(given: argparse.Namespace) -> None:
 
 
 def _listing() -> str:
-    """Each stage with what the pass that leads to it does: the first line of the pass's file."""
+    """List of the stages, each with the first line of its pass's docstring."""
     # Between them these have all stages.
     some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",), is_text=True)]
     made = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)

@@ -1,4 +1,4 @@
-"""Where commands write: to a file, or to standard output."""
+"""Output of commands: to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_bytes(data: bytes, path: str | None) -> None:
 
 
 def show(table: Table) -> None:
-    """Print a table: through rich if it is installed and standard output is a terminal, else as plain text."""
+    """Print a table, through rich if it is installed and standard output is a terminal."""
     try:
         from rich.console import Console
     except ImportError:

@@ -1,4 +1,4 @@
-"""``xetile report``: what kernels' machine code uses, and what a model predicts of their time."""
+"""``xetile report``: resource use of kernels' machine code, and predicted times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xegpu.target.targets import TARGETS
 from xetile.compiler.arguments import Spec
 from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
-from xetile.compiler.report.cost import passes_of
+from xetile.compiler.report.cost import trip_count
 from xetile.jit.base import BaseKernel
 from xetile.jit.parsed import ParsedKernel
 from xetile.tools.cli.arguments import add_operands, constants_of, described, operand
@@ -28,7 +28,7 @@ _NAMED_SPEC = re.compile(r"(\w+)\[([\d?]+(?:,[\d?]+)*)\]")
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Register the command."""
     parser = commands.add_parser("report", help="what machine code uses, and how fast it should be",
                                  description="Compiles kernels with ocloc and prints what the machine code uses. "
                                              "Several kernels or targets are printed side by side.")
@@ -93,7 +93,7 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
 
 def _reported(kernel: BaseKernel, target: str, given: argparse.Namespace,
               wanted: tuple[int, ...] | None) -> tuple[Report, tuple[int, ...] | None]:
-    """A kernel's report, and the problem to predict: the one that is named, else what the arguments say."""
+    """Report of a kernel, and the problem to predict: the option's, else that of the arguments."""
     compiled, arguments = _compiled(kernel, target, given)
     report = compiled.report()
     return report, wanted or _problem(report, compiled, arguments)
@@ -125,7 +125,7 @@ def _compiled(kernel: BaseKernel, target: str, given: argparse.Namespace) -> tup
 
 
 def _guessed(kernel: BaseKernel, target: str, constants: dict[str, Any]) -> list[Any]:
-    """Matrices of unknown size for a kernel whose arguments nobody described; what was taken is printed.
+    """Matrices of unknown size for a kernel without argument types; the choice is printed.
 
     Raises:
         ArgumentError: the kernel is none of such matrices.
@@ -169,13 +169,13 @@ def _argument(name: str, text: str) -> Any:
 
 
 def _problem(report: Report, compiled: CompiledKernel, arguments: Sequence[Any]) -> tuple[int, ...] | None:
-    """(M, N, K) or (M, N), as far as the arguments' sizes are known."""
+    """Problem size (M, N, K) or (M, N), if the arguments' sizes are known."""
     shapes = [value.shape if isinstance(value, Spec) else getattr(value, "shape", ()) for value in arguments]
     if report.work is None or report.work.tile is None or len(compiled.written) != 1:
         return None
     sizes = [*shapes[compiled.written[0]][-2:]]
     if report.work.is_product:
-        passes = passes_of(compiled.function, shapes)
+        passes = trip_count(compiled.function, shapes)
         sizes.append(None if passes is None else passes * report.work.step)
     return _known(sizes) if len(sizes) == 2 + report.work.is_product else None
 

@@ -1,4 +1,4 @@
-"""``xetile run``: one launch of a kernel on arrays from files, or on random numbers."""
+"""``xetile run``: launch of a kernel on arrays from files or on random numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xetile.tools.cli.sources import kernel_of
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Register the command."""
     parser = commands.add_parser("run", help="launch a kernel")
     parser.add_argument("file", help="MLIR text, - for standard input, or FILE.py:kernel")
     parser.add_argument("--kernel", metavar="NAME", help="which kernel, where the file has several")
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
 
 
 def command(given: argparse.Namespace) -> None:
-    """Launch a kernel; what it writes goes to files, or is printed.
+    """Launch a kernel; arrays that it writes go to files or are printed.
 
     Raises:
         XeError: the launch is refused, or fails.
@@ -67,7 +67,7 @@ def _grid(text: str) -> tuple[int, ...]:
 
 def _written(kernel: BaseKernel, arguments: Sequence[Any], constants: dict[str, Any],
              given: argparse.Namespace) -> dict[str, Any]:
-    """The arrays that the kernel writes, by name."""
+    """Arrays that the kernel writes, by name."""
     compiled = kernel.lower(*arguments, target=given.target, **constants)
     return {kernel.parameters[position]: array_of(arguments[position]) for position in compiled.written}
 

@@ -1,4 +1,4 @@
-"""Kernels from files: MLIR text, or Python with decorated functions."""
+"""Kernel sources: MLIR text, or Python files with decorated functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STANDARD_INPUT = "-"
 
 
 def kernels_of(file: str, name: str | None) -> dict[str, BaseKernel]:
-    """The kernels of a file, by name.
+    """Kernels of a file by name.
 
     Args:
         file: a path of MLIR text, ``-`` for standard input, or a path of Python ending in ``.py`` or ``.py:kernel``.
@@ -42,7 +42,7 @@ def kernels_of(file: str, name: str | None) -> dict[str, BaseKernel]:
 
 
 def kernel_of(file: str, name: str | None) -> BaseKernel:
-    """The one kernel of a file, or that of a name.
+    """Only kernel of a file, or the one of a name.
 
     Raises:
         ArgumentError: as :func:`kernels_of`, or there are several and no name.
@@ -60,7 +60,7 @@ def _of_text(file: str) -> dict[str, BaseKernel]:
 
 
 def text_of(file: str) -> str:
-    """The text in a file, or on standard input.
+    """Text of a file, or of standard input.
 
     Raises:
         ArgumentError: it cannot be read.

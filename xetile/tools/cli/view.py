@@ -1,4 +1,4 @@
-"""``xetile view``: a kernel as a page, every stage beside its source."""
+"""``xetile view``: HTML page of a kernel, every stage beside its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xetile.tools.cli.report import compiled_of
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Register the command."""
     parser = commands.add_parser("view", help="a page with every stage beside the source",
                                  description="Writes one HTML file that shows a kernel's source, every stage, what "
                                              "each pass changed, the machine code, and how tiles are spread.")

@@ -1,4 +1,4 @@
-"""``xt.tune``: the fastest of a kernel's configurations, for the arguments of one call."""
+"""Tuner ``xt.tune``: search for the fastest configuration of a kernel for the arguments of one call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xegpu.support.errors import ArgumentError, XeError
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.compiler.compiled import CompiledKernel
-from xetile.compiler.report.cost import passes_of
+from xetile.compiler.report.cost import trip_count
 from xetile.jit.base import BaseKernel
 from xetile.runtime.device_executor import DeviceExecutor
 from xetile.runtime.executors import Executor, select_executor
@@ -33,7 +33,7 @@ _BUILD_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration that lowers: its code and its launch."""
+    """Configuration that lowers: its code and its launch."""
 
     configuration: Configuration
     compiled: CompiledKernel
@@ -98,7 +98,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
 
 
 def _check_sizes(arguments: Sequence[Argument]) -> None:
-    """Raise if a prediction cannot know how large a problem is.
+    """Check that the problem size is known, for a prediction.
 
     Raises:
         ArgumentError: an array has sizes that are known at run time only.
@@ -111,7 +111,7 @@ def _check_sizes(arguments: Sequence[Argument]) -> None:
 
 
 def shown(thing: object) -> str:
-    """What stands in the place of a kernel: a function by its name."""
+    """Description of an argument that is no kernel: a function by its name."""
     name = getattr(thing, "__name__", None)
     return repr(thing) if name is None or not callable(thing) else f"the {type(thing).__name__} {name}"
 
@@ -128,7 +128,7 @@ def _grid(kernel: BaseKernel, grid: Any, configuration: Configuration, args: Seq
 
 def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: Sequence[Argument], args: Sequence[Any],
                 grid: Any, target: Target) -> tuple[list[Candidate], list[Outcome]]:
-    """The configurations that lower for a target, and the others with their reasons."""
+    """Configurations that lower for a target, and the others with their reasons."""
     found, failures = [], []
     for configuration in every:
         try:
@@ -146,13 +146,13 @@ def _result(kernel: BaseKernel, device: str, by: str, outcomes: Sequence[Outcome
 
 
 def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:
-    """A configuration's predicted time; one that spills has none, since that is not in the model."""
+    """Predicted time of a configuration; none if it spills, as the model has no spills."""
     configuration = candidate.configuration
     try:
         report = candidate.compiled.report()
         if spilled := report.spill_size + report.private_size:
             return Outcome(configuration, stage="spill", reason=f"{spilled} bytes of registers are kept in memory")
-        passes = passes_of(candidate.compiled.function, [argument.shape for argument in arguments])
+        passes = trip_count(candidate.compiled.function, [argument.shape for argument in arguments])
         return Outcome(configuration, report.predict(grid=candidate.grid, passes=passes).time, how="predicted")
     except XeError as error:
         return Outcome(configuration, stage="build", reason=str(error))
@@ -192,7 +192,7 @@ def _finite(one: Series) -> tuple[float, float]:
 
 def _built(executor: Executor, fresh: Sequence[tuple[Candidate, str]],
            processes: int | None) -> tuple[list[tuple[Candidate, str]], list[Outcome]]:
-    """Build in processes of their own, into the cache; without one, building waits for the first run."""
+    """Compile candidates in worker processes, into the cache; without one, they are compiled on the first run."""
     count = os.cpu_count() or 1 if processes is None else processes
     if not isinstance(executor, DeviceExecutor) or not disk_cache.is_on() or count < 2 or len(fresh) < 2:
         return list(fresh), []
@@ -205,7 +205,7 @@ def _built(executor: Executor, fresh: Sequence[tuple[Candidate, str]],
 
 
 def _scratch(written: Sequence[int], reachable: Sequence[Argument], executor: Executor) -> tuple[Argument, ...]:
-    """The arguments with copies in the place of the arrays that the kernel writes."""
+    """Arguments with copies of the arrays that the kernel writes."""
     return tuple(replace(argument, source=_copied(argument.source)) if position in written else argument
                  for position, argument in enumerate(reachable))
 
@@ -225,7 +225,7 @@ def _runner(executor: Executor, candidate: Candidate, arguments: Sequence[Argume
 
 
 def _key(executor: Executor, candidate: Candidate, reachable: Sequence[Argument]) -> str:
-    """All that a time depends on."""
+    """Cache key of a time: all that it depends on."""
     compiled = candidate.compiled
     sizes = [(str(a.dtype), a.shape, a.strides, a.source if a.kind == "number" else None) for a in reachable]
     driver = executor.queue.sycl_device.driver_version if isinstance(executor, DeviceExecutor) else np.__version__

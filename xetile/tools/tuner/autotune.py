@@ -1,4 +1,4 @@
-"""``@xt.autotune``: a kernel that finds its constants at the first call with arguments of a kind."""
+"""``@xt.autotune``: decorator of kernels that are tuned at the first call for arguments of a kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xetile.tools.tuner.space import Configuration, Space, configurations, secon
 
 
 class Tuned:
-    """A kernel with a space of configurations: ``tuned[grid](*args)`` takes the best for arguments like these.
+    """Autotuned kernel: ``tuned[grid](*args)`` launches the best configuration for such arguments.
 
     Attributes:
         kernel: the kernel.
@@ -52,12 +52,12 @@ class Tuned:
         self._launch(None, None, None, *args, **constants)
 
     def on(self, where: Any, *, target: str | Target | None = None) -> TunedAt:
-        """The kernel, to be tuned and launched at ``where``."""
+        """Autotuned kernel bound to ``where``."""
         return TunedAt(self, where, target)
 
     def best(self, *args: Any, grid: Any = None, where: Any = None,
              target: str | Target | None = None) -> Configuration:
-        """The best configuration for arguments like these; the tuner runs if there were none yet.
+        """Best configuration for such arguments; tunes if there is none yet.
 
         Raises:
             TargetError: every configuration fails.
@@ -87,7 +87,7 @@ class Tuned:
 
 
 class TunedAt:
-    """A tuned kernel with its place."""
+    """Autotuned kernel bound to an executor."""
 
     def __init__(self, tuned: Tuned, where: Any, target: str | Target | None) -> None:
         self._launch = partial(tuned._launch, where, target)
@@ -102,7 +102,7 @@ class TunedAt:
 
 def autotune(space: Space, *, key: Sequence[str] | None = None, budget: float | str = "30s",
              by: str = "time") -> Callable[[Kernel], Tuned]:
-    """Tune a kernel at its first call with arguments of a kind: ``@xt.autotune(space)`` above ``@xt.kernel``.
+    """Decorator that tunes a kernel at its first call: ``@xt.autotune(space)`` above ``@xt.kernel``.
 
     Calls with arguments of the same kind take the configuration that was found. A space of one configuration is taken
     without tuning.

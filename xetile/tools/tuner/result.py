@@ -1,4 +1,4 @@
-"""What a tuner found."""
+"""Tuning results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from xegpu.support.errors import TargetError
 from xetile.compiler.report.table import Row, Table
-from xetile.tools.tuner.space import Configuration, told
+from xetile.tools.tuner.space import Configuration, as_keywords
 
 STAGES = {"tables": "not built: the kernel, or the target's tables, rule it out", "build": "not built: the compiler",
           "spill": "built, and spills registers", "run": "built, and fails when it runs"}
@@ -16,7 +16,7 @@ STAGES = {"tables": "not built: the kernel, or the target's tables, rule it out"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one configuration.
+    """Outcome of one configuration: its time, or the reason of its failure.
 
     Attributes:
         configuration: its constants.
@@ -40,7 +40,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Result:
-    """What a tuner found for one kernel, one set of arguments and one device.
+    """Result of tuning one kernel for one set of arguments and one device.
 
     Attributes:
         kernel: the kernel's name.
@@ -58,14 +58,14 @@ class Result:
 
     @property
     def best(self) -> Configuration:
-        """The constants of the fastest configuration: ``kernel[grid](*args, **result.best)``.
+        """Constants of the fastest configuration: ``kernel[grid](*args, **result.best)``.
 
         Raises:
             TargetError: every configuration failed; the message says why.
         """
         if self.outcomes and self.outcomes[0].seconds is not None:
             return dict(self.outcomes[0].configuration)
-        reasons = "; ".join(f"{told(f.configuration)}: {f.reason.splitlines()[0]}" for f in self.failures[:8])
+        reasons = "; ".join(f"{as_keywords(f.configuration)}: {f.reason.splitlines()[0]}" for f in self.failures[:8])
         more = f"; and {len(self.failures) - 8} more" if len(self.failures) > 8 else ""
         raise TargetError("XT7110",
                           f"none of the {len(self.outcomes)} configurations of {self.kernel} works on {self.device}: "
@@ -73,14 +73,14 @@ class Result:
 
     @property
     def failures(self) -> tuple[Outcome, ...]:
-        """The configurations that failed, each with its reason."""
+        """Configurations that failed, each with its reason."""
         return tuple(outcome for outcome in self.outcomes if outcome.seconds is None)
 
     def __str__(self) -> str:
         return str(self.table())
 
     def table(self) -> Table:
-        """Every configuration with its time, for ``print``, a notebook and rich.
+        """Table of every configuration with its time, for ``print``, a notebook and rich.
 
         Failures are counted by where they happened, and listed with the first line of their reasons.
         """
@@ -89,7 +89,7 @@ class Result:
         rows = [_row(outcome, names, worked[0].seconds or 0.0) for outcome in worked]
         counts = {stage: sum(f.stage == stage for f in self.failures) for stage in STAGES}
         notes = [f"{count} {STAGES[stage]}" for stage, count in counts.items() if count]
-        notes += [f"{told(failure.configuration)}: {failure.reason.splitlines()[0]}" for failure in self.failures]
+        notes += [f"{as_keywords(f.configuration)}: {f.reason.splitlines()[0]}" for f in self.failures]
         if self.by == "prediction":
             notes.insert(0, "ranked by a model's predictions, not by measurements")
         title = f"{self.kernel} on {self.device}: {len(worked)} of {len(self.outcomes)} configurations"
@@ -99,7 +99,7 @@ class Result:
         return self.table()._repr_html_()
 
     def to_decorator(self) -> str:
-        """The line to paste above ``@xt.kernel``, so that the kernel takes the best configuration without tuning.
+        """Line to paste above ``@xt.kernel``, so that the kernel uses the best configuration without tuning.
 
         Raises:
             TargetError: every configuration failed.

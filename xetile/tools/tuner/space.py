@@ -1,4 +1,4 @@
-"""The configurations that a tuner tries."""
+"""Search space of a tuner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0}
 
 
 def configurations(space: Space, constants: Sequence[str], kernel: str) -> list[Configuration]:
-    """Every configuration of a space, each once.
+    """Configurations of a space, without duplicates.
 
     Args:
         space: for each constant the values to try, of which all combinations are taken; or a list of configurations.
@@ -57,7 +57,7 @@ def configurations(space: Space, constants: Sequence[str], kernel: str) -> list[
 
 
 def seconds_of(budget: float | str) -> float:
-    """A time such as ``"30s"``, ``"500ms"``, ``"2min"`` or a number of seconds.
+    """Duration in seconds, of ``"30s"``, ``"500ms"``, ``"2min"`` or a number.
 
     Raises:
         ArgumentError: it is none, or not positive.
@@ -70,6 +70,6 @@ def seconds_of(budget: float | str) -> float:
     return seconds
 
 
-def told(configuration: Mapping[str, Any]) -> str:
-    """A configuration as the arguments of a call."""
+def as_keywords(configuration: Mapping[str, Any]) -> str:
+    """Configuration as the keyword arguments of a call."""
     return ", ".join(f"{name}={value!r}" for name, value in configuration.items()) or "the defaults"

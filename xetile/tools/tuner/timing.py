@@ -1,4 +1,4 @@
-"""Timing several things against each other, in turns, until it is clear which is the fastest."""
+"""Benchmarking of several candidates in turns, until the fastest is significant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOPELESS = 1.5
 
 @dataclass
 class Series:
-    """The samples of one candidate, in seconds of one run.
+    """Samples of one candidate, in seconds of one run.
 
     Attributes:
         run: the candidate.
@@ -36,12 +36,12 @@ class Series:
 
     @property
     def median(self) -> float:
-        """Seconds."""
+        """Median in seconds."""
         return statistics.median(self.samples) if self.samples else math.inf
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A 95 % confidence interval of the median, from the order of the samples (no shape of noise is assumed)."""
+        """95 % confidence interval of the median, by order statistics (no shape of noise is assumed)."""
         ordered, count = sorted(self.samples), len(self.samples)
         if count < _FEWEST:
             return 0.0, math.inf
@@ -52,7 +52,7 @@ class Series:
 
 def compare(runs: Sequence[Run], budget: float, *, precision: float = 0.02,
             clock: Callable[[], float] = time.perf_counter) -> list[Series]:
-    """Time candidates in turns, so that what else the machine does falls on all of them.
+    """Time candidates in turns, so that disturbances of the machine affect all of them.
 
     A candidate is dropped when its interval lies above the best one's, or its first sample is half as slow again. It
     ends when one is left, or the interval of the best is within ``precision`` and nothing else can be told from it
@@ -93,7 +93,7 @@ def _is_settled(alive: Sequence[Series], best: Series, precision: float) -> bool
 
 
 def _repeats(one: Series, clock: Callable[[], float]) -> int:
-    """Runs that fill a sample, found by the first sample, which is kept."""
+    """Runs per sample, from the first sample, which is kept."""
     one.samples.append(_sample(one, clock))
     return max(math.ceil(_ROUND_SECONDS / max(one.samples[0], 1e-9)), 1)
 

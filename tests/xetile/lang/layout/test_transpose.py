@@ -37,7 +37,7 @@ def subgroup_level(A, B, C, *, ta=False, tb=False, BM=16, BN=32, BK=32, accumula
 
 @xt.kernel
 def workgroup_level(A, B, C, *, ta=False, tb=False, BM=64, BN=64, BK=32, sg=(4, 2)):
-    """The same for a work-group: transposed tiles are dealt out so that each subgroup holds what it transposes."""
+    """The same for a work-group: transposed tiles are distributed so that each subgroup holds what it transposes."""
     m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
     rows, columns, count = BM // sg[0], BN // sg[1], sg[0] * sg[1]
     map_a, map_b = xt.wg_map(sg, (rows, BK)), xt.wg_map(sg, (BK, columns))

@@ -124,7 +124,7 @@ MISTAKES: list[tuple[Callable[..., Any], bool, str, str]] = [
     (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, t, s), False, "the scales of A are 2x32", "16x2"),
     (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, s, 1.0), False, "scale_b of tile_mma_scaled is no vector",
      "load_tile"),
-    (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, s, t), True, "the scales of A are dealt out as",
+    (lambda a, b, s, t: xt.tile_mma_scaled(a, b, None, s, t), True, "the scales of A are distributed as",
      "sg_data=[8, 2]"),
 ]
 

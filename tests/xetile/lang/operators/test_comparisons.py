@@ -300,5 +300,5 @@ def test_maps_must_agree() -> None:
         v = xt.load_tile(xt.init_tile(A, (0, 0), (16, 32), wg_map=here))
         xt.where(xt.iota((16, 32), 0, wg_map=there) < 3, v, 0)
 
-    with pytest.raises(xt.ShapeError, match="dealt out differently"):
+    with pytest.raises(xt.ShapeError, match="distributed differently"):
         kernel[1](np.ones((16, 32), np.float32))

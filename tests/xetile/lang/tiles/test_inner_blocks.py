@@ -156,7 +156,7 @@ CALLS = {
     "nothing to unpack": (lambda t, v: xt.tile_unpack(v), "takes a vector of four dimensions"),
     "a tile": (lambda t, v: xt.tile_pack(t, (8, 8)), "tile_pack takes a vector, not a tile"),
     "a number": (lambda t, v: xt.tile_unpack(3), "tile_unpack takes a vector, not a int"),
-    "stored flat": (lambda t, v: xt.store_tile(xt.tile_pack(v, (8, 16)), t), "does not go into a tile"),
+    "stored flat": (lambda t, v: xt.store_tile(xt.tile_pack(v, (8, 16)), t), "cannot be stored to a tile"),
     "added to flat": (lambda t, v: v + xt.tile_pack(v, (8, 16)), "the shapes differ"),
     "half in blocks": (lambda t, v: xt.tile_mma(xt.tile_pack(v, (8, 16)), v), "some operands of tile_mma"),
     "other depths": (lambda t, v: xt.tile_mma(xt.tile_pack(v, (8, 16)), xt.tile_pack(v, (8, 16))),

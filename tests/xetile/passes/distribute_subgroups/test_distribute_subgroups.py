@@ -1,4 +1,4 @@
-"""How ``wg_map`` deals a tile out to the subgroups of a work-group, in tables and in products."""
+"""How ``wg_map`` distributes a tile to the subgroups of a work-group, in tables and in products."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_block_has_the_owners_of_the_rule(layout: tuple[int, int], data: t
 @pytest.mark.parametrize(("layout", "data", "shape"), [((2, 2), (16, 16), (48, 64)), ((4, 1), (16, 16), (96, 16)),
                                                        ((2, 2), (24, 16), (64, 64)), ((4, 4), (16, 16), (16, 96))])
 def test_uneven_deals_are_refused(layout: tuple[int, int], data: tuple[int, int], shape: tuple[int, int]) -> None:
-    with pytest.raises(xt.ShapeError, match="does not deal out"):
+    with pytest.raises(xt.ShapeError, match="does not distribute"):
         xt.WgMap(layout, data).owners(shape)
 
 

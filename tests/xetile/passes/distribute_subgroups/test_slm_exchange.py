@@ -1,4 +1,4 @@
-"""Work-group values dealt out anew: other layouts, transposes and reductions across subgroups."""
+"""Work-group values redistributed: other layouts, transposes and reductions across subgroups."""
 
 from __future__ import annotations
 
