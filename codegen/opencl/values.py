@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codegen.opencl.types import UNSIGNED
 from xegpu.ir.dtypes import DType
 
-_WORDS = {8: "uchar", 16: "ushort", 32: "uint"}
 _WIDTHS = (8, 4, 2, 1)
 
 
@@ -82,7 +82,7 @@ class Fragment:
 
 def word_type(dtype: DType, per_lane: int) -> str:
     """The C type of a word of ``per_lane`` elements."""
-    return dtype.register if per_lane == 1 else _WORDS[dtype.bits * per_lane]
+    return dtype.register if per_lane == 1 else UNSIGNED[dtype.bits * per_lane]
 
 
 def empty(dtype: DType, units: int, per_lane: int, stem: str, blocks: int = 1) -> Fragment:

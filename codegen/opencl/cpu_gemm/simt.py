@@ -28,12 +28,12 @@ from xdsl.ir import Operation, SSAValue
 from codegen.opencl.cpu_gemm import WHOLE, Shape, define
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
 from codegen.opencl.cpu_gemm.microkernel import LANES
-from codegen.opencl.dpas import narrowed, widened
 from codegen.opencl.emitter import FETCH, Emitter, Rule, atom
+from codegen.opencl.types import narrowed, widened
 from codegen.opencl.values import Descriptor, Fragment
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import LoadMadOp
-from xegpu.ir.dtypes import DType, bf16, f16, f32
+from xegpu.ir.dtypes import DType, f32
 
 _EXACT = 1 << 24
 """Sums of integers are exact in float32 up to here."""
@@ -276,7 +276,7 @@ def _rows(product: _Product, sums: list[str], part: _Part, *, inside: bool = Tru
     a = product.a
     first, end = (f"{a.row} + {row}" for row in (part.rows.start, part.rows.stop))
     names = {(row, vector): sums[product.place(row, vector)] for row in part.rows for vector in part.vectors}
-    direct = product.dtype.is_float == (product.total == "float") and product.dtype not in (bf16, f16)
+    direct = product.dtype.opencl == product.total
     yield f"    if ({first} < {a.height} && {end} > 0) {{"
     if not direct:
         totals = {place: f"t_{name}" for place, name in names.items()}
