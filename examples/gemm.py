@@ -87,7 +87,7 @@ def main() -> None:
         lowered = gemm.lower(*specs, target=target, **constants(target, options.dtype))
         print(lowered.isa() if options.show == "isa" else getattr(lowered, options.show))
         return
-    place = options.device or xt.best_place()
+    place = options.device or xt.best_device()
     kernel = gemm.on(place, target=options.target)
     settings = constants(kernel.target.name, options.dtype)
     grid = -(-options.m // settings.get("BM", 256)), -(-options.n // settings.get("BN", 256))

@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("m", "n", "k"):
         parser.add_argument(f"--{name}", type=int, default=512)
-    parser.add_argument("--device", default=xt.best_place())
+    parser.add_argument("--device", default=xt.best_device())
     parser.add_argument("--target", choices=xt.TARGETS)
     options = parser.parse_args()
     generator = np.random.default_rng(1)

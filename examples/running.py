@@ -29,7 +29,7 @@ def command_line(text: str, **sizes: int) -> argparse.Namespace:
 
 def placed(kernel: Any, options: argparse.Namespace) -> Any:
     """The kernel where the options say, by default on the best device there is."""
-    return kernel.on(options.device or xt.best_place(), target=options.target)
+    return kernel.on(options.device or xt.best_device(), target=options.target)
 
 
 def show(kernel: Any, options: argparse.Namespace, *arguments: Any, **constants: Any) -> None:

@@ -22,13 +22,13 @@ from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
-from selection import COLLECTED, default_run
 
 from codegen.runtime import devices
 from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
+from tests.selection import COLLECTED, default_run
 from xegpu.support.errors import DeviceError, ToolError
-from xetile.jit.kernel import BaseKernel
+from xetile.jit.base import BaseKernel
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
@@ -71,9 +71,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """For tests marked ``unoptimised`` the CPU device's compiler leaves out what takes four fifths of its time."""
-    marked = item.get_closest_marker("unoptimised") and not item.get_closest_marker("optimised")
-    quick = marked and not THOROUGH
+    """Have the CPU device's compiler leave out its optimiser, which takes four fifths of its time.
+
+    For tests marked ``unoptimised``, and in the default run for all that are not marked ``optimised``.
+    """
+    quick = item.get_closest_marker("unoptimised") is not None or _selects(item.config)
+    quick &= item.get_closest_marker("optimised") is None and not THOROUGH
     os.environ["XETILE_BUILD_OPTIONS"] = "-cl-opt-disable" if quick else ""
 
 
@@ -144,9 +147,9 @@ def pytest_collection_finish() -> None:
 def compiled_kernels(request: pytest.FixtureRequest) -> Generator[None, None, None]:
     """After a file, its kernels forget what was made of them: thousands of modules, which slow every collection."""
     yield
-    import products
+    from tests import kernels
 
-    for module in (request.module, products):
+    for module in (request.module, kernels):
         for value in vars(module).values():
             if isinstance(value, BaseKernel):
                 value.forget()

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from products import PLACES, Place, integers
 
 import xetile as xt
+from tests.kernels import PLACES, Place, integers
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 

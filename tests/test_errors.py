@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import test_docs
-from conftest import unavailable
 
 import xetile as xt
+from tests import test_docs
+from tests.conftest import unavailable
 from xegpu.support.errors import Invalid, XeError
 from xetile import errors
 from xetile.tools.cli import main

@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from conftest import require_device, require_ocloc
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ODD = ["--m", "70", "--n", "51", "--k", "45"]
@@ -67,7 +67,7 @@ def test_gemm_runs_with_every_element_type(run: Any, device: str, target: str, d
 
 
 def test_gemm_finds_a_place_by_itself(run: Any) -> None:
-    assert f"({xt.best_place()})" in run(_load("gemm"), *ODD)
+    assert f"({xt.best_device()})" in run(_load("gemm"), *ODD)
 
 
 @pytest.mark.parametrize(("device", "target"), PLACES)

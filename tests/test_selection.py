@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
-from selection import COLLECTED, covering, default_run, parameters
+
+from tests.kernels import Place
+from tests.selection import COLLECTED, covering, default_run, parameters
+from xegpu.target.targets import TARGETS
 
 
 def test_every_value_of_every_parameter_occurs() -> None:
@@ -27,20 +31,33 @@ def test_tests_without_parameters_are_taken() -> None:
     assert covering([]) == []
 
 
-def _executions(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str]) -> dict[str, set[Hashable]]:
-    """The values of the parameters that name executions and targets, for each group of cases."""
-    found: defaultdict[str, set[Hashable]] = defaultdict(set)
+def _execution(value: Any) -> Any:
+    """Where a case runs: a place, a device or a target; targets by their subgroups, the CPU's own code by itself."""
+    if isinstance(value, Place):
+        return value.where, _execution(value.target)
+    return ("subgroup of", TARGETS[value].subgroup_size, value == "cpu") if value in TARGETS else value
+
+
+def _executions(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str],
+                names: Sequence[str] = ("place", "where", "device")) -> dict[str, set[Any]]:
+    """The executions of each group of cases: the values of the parameters with these names."""
+    found: defaultdict[str, set[Any]] = defaultdict(set)
     for item in items:
-        found[of(item)] |= {value for name, value in parameters(item).items()
-                            if name in ("place", "where", "target", "device")}
+        found[of(item)] |= {_execution(value) for name, value in parameters(item).items() if name in names}
     return found
 
 
-def test_every_test_runs_in_each_of_its_executions(request: pytest.FixtureRequest) -> None:
+def test_every_feature_runs_in_each_of_its_executions(request: pytest.FixtureRequest) -> None:
     """Of what was collected here: each function that is in the default run, and each file."""
+    def function(item: pytest.Item) -> str:
+        return item.nodeid.partition("[")[0]
+
+    def file(item: pytest.Item) -> str:
+        return item.nodeid.partition("::")[0]
+
     collected: list[pytest.Item] = request.config.stash[COLLECTED]
     taken, _ = default_run(collected)
-    functions = _executions(taken, lambda item: item.nodeid.partition("[")[0])
-    assert {name: found for name, found in _executions(collected, lambda item: item.nodeid.partition("[")[0]).items()
-            if name in functions} == functions
-    assert _executions(collected, lambda item: item.path.name) == _executions(taken, lambda item: item.path.name)
+    names = ("place", "where", "device", "target")
+    of_all, of_taken = _executions(collected, function, names), _executions(taken, function, names)
+    assert {name: of_all[name] for name in of_taken} == of_taken
+    assert _executions(collected, file) == _executions(taken, file)

@@ -100,7 +100,7 @@ with all_stays():
     from xetile.lang.reduction import tile_broadcast, tile_conv_layout, tile_reduce
     from xetile.lang.sync import barrier, fence, nbarrier
     from xetile.lang.tiles import init_tile, load_tile, prefetch_tile, store_tile, update_tile_offset
-    from xetile.runtime.executors import best_place
+    from xetile.runtime.executors import best_device
 
 if TYPE_CHECKING:
     from xetile.jit.parsed import parse
@@ -115,7 +115,7 @@ register_cpu_driver()  # before dpctl lists devices for the first time; it does 
 __all__ = [
     "ArgumentError", "CheckError", "DeviceError", "ElementTypeError", "Kernel", "MemberError", "RankError",
     "ShapeError", "Spec", "TARGETS", "TargetError", "TextError", "ToolError", "TraceError", "WgMap", "XeError", "abs",
-    "acos", "alloc_slm", "asin", "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_place",
+    "acos", "alloc_slm", "asin", "atan", "atan2", "atomic_rmw_tile", "attention", "autotune", "barrier", "best_device",
     "bf16", "bitcast", "cbrt", "ceil", "copysign", "cos", "cosh", "device_assert", "device_print", "e4m3", "e5m2",
     "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id",
     "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "int4_matmul", "iota", "kernel",

@@ -12,11 +12,11 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType
 from xdsl.ir import Operation
 
 from codegen.opencl import arith, block_io, compare, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
-from codegen.opencl.block_io import padding, scalar, slm
+from codegen.opencl.block_io import scalar, slm
 from codegen.opencl.cpu_gemm import simt
 from codegen.opencl.emitter import CALL, FETCH, FILL, Emitter, Rule
 from codegen.opencl.kernel import Source, build_options
-from codegen.opencl.vector import convert_layout, reduction, shuffle_rows
+from codegen.opencl.vector import convert_layout, padding, reduction, shuffle_rows
 from xegpu.analysis import barriers
 from xegpu.dialect.debug import prints
 from xegpu.target.targets import Target

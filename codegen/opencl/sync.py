@@ -17,8 +17,7 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.emitter import Emitter, Rule
-from xegpu.dialect.hints import CompileHintOp
-from xegpu.dialect.sync import AllocNbarrierOp, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
+from xegpu.dialect.sync import AllocNbarrierOp, CompileHintOp, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir.traits import read_operands, written_operand
 from xegpu.ir.use_def import arrays_of
 

@@ -16,7 +16,9 @@ Queue: TypeAlias = Any
 """A ``dpctl.SyclQueue``; dpctl has no type annotations."""
 
 VARIABLE = "XETILE_SPIRV"
-"""Names the road to SPIR-V (:mod:`codegen.runtime.program_source`)."""
+"""Names the SPIR-V compiler (:mod:`codegen.runtime.program_source`)."""
+OPTIONS_VARIABLE = "XETILE_BUILD_OPTIONS"
+"""Adds options to those of a device's own compiler."""
 _DRIVER = "libintelocl.so"
 INSTALL = 'pip install "xetile[device]"'
 _NOTHING_FOUND = f"dpctl sees no device at all: {INSTALL}, and import xetile before anything that lists devices"
@@ -106,7 +108,7 @@ def _queue_of_filter(where: str) -> Queue:
 
 
 @cache
-def best_device(spirv: bool = True) -> str | None:
+def best_sycl_device(spirv: bool = True) -> str | None:
     """The filter string of the best device here: a GPU whose target is known, Level Zero before OpenCL, or the CPU.
 
     ``None`` without dpctl and without any such device.
@@ -187,19 +189,24 @@ def needs_spirv(queue: Queue) -> bool:
     return bool(queue.backend.name == "level_zero")
 
 
-def chosen_road() -> str:
+def requested_spirv_compiler() -> str:
     """What XETILE_SPIRV says, "" if it is not set."""
     return os.environ.get(VARIABLE, "")
 
 
-_VARIABLES = vars(os.environ)["_data"]
-_NAME = os.environ.encodekey(VARIABLE)
+def added_options() -> str:
+    """What XETILE_BUILD_OPTIONS adds for a device's own compiler: ``-cl-opt-disable`` builds fast and runs slowly."""
+    return os.environ.get(OPTIONS_VARIABLE, "")
 
 
-def asked_road() -> object:
-    """Something that differs whenever :func:`chosen_road` does.
+_ENVIRON = vars(os.environ)["_data"]  # private: the dictionary of encoded names behind os.environ
+_SPIRV, _OPTIONS = os.environ.encodekey(VARIABLE), os.environ.encodekey(OPTIONS_VARIABLE)
+
+
+def build_settings() -> tuple[object, object]:
+    """A key that differs whenever :func:`requested_spirv_compiler` or :func:`added_options` do.
 
     Every launch asks. Of a variable that is not set ``os.environ.get`` tells by way of two exceptions, in twenty times
     the time that the dictionary behind it takes.
     """
-    return _VARIABLES.get(_NAME)
+    return _ENVIRON.get(_SPIRV), _ENVIRON.get(_OPTIONS)

@@ -1,8 +1,9 @@
-"""Two roads to SPIR-V, for queues that take no OpenCL C: the SYCL runtime's compiler, and ocloc.
+"""Program sources: OpenCL C, or SPIR-V from one of two compilers for queues that take no OpenCL C.
 
-The first is the default, since it comes with dpctl. The variable XETILE_SPIRV names one of them; then it serves every
-device, those that would take OpenCL C too. A road that fails is an error, which names the other: no kernel is compiled
-in another way than the author thinks. The logger ``xetile`` says which road served.
+The SYCL runtime's compiler is the default, since it comes with dpctl; ocloc is the other. The variable XETILE_SPIRV
+names one of them; then it serves every device, those that would take OpenCL C too. A compiler that fails is an error,
+which names the other: no kernel is compiled in another way than the author thinks. The logger ``xetile`` says which one
+served.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from codegen.opencl.emitter import CALL, FETCH, FILL
 from codegen.opencl.prelude import prelude_for
 from codegen.opencl.sync import SIGNAL, WAIT
 from codegen.opencl.unroll import ROLLED
-from codegen.runtime.devices import VARIABLE, Queue, chosen_road, has_intel_cpu_compiler, needs_spirv
+from codegen.runtime.devices import VARIABLE, Queue, has_intel_cpu_compiler, needs_spirv, requested_spirv_compiler
 from codegen.toolchain.cpu_features import has_feature
 from codegen.toolchain.logger import LOGGER
 from codegen.toolchain.ocloc import compile_spirv, has_ocloc
@@ -47,8 +48,8 @@ _FEATURES = [f"-D__opencl_c_ext_fp{bits}_global_atomic_{name}" for bits in (32, 
 
 
 @dataclass(frozen=True)
-class Text:
-    """A kernel in the two languages that the roads start from.
+class KernelSource:
+    """A kernel in the languages that the two SPIR-V compilers take.
 
     Attributes:
         name: its name in OpenCL C.
@@ -65,17 +66,17 @@ class Text:
     options: str
 
 
-def road_for(queue: Queue) -> str:
-    """The road to SPIR-V that serves a queue, ``"sycl"`` or ``"ocloc"``; "" for one that gets OpenCL C.
+def spirv_compiler_for(queue: Queue) -> str:
+    """The SPIR-V compiler that serves a queue, ``"sycl"`` or ``"ocloc"``; "" for a queue that gets OpenCL C.
 
     Raises:
-        ToolError: XETILE_SPIRV names no road, or the queue takes SPIR-V only and there is no compiler that makes it.
+        ToolError: XETILE_SPIRV names no compiler, or the queue takes SPIR-V only and no compiler makes it.
     """
-    if named := chosen_road():
+    if named := requested_spirv_compiler():
         return _known(named, f"{VARIABLE} is")
     if not needs_spirv(queue):
         return ""
-    found = next((road for road, is_here in _available().items() if is_here), None)
+    found = next((name for name, is_here in _available().items() if is_here), None)
     if found is None:
         raise ToolError("XT5106", "a Level Zero queue takes SPIR-V, and there is no compiler that makes it",
                         'pip install "xetile[device]" brings the SYCL compiler; or install Intel\'s ocloc and set '
@@ -83,10 +84,10 @@ def road_for(queue: Queue) -> str:
     return found
 
 
-def _known(road: str, said: str) -> str:
-    if road not in _NAMES:
-        raise ToolError("XT5107", f"{said} {road!r}, which is no road to SPIR-V", 'choose "sycl" or "ocloc"')
-    return road
+def _known(compiler: str, said: str) -> str:
+    if compiler not in _NAMES:
+        raise ToolError("XT5107", f"{said} {compiler!r}, which is no SPIR-V compiler", 'choose "sycl" or "ocloc"')
+    return compiler
 
 
 def can_make_spirv() -> bool:
@@ -98,39 +99,39 @@ def _available() -> Mapping[str, bool]:
     return {"sycl": has_sycl_compiler(), "ocloc": has_ocloc()}
 
 
-def make_spirv(road: str, text: Text, emulated: bool) -> bytes:
+def make_spirv(compiler: str, text: KernelSource, emulated: bool) -> bytes:
     """A kernel as SPIR-V; its name there is its only entry point.
 
     Args:
-        road: what :func:`road_for` gave.
+        compiler: what :func:`spirv_compiler_for` gave.
         text: the kernel.
         emulated: whether the device lacks Intel's builtins, so that they must be functions of the module.
 
     Raises:
-        ToolError: there is no such road, or its compiler is missing or refused the kernel; the hint names the other.
+        ToolError: there is no such compiler, or it is missing or refused the kernel; the hint names the other.
     """
     started = time.perf_counter()
-    with naming_the_other(road, text.name):
-        data = _by_sycl(text, emulated) if _known(road, "this is") == "sycl" else _by_ocloc(text, emulated)
-    LOGGER.info("%s compiled %s for %s to %d bytes of SPIR-V in %.2f s", _NAMES[road], text.name, text.target,
+    with suggest_other_compiler(compiler, text.name):
+        data = _by_sycl(text, emulated) if _known(compiler, "this is") == "sycl" else _by_ocloc(text, emulated)
+    LOGGER.info("%s compiled %s for %s to %d bytes of SPIR-V in %.2f s", _NAMES[compiler], text.name, text.target,
                 len(data), time.perf_counter() - started)
     return data
 
 
 @contextmanager
-def naming_the_other(road: str, kernel: str) -> Iterator[None]:
-    """What fails in here says which road the kernel took, and how to take the other.
+def suggest_other_compiler(compiler: str, kernel: str) -> Iterator[None]:
+    """Adds to the hint of a compiler's error how to choose the other compiler.
 
     Args:
-        road: what :func:`road_for` gave; nothing is added where it is "".
+        compiler: what :func:`spirv_compiler_for` gave; nothing is added where it is "".
         kernel: the kernel's name.
     """
     try:
         yield
     except ToolError as error:
-        if other := _OTHER.get(road):
-            LOGGER.info("%s failed by the road %s: %s", kernel, road, error.message)
-            hint = f"{VARIABLE}={other} takes {_NAMES[other]} instead of {_NAMES[road]}"
+        if other := _OTHER.get(compiler):
+            LOGGER.info("%s failed with the compiler %s: %s", kernel, compiler, error.message)
+            hint = f"{VARIABLE}={other} takes {_NAMES[other]} instead of {_NAMES[compiler]}"
             error.hint = f"{error.hint}; or {hint}" if error.hint else hint
         raise
 
@@ -176,13 +177,13 @@ def _emulation(text: str) -> str:
     return prelude_for(text) + (_NBARRIERS if SIGNAL in text else "")
 
 
-def _by_sycl(text: Text, emulated: bool) -> bytes:
+def _by_sycl(text: KernelSource, emulated: bool) -> bytes:
     if not emulated:
         return compile_sycl(text.sycl(None), *_FEATURES)
     return compile_sycl(text.sycl(_emulation(text.opencl)), f"-D{'='.join(_CALL)}", f"-D{ROLLED}")
 
 
-def _by_ocloc(text: Text, emulated: bool) -> bytes:
+def _by_ocloc(text: KernelSource, emulated: bool) -> bytes:
     device = text.target if find_target(text.target).ocloc else "pvc"  # any device's front end takes plain OpenCL C
     if not emulated:
         return compile_spirv(text.opencl, device, text.options)

@@ -21,8 +21,8 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
-from xegpu.dialect.layout_ops import ConvertLayoutOp, PackOp
 from xegpu.dialect.types import ENGINES, MAP_NAMES, TensorDescType, needed_by_dpas, spelled
+from xegpu.dialect.vector import ConvertLayoutOp, PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp

@@ -7,17 +7,17 @@ from xdsl.dialects import builtin, func, math, memref, scf, ub
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.ir import Dialect
 
-from xegpu.dialect import block_io, debug, dpas, gather_scatter, hints, layout_ops, reduction, sync, types
-from xegpu.mlir import vector
+from xegpu.dialect import block_io, debug, dpas, gather_scatter, hints, reduction, sync, types, vector
+from xegpu.mlir import vector as mlir_vector
 from xegpu.mlir.arith import Arith
 from xegpu.mlir.gpu import Gpu
 from xegpu.support.location import SourceLocation
 
 XeGPU = Dialect(
     "xegpu",
-    [*block_io.DESCRIPTOR_OPERATIONS, *block_io.OPERATIONS, *dpas.OPERATIONS, *layout_ops.OPERATIONS,
-     layout_ops.PadOp, dpas.DpasScaledOp, layout_ops.ConvertLayoutOp, dpas.LoadMadOp, reduction.IotaOp,
-     reduction.ReduceOp, reduction.BroadcastOp, hints.CompileHintOp, *sync.OPERATIONS, *gather_scatter.OPERATIONS,
+    [*block_io.DESCRIPTOR_OPERATIONS, *block_io.OPERATIONS, *dpas.OPERATIONS, *vector.OPERATIONS,
+     vector.PadOp, dpas.DpasScaledOp, vector.ConvertLayoutOp, dpas.LoadMadOp, vector.IotaOp,
+     reduction.ReduceOp, reduction.BroadcastOp, sync.CompileHintOp, *sync.OPERATIONS, *gather_scatter.OPERATIONS,
      *debug.OPERATIONS, *block_io.SCALAR_OPERATIONS],
     [SourceLocation, types.SgMapAttr, types.BlockTdescAttr, types.ScatterTdescAttr, types.TensorDescType,
      gather_scatter.AtomicKindAttr, hints.CacheHintAttr, sync.NbarrierType],
@@ -25,8 +25,8 @@ XeGPU = Dialect(
 
 Vector = Dialect(
     "vector",
-    [*xdsl_vector.Vector.operations, vector.ExtractStridedSliceOp, vector.InsertStridedSliceOp,
-     vector.ShapeCastOp, vector.TransposeOp],
+    [*xdsl_vector.Vector.operations, mlir_vector.ExtractStridedSliceOp, mlir_vector.InsertStridedSliceOp,
+     mlir_vector.ShapeCastOp, mlir_vector.TransposeOp],
     list(xdsl_vector.Vector.attributes),
 )
 

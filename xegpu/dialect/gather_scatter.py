@@ -27,8 +27,8 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import DESC, desc_of
 from xegpu.dialect.hints import HintedOp, check_hints
-from xegpu.dialect.layout_ops import number_of
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType, check_line
+from xegpu.dialect.vector import number_of
 from xegpu.ir.atomic_kind import KINDS, fault
 from xegpu.ir.dtypes import DType, i4, index, u4
 from xegpu.ir.dtypes import i1 as i1_type

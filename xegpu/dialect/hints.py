@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Data, Operation
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_attr_definition, opt_prop_def, prop_def
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, irdl_attr_definition, opt_prop_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from xegpu.ir.op_definition import operation_definition
 from xegpu.support.errors import Invalid, misread
 from xegpu.target.cache_policy import BY_KIND, POLICIES
 
@@ -106,26 +104,3 @@ def keeps_nothing(operation: Operation) -> bool:
     """Whether the hints of a prefetch leave what it fetches in no cache."""
     said = words(operation)
     return said.get("l1_hint") == said.get("l3_hint") == "uncached"
-
-
-# Hints to the compiler behind the dialect (XeGPU-older.md, ``compile_hint``), which XeGPU.md leaves out.
-
-
-SCHEDULE_BARRIER = "schedule_barrier"
-
-
-@operation_definition
-class CompileHintOp(IRDLOperation):
-    """``xegpu.compile_hint {hint = "schedule_barrier"}``: no instruction is moved across this place."""
-
-    name = "xegpu.compile_hint"
-    hint = prop_def(StringAttr)
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "attr-dict"
-
-    def __init__(self, hint: str = SCHEDULE_BARRIER) -> None:
-        super().__init__(properties={"hint": StringAttr(hint)})
-
-    def verify_(self) -> None:
-        if self.hint.data != SCHEDULE_BARRIER:
-            raise Invalid("XT3283", f'there is no hint "{self.hint.data}"\nuse "{SCHEDULE_BARRIER}"')

@@ -229,3 +229,23 @@ class NbarrierWaitOp(NbarrierOp):
 OPERATIONS = (FenceOp, AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp)
 NAMED = OPERATIONS[1:]
 """The operations that our dialect and LLVM's have in the same form."""
+
+
+SCHEDULE_BARRIER = "schedule_barrier"
+
+
+@operation_definition
+class CompileHintOp(IRDLOperation):
+    """``xegpu.compile_hint {hint = "schedule_barrier"}``: no instruction is moved across this place."""
+
+    name = "xegpu.compile_hint"
+    hint = prop_def(StringAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
+    def __init__(self, hint: str = SCHEDULE_BARRIER) -> None:
+        super().__init__(properties={"hint": StringAttr(hint)})
+
+    def verify_(self) -> None:
+        if self.hint.data != SCHEDULE_BARRIER:
+            raise Invalid("XT3283", f'there is no hint "{self.hint.data}"\nuse "{SCHEDULE_BARRIER}"')

@@ -6,75 +6,23 @@ its last batch axis. ``machine`` is what runs the operations; it tells the numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
-from xegpu.dialect.dpas import DEPTH as SCALED_DEPTH
-from xegpu.dialect.dpas import ROWS as SCALED_ROWS
-from xegpu.dialect.dpas import SCALE_MAPS, DpasOp, DpasScaledOp, LoadMadOp, MadOp
-from xegpu.dialect.layout_ops import BitcastOp, ConvertLayoutOp, PackOp, PadOp
-from xegpu.dialect.reduction import IotaOp
-from xegpu.dialect.types import TensorDesc
-from xegpu.interpreter import gather_scatter, memory, reduction
+from xegpu.interpreter import memory
+from xegpu.interpreter.interpreter import Machine, Meanings, Window
 from xegpu.interpreter.memory import check_promise, memory_at
-from xegpu.ir.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.interpreter.vector import vnni
 from xegpu.ir.memref import ALIGNED, is_address, is_shared
-from xegpu.layout import iota, lane_map
+from xegpu.layout import lane_map
 from xegpu.mlir.vector import shape_of
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import author_location
 
 Array = np.ndarray[Any, Any]
-
-
-class Machine(Protocol):
-    """What runs the operations."""
-
-    @property
-    def batch(self) -> int:
-        """Batch axes of a vector, the lanes included."""
-
-    @property
-    def lanes(self) -> int | None:
-        """Lanes of a subgroup where values are fragments, else None."""
-
-    @property
-    def active(self) -> Array | None:
-        """Instances that take part, None for all."""
-
-    @property
-    def work_group(self) -> tuple[Any, ...]:
-        """The indices of each instance's work-group in an array of shared local memory."""
-
-
-class Window(Protocol):
-    """A descriptor at run time."""
-
-    @property
-    def array(self) -> Array:
-        """The array that it stands on."""
-
-    @property
-    def row(self) -> Any:
-        """Its first row."""
-
-    @property
-    def column(self) -> Any:
-        """Its first column."""
-
-    @property
-    def lead(self) -> tuple[Any, ...]:
-        """Indices of the dimensions in front of the last two."""
-
-    def moved(self, rows: Any, columns: Any) -> Window:
-        """The descriptor moved by two offsets."""
-
-
-Making = Callable[[Array, Any, Any, tuple[Any, ...]], Window]
 
 
 def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array:
@@ -116,31 +64,7 @@ def _described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tup
     return array, row, column, (*group, *lead)
 
 
-def vnni(block: Array, factor: int) -> Array:
-    """``[..., k, n]`` to ``[..., k / v, n, v]``: ``v`` rows of a column become one word."""
-    *batch, rows, columns = block.shape
-    return np.swapaxes(block.reshape(*batch, rows // factor, factor, columns), -1, -2)
-
-
-def from_vnni(packed: Array) -> Array:
-    """The inverse of :func:`vnni`."""
-    *batch, words, columns, factor = packed.shape
-    return np.swapaxes(packed, -1, -2).reshape(*batch, words * factor, columns)
-
-
-def product(a: Array, b: Array, acc: Array | None, a_type: DType, c_type: DType) -> Array:
-    """``a @ b + acc`` rounded as the engine rounds: sums in float32, once to the accumulator's type."""
-    if a_type is tf32:
-        a, b = truncate_tf32(a), truncate_tf32(b)
-    if not c_type.is_float:
-        whole = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
-        total: Array = whole if acc is None else whole + acc
-        return total.astype(c_type.compute)
-    result: Array = np.matmul(a, b)
-    return round_to(result if acc is None else result + acc, c_type)
-
-
-def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_nd(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     desc, window = desc_of(operation.desc), operands[0]
     rows, columns = desc.shape
     length, packed = desc.block.array_length, operation.packed is not None
@@ -158,140 +82,17 @@ def _load(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     return blocks if length > 1 else blocks.reshape(*whole.shape[:-2], *shape_of(operation.result))
 
 
-def _store(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+def _store_nd(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
     desc, (value, window) = desc_of(operation.desc), operands
     if desc.sg_map is not None:
         value = lane_map.gather(value, (desc.shape[0], desc.shape[1]), desc.sg_map)
     memory.write(window.array, window.row, window.column, value, machine.active, window.lead)
 
 
-def _product(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
-    a, b, *acc = operands
-    a_type = of_mlir(operation.a.type.element_type)
-    c_type = of_mlir(operation.result.type.element_type)
-    maps = operation.maps
-    if maps is None:
-        b = from_vnni(b) if len(shape_of(operation.b)) == 3 else b
-        return product(a, b, acc[0] if acc else None, a_type, c_type)
-    m, n, k = operation.sizes()
-    a, b = lane_map.gather(a, (m, k), maps[0]), lane_map.gather(b, (k, n), maps[1])
-    whole = [lane_map.gather(c, (m, n), maps[2]) for c in acc]
-    return lane_map.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2], machine.lanes)
-
-
-def scale_of(exponents: Array) -> Array:
-    """Bytes as the powers of two that they stand for, 255 as NaN."""
-    powers = np.ldexp(np.float32(1), exponents.astype(np.int32) - 127)
-    return np.where(exponents == 255, np.float32(np.nan), powers)
-
-
-def scaled_product(a: Array, b: Array, acc: Array, scale_a: Array, scale_b: Array) -> Array:
-    """``acc + (a x scale_a) @ (b x scale_b)``, a scale for each 32 elements of K."""
-    left = a * np.repeat(scale_of(scale_a), SCALED_DEPTH, -1)
-    return np.asarray(np.matmul(left, b * np.repeat(scale_of(scale_b), SCALED_DEPTH, -2)) + acc)
-
-
-def _scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
-    a, b, acc, *scales = operands
-    if operation.lanes is None:
-        return scaled_product(a, from_vnni(b) if len(shape_of(operation.b)) == 3 else b, acc, *scales)
-    lanes = operation.lanes.value.data
-    maps = lane_map.operand_a(lanes, 8), lane_map.operand_b(lanes, 8), lane_map.plain(lanes, lanes), *SCALE_MAPS
-    shapes = (SCALED_ROWS, SCALED_DEPTH), (SCALED_DEPTH, lanes), (SCALED_ROWS, lanes), (SCALED_ROWS, 1), (1, lanes)
-    whole = [lane_map.gather(value, shape, map_) for value, shape, map_ in zip(operands, shapes, maps, strict=True)]
-    return lane_map.scatter(scaled_product(*whole), maps[2], machine.lanes)
-
-
-def _block(window: Window, desc: TensorDesc, batch: int) -> Array:
-    rows, columns = desc.shape
-    whole = memory.read(window.array, window.row, window.column, (rows, columns), batch, lead=window.lead)
-    return memory.as_numbers(whole, desc.dtype)
-
-
-def _load_mad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
-    a, b, *acc = operands
-    (m, n, _), (rows, columns), lanes = operation.sizes, operation.block, operation.sg_map
-    batch = machine.batch - (lanes is not None)
-    factors = [_block(window, desc_of(value), batch) for window, value in ((a, operation.a), (b, operation.b))]
-    types = desc_of(operation.a).dtype, of_mlir(operation.acc[0].type.element_type)
-    whole = acc if lanes is None else [lane_map.gather(value, (rows, columns), lanes.data) for value in acc]
-    places = [(row, column) for row in range(0, m, rows) for column in range(0, n, columns)]
-    results = [product(factors[0][..., row:row + rows, :], factors[1][..., column:column + columns], value, *types)
-               for (row, column), value in zip(places, whole, strict=True)]
-    if lanes is not None:
-        results = [lane_map.scatter(value, lanes.data, machine.lanes) for value in results]
-    return results if len(results) > 1 else results[0]
-
-
-def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
-    value, window = operands
-    lanes = None if operation.sg_map is None else operation.sg_map.data
-    rows, columns = desc_of(operation.desc).shape
-    whole = value if lanes is None else lane_map.gather(value, (rows, columns), lanes)
-    batch = machine.batch - (lanes is not None)
-    mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch, window.lead)
-    dtype = of_mlir(operation.result.type.element_type)
-    padded = np.where(mask, whole, round_to(np.asarray(operation.number), dtype)).astype(dtype.compute)
-    return padded if lanes is None else lane_map.scatter(padded, lanes, machine.lanes)
-
-
-def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
-    source: Array = operands[0]
-    words, *_, factor = shape_of(operation.result)
-    if operation.sg_map is None:
-        return vnni(source, factor)
-    return source.reshape(*source.shape[:-2], words, factor)
-
-
-def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
-    """Words as narrower elements: each row of ``[..., rows, columns]`` becomes rows, the lowest bits first."""
-    parts = np.ascontiguousarray(values.astype(wide.numpy)).astype(wide.numpy.newbyteorder("<"), copy=False)
-    split = parts[..., None].view(narrow.numpy)
-    rows = np.moveaxis(split, -1, -2)
-    *outer, count, factor, columns = rows.shape
-    return rows.reshape(*outer, count * factor, columns).astype(narrow.compute)
-
-
-def _bitcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
-    types = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
-    return bits_by_rows(operands[0], *types)
-
-
-def _convert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
-    whole = lane_map.gather(operands[0], operation.block_shape(), operation.source_map.data)
-    return lane_map.scatter(whole, operation.target_map.data, machine.lanes)
-
-
-def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
-    shape, axis = operation.block_shape(), operation.axis.value.data
-    dtype = of_mlir(operation.result.type.element_type)
-    if operation.sg_map is None:
-        return iota.whole(shape, axis, operands[0], dtype, machine.batch)
-    return iota.of_lanes(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data,
-                              machine.lanes or operation.sg_map.data.lanes)
-
-
-def meanings(window: Making) -> Mapping[type[Operation], Callable[..., Any]]:
-    """The table from operation to meaning.
-
-    Args:
-        window: makes a descriptor of an array, a row, a column, and indices of the dimensions before these.
-    """
-    return {
-        CreateNdTdescOp: lambda machine, operation, operands: window(*described(machine, operation, operands)),
-        UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
-        LoadNdOp: _load,
-        StoreNdOp: _store,
-        PrefetchNdOp: lambda machine, operation, operands: None,
-        DpasOp: _product,
-        MadOp: _product,
-        DpasScaledOp: _scaled,
-        LoadMadOp: _load_mad,
-        PackOp: _pack,
-        BitcastOp: _bitcast,
-        PadOp: _pad,
-        ConvertLayoutOp: _convert,
-        **gather_scatter.MEANINGS,
-        IotaOp: _iota,
-        **reduction.MEANINGS,
-    }
+MEANINGS: Meanings = {
+    CreateNdTdescOp: lambda machine, operation, operands: Window(*described(machine, operation, operands)),
+    UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
+    LoadNdOp: _load_nd,
+    StoreNdOp: _store_nd,
+    PrefetchNdOp: lambda machine, operation, operands: None,
+}

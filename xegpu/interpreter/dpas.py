@@ -1,4 +1,4 @@
-"""Sums of matrix products that NumPy computes late: one long product instead of many short ones.
+"""NumPy semantics of dpas, and deferred batched GEMM: one long product instead of many short ones.
 
 A kernel's K loop multiplies slices that are 16 or 32 deep. NumPy would spend its time on the accumulator, which is read
 and written once for each of them. So ``acc + a0 @ b0`` is kept as it is, ``a1 @ b1`` is added to what waits, and all is
@@ -15,8 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.interpreter.interpreter import Delayed, now
-from xegpu.ir.dtypes import DType, round_to, tf32, truncate_tf32
+from xegpu.dialect.block_io import desc_of
+from xegpu.dialect.dpas import DEPTH as SCALED_DEPTH
+from xegpu.dialect.dpas import ROWS as SCALED_ROWS
+from xegpu.dialect.dpas import SCALE_MAPS, DpasOp, DpasScaledOp, LoadMadOp, MadOp
+from xegpu.dialect.types import TensorDesc
+from xegpu.interpreter import memory
+from xegpu.interpreter.interpreter import Delayed, Machine, Meanings, Window, now
+from xegpu.interpreter.vector import from_vnni
+from xegpu.ir.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
+from xegpu.layout import lane_map
+from xegpu.mlir.vector import shape_of
 
 Array = np.ndarray[Any, Any]
 DEPTH = 1024
@@ -41,7 +50,8 @@ class Sum(Delayed):
     def value(self) -> Array:
         """The sum; what waited is let go."""
         if self._value is None:
-            self._value = added(product([a for a, _ in self.terms], [b for _, b in self.terms], *self.types), self.acc)
+            left, right = [a for a, _ in self.terms], [b for _, b in self.terms]
+            self._value = added(sum_of_products(left, right, *self.types), self.acc)
             self.acc, self.terms = None, ()
         return self._value
 
@@ -69,7 +79,7 @@ def accumulate(acc: Any, a: Array, b: Array, types: tuple[DType, DType, DType]) 
     """
     result = types[2]
     if result is tf32 or result.compute != result.numpy:  # each product rounds
-        return round_to(added(product([a], [b], *types), now(acc)), result)
+        return round_to(added(sum_of_products([a], [b], *types), now(acc)), result)
     if isinstance(acc, Sum) and acc.types == types and acc.takes(a, b):
         return Sum(types, acc.acc, (*acc.terms, (a, b)))
     return Sum(types, now(acc), ((a, b),))
@@ -83,7 +93,7 @@ def added(product_: Array, acc: Array | None) -> Array:
     return np.add(product_, acc, out=product_) if fits else product_ + acc
 
 
-def product(a: Sequence[Array], b: Sequence[Array], a_type: DType, b_type: DType, c_type: DType) -> Array:
+def sum_of_products(a: Sequence[Array], b: Sequence[Array], a_type: DType, b_type: DType, c_type: DType) -> Array:
     """``a0 @ b0 + a1 @ b1 ...`` before it is added to an accumulator and rounded.
 
     Integers multiply exactly; floats in float32 (float64 for f64), the precision of the matrix engine's sums.
@@ -99,7 +109,7 @@ def product(a: Sequence[Array], b: Sequence[Array], a_type: DType, b_type: DType
 
 
 def _magnitude(dtype: DType) -> int:
-    """No number of an integer type is larger than two to this."""
+    """Bits of magnitude of an integer type."""
     return dtype.bits - (dtype.kind == "i")
 
 
@@ -139,3 +149,76 @@ def _unfolded(result: Array, axes: Sequence[int], batch: int) -> Array:
     """A view of ``result``, whose dimensions are these axes, with all batch axes and then rows and columns."""
     ordered = result.transpose(np.argsort(axes))
     return ordered[tuple(slice(None) if axis in axes else None for axis in range(batch + 2))]
+
+
+def product(a: Array, b: Array, acc: Array | None, a_type: DType, c_type: DType) -> Array:
+    """``a @ b + acc`` rounded as the engine rounds: sums in float32, once to the accumulator's type."""
+    if a_type is tf32:
+        a, b = truncate_tf32(a), truncate_tf32(b)
+    if not c_type.is_float:
+        whole = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
+        total: Array = whole if acc is None else whole + acc
+        return total.astype(c_type.compute)
+    result: Array = np.matmul(a, b)
+    return round_to(result if acc is None else result + acc, c_type)
+
+
+def _dpas(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    a, b, *acc = operands
+    a_type = of_mlir(operation.a.type.element_type)
+    c_type = of_mlir(operation.result.type.element_type)
+    maps = operation.maps
+    if maps is None:
+        b = from_vnni(b) if len(shape_of(operation.b)) == 3 else b
+        return product(a, b, acc[0] if acc else None, a_type, c_type)
+    m, n, k = operation.sizes()
+    a, b = lane_map.gather(a, (m, k), maps[0]), lane_map.gather(b, (k, n), maps[1])
+    whole = [lane_map.gather(c, (m, n), maps[2]) for c in acc]
+    return lane_map.scatter(product(a, b, whole[0] if whole else None, a_type, c_type), maps[2], machine.lanes)
+
+
+def scale_of(exponents: Array) -> Array:
+    """Bytes as the powers of two that they stand for, 255 as NaN."""
+    powers = np.ldexp(np.float32(1), exponents.astype(np.int32) - 127)
+    return np.where(exponents == 255, np.float32(np.nan), powers)
+
+
+def scaled_product(a: Array, b: Array, acc: Array, scale_a: Array, scale_b: Array) -> Array:
+    """``acc + (a x scale_a) @ (b x scale_b)``, a scale for each 32 elements of K."""
+    left = a * np.repeat(scale_of(scale_a), SCALED_DEPTH, -1)
+    return np.asarray(np.matmul(left, b * np.repeat(scale_of(scale_b), SCALED_DEPTH, -2)) + acc)
+
+
+def _dpas_scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    a, b, acc, *scales = operands
+    if operation.lanes is None:
+        return scaled_product(a, from_vnni(b) if len(shape_of(operation.b)) == 3 else b, acc, *scales)
+    lanes = operation.lanes.value.data
+    maps = lane_map.operand_a(lanes, 8), lane_map.operand_b(lanes, 8), lane_map.plain(lanes, lanes), *SCALE_MAPS
+    shapes = (SCALED_ROWS, SCALED_DEPTH), (SCALED_DEPTH, lanes), (SCALED_ROWS, lanes), (SCALED_ROWS, 1), (1, lanes)
+    whole = [lane_map.gather(value, shape, map_) for value, shape, map_ in zip(operands, shapes, maps, strict=True)]
+    return lane_map.scatter(scaled_product(*whole), maps[2], machine.lanes)
+
+
+def _block(window: Window, desc: TensorDesc, batch: int) -> Array:
+    rows, columns = desc.shape
+    whole = memory.read(window.array, window.row, window.column, (rows, columns), batch, lead=window.lead)
+    return memory.as_numbers(whole, desc.dtype)
+
+
+def _load_mad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    a, b, *acc = operands
+    (m, n, _), (rows, columns), lanes = operation.sizes, operation.block, operation.sg_map
+    batch = machine.batch - (lanes is not None)
+    factors = [_block(window, desc_of(value), batch) for window, value in ((a, operation.a), (b, operation.b))]
+    types = desc_of(operation.a).dtype, of_mlir(operation.acc[0].type.element_type)
+    whole = acc if lanes is None else [lane_map.gather(value, (rows, columns), lanes.data) for value in acc]
+    places = [(row, column) for row in range(0, m, rows) for column in range(0, n, columns)]
+    results = [product(factors[0][..., row:row + rows, :], factors[1][..., column:column + columns], value, *types)
+               for (row, column), value in zip(places, whole, strict=True)]
+    if lanes is not None:
+        results = [lane_map.scatter(value, lanes.data, machine.lanes) for value in results]
+    return results if len(results) > 1 else results[0]
+
+
+MEANINGS: Meanings = {DpasOp: _dpas, MadOp: _dpas, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mad}

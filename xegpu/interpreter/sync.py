@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from xdsl.dialects.gpu import BarrierOp
 
-from xegpu.dialect.hints import CompileHintOp
-from xegpu.dialect.sync import OPERATIONS, InitNbarrierOp
+from xegpu.dialect.sync import OPERATIONS, CompileHintOp, InitNbarrierOp
 from xegpu.interpreter.interpreter import Meanings
 
 MEANINGS: Meanings = {

@@ -25,7 +25,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from xegpu.dialect.layout_ops import check_split_rows, split_rows
+from xegpu.dialect.vector import check_split_rows, split_rows
 from xegpu.ir.combining_kind import kind_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition

@@ -13,8 +13,8 @@ from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.arith_rules import convert
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import ScalarBase, Value
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Scalar, Value
 
 
 def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
@@ -23,7 +23,7 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
     Raises:
         ElementTypeError: it is neither, or a number of another type.
     """
-    if isinstance(value, Scalar):
+    if isinstance(value, ScalarBase):
         if value.dtype is not dtype:
             location = current().location()
             raise ElementTypeError("XT1203", f"a {value.describe()} stands where a number of type {dtype} is needed",
@@ -64,7 +64,7 @@ def scalar_of_element(number: Any, dtype: DType) -> SSAValue:
     Raises:
         ElementTypeError: it does not hold it, or ``number`` is none, or one of another type.
     """
-    if isinstance(number, Scalar) and number.dtype is not dtype and dtype.is_float and number.dtype.is_float:
+    if isinstance(number, ScalarBase) and number.dtype is not dtype and dtype.is_float and number.dtype.is_float:
         return convert(number.ssa, dtype)
     if isinstance(number, int) and not dtype.is_float and dtype.kind in "iu":
         low, high = limits(dtype)

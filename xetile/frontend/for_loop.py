@@ -23,8 +23,9 @@ from xetile.frontend.arith_rules import constant_of
 from xetile.frontend.constants import scalar
 from xetile.frontend.frames import Scope
 from xetile.frontend.loop_carried import Body, Construct
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current, name_value
-from xetile.frontend.values import Scalar, Value
+from xetile.frontend.values import Scalar
 
 _LOOP = Construct(
     True, "the loop", "when the loop starts", "recorded only once", "what a loop carries", "a loop on the device",

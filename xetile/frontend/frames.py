@@ -15,8 +15,8 @@ from types import CellType, CodeType, FrameType, FunctionType, MethodType, Modul
 from typing import Any
 
 from xetile.frontend.bytecode import Statement
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array
-from xetile.frontend.values import Value
 
 _DEPTH = 8
 _CLOSED = {"builtins", "numpy", "ml_dtypes", "xetile", "xegpu", "codegen", "xdsl", "dpctl", "dpnp"}

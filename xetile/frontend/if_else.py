@@ -22,8 +22,9 @@ from xetile.frontend.bytecode import Statement, with_statement
 from xetile.frontend.frames import Path, Scope
 from xetile.frontend.loop_carried import PLAIN, Body, Construct, described, plainly
 from xetile.frontend.notes import notes, told
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import Tracer, current
-from xetile.frontend.values import Scalar, Value, Vector
+from xetile.frontend.values import Scalar, Vector
 
 # Keeps the body of a ``with`` statement from running, for kernels that run themselves.
 

@@ -17,9 +17,10 @@ from xegpu.support.errors import Note, TraceError
 from xegpu.support.location import Location
 from xetile.frontend.frames import Path, Scope
 from xetile.frontend.notes import told
+from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tiles import Tile
 from xetile.frontend.tracer import Tracer, name_value
-from xetile.frontend.values import Arithmetic, Scalar, Value, Vector
+from xetile.frontend.values import Scalar, Vector
 
 PLAIN = (int, float, complex, str, NoneType)
 """What a variable may hold that is no traced value, yet would change from one run of a body to the next."""

@@ -13,8 +13,9 @@ from xegpu.support.notes import elsewhere
 from xetile.dialect.tile_ops import text, tile_of
 from xetile.dialect.types import TileEncoding
 from xetile.dialect.wg_map import WgMap
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Scalar, Value
+from xetile.frontend.values import Scalar
 
 
 class Addressed(Value):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.dialect.layout_ops import number_of
+from xegpu.dialect.vector import number_of
 from xegpu.interpreter.gather_scatter import Array, Elements, active_elements, atomic, block_elements, made
 from xegpu.interpreter.interpreter import Machine, Meanings
 from xetile.dialect import gather_scatter as ops

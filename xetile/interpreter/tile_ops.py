@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.dialect.layout_ops import number_of
+from xegpu.dialect.vector import number_of
 from xegpu.interpreter import dpas, memory
-from xegpu.interpreter.block_io import bits_by_rows, described, product, scaled_product
+from xegpu.interpreter.block_io import described
+from xegpu.interpreter.dpas import product, scaled_product
 from xegpu.interpreter.interpreter import Machine, Meanings, TakesDelayed, Window, now
+from xegpu.interpreter.vector import bits_by_rows
 from xegpu.ir.combining_kind import reduce
 from xegpu.ir.dtypes import of_mlir
 from xegpu.layout import iota

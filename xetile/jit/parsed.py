@@ -1,21 +1,18 @@
-"""``xt.parse``: MLIR text to kernels that run like any other."""
+"""Kernels of MLIR text: ``xt.parse``, and ``kernel.override``, which compiles a kernel from an edited stage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Block, Operation
-from xdsl.utils.exceptions import VerifyException
+from xdsl.ir import Attribute
 
 from xegpu.analysis import barriers, simt, uniformity
-from xegpu.analysis.slm import verify_memory
 from xegpu.ir.dtypes import DType, i64, of_mlir, u64
 from xegpu.ir.memref import static_form
-from xegpu.passes.normalize import plain
 from xegpu.support.errors import (
     ArgumentError,
     ElementTypeError,
@@ -24,37 +21,30 @@ from xegpu.support.errors import (
     ShapeError,
     TargetError,
     TextError,
-    XeError,
-    said,
 )
-from xegpu.support.location import Location, SourceLocation
-from xegpu.support.notes import parties
+from xegpu.support.location import Location
 from xegpu.target.block2d import SERVED_BY
 from xegpu.target.targets import TARGETS, Target, find_target
-from xetile.compiler.arguments import Argument
-from xetile.compiler.pipeline import PASSES
-from xetile.dialect.stage import FIRST, STAGE, TARGET, stage_of
-from xetile.jit.kernel import BaseKernel
-from xetile.passes.distribute import is_dealt, subgroups_of
-from xetile.runtime.numpy_executor import MEANINGS
-from xetile.text.canonicalize import normalise, rewrite
+from xetile.compiler.arguments import Argument, AtTheCall
+from xetile.compiler.pipeline import NAMES
+from xetile.dialect.stage import IN_XEGPU, TARGET, stage_of
+from xetile.jit.base import BaseKernel
+from xetile.jit.import_text import import_text, text_location
+from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
 from xetile.text.gpu_module import (
     SUBGROUPS,
-    THREADS,
     block_size,
     counts_threads,
-    functions,
     grid_size,
     printed,
     resolved,
     unknown,
 )
-from xetile.text.llvm import WRITTEN_FOR, UpstreamReader, converted
-from xetile.text.parse_hints import cure_of
-from xetile.text.read_module import read_module
-from xetile.text.reader import GENERATION, OLDER, OlderReader, present
+from xetile.text.llvm import WRITTEN_FOR
 
-_STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp)
+_OPENCL = "opencl"
+_STAGES = ("xetile", *NAMES, _OPENCL)
+"""What can be overridden: the stages of the pipeline, and the emitted text."""
 _REACHED = {"block": "by 2D block IO", "block-columns": "by 2D block IO of its transpose", "rows": "row by row",
             "columns": "column by column", "strided": "element by element"}
 
@@ -88,7 +78,6 @@ class ParsedKernel(BaseKernel):
         self._module = ModuleOp([function], dict(attributes))
         arguments = function.body.block.args
         self.parameters = tuple(argument.name_hint or f"arg{i}" for i, argument in enumerate(arguments))
-        self._specialised: dict[tuple[int, int] | None, ModuleOp] = {}
         if (counts := grid_size(function)) is not None:
             self.grid_function = lambda *args, **constants: counts
         named = function.attributes.get("xegpu.target") or attributes.get(TARGET)
@@ -112,9 +101,9 @@ class ParsedKernel(BaseKernel):
 
     def location(self) -> Location:
         """Where the function stands in the text."""
-        return _place(self._function)
+        return text_location(self._function)
 
-    def admit(self, target: Target, arguments: Sequence[Argument], access: Sequence[str]) -> None:
+    def check_target(self, target: Target, arguments: Sequence[Argument], access: Sequence[str]) -> None:
         """Raise if the text was lowered for another target, or for arrays that are easier to reach."""
         if self.own_target is not None and self.own_target.name != target.name:
             made = self.own_target.name
@@ -127,7 +116,7 @@ class ParsedKernel(BaseKernel):
             raise TargetError("XT2021",
                               f"{self.name} cuts its blocks up for subgroups of {lanes.value.data} lanes, and those of "
                               f"{target.name} have {target.subgroup_size}", f"choose one of {', '.join(fitting)}")
-        self._admit_lanes(target)
+        self._check_lanes(target)
         needed = self._function.attributes.get("xegpu.access")
         ways = [way.data for way in needed] if isinstance(needed, ArrayAttr) else []
         for argument, way, need in zip(arguments, access, ways, strict=False):
@@ -138,7 +127,7 @@ class ParsedKernel(BaseKernel):
                                  f"pass a contiguous copy of {argument.name} on a 64-byte boundary, or lower the "
                                  "kernel for this array")
 
-    def _admit_lanes(self, target: Target) -> None:
+    def _check_lanes(self, target: Target) -> None:
         """Raise if the text is written for the lanes of another subgroup than the target's."""
         lanes = self._function.attributes.get(simt.SUBGROUP_SIZE)
         if not isinstance(lanes, IntegerAttr) or (size := lanes.value.data) == target.subgroup_size:
@@ -167,9 +156,12 @@ class ParsedKernel(BaseKernel):
                                 "change the function's attribute xegpu.subgroups, or drop subgroups=")
         for argument, parameter in zip(arguments, self._function.body.block.args, strict=True):
             _check(argument, parameter.type, Note(f"{self.name} says so here", self.location()))
-        if subgroups not in self._specialised:
-            self._specialised[subgroups] = self._for_subgroups(subgroups)
-        return self._specialised[subgroups]
+        if subgroups not in self.cache.modules:
+            self.cache.modules[subgroups] = self._for_subgroups(subgroups)
+        return self.cache.modules[subgroups]
+
+    def override(self, stage: str | None, path: str | Path | None = None) -> None:
+        override(self, stage, path)
 
     def _says_subgroups(self) -> bool:
         """Whether the text says how many subgroups a work-group has, by an attribute or by a map."""
@@ -232,12 +224,6 @@ def _check_layout(argument: Argument, type_: MemRefType, note: Note) -> None:
                                  f"pass an array with {its} elements along dimension {axis}", notes=[note])
 
 
-def _place(operation: Operation) -> Location:
-    place = operation.location
-    assert isinstance(place, SourceLocation)
-    return place.data
-
-
 def parse(text: str, name: str = "<text>") -> Module:
     """Read MLIR text and give its kernels by name.
 
@@ -248,115 +234,73 @@ def parse(text: str, name: str = "<text>") -> Module:
     Raises:
         TextError: the text does not parse or does not verify; the message names line and column.
     """
-    module, reader = read_module(text, name)
-    _check_names(module)
-    for operation in module.walk():
-        _verify(operation)
-    _check_stage(module)
-    found = functions(module, reader.host)
-    if not found:
-        raise TextError("XT2009", "the text holds no function with a body",
-                        "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module", _place(module))
-    if isinstance(reader, UpstreamReader):
-        modules = [converted(function) for function in found]
-        for made in modules:
-            _settle(made)
-        return Module(_kernels(pair for made in modules for pair in _apart(made)), text)
-    if isinstance(reader, OlderReader):
-        text = printed(ModuleOp([function.clone() for function in found],
-                                {**module.attributes, GENERATION: StringAttr(OLDER)}))
-        module.attributes.pop(GENERATION, None)
-        found = present(found)
-    whole = ModuleOp(found, dict(module.attributes))
-    if stage_of(whole) == "xegpu-blocks":
-        for function in found:
-            simt.settle(function)
-        text = text if isinstance(reader, OlderReader) else printed(whole)
-        whole = ModuleOp([plain(function) for function in found], dict(module.attributes))
-        _settle(whole)
-    else:
-        _settle(whole)
-        text = printed(whole)
-    return Module(_kernels(_apart(whole)), text)
+    functions, printed_text = import_text(text, name)
+    kernels = [ParsedKernel(function, attributes) for function, attributes in functions]
+    return Module({kernel.name: kernel for kernel in kernels}, printed_text)
 
 
-def _settle(module: ModuleOp) -> None:
-    """Bring what was read to the form that the language records, and check it."""
-    for function in module.body.block.ops:
-        assert isinstance(function, func.FuncOp)
-        if (stage := stage_of(module)) in (FIRST, "xetile"):
-            normalise(function, any_rank=stage == FIRST)
+def override(kernel: BaseKernel, stage: str | None, path: str | Path | None) -> None:
+    """Compile ``kernel`` from the text in a file; see :meth:`BaseKernel.override`."""
+    with AtTheCall():
+        if stage is None:
+            kernel.compile_from(None, None)
+            return
+        _check_stage(stage)
+        if path is None:
+            raise ArgumentError("XT1615", f"override({stage!r}) names no file", "name the file that holds the "
+                                f"stage: override({stage!r}, \"edited.mlir\"); override(None) takes all back")
+        text = _read(path)
+        if stage == _OPENCL:
+            kernel.compile_from(None, text)
         else:
-            if not stage.startswith("xegpu"):
-                rewrite(function)
-            simt.settle(function)
-        for operation in function.walk():
-            _verify(operation)
-            _check_known(operation)
+            kernel.compile_from(_kernel_of_stage(text, stage, str(path), kernel), None)
 
 
-def _kernels(functions: Iterable[tuple[func.FuncOp, Mapping[str, Attribute]]]) -> dict[str, ParsedKernel]:
-    """Kernels of functions with the attributes of their modules, by name."""
-    kernels: dict[str, ParsedKernel] = {}
-    for function, attributes in functions:
-        uniformity.check(function, is_dealt(function), TextError)
-        if is_dealt(function) or SUBGROUPS in function.attributes:
-            barriers.check(function, prod(subgroups_of(function)), TextError)
-        if (kernel := ParsedKernel(function, attributes)).name in kernels:
-            raise _same_name(kernel.name, function, kernels[kernel.name].location())
-        kernels[kernel.name] = kernel
-    return kernels
+def _kernel_of_stage(text: str, stage: str, path: str, original: BaseKernel) -> ParsedKernel:
+    """The kernel in the text of a stage that takes the place of ``original``.
+
+    Args:
+        text: what is in the file.
+        stage: the stage that it shall be.
+        path: the file, for messages.
+        original: the kernel, whose name and arguments the text keeps.
+
+    Raises:
+        TextError: the text does not parse, is another stage, or holds another kernel.
+    """
+    name, kernels = original.name, parse(text, path)
+    (said,) = {stage_of(kernel.module) for kernel in kernels.values()}
+    if said != stage and (stage, said) != IN_XEGPU:  # text in XeGPU is normalized when it is read
+        raise TextError("XT1612",
+                        f"{path} holds the stage {said}, and not {stage}", f"write kernel.override({said!r}, ...)")
+    if name not in kernels:
+        raise TextError("XT1613", f"{path} holds {', '.join(kernels)}, and no {name}",
+                        f"name the function in the file {name}: func.func @{name}(...)")
+    found = kernels[name]
+    if (count := len(found.parameters)) != len(original.parameters):
+        there = Note("in the file it stands here", found.location())
+        raise TextError("XT1614", f"{name} takes {count} argument{'' if count == 1 else 's'} in {path}, and "
+                        f"{len(original.parameters)} in Python",
+                        f"keep the arguments, {', '.join(original.parameters)}, or write the text anew from "
+                        f"{name}.lower(...).stages", notes=[*original.defined(), there])
+    return found
 
 
-def _apart(module: ModuleOp) -> list[tuple[func.FuncOp, Mapping[str, Attribute]]]:
-    """The functions of a module, taken out of it, each with its attributes."""
-    functions = [operation for operation in module.body.block.ops if isinstance(operation, func.FuncOp)]
-    for function in functions:
-        function.detach()  # type: ignore[no-untyped-call]
-    return [(function, module.attributes) for function in functions]
+def _check_stage(stage: Any) -> None:
+    """Raise unless there is a stage of that name that can be overridden."""
+    if stage not in _STAGES:
+        raise ArgumentError("XT1610", f"there is no stage {stage!r} to override",
+                            f"the stages are {', '.join(_STAGES)}")
 
 
-def _check_names(module: ModuleOp) -> None:
-    """Raise if two functions of one module have the same name."""
-    seen: dict[tuple[Block | None, str], Operation] = {}
-    for operation in module.walk():
-        if isinstance(operation, func.FuncOp):
-            name = operation.sym_name.data
-            if (first := seen.setdefault((operation.parent, name), operation)) is not operation:
-                raise _same_name(name, operation, _place(first))
+def _read(path: str | Path) -> str:
+    """The text in a file.
 
-
-def _same_name(name: str, function: Operation, first: Location) -> TextError:
-    return TextError("XT2010", f"two kernels have the name {name}", "give each a name of its own", _place(function),
-                     [Note("the other one is here", first)])
-
-
-def _check_known(operation: Operation) -> None:
-    """Raise unless an operation has a meaning here; xDSL knows many more."""
-    if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in MEANINGS:
-        raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel",
-                        "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
-                        _place(operation))
-
-
-def _verify(operation: Operation) -> None:
+    Raises:
+        ArgumentError: it cannot be read.
+    """
     try:
-        operation.verify(verify_nested_ops=False)
-        verify_memory(operation)
-    except VerifyException as error:
-        code, message, hint = said(error)
-        hint = "" if "\n" in hint else hint or cure_of(message)  # more lines are xDSL's account of a type
-        raise TextError(code, f"{operation.name}: {message}", hint, _place(operation),
-                        parties(operation, error)) from None
-    except XeError as error:
-        raise error.at(_place(operation)) from None
-
-
-def _check_stage(module: ModuleOp) -> None:
-    stage, target = module.attributes.get(STAGE), module.attributes.get(TARGET)
-    known = (FIRST, *(name for name, _ in PASSES))
-    if stage is not None and not (isinstance(stage, StringAttr) and stage.data in known):
-        raise TextError("XT2014", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(known)}", _place(module))
-    if target is not None and not (isinstance(target, StringAttr) and target.data in TARGETS):
-        raise TextError("XT2015",
-                        f"there is no target {target}", f"{TARGET} is one of {', '.join(TARGETS)}", _place(module))
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError, TypeError) as error:
+        raise ArgumentError("XT1611", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}",
+                            "XETILE_DEBUG=dump writes the stages to files that can be edited") from None

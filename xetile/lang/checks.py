@@ -12,9 +12,10 @@ from xetile.dialect.tile_ops import text
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import plain
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Value, Vector
+from xetile.frontend.values import Vector
 
 
 def located(make: Callable[[], Any]) -> Any:

@@ -16,9 +16,10 @@ from xetile.dialect.vector_ops import IotaOp
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import scalar, scalar_of_element
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, Tile
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Scalar, Value, Vector, element_type
+from xetile.frontend.values import Scalar, Vector, element_type
 from xetile.lang.checks import check_map, located, text_of, two_sizes
 
 

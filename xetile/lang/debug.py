@@ -13,8 +13,9 @@ from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError
 from xetile.dialect.vector_ops import IotaOp
 from xetile.frontend.constants import plain
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tracer import Tracer, current
-from xetile.frontend.values import Arithmetic, Scalar, Value, Vector
+from xetile.frontend.values import Scalar, Vector
 
 
 def device_print(format: str, *values: Any) -> None:

@@ -6,8 +6,9 @@ from xdsl.dialects import gpu
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Scalar, Value
+from xetile.frontend.values import Scalar
 from xetile.lang.math import minimum
 
 _DIMENSIONS = (DimensionEnum.X, DimensionEnum.Y, DimensionEnum.Z)

@@ -15,8 +15,9 @@ from xetile.dialect.tile_ops import (
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.frontend.constants import plain
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current, is_recording
-from xetile.frontend.values import Value, Vector
+from xetile.frontend.values import Vector
 from xetile.lang.checks import check_map, located, need
 
 

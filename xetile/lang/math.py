@@ -16,12 +16,14 @@ from xegpu.ir import dtypes
 from xegpu.mlir.arith import SelectOp
 from xegpu.support.errors import ElementTypeError
 from xetile.dialect.vector_ops import TileBitcastOp
+from xetile.frontend.broadcast import in_one_shape
 from xetile.frontend.constants import plain, scalar
 from xetile.frontend.notes import notes
+from xetile.frontend.operators import binary, spread
+from xetile.frontend.ssa_value import Arithmetic, Value
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Arithmetic, Scalar, Value, Vector, element_type
-from xetile.lang.operators import binary, check_shapes, matched, spread
-from xetile.lang.reduction import in_one_shape
+from xetile.frontend.values import Scalar, Vector, element_type
+from xetile.lang.operands import check_shapes, matched
 
 
 def _apply(name: str, operation: type[Operation], v: Any) -> Any:

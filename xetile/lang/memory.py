@@ -18,9 +18,10 @@ from xegpu.ir.memref import SHARED, is_shared, row_major
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError
 from xetile.frontend.constants import plain, scalar
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array, check_rank
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Scalar, Value
+from xetile.frontend.values import Scalar
 from xetile.lang.checks import text_of, what
 
 

@@ -12,8 +12,9 @@ from xegpu.ir import dtypes
 from xegpu.support.errors import ElementTypeError
 from xetile.frontend.constants import plain, scalar
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tracer import current
-from xetile.frontend.values import Scalar, Value
+from xetile.frontend.values import Scalar
 
 _KINDS = {"slm": "shared", "global": "global"}
 

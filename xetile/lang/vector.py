@@ -22,9 +22,10 @@ from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import WgMap
 from xetile.frontend.constants import plain, scalar, scalar_of_element
 from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Value
 from xetile.frontend.tiles import Array
 from xetile.frontend.tracer import Tracer, current
-from xetile.frontend.values import Scalar, Value, Vector, element_type
+from xetile.frontend.values import Scalar, Vector, element_type
 from xetile.lang.checks import check_map, need, text_of, what
 from xetile.lang.matmul import accumulator
 

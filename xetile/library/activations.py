@@ -12,7 +12,8 @@ from typing import Any
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ArgumentError, Note
 from xegpu.support.location import Location
-from xetile.frontend.values import Value, Vector
+from xetile.frontend.ssa_value import Value
+from xetile.frontend.values import Vector
 from xetile.lang.math import erf, exp2, maximum
 from xetile.lang.math import tanh as vector_tanh
 

@@ -1,20 +1,19 @@
-"""A device, through dpctl, as the place where kernels run."""
+"""The device executor: builds compiled kernels for a queue of dpctl's, and launches them there."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from codegen.runtime import usm
 from codegen.runtime.debug import watched
-from codegen.runtime.devices import Queue, chosen_road, device_target, find_queue, needs_spirv
+from codegen.runtime.devices import Queue, added_options, build_settings, device_target, find_queue, needs_spirv
 from codegen.runtime.launcher import launch
 from codegen.runtime.program_cache import build_kernel
-from codegen.runtime.program_source import naming_the_other, opencl_for_cpu, road_for
-from codegen.runtime.usm import UsmArray, copy_in, copy_out
+from codegen.runtime.program_source import opencl_for_cpu, spirv_compiler_for, suggest_other_compiler
+from codegen.runtime.usm import UsmArray
 from codegen.toolchain.logger import LOGGER
 from codegen.toolchain.spirv import entry_points
 from xegpu.analysis import barriers
@@ -24,15 +23,15 @@ from xegpu.support.location import author_location
 from xegpu.support.notes import elsewhere
 from xegpu.target.targets import TARGETS, Target, find_target
 from xetile.compiler.arguments import Argument
-from xetile.compiler.compiled import Lowered, only_function
+from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.runtime.grid import Grid
-from xetile.runtime.launch_cache import Launch
+from xetile.runtime.launch_plan import LaunchPlan
 
 _INT = 2**31
 
 
 class DeviceExecutor:
-    """A device through dpctl.
+    """Runs kernels on a queue of dpctl's.
 
     Args:
         where: a dpctl filter string or queue.
@@ -55,36 +54,39 @@ class DeviceExecutor:
             own = target  # a GPU that no table knows: the author says what it takes
         self.target = target or own
         check_fits(self.target, own, self.device)
-        self._kernels: WeakKeyDictionary[Lowered, dict[tuple[str, str], Any]] = WeakKeyDictionary()
 
-    def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
-        """The arguments on the device: host arrays are copied there."""
+    def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
+        """The arguments on the device: host arrays are copied there.
+
+        Raises:
+            DeviceError: an array is on another queue.
+        """
         stranger = next((a.name for a in arguments if a.kind == "usm" and a.source.queue != self.queue), None)
         if stranger is not None:
             raise DeviceError("XT1044", f"{stranger} is on another queue than the kernel runs on",
                               "drop .on(...), and the kernel runs on the queue of its arrays; or move the array: "
                               f"dpnp.asarray({stranger}, sycl_queue=queue)")
         host = [argument for argument in arguments if argument.kind == "numpy"]
-        copies = iter(copy_in([argument.source for argument in host], self.queue))
+        copies = iter(usm.copy_in([argument.source for argument in host], self.queue))
         return tuple(replace(a, source=next(copies), kind="usm") if a.kind == "numpy" else a for a in arguments)
 
-    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
+    def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
         """The built kernel with its grid; None with arrays of the host, without work-groups, or with assertions."""
-        kernel = self._kernel(lowered)
-        if 0 in grid or lowered.emitted.is_watched or any(argument.kind == "numpy" for argument in arguments):
+        kernel = self._kernel(compiled)
+        if 0 in grid or compiled.emitted.is_watched or any(argument.kind == "numpy" for argument in arguments):
             return None
-        passed = [_passed(argument) for argument in arguments]
-        template = [value for values in passed for value in values]
-        places = [sum(map(len, passed[:position])) for position in range(len(passed))]
-        local = lowered.emitted.local_size
-        return Launch(self.queue, kernel, [None if isinstance(v, UsmArray) else v for v in template], places,
-                      [*grid[:2], grid[2] * local], [1, 1, local], lowered.written)
+        packed = [_packed(argument) for argument in arguments]
+        template = [value for values in packed for value in values]
+        slots = [sum(map(len, packed[:position])) for position in range(len(packed))]
+        local = compiled.emitted.local_size
+        return LaunchPlan(self.queue, kernel, [None if isinstance(v, UsmArray) else v for v in template], slots,
+                      [*grid[:2], grid[2] * local], [1, 1, local], compiled.written)
 
-    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
-        """Launch the kernel on arguments that were placed; the arrays are written in the queue's order."""
-        kernel = self._kernel(lowered)
-        packed = [value for argument in arguments for value in _passed(argument)]
-        emitted = lowered.emitted
+    def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
+        """Launch the kernel on arguments that :meth:`copy_in` gave; the arrays are written in the queue's order."""
+        kernel = self._kernel(compiled)
+        packed = [value for argument in arguments for value in _packed(argument)]
+        emitted = compiled.emitted
 
         def start(more: Sequence[Any]) -> Any:
             return launch(self.queue, kernel, [*packed, *more], grid[::-1], emitted.local_size)
@@ -94,59 +96,56 @@ class DeviceExecutor:
         else:
             start([])
 
-    def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
-        """Copy what the kernel wrote back to arrays of the host."""
+    def copy_out(self, written: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+        """Copy what the kernel wrote back to the host arrays that were copied in."""
         for position in written:
             if arguments[position].kind == "numpy":
-                copy_out(placed[position].source, arguments[position].source)
+                usm.copy_out(reachable[position].source, arguments[position].source)
 
-    def _kernel(self, lowered: Lowered) -> Any:
-        key, built = (chosen_road(), added_options()), self._kernels.setdefault(lowered, {})
-        if key not in built:  # the choice may change while a program runs
-            built[key] = self._built(lowered, road_for(self.queue))
-        return built[key]
+    def _kernel(self, compiled: CompiledKernel) -> Any:
+        """The built kernel; which compiler builds it, and with what options, may change while a program runs."""
+        key = self.queue, build_settings()
+        if key not in compiled.programs:
+            compiled.programs[key] = self._build(compiled, spirv_compiler_for(self.queue))
+        return compiled.programs[key]
 
-    def _built(self, lowered: Lowered, road: str) -> Any:
-        emitted, on_cpu = lowered.emitted, _is_cpu(self.queue)
+    def _build(self, compiled: CompiledKernel, compiler: str) -> Any:
+        emitted, on_cpu = compiled.emitted, _is_cpu(self.queue)
         if on_cpu and emitted.apart:
-            waits = barriers.apart(only_function(lowered.modules["xegpu"]))
+            waits = barriers.apart(only_function(compiled.final))
             raise TargetError("XT4001",
                               f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",
                               'run it on "numpy" or on a GPU, or let all subgroups come by the barrier',
                               notes=elsewhere(None, [("they wait here", author_location(waits[0]))]))
         if not on_cpu:
-            lowered.check_registers()
-        source, options, name = self.program_of(lowered)
-        with naming_the_other(road, emitted.name):
+            compiled.check_registers()
+        source, options, name = self.program_source(compiled)
+        with suggest_other_compiler(compiler, emitted.name):
             return build_kernel(self.queue, source, options, name)
 
-    def program_of(self, lowered: Lowered) -> tuple[str | bytes, str, str]:
-        """What is built for a kernel: OpenCL C or SPIR-V, with its options and the name of the kernel in it."""
-        emitted, on_cpu, road = lowered.emitted, _is_cpu(self.queue), road_for(self.queue)
-        if road:
-            source = lowered.spirv(road, emulated=on_cpu)
+    def program_source(self, compiled: CompiledKernel) -> tuple[str | bytes, str, str]:
+        """The OpenCL C or SPIR-V that is built for a kernel, its build options, and the name of the kernel in it."""
+        emitted, on_cpu, compiler = compiled.emitted, _is_cpu(self.queue), spirv_compiler_for(self.queue)
+        if compiler:
+            source = compiled.spirv(compiler, emulated=on_cpu)
             (name,) = entry_points(source)
-            return source, self._options(emitted.options, road), name
+            return source, self._options(emitted.options, compiler), name
         LOGGER.info("%s gets %s as OpenCL C", self.device, emitted.name)
         text = opencl_for_cpu(emitted.text, self.queue.sycl_device) if on_cpu else emitted.text
-        return text, self._options(emitted.options, road), emitted.name
+        return text, self._options(emitted.options, compiler), emitted.name
 
-    def _options(self, options: str, road: str) -> str:
-        added = "" if road else added_options()  # the CPU's compiler makes wrong code of SPIR-V without its optimiser
-        return f"{self._needed(options, road)} {added}".strip()
+    def _options(self, options: str, compiler: str) -> str:
+        # The CPU's compiler makes wrong code of SPIR-V without its optimiser, which added options may turn off.
+        added = "" if compiler else added_options()
+        return f"{self._needed(options, compiler)} {added}".strip()
 
-    def _needed(self, options: str, road: str) -> str:
+    def _needed(self, options: str, compiler: str) -> str:
         if needs_spirv(self.queue):
             return options.replace("-cl-intel-256-GRF-per-thread", "-ze-opt-large-register-file")
         if _is_cpu(self.queue):
-            return "" if road else "-cl-std=CL3.0"
-        return options if road else f"-cl-std=CL3.0 {options}"
-
-
-def added_options() -> str:
-    """What XETILE_BUILD_OPTIONS adds for a device's own compiler: ``-cl-opt-disable`` builds fast and runs slowly."""
-    return os.environ.get("XETILE_BUILD_OPTIONS", "")
+            return "" if compiler else "-cl-std=CL3.0"
+        return options if compiler else f"-cl-std=CL3.0 {options}"
 
 
 def _is_cpu(queue: Queue) -> bool:
@@ -174,7 +173,7 @@ def check_fits(target: Target, own: Target, device: str) -> None:
                           "every GPU")
 
 
-def _passed(argument: Argument) -> list[Any]:
+def _packed(argument: Argument) -> list[Any]:
     """What a kernel gets for one argument: a number, or a pointer with its sizes and strides in elements."""
     if argument.kind == "number":
         return [_number(argument.source, argument.dtype)]

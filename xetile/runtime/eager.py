@@ -209,13 +209,13 @@ def _let_go(operation: Operation) -> None:
 
 
 @dataclass(frozen=True)
-class Program:
-    """A kernel whose function shall run itself: what ``kernel.on("numpy:program")`` gives.
+class EagerKernel:
+    """A kernel whose Python function runs itself: what ``kernel.on("numpy:program")`` gives.
 
     Attributes:
         name: the kernel's name.
         function: the author's function.
-        bind: gives the arguments of a call in one form.
+        bind_arguments: gives the arguments of a call, checked.
         grid_of: gives the counts of a launch.
         makers: give the kernel's arguments.
         subgroups: subgroups of a work-group.
@@ -224,7 +224,7 @@ class Program:
 
     name: str
     function: Callable[..., None]
-    bind: Callable[..., tuple[Argument, ...]]
+    bind_arguments: Callable[..., tuple[Argument, ...]]
     grid_of: Callable[..., Grid]
     makers: Callable[[Sequence[Argument]], list[Callable[[Tracer], Any]]]
     subgroups: tuple[int, int]
@@ -241,7 +241,7 @@ class Program:
 
     def _launch(self, grid: Any, /, *args: Any, **constants: Any) -> None:
         with AtTheCall():
-            arguments = self.bind(args, constants)
+            arguments = self.bind_arguments(args, constants)
             counts = self.grid_of(grid, args, constants)
             for argument in arguments:
                 argument.check_there()

@@ -1,4 +1,7 @@
-"""Where a launch goes: NumPy at two levels, or a device. Each is imported when the first kernel goes there."""
+"""Executors: where a launch runs, in NumPy at two levels or on a device.
+
+Each is imported when a kernel first goes there.
+"""
 
 from __future__ import annotations
 
@@ -6,98 +9,88 @@ import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from codegen.runtime.devices import best_device
+from codegen.runtime.devices import best_sycl_device
 from xegpu.support.errors import DeviceError
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument
 from xetile.runtime.grid import Grid
-from xetile.runtime.launch_cache import Launch
+from xetile.runtime.launch_plan import LaunchPlan
 
 if TYPE_CHECKING:
-    from xetile.compiler.compiled import Lowered
+    from xetile.compiler.compiled import CompiledKernel
 
 
 class Executor(Protocol):
-    """A place where kernels run.
+    """Runs compiled kernels.
 
     Attributes:
-        target: the device that code is made for there.
-        device: the name of what runs it.
+        target: the device that code is made for.
+        device: the name of the device that runs it.
     """
 
     target: Target
     device: str
 
-    def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
-        """The arguments where the kernel can reach them: host arrays are copied to a device."""
+    def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
+        """The arguments where kernels reach them: host arrays are copied to a device."""
 
-    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
-        """Run the kernel on arguments that were placed; outputs are written in place."""
+    def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
+        """Run the kernel on arguments that :meth:`copy_in` gave; outputs are written in place."""
 
-    def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
-        """Copy what the kernel wrote back to host arrays, if they were copied."""
+    def copy_out(self, written: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+        """Copy what the kernel wrote back to the host arrays that were copied in."""
 
-    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
-        """The kernel, built, for arguments in this place's own memory; None where a launch needs all that :meth:`run`
-        does."""
-
-
-_devices: dict[Any, Executor] = {}
+    def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
+        """The kernel, built for arguments in the executor's memory; None where a launch needs all of :meth:`run`."""
 
 
-def best_place() -> str:
-    """Where kernels run best here, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU device, else NumPy.
+def best_device() -> str:
+    """The device on which kernels run best here, for ``kernel.on(...)``: an Intel GPU, else the OpenCL CPU, else NumPy.
 
     Level Zero devices count only where a compiler makes SPIR-V, which is all that they take.
     """
     from codegen.runtime.program_source import can_make_spirv
 
-    return best_device(spirv=can_make_spirv()) or "numpy"
+    return best_sycl_device(spirv=can_make_spirv()) or "numpy"
 
 
 _IN_NUMPY = ("numpy", "numpy:xegpu", "numpy:program")
 """Executions that need no device."""
 
 
-def executor_for(where: Any, target: Target | None) -> Executor:
-    """The executor for a place: ``"numpy"``, ``"numpy:xegpu"``, a dpctl filter string or a queue.
+def select_executor(own: Target | None, where: Any, target: str | Target | None,
+                    arguments: Sequence[Argument]) -> Executor:
+    """The executor for a call: the one at ``where``, or that of the arrays if it is None.
+
+    Args:
+        own: the device that the kernel itself is made for, None for none in particular.
+        where: as in ``kernel.on(where)``.
+        target: the device that code is generated for; None for the kernel's own, or that of the executor.
+        arguments: what the kernel is called with.
 
     Raises:
-        DeviceError: there is no such place.
+        DeviceError: there is no such executor, or the arrays are on several.
     """
-    if where in ("numpy", "numpy:xegpu"):
+    found = own if target is None else find_target(target)
+    return executor_of_arrays(arguments, found) if where is None else executor_at(where, found)
+
+
+def executor_at(where: Any, target: Target | None) -> Executor:
+    """The executor named ``"numpy"`` or ``"numpy:xegpu"``, or that of a dpctl filter string or queue.
+
+    Raises:
+        DeviceError: there is no such executor.
+    """
+    if isinstance(where, str) and where in ("numpy", "numpy:xegpu"):
         from xetile.runtime import numpy_executor
 
         kind = numpy_executor.NumPyExecutor if where == "numpy" else numpy_executor.NumPyXeGPUExecutor
         return kind(target or find_target("pvc"))
     if isinstance(where, str) and (where.startswith("numpy") or difflib.get_close_matches(where, _IN_NUMPY, 1)):
         raise DeviceError("XT1052", f"there is no execution {where!r}", 'use "numpy", "numpy:xegpu" or "numpy:program"')
-    key = (where, target)
-    if key not in _devices:
-        from xetile.runtime.device_executor import DeviceExecutor
+    from xetile.runtime.device_executor import DeviceExecutor
 
-        _devices[key] = DeviceExecutor(where, target)
-    return _devices[key]
-
-
-# Where a kernel runs that is not told where: where its arrays are.
-
-
-def executor_of(own: Target | None, where: Any, target: str | Target | None,
-                arguments: Sequence[Argument]) -> Executor:
-    """Where a kernel runs: at ``where``, or where its arrays are if that is None.
-
-    Args:
-        own: the device that the kernel itself is made for, None for none in particular.
-        where: as in ``kernel.on(where)``.
-        target: the device that code is generated for; None for the kernel's own, or that of the place.
-        arguments: what the kernel is called with.
-
-    Raises:
-        DeviceError: there is no such place, or the arrays are in several.
-    """
-    found = own if target is None else find_target(target)
-    return executor_of_arrays(arguments, found) if where is None else executor_for(where, found)
+    return DeviceExecutor(where, target)
 
 
 def executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> Executor:
@@ -115,10 +108,10 @@ def executor_of_arrays(arguments: Sequence[Argument], target: Target | None) -> 
                           f"copy it to the device, as in dpnp.asarray({names['numpy']}), or have host arrays copied "
                           f"there and back: .on({names['usm']}.sycl_queue)")
     if kinds != {"usm"}:
-        return executor_for("numpy", target)
+        return executor_at("numpy", target)
     queues = [argument.source.queue for argument in arrays]
     other = next((a for a, queue in zip(arrays, queues, strict=True) if queue != queues[0]), None)
     if other is not None:
         raise DeviceError("XT1043", f"{arrays[0].name} and {other.name} are on different queues",
                           f"make both on one queue: dpnp.asarray({other.name}, sycl_queue={arrays[0].name}.sycl_queue)")
-    return executor_for(queues[0], target)
+    return executor_at(queues[0], target)

@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from xegpu.support.errors import Note, ShapeError
-from xetile.frontend.values import Value
+from xetile.frontend.ssa_value import Value
 
 Grid = tuple[int, int, int]
 """Work-groups along each of the three dimensions."""

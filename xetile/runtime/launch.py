@@ -1,33 +1,62 @@
-"""A kernel with its place: what a launch checks, where it goes, and what of it is kept for the next one."""
+"""Launches: a kernel bound to an executor, and how one call of it becomes a launch on a device or in NumPy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xegpu.ir.use_def import written_at
 from xegpu.support.errors import ElementTypeError, Note, XeError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument, AtTheCall, at_the_call
 from xetile.frontend.tracer import is_recording
-from xetile.runtime.executors import Executor, executor_for, executor_of_arrays
+from xetile.runtime.executors import Executor, executor_of_arrays
 from xetile.runtime.grid import Grid
-from xetile.runtime.launch_cache import INTEGERS, Launches, Prepared, Repeats, constants_key, key_of
+from xetile.runtime.launch_cache import INTEGERS, LaunchCache, LaunchTable, constants_key, signature_of
+from xetile.runtime.launch_plan import LaunchPlan, PreparedLaunch
 
 if TYPE_CHECKING:
-    from xetile.compiler.compiled import Lowered
-    from xetile.jit.kernel import BaseKernel
+    from xetile.compiler.compiled import CompiledKernel
 
 
-class Placed:
-    """A kernel with the place where it shall run: ``kernel.on("opencl:cpu", target="pvc")``."""
+class Launchable(Protocol):
+    """A kernel as a launch sees it; :class:`xetile.jit.base.BaseKernel` says more of each member."""
 
-    def __init__(self, kernel: BaseKernel, where: Any, target: Target | None,
-                 subgroups: tuple[int, int] | None, executor: Executor | None = None) -> None:
-        self._kernel, self._target, self._subgroups = kernel, target, subgroups
-        self._executor = executor if where is None else executor_for(where, target)
-        self._launches, self._repeats = Launches(), Repeats()
+    name: str
+    parameters: tuple[str, ...]
+    grid_function: Callable[..., Any] | None
+    cache: LaunchCache
+
+    def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
+        """The arguments of a call, checked against the parameters."""
+
+    def evaluate_grid(self, grid: Any, args: Sequence[Any], constants: dict[str, Any]) -> Grid:
+        """The grid as three counts, from the kernel's own function if it is None."""
+
+    def compile(self, arguments: Sequence[Argument], target: Target, constants: dict[str, Any],
+                subgroups: tuple[int, int] | None) -> CompiledKernel:
+        """The compiled kernel for these arguments."""
+
+
+class BoundKernel:
+    """A kernel bound to an executor: ``kernel.on("opencl:cpu", target="pvc")``.
+
+    Args:
+        kernel: the kernel.
+        executor: where it runs; None lets the arrays of each call decide.
+        target: the device that code is made for where the arrays decide.
+        subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
+
+    Attributes:
+        launches: its launches that are known.
+    """
+
+    def __init__(self, kernel: Launchable, executor: Executor | None, target: Target | None,
+                 subgroups: tuple[int, int] | None) -> None:
+        self._kernel, self._executor, self._target, self._subgroups = kernel, executor, target, subgroups
+        self.launches = LaunchTable()
 
     @property
     def target(self) -> Target | None:
@@ -36,11 +65,11 @@ class Placed:
 
     @property
     def device(self) -> str:
-        """The name of what the kernel runs on, empty while only the arrays will tell."""
+        """The name of the device that the kernel runs on, empty while only the arrays will tell."""
         return "" if self._executor is None else self._executor.device
 
-    def __getitem__(self, grid: Any) -> OnGrid:
-        return OnGrid(self._launch, grid)
+    def __getitem__(self, grid: Any) -> GridLauncher:
+        return GridLauncher(self._launch, (grid,) if type(grid) is int and grid > 0 else grid)
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launch with the grid that the decorator's function gives."""
@@ -50,84 +79,108 @@ class Placed:
         kernel = self._kernel
         try:
             if grid is None and kernel.grid_function is not None and len(args) == len(kernel.parameters) and \
-                    self._repeats.fit(args):
-                grid = kernel.grid(None, args, constants)
-            if is_recording() or not self._repeats.start(grid, args, constants):
-                self._look_up(grid, args, constants)
+                    self.launches.may_relaunch(args):
+                grid = kernel.evaluate_grid(None, args, constants)
+            if is_recording() or not self.launches.relaunch(grid, args, constants):
+                self._launch_by_signature(grid, args, constants)
         except XeError as error:
             at_the_call(error)
             raise
 
-    def _look_up(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
-        """Launch what was launched on arrays like these before; check and compile it if nothing was."""
-        grid, key = self._key(grid, args, constants)
-        ready = self._launches.find(key)
-        if ready is None:
-            arguments, executor, placed, lowered, counts = self._checked(grid, args, constants)
-            ready = None if key is None else executor.ready(lowered, placed, counts)
-            if ready is None:
-                executor.run(lowered, placed, counts)
-                executor.collect(lowered.written, placed, arguments)
+    def _launch_by_signature(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
+        """Launch the plan for arguments of this signature; where there is none, check and compile."""
+        grid, key = self._signature(grid, args, constants)
+        plan = self.launches.find(key)
+        if plan is None:
+            call = self._compile(grid, args, constants)
+            plan = None if key is None else call.plan()
+            if plan is None:
+                call.run()
                 return
-            self._launches.keep(key, ready)
-        ready.start(args)
-        self._repeats.keep(grid, args, constants, ready)
+            self.launches.add(key, plan)
+        plan.launch(args)
+        self.launches.add_arrays(grid, args, constants, plan)
 
-    def _key(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[Any, Any]:
-        """The grid, from the kernel's own function if it is None, and the launch's key; None if it must be checked."""
-        if is_recording() or len(args) != len(self._kernel.parameters) or (seen := key_of(args)) is None:
+    def _signature(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[Any, Any]:
+        """The grid, evaluated if it is None, and the key of the launch; None for one that must be checked each time."""
+        if is_recording() or len(args) != len(self._kernel.parameters) or (seen := signature_of(args)) is None:
             return grid, None
         if grid is None and self._kernel.grid_function is not None:
-            grid = self._kernel.grid(None, args, constants)
+            grid = self._kernel.evaluate_grid(None, args, constants)
         if type(grid) is not tuple or {*map(type, grid)} != INTEGERS:
             return grid, None
         return grid, (grid, seen, *constants_key(constants))
 
-    def _checked(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> tuple[
-            Sequence[Argument], Executor, Sequence[Argument], Lowered, Grid]:
-        """Arguments, where they run, what they are there, the code for them, and the grid."""
+    def _compile(self, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> _CheckedCall:
+        """The call with everything checked, its arrays where the executor reaches them, and its compiled kernel."""
         kernel = self._kernel
-        arguments = kernel.bind(args, constants)
+        arguments = kernel.bind_arguments(args, constants)
         for argument in arguments:
             argument.check_there()
-        counts = kernel.grid(grid, args, constants)
+        counts = kernel.evaluate_grid(grid, args, constants)
         executor = self._executor or executor_of_arrays(arguments, self._target)
-        placed = executor.place(arguments)
-        lowered = kernel.lowered(placed, executor.target, constants, self._subgroups)
-        _check_outputs(lowered, arguments, kernel)
-        return arguments, executor, placed, lowered, counts
+        reachable = executor.copy_in(arguments)
+        compiled = kernel.compile(reachable, executor.target, constants, self._subgroups)
+        _check_outputs(compiled, arguments, kernel.name)
+        return _CheckedCall(executor, compiled, counts, arguments, reachable)
 
-    def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> Prepared:
+    def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> PreparedLaunch:
         """The kernel with its grid and arguments, checked and compiled; see :meth:`BaseKernel.prepare`."""
         with AtTheCall():
-            arguments, executor, placed, lowered, counts = self._checked(grid, args, constants)
-            ready = executor.ready(lowered, placed, counts)
-            if ready is not None and key_of(args) is not None:
-                return Prepared(lowered.name, counts, ready.bound(args))
-
-            def start() -> None:
-                with AtTheCall():
-                    now = executor.place(arguments)
-                    executor.run(lowered, now, counts)
-                    executor.collect(lowered.written, now, arguments)
-
-            return Prepared(lowered.name, counts, start)
+            call = self._compile(grid, args, constants)
+            plan = call.plan()
+            bound = call.run_again if plan is None or signature_of(args) is None else plan.bind(args)
+            return PreparedLaunch(call.compiled.name, call.grid, bound)
 
 
-class OnGrid(partial[None]):
-    """A kernel with its place and its grid: calling it launches, ``prepare`` binds the arguments too."""
+class GridLauncher(partial[None]):
+    """A bound kernel with its grid: calling it launches, ``prepare`` binds the arguments too."""
 
-    def prepare(self, *args: Any, **constants: Any) -> Prepared:
+    def prepare(self, *args: Any, **constants: Any) -> PreparedLaunch:
         """The launch, checked and compiled; see :meth:`BaseKernel.prepare`."""
-        placed: Placed = self.func.__self__  # type: ignore[attr-defined]
-        return placed.prepare(*self.args, *args, **constants)
+        bound: BoundKernel = self.func.__self__  # type: ignore[attr-defined]
+        return bound.prepare(*self.args, *args, **constants)
 
 
-def _check_outputs(lowered: Lowered, arguments: Sequence[Argument], kernel: BaseKernel) -> None:
-    for position in lowered.written:
+@dataclass(frozen=True)
+class _CheckedCall:
+    """A call that was checked and compiled.
+
+    Attributes:
+        executor: where it runs.
+        compiled: the code.
+        grid: work-groups.
+        arguments: as the author gave them.
+        reachable: the same where the executor reaches them: host arrays are copied to a device.
+    """
+
+    executor: Executor
+    compiled: CompiledKernel
+    grid: Grid
+    arguments: Sequence[Argument]
+    reachable: Sequence[Argument]
+
+    def plan(self) -> LaunchPlan | None:
+        """The built kernel, for launches to come; None where each launch needs all that :meth:`run` does."""
+        return self.executor.plan(self.compiled, self.reachable, self.grid)
+
+    def run(self) -> None:
+        """Run the kernel; what it wrote is in the author's arrays then, or will be in the queue's order."""
+        self.executor.run(self.compiled, self.reachable, self.grid)
+        self.executor.copy_out(self.compiled.written, self.reachable, self.arguments)
+
+    def run_again(self) -> None:
+        """Run the kernel on what host arrays hold by now."""
+        with AtTheCall():
+            replace(self, reachable=self.executor.copy_in(self.arguments)).run()
+
+
+def _check_outputs(compiled: CompiledKernel, arguments: Sequence[Argument], name: str) -> None:
+    """Raise if the kernel writes an array that is read-only."""
+    for position in compiled.written:
         if arguments[position].read_only:
-            name = arguments[position].name
-            stored = written_at(lowered.function, position)
-            raise ElementTypeError("XT1045", f"{kernel.name} writes {name}, and {name} is read-only",
-                                   f"pass an array that can be written, such as {name}.copy()",
-                                   notes=[Note(f"{name} is written here", stored)] if stored else [])
+            output = arguments[position].name
+            stored = written_at(compiled.function, position)
+            raise ElementTypeError("XT1045", f"{name} writes {output}, and {output} is read-only",
+                                   f"pass an array that can be written, such as {output}.copy()",
+                                   notes=[Note(f"{output} is written here", stored)] if stored else [])

@@ -1,4 +1,4 @@
-"""NumPy as the place where kernels run: the recorded program, or the fully lowered one."""
+"""The NumPy executors: the recorded program, or the fully lowered one."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import Any
 from xdsl.ir import Operation
 
 from xegpu.interpreter import subgroup_scheduler
-from xegpu.interpreter.arith import MEANINGS as BUILTIN_MEANINGS
-from xegpu.interpreter.block_io import meanings as xegpu_meanings
-from xegpu.interpreter.interpreter import Meaning, Window
+from xegpu.interpreter.interpreter import Meaning
+from xegpu.interpreter.semantics import MEANINGS as XEGPU_MEANINGS
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
-from xetile.compiler.compiled import Lowered, only_function
+from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.dialect.stage import stage_of
 from xetile.interpreter.supervector import MEANINGS as SUPERVECTOR_MEANINGS
 from xetile.interpreter.tile_ops import MEANINGS as XETILE_MEANINGS
-from xetile.passes.distribute import subgroups_of
+from xetile.passes.distribute_subgroups import subgroups_of
 from xetile.runtime.grid import Grid
-from xetile.runtime.launch_cache import Launch
+from xetile.runtime.launch_plan import LaunchPlan
 
-MEANINGS: Mapping[type[Operation], Meaning] = {**BUILTIN_MEANINGS, **xegpu_meanings(Window),  # type: ignore[arg-type]
-                                                    **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
+MEANINGS: Mapping[type[Operation], Meaning] = {**XEGPU_MEANINGS, **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
 
 
 def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:
@@ -37,13 +35,13 @@ class _InHostMemory:
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def place(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
+    def copy_in(self, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
         return tuple(arguments)
 
-    def collect(self, written: Sequence[int], placed: Sequence[Argument], arguments: Sequence[Argument]) -> None:
+    def copy_out(self, written: Sequence[int], reachable: Sequence[Argument], arguments: Sequence[Argument]) -> None:
         """Nothing was copied."""
 
-    def ready(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> Launch | None:
+    def plan(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> LaunchPlan | None:
         """NumPy has nothing to build."""
         return None
 
@@ -51,9 +49,9 @@ class _InHostMemory:
 class NumPyExecutor(_InHostMemory):
     """The recorded XeTile program, all instances at once."""
 
-    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
-        function = lowered.function
-        lowered.dump({stage_of(lowered.module): lowered.module})
+    def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
+        function = compiled.function
+        compiled.dump({stage_of(compiled.module): compiled.module})
         subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))
 
@@ -61,9 +59,9 @@ class NumPyExecutor(_InHostMemory):
 class NumPyXeGPUExecutor(_InHostMemory):
     """The fully lowered program, lane by lane."""
 
-    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
-        function = only_function(lowered.modules["xegpu"])
-        lowered.dump(lowered.modules)
+    def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
+        function = only_function(compiled.final)
+        compiled.dump(compiled.modules)
         subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))
 

@@ -18,8 +18,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.dialect import gather_scatter
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import DpasOp
-from xegpu.dialect.hints import LEVELS, SCHEDULE_BARRIER, CacheHintAttr, CompileHintOp
-from xegpu.dialect.sync import FenceOp
+from xegpu.dialect.hints import LEVELS, CacheHintAttr
+from xegpu.dialect.sync import SCHEDULE_BARRIER, CompileHintOp, FenceOp
 from xegpu.dialect.types import SgMapAttr
 from xegpu.interop.v1 import dialect as older
 from xegpu.interop.v1.types import WordAttr

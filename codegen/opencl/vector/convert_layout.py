@@ -9,7 +9,7 @@ from codegen.opencl.predicate import register_bits
 from codegen.opencl.types import UNSIGNED
 from codegen.opencl.values import Fragment
 from codegen.opencl.vector.lane_exchange import called, index_table, packed_exchange
-from xegpu.dialect.layout_ops import ConvertLayoutOp
+from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.ir.dtypes import DType
 from xegpu.layout import lane_map
 from xegpu.layout.linear_layout import LaneBits, bits_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from conftest import require_ocloc
 
 import xetile as xt
-from xetile.compiler.compiled import Lowered
+from tests.conftest import require_ocloc
+from xetile.compiler.compiled import CompiledKernel
 
 TARGETS = ("pvc", "bmg", "dg2")
 
@@ -62,11 +62,11 @@ def rounded_product(A, B, C):
     xt.store_tile(xt.tile_mma(a, b), at(C))
 
 
-def lowered(kernel, target: str, *types: str) -> Lowered:
+def lowered(kernel, target: str, *types: str) -> CompiledKernel:
     return kernel.lower(*(xt.Spec((64, 128), dtype) for dtype in types), target=target)
 
 
-def compiled(kernel, target: str, *types: str) -> Lowered:
+def compiled(kernel, target: str, *types: str) -> CompiledKernel:
     """A kernel that ocloc took, and that keeps nothing in memory."""
     require_ocloc()
     low = lowered(kernel, target, *types)

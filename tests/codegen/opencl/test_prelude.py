@@ -179,6 +179,7 @@ def expected_dpas(a: np.ndarray, b: np.ndarray, c: np.ndarray, case: Dpas) -> np
     return total.astype(NUMPY_TYPES[case.accumulator])
 
 
+@pytest.mark.everything
 @pytest.mark.unoptimised
 def test_dpas_is_the_matrix_product(queue: Any) -> None:
     """Every name, accumulator, subgroup size and repeat count: the very bits of the model."""

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc, require_sycl_compiler, unavailable
-from products import DEVICE, LANES, NUMPY, Place
 
 import codegen
 import xetile as xt
 from codegen.opencl import prelude, reserved_names
 from codegen.opencl.reserved_names import is_reserved
 from codegen.toolchain.sycl import compile_sycl
-from xetile.compiler.compiled import Lowered
+from tests.conftest import require_device, require_ocloc, require_sycl_compiler, unavailable
+from tests.kernels import DEVICE, LANES, NUMPY, Place
+from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised
 
@@ -55,7 +55,7 @@ def test_what_the_prelude_and_the_sycl_header_define_is_reserved() -> None:
     defined = {name for pattern in (r"#define (\w+)", r"^(?:\w[\w ]*[ *])?(\w+)\(",
                                     r"^(?:template <[^\n]*> )?(?:struct|using|namespace|constexpr \w+) (\w+)")
                for name in re.findall(pattern, code, re.MULTILINE)}
-    assert {"prelude_byte", "XETILE_GLOBAL", "clamp", "vector_of", "subgroup"} <= defined
+    assert {"prelude_byte", "XETILE_GLOBAL", "clamp", "vector_of"} <= defined
     assert not {name for name in defined - parameters if not is_reserved(name)}
     assert all(map(is_reserved, prelude.emulated_builtins()))
 
@@ -165,7 +165,7 @@ def test_compilers_take_arguments_with_reserved_names(names: list[str]) -> None:
     assert compile_sycl(low.sycl)
 
 
-def _lowered(kernel: Any, numbers: int) -> Lowered:
+def _lowered(kernel: Any, numbers: int) -> CompiledKernel:
     return kernel.lower(X, X, 2, *[1.0] * numbers, target="pvc")  # type: ignore[no-any-return]
 
 

@@ -10,13 +10,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device
 
 import xetile as xt
 from codegen.opencl.cpu_gemm import WHOLE
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue, has_intel_cpu_compiler
-from xetile.runtime import executors
+from tests.conftest import require_device
 from xetile.runtime.device_executor import DeviceExecutor
 
 
@@ -91,16 +90,15 @@ def test_portable_text_runs(numpy_type: Any, monkeypatch: pytest.MonkeyPatch) ->
     rng = np.random.default_rng(2)
     a, b = (rng.integers(-4, 5, shape).astype(numpy_type) for shape in ((70, 90), (90, 130)))
     sources, results = [], []
-    program_of = DeviceExecutor.program_of
+    program_of = DeviceExecutor.program_source
 
     def seen(self: Any, lowered: Any) -> Any:
         sources.append(program_of(self, lowered)[0])
         return program_of(self, lowered)
 
-    monkeypatch.setattr(DeviceExecutor, "program_of", seen)
+    monkeypatch.setattr(DeviceExecutor, "program_source", seen)
     own = has_intel_cpu_compiler(find_queue("opencl:cpu").sycl_device)
     for whole in (own, False):
-        monkeypatch.setattr(executors, "_devices", {})
         monkeypatch.setattr(program_source, "has_intel_cpu_compiler", lambda _, whole=whole: whole)
         c = np.full((72, 130), 7, np.float32)
         xt.kernel(gemm.function).on("opencl:cpu")[3, 3](a, b, c[1:-1])

@@ -77,7 +77,7 @@ def test_a_filter_string_always_gives_the_same_in_order_queue(queue: Any) -> Non
 
 
 def test_the_best_device_can_be_found(queue: Any) -> None:
-    best = devices.best_device()
+    best = devices.best_sycl_device()
     assert best is not None
     assert devices.device_target(devices.find_queue(best))
 
@@ -95,8 +95,8 @@ def test_something_else_is_no_device(queue: Any) -> None:
 
 def test_without_dpctl_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dpctl", None)
-    monkeypatch.setattr(devices, "best_device", devices.best_device.__wrapped__)
-    assert devices.best_device() is None
+    monkeypatch.setattr(devices, "best_sycl_device", devices.best_sycl_device.__wrapped__)
+    assert devices.best_sycl_device() is None
     with pytest.raises(DeviceError, match=r'pip install "xetile\[device\]"'):
         devices.find_queue("no such queue yet")
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc, require_sycl_compiler
-from products import Place, gemm
 
 import xetile as xt
 from codegen.runtime import launcher, program_cache, program_source
 from codegen.toolchain import logger as log
 from codegen.toolchain.ocloc import compile_device, disassemble
 from codegen.toolchain.spirv import entry_points, imports, is_spirv
-from xetile.runtime import device_executor, executors
+from tests.conftest import require_device, require_ocloc, require_sycl_compiler
+from tests.kernels import Place, gemm
+from xetile.runtime import device_executor
 
 LEVEL_ZERO = SimpleNamespace(backend=SimpleNamespace(name="level_zero"))
 OPENCL = SimpleNamespace(backend=SimpleNamespace(name="opencl"))
@@ -39,51 +39,50 @@ def have(monkeypatch: pytest.MonkeyPatch, sycl: bool, ocloc: bool) -> None:
     monkeypatch.setattr(program_source, "has_ocloc", lambda: ocloc)
 
 
-@pytest.mark.parametrize(("queue", "sycl", "ocloc", "named", "road"), [
+@pytest.mark.parametrize(("queue", "sycl", "ocloc", "named", "compiler"), [
     (LEVEL_ZERO, True, True, "", "sycl"), (LEVEL_ZERO, True, False, "", "sycl"), (LEVEL_ZERO, False, True, "", "ocloc"),
     (LEVEL_ZERO, True, True, "ocloc", "ocloc"), (LEVEL_ZERO, False, True, "sycl", "sycl"),
     (OPENCL, True, True, "", ""), (OPENCL, True, True, "sycl", "sycl"), (OPENCL, False, False, "", ""),
 ])
-def test_the_road_of_a_queue(queue: Any, sycl: bool, ocloc: bool, named: str, road: str,
+def test_the_spirv_compiler_of_a_queue(queue: Any, sycl: bool, ocloc: bool, named: str, compiler: str,
                              monkeypatch: pytest.MonkeyPatch) -> None:
     have(monkeypatch, sycl, ocloc)
     monkeypatch.setenv("XETILE_SPIRV", named)
-    assert program_source.road_for(queue) == road
+    assert program_source.spirv_compiler_for(queue) == compiler
     assert program_source.can_make_spirv() == (sycl or ocloc)
 
 
 def test_without_a_compiler_the_error_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
     have(monkeypatch, False, False)
     with pytest.raises(xt.ToolError, match=r"(?s)no compiler that makes it.*xetile\[device\].*XETILE_OCLOC"):
-        program_source.road_for(LEVEL_ZERO)
+        program_source.spirv_compiler_for(LEVEL_ZERO)
 
 
 def test_a_wrong_choice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XETILE_SPIRV", "clang")
     with pytest.raises(xt.ToolError, match=r"(?s)XETILE_SPIRV is 'clang'.*\"sycl\" or \"ocloc\""):
-        program_source.road_for(OPENCL)
+        program_source.spirv_compiler_for(OPENCL)
     with pytest.raises(xt.ToolError, match="'clang'"):
         gemm.lower(*SPECS).spirv("clang")
 
 
-@pytest.mark.parametrize(("road", "other"), [("sycl", "ocloc"), ("ocloc", "sycl")])
-def test_a_failure_names_the_other_road(road: str, other: str, monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("compiler", "other"), [("sycl", "ocloc"), ("ocloc", "sycl")])
+def test_a_failure_names_the_other_compiler(compiler: str, other: str, monkeypatch: pytest.MonkeyPatch,
                                         caplog: pytest.LogCaptureFixture) -> None:
     def fails(*_: Any) -> bytes:
         raise xt.ToolError("XT5132", "it failed", "mend it")
 
-    monkeypatch.setattr(program_source, "compile_sycl" if road == "sycl" else "compile_spirv", fails)
+    monkeypatch.setattr(program_source, "compile_sycl" if compiler == "sycl" else "compile_spirv", fails)
     with caplog.at_level(logging.INFO, "xetile"), pytest.raises(xt.ToolError, match="it failed") as caught:
-        gemm.lower(*SPECS).spirv(road)
+        gemm.lower(*SPECS).spirv(compiler)
     assert caught.value.hint.startswith(f"mend it; or XETILE_SPIRV={other} takes")
-    assert f"gemm failed by the road {road}: it failed" in caplog.text
+    assert f"gemm failed with the compiler {compiler}: it failed" in caplog.text
 
 
-def test_a_driver_that_refuses_spirv_names_the_other_road(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_refuses_spirv_names_the_other_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     require_device()
     require_sycl_compiler()
     monkeypatch.setenv("XETILE_SPIRV", "sycl")
-    monkeypatch.setattr(executors, "_devices", {})
     monkeypatch.setattr(launcher, "import_dpctl", lambda *_: refusing())
     a, c = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
     with pytest.raises(xt.ToolError, match=r"(?s)refused the program.*XETILE_SPIRV=ocloc takes ocloc"):
@@ -145,7 +144,7 @@ def test_the_variable_sets_the_level(value: str, level: int, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("asked", ["", "1"])
-def test_the_log_says_which_road_served(asked: str, tmp_path: Path) -> None:
+def test_the_log_says_which_spirv_compiler_served(asked: str, tmp_path: Path) -> None:
     require_device()
     require_sycl_compiler()
     program = tmp_path / "program.py"
@@ -164,8 +163,8 @@ def test_the_log_says_which_road_served(asked: str, tmp_path: Path) -> None:
     assert asked or not done.stderr
 
 
-def test_a_road_serves_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The choice may change while a program runs: what was built by the other road is not taken."""
+def test_another_spirv_compiler_may_be_chosen_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice may change while a program runs: what was built by the other one is not taken."""
     require_sycl_compiler()
     place = Place("opencl:cpu", "cpu")
     a = np.eye(16, dtype=np.float32)
@@ -173,9 +172,8 @@ def test_a_road_serves_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     own = xt.kernel(gemm.function)
     monkeypatch.setattr(program_cache, "find_kernel",
                         lambda program, name: names.append(name) or launcher.find_kernel(program, name))
-    monkeypatch.setattr(executors, "_devices", {})
-    for road in ("", "sycl", ""):
-        monkeypatch.setenv("XETILE_SPIRV", road)
+    for compiler in ("", "sycl", ""):
+        monkeypatch.setenv("XETILE_SPIRV", compiler)
         c = np.zeros((16, 16), np.float32)
         place.of(own)[1, 1](a, a * 3, c)
         np.testing.assert_array_equal(c, a * 3)

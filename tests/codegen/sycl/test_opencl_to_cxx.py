@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_sycl_compiler
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, MemRefType
 from xdsl.ir import Block, Region
@@ -18,6 +17,7 @@ from codegen.runtime import launcher, usm
 from codegen.sycl.opencl_to_cxx import declarations, translate
 from codegen.toolchain.spirv import entry_points
 from codegen.toolchain.sycl import compile_sycl
+from tests.conftest import require_device, require_sycl_compiler
 from xegpu.ir import dtypes
 from xegpu.support.errors import TargetError
 

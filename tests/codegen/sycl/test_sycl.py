@@ -13,8 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc, require_sycl_compiler, unavailable
-from products import (
+
+import xetile as xt
+from codegen.perf.isa import read_mix
+from codegen.toolchain import sycl, sycl_jit
+from codegen.toolchain.ocloc import compile_device, disassemble
+from codegen.toolchain.spirv import entry_points, imports, is_spirv
+from codegen.toolchain.sycl import compile_sycl
+from tests.codegen.opencl.test_emitter import arithmetic, conversions, half_product, rounded_product
+from tests.codegen.opencl.test_emitter import integers as integer_operators
+from tests.conftest import require_ocloc, require_sycl_compiler, unavailable
+from tests.kernels import (
     DEVICE,
     TYPES,
     Bordered,
@@ -28,17 +37,8 @@ from products import (
     product,
     run_gemm,
 )
-
-import xetile as xt
-from codegen.perf.isa import read_mix
-from codegen.toolchain import sycl, sycl_jit
-from codegen.toolchain.ocloc import compile_device, disassemble
-from codegen.toolchain.spirv import entry_points, imports, is_spirv
-from codegen.toolchain.sycl import compile_sycl
-from tests.codegen.opencl.test_emitter import arithmetic, conversions, half_product, rounded_product
-from tests.codegen.opencl.test_emitter import integers as integer_operators
 from xegpu.ir import dtypes
-from xetile.compiler.compiled import Lowered
+from xetile.compiler.compiled import CompiledKernel
 
 WHOLE = "-UXETILE_KERNEL_ONLY"
 """Compiles SYCL's headers and the host part too."""
@@ -55,7 +55,7 @@ def matrix(dtype: str, shape: tuple[Any, Any] = (None, None)) -> xt.Spec:
     return xt.Spec(shape, dtype)
 
 
-def lowered_gemm(types: Types, target: str, **constants: Any) -> Lowered:
+def lowered_gemm(types: Types, target: str, **constants: Any) -> CompiledKernel:
     return gemm.lower(*(matrix(str(dtype)) for dtype in (types.a, types.b, types.acc)), target=target, acc=types.acc,
                       **constants)
 
@@ -69,6 +69,7 @@ PRODUCTS = [(name, target, BLOCKS if target == "pvc" else RAGGED) for name, targ
     "i8-u8-i32": "pvc dg2"}.items() for target in targets.split()]
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(("name", "target", "shape"), [*PRODUCTS, ("u8-i8-i32", "pvc", RAGGED)])
 def test_products_are_exact(name: str, target: str, shape: tuple[int, int, int], by_sycl: None) -> None:
     types, place = next(types for types in TYPES if str(types) == name), Place("opencl:cpu", target)
@@ -121,8 +122,8 @@ def test_functions_and_comparisons_agree_to_the_bit_with_opencl(place: Place, mo
     a, b = (rng.normal(size=(8, 16)).astype(np.float32) * scale for scale in (100, 5))
     a[0, :3], b[1, :3] = (np.nan, np.inf, -np.inf), (np.nan, np.inf, 0)
     results = []
-    for road in ("", "sycl"):
-        monkeypatch.setenv("XETILE_SPIRV", road)
+    for compiler in ("", "sycl"):
+        monkeypatch.setenv("XETILE_SPIRV", compiler)
         c, d = np.zeros_like(a), np.zeros(a.shape, np.int8)
         place.of(several)[1](a, b, c, d)
         results.append((c, d))
@@ -132,6 +133,7 @@ def test_functions_and_comparisons_agree_to_the_bit_with_opencl(place: Place, mo
     assert set(results[1][1].ravel()) >= {-128, 127}
 
 
+@pytest.mark.everything
 def test_names_that_mean_something_in_cplusplus(by_sycl: None) -> None:
     @xt.kernel
     def namespace(new, queue, grid):
@@ -197,12 +199,13 @@ def test_every_kind_of_text_compiles(kernel: Any, types: str, target: str) -> No
 # The file
 
 
-def work_group_gemm() -> Lowered:
+def work_group_gemm() -> CompiledKernel:
     """A product that needs large registers and several subgroups."""
     return gemm_shared.lower(matrix("bf16"), matrix("bf16"), matrix("f32"), target="pvc", BM=128, BN=256, BK=32,
                              sg=(4, 4), data_a=(32, 32), data_b=(32, 64), data_c=(32, 64))
 
 
+@pytest.mark.everything
 def test_the_whole_file_compiles_and_its_kernel_is_the_one_that_runs() -> None:
     """The compiler looks at the host part as well: SYCL's headers, the launch, its types."""
     require_sycl_compiler()
@@ -214,6 +217,7 @@ def test_the_whole_file_compiles_and_its_kernel_is_the_one_that_runs() -> None:
         compile_sycl(wrong, WHOLE)
 
 
+@pytest.mark.everything
 def test_the_host_part_compiles_for_a_host(tmp_path: Path) -> None:
     """By g++, which stands in for icpx's host compiler; what icpx tells it of the kernel is added."""
     compiler, headers = shutil.which("g++"), Path(sys.prefix) / "include"
@@ -235,7 +239,7 @@ def test_what_the_file_says() -> None:
     pointers = r"const sycl::ext::oneapi::bfloat16 \*A, int A_size0, .*, float \*C, int C_size0, .*int C_stride1\)"
     assert re.search(rf"(?m)^sycl::event launch\(sycl::queue &queue, sycl::range<3> grid, {pointers}$", text)
     for part in ("icpx -fsycl", "sub_group_size<16>", "work_group_size<1, 1, 256>", "grf_size<256>",
-                 "sycl::nd_range<3>(grid * groups, groups)", "groups(1, 1, 256)", "// products.py:"):
+                 "sycl::nd_range<3>(grid * groups, groups)", "groups(1, 1, 256)", "// kernels.py:"):
         assert part in text
     assert "= make_float8(0.0f);" in text
     assert "= (float8)(" not in text

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc, require_sycl_compiler
 
 import xetile as xt
 from codegen.toolchain import ocloc
 from codegen.toolchain.compile_error import refusal
+from tests.conftest import require_device, require_ocloc, require_sycl_compiler
 
 SPEC = xt.Spec((None, None), xt.f32)
 

@@ -13,15 +13,15 @@ from xdsl.ir import SSAValue
 
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp
 from xegpu.dialect.dpas import DpasOp
-from xegpu.dialect.layout_ops import ConvertLayoutOp, PackOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
-from xegpu.interpreter import block_io
+from xegpu.dialect.vector import ConvertLayoutOp, PackOp
+from xegpu.interpreter import vector
 from xegpu.interpreter.interpreter import Window
+from xegpu.interpreter.semantics import MEANINGS
 from xegpu.ir import dtypes
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 
-MEANINGS = block_io.meanings(Window)
 SHAPES = [(16, "bf16", "f32", (8, 16, 16)), (16, "f16", "f16", (4, 16, 16)), (16, "tf32", "f32", (8, 16, 8)),
           (16, "i8", "i32", (8, 16, 32)), (8, "bf16", "f32", (8, 8, 16)), (8, "u8", "i32", (2, 8, 32))]
 
@@ -65,7 +65,7 @@ def test_packing_a_block_and_packing_its_fragments_agree(dtype: str) -> None:
     factor = 32 // element.bits
     block = numbers(dtype, 8 * factor, 16)
     packed = run(PackOp(value(VectorType(element.mlir, block.shape[-2:]))), block)
-    np.testing.assert_array_equal(block_io.from_vnni(packed), block)
+    np.testing.assert_array_equal(vector.from_vnni(packed), block)
     np.testing.assert_array_equal(packed[..., 3, 5, :], block[..., 3 * factor:4 * factor, 5])
     plain, vnni = lane_map.plain(16, 16), lane_map.operand_b(16, element.bits)
     lanes = lane_map.scatter(block, plain)
@@ -102,7 +102,7 @@ def test_loads_of_blocks_and_of_fragments_agree_with_the_array(length: int, pack
         top, left = rows[i, 0] + 64, columns[0, j] + 64 + 16 * part
         expected = padded[top:top + 16, left:left + 16]
         found = whole[i, j, part] if length > 1 else whole[i, j]
-        np.testing.assert_array_equal(block_io.from_vnni(found) if packed else found, expected)
+        np.testing.assert_array_equal(vector.from_vnni(found) if packed else found, expected)
         fragments = spread[i, j, :, part] if length > 1 else spread[i, j]
         np.testing.assert_array_equal(lane_map.gather(fragments, (16, 16), lanes), expected)
 

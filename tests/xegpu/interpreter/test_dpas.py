@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from products import integers, product
 
 import xetile as xt
+from tests.kernels import integers, product
 from xegpu.interpreter import dpas
 from xegpu.ir import dtypes
 
@@ -35,7 +35,7 @@ def test_integers_stay_exact_at_their_largest(names: str, depth: int) -> None:
     a, b = (np.full((2, depth, depth) if square else (2, 3, depth), np.iinfo(dtype.numpy).min or 255, dtype.numpy)
             for dtype, square in zip(types, (False, True), strict=False))
     b[:, ::2, 1] -= 1
-    found = dpas.product([a[..., :32], a[..., 32:]], [b[:, :32], b[:, 32:]], *types)
+    found = dpas.sum_of_products([a[..., :32], a[..., 32:]], [b[:, :32], b[:, 32:]], *types)
     np.testing.assert_array_equal(found, a.astype(np.int64) @ b.astype(np.int64))
 
 

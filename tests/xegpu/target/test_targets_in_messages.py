@@ -6,10 +6,10 @@ import re
 import subprocess
 
 import pytest
-from conftest import require_mlir_opt
 
 import xetile as xt
 from codegen.runtime.devices import gpu_target
+from tests.conftest import require_mlir_opt
 from xegpu.target.targets import TARGETS, Target
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from conftest import require_ocloc
 
 import xetile as xt
-from xetile.compiler.compiled import Lowered
+from tests.conftest import require_ocloc
+from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
 
 BLOCK_IO = tuple(target.name for target in xt.TARGETS.values() if target.block_io)
@@ -60,7 +60,7 @@ def subgroup_gemm(A, B, C, *, BM=32, BN=64, BK=32, acc_type=xt.f32):
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
-def lowered(kernel, target: str, types=("bf16", "bf16", "f32"), strides=None, **constants) -> Lowered:
+def lowered(kernel, target: str, types=("bf16", "bf16", "f32"), strides=None, **constants) -> CompiledKernel:
     """A kernel on 4096x4096 arrays, or on arrays of unknown size with ``strides``."""
     require_ocloc()
     shape = (4096, 4096) if strides is None else (None, None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import PLACES, Place
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import PLACES, Place
 
 SPECS = xt.Spec((None, None), xt.bf16), xt.Spec((None, None), xt.bf16), xt.Spec((None, None), xt.f32)
 
@@ -56,7 +56,7 @@ def test_the_register_mode_is_the_authors() -> None:
         assert report.registers == asked
         assert report.spill_size == 0
     assert xt.kernel(gemm).lower(*SPECS, target="pvc").report().registers == 128
-    text = xt.kernel(gemm, registers=256).lower(*SPECS, target="pvc").stages["blocked"]
+    text = xt.kernel(gemm, registers=256).lower(*SPECS, target="pvc").stages["blocking"]
     assert xt.parse(text)["gemm"].lower(*SPECS, target="pvc").report().registers == 256
 
 

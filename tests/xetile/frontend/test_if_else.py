@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import LANES, NUMPY, PLACES, Bordered, Place, integers
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import LANES, NUMPY, PLACES, Bordered, Place, integers
 
 pytestmark = pytest.mark.unoptimised
 

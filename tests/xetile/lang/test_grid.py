@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from conftest import require_device
 
 import xetile as xt
+from tests.conftest import require_device
 
 
 @xt.kernel

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, PLACES, Place
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, PLACES, Place
 from tests.xetile.dialect.test_vector_ops import exact, wanted
 from xegpu.ir import dtypes
 from xegpu.ir.combining_kind import kinds_of
@@ -193,11 +193,11 @@ def test_text_of_every_stage_reads_back_and_means_the_same(target: str) -> None:
 
 
 BROKEN = [
-    ("xegpu-blocks", "axes = [1 : i64]} : vector<8x16xf32>", "axes = [2 : i64]} : vector<8x16xf32>", "no dimensions"),
-    ("xegpu-blocks", 'kind = "maximumf"', 'kind = "maxsi"', "has no reduction"),
-    ("xegpu-blocks", 'kind = "maximumf"', 'kind = "max"', "is short"),
-    ("xegpu-blocks", ", [1, 0] :", ", [0, 1] :", "does not exchange two dimensions"),
-    ("xegpu-lanes", "block = [8 : i64, 16 : i64]", "block = [4 : i64, 16 : i64]", "stands where"),
+    ("to-xegpu", "axes = [1 : i64]} : vector<8x16xf32>", "axes = [2 : i64]} : vector<8x16xf32>", "no dimensions"),
+    ("to-xegpu", 'kind = "maximumf"', 'kind = "maxsi"', "has no reduction"),
+    ("to-xegpu", 'kind = "maximumf"', 'kind = "max"', "is short"),
+    ("to-xegpu", ", [1, 0] :", ", [0, 1] :", "does not exchange two dimensions"),
+    ("distribute-lanes", "block = [8 : i64, 16 : i64]", "block = [4 : i64, 16 : i64]", "stands where"),
 ]
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_dpnp, require_ocloc
 
 import xetile as xt
 from codegen.runtime.usm import row_major, usm_interface
+from tests.conftest import require_dpnp, require_ocloc
 from xetile.library import int4_matmul
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.grouped_matmul import FIELDS, Access, grouped_product, table_of
@@ -357,9 +357,9 @@ def test_a_function_that_is_written_into_the_call_is_compiled_once() -> None:
 
     ones = np.ones((8, 8), np.float32)
     assert product_at_most(3.0)[0, 0] == 3
-    before = len(product._lowered)
+    before = len(product.cache.compiled)
     assert product_at_most(3.0)[0, 0] == 3
-    assert len(product._lowered) == before
+    assert len(product.cache.compiled) == before
     assert product_at_most(4.0)[0, 0] == 4
 
     reached = [5.0]

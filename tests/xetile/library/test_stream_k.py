@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_dpnp, require_ocloc
-from products import DEVICE, LANES, NUMPY, Array, Place
 
 import xetile as xt
 from codegen.perf.isa import _loops, read_instructions
+from tests.conftest import require_dpnp, require_ocloc
+from tests.kernels import DEVICE, LANES, NUMPY, Array, Place
 from xetile.library.matmul_kernels import product
 from xetile.library.streamk import first_step, owner, streamed_product, sum_of_shares
 from xetile.library.tile_heuristics import choose, plans

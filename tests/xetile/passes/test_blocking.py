@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from products import DEVICE, LANES, NUMPY, Array, Place, Types, integers, product, viewed, wide
 
 import xetile as xt
+from tests.kernels import DEVICE, LANES, NUMPY, Array, Place, Types, integers, product, viewed, wide
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 

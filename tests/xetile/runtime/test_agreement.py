@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from products import (
+
+from tests.kernels import (
     DEVICE,
     LANES,
     NUMPY,
@@ -28,7 +29,6 @@ from products import (
     tiles,
     viewed,
 )
-
 from xegpu.target.targets import TARGETS, find_target
 
 BY_NAME = {str(types): types for types in TYPES}

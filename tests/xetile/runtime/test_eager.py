@@ -97,7 +97,7 @@ def test_a_debuggers_trace_function_stays(monkeypatch: pytest.MonkeyPatch) -> No
 
     def tracer(frame: Any, event: str, _: object) -> Any:
         caller = frame.f_back.f_code
-        callers.extend([caller.co_name] if event == "call" and caller.co_filename.endswith("conditions.py") else [])
+        callers.extend([caller.co_name] if event == "call" and caller.co_filename.endswith("if_else.py") else [])
         return tracer
 
     a, c, before = whole(8, 16), np.zeros((8, 16), np.float32), sys.gettrace()

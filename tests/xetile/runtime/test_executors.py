@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_dpnp, require_ocloc, require_sycl_compiler
-from products import (
+
+import xetile as xt
+from codegen.runtime import launcher, program_cache, usm
+from tests.conftest import require_device, require_dpnp, require_ocloc, require_sycl_compiler
+from tests.kernels import (
     DEVICE,
     LANES,
     NUMPY,
@@ -26,12 +29,9 @@ from products import (
     viewed,
     wide,
 )
-
-import xetile as xt
-from codegen.runtime import launcher, program_cache
 from xegpu.target.targets import Target
 from xetile.runtime import device_executor as devices
-from xetile.runtime import executors, launch_cache
+from xetile.runtime import launch_plan
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
 BY_NAME = {str(types): types for types in TYPES}
@@ -62,7 +62,7 @@ def test_every_stage_prints_parses_and_runs_the_same(name: str, target: str) -> 
 def test_a_parsed_stage_runs_on_the_device() -> None:
     a, b = operands(np.random.default_rng(2), BF16, 20, 30, 40)
     c = np.zeros((20, 30), np.float32)
-    text = gemm.lower(a, b, c, target="pvc").stages["xegpu-blocks"]
+    text = gemm.lower(a, b, c, target="pvc").stages["to-xegpu"]
     Place("opencl:cpu", "pvc").of(xt.parse(text)["gemm"])[2, 2](a, b, c)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
@@ -127,14 +127,14 @@ def test_dpnp_arrays_run_where_they_are_without_a_copy(monkeypatch: pytest.Monke
     host = operands(np.random.default_rng(5), types, 37, 45, 52)
     a, b, c = on_device(dpnp, *host, np.full((37, 45), 9, np.float32))
     launched: list[Any] = []
-    start = launch_cache.start
+    start = launch_plan.start
 
     def watched(queue: Any, kernel: Any, args: Any, *rest: Any) -> Any:
         launched.append((queue, [arg._pointer for arg in args if hasattr(arg, "_pointer")]))
         return start(queue, kernel, args, *rest)
 
-    monkeypatch.setattr(launch_cache, "start", watched)
-    monkeypatch.setattr(devices, "copy_out", lambda *_: pytest.fail("something was copied back"))
+    monkeypatch.setattr(launch_plan, "start", watched)
+    monkeypatch.setattr(usm, "copy_out", lambda *_: pytest.fail("something was copied back"))
     gemm[3, 3](a, b, c)
     ((queue, pointers),) = launched
     assert queue == a.sycl_queue
@@ -225,13 +225,13 @@ def test_a_read_only_result_is_refused_and_nothing_written(where: str) -> None:
 # SPIR-V
 
 
-@pytest.mark.parametrize("road", ["sycl", "ocloc"])
+@pytest.mark.parametrize("compiler", ["sycl", "ocloc"])
 @pytest.mark.parametrize(("name", "target"), [("f32-f32-f32", "cpu"), ("bf16-bf16-f32", "pvc"), ("i8-i8-i32", "dg2")])
-def test_the_roads_through_spirv_give_the_same(name: str, target: str, road: str,
+def test_spirv_compilers_give_the_same(name: str, target: str, compiler: str,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     """What a Level Zero queue gets. Here the CPU device takes it, so the builtins that a CPU lacks are in it too."""
     place = Place("opencl:cpu", target)
-    require_ocloc() if road == "ocloc" else require_sycl_compiler()
+    require_ocloc() if compiler == "ocloc" else require_sycl_compiler()
     built: list[bytes] = []
     build = launcher.build_program
 
@@ -239,16 +239,15 @@ def test_the_roads_through_spirv_give_the_same(name: str, target: str, road: str
         built.append(source)
         return build(queue, source, options)
 
-    monkeypatch.setenv("XETILE_SPIRV", road)
+    monkeypatch.setenv("XETILE_SPIRV", compiler)
     monkeypatch.setattr(program_cache, "build_program", watched)
-    monkeypatch.setattr(executors, "_devices", {})
     types = BY_NAME[name]
     a, b = operands(np.random.default_rng(10), types, 37, 64, 64)
     c = np.full((37, 64), 9, types.acc.numpy)
     run_gemm(place, types, a, b, c)
     np.testing.assert_array_equal(c, product(a, b, types.acc))
     assert [source[:4] for source in built] == [b"\x03\x02\x23\x07"]
-    assert (b"__sycl_kernel_" in built[0]) == (road == "sycl")
+    assert (b"__sycl_kernel_" in built[0]) == (compiler == "sycl")
 
 
 # Memory

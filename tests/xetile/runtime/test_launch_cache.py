@@ -5,16 +5,16 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_dpnp
 
 import xetile as xt
 from codegen.runtime import launcher
-from xetile.runtime import launch as placed
-from xetile.runtime import launch_cache
+from tests.conftest import require_dpnp
+from xetile.runtime import launch, launch_cache, launch_plan
 
 
 @xt.kernel(grid=lambda X, Y, n, s, **constants: (1, Y.shape[1] // 16))
@@ -30,9 +30,9 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.checked = self.ready = 0
-        bind, begin = type(scaled).bind, launch_cache.Launch.start
-        monkeypatch.setattr(type(scaled), "bind", lambda *args: self._count("checked") or bind(*args))
-        monkeypatch.setattr(launch_cache.Launch, "start", lambda *args: self._count("ready") or begin(*args))
+        bind, begin = type(scaled).bind_arguments, launch_plan.LaunchPlan.launch
+        monkeypatch.setattr(type(scaled), "bind_arguments", lambda *args: self._count("checked") or bind(*args))
+        monkeypatch.setattr(launch_plan.LaunchPlan, "launch", lambda *args: self._count("ready") or begin(*args))
 
     def _count(self, kind: str) -> None:
         setattr(self, kind, getattr(self, kind) + 1)
@@ -101,11 +101,11 @@ def test_errors_stay_errors_after_a_launch_that_went_well(cpu_queue: Any) -> Non
     own = xt.kernel(scaled.function)
     x, y, _ = arrays(cpu_queue, 2)
 
-    def fails(kind: type[xt.XeError], says: str, launch: Callable[[], None]) -> None:
+    def fails(kind: type[xt.XeError], says: str, wrong: Callable[[], None]) -> None:
         for _ in range(3):  # checked or looked up, looked up, and known
             own[1, 2](x, y, 1, 0.0)
         with pytest.raises(kind, match=says) as caught:
-            launch()
+            wrong()
         assert "test_launch_cache.py" in str(caught.value)
 
     for grid in ((True, 2), (1.0, 2), (-1, 2), [1, 2.0]):
@@ -138,23 +138,89 @@ def test_the_grid_of_the_decorator(counted: Counted, cpu_queue: Any) -> None:
             scaled(*wrong, add=2)
 
 
-def test_another_road_is_not_looked_up(counted: Counted, cpu_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_spirv_compiler_is_not_looked_up(cpu_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = xt.kernel(scaled.function)
     x, y, _ = arrays(cpu_queue, 4)
     for _ in range(3):
         own[1, 2](x, y, 1, 0.0)
     monkeypatch.setenv("XETILE_SPIRV", "nonsense")
-    with pytest.raises(xt.ToolError, match="no road to SPIR-V"):
+    with pytest.raises(xt.ToolError, match="no SPIR-V compiler"):
         own[1, 2](x, y, 1, 0.0)
     monkeypatch.delenv("XETILE_SPIRV")
     own[1, 2](x, y, 1, 0.0)
+
+
+def test_other_build_options_are_not_looked_up(cpu_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = xt.kernel(scaled.function)
+    x, y, host = arrays(cpu_queue, 4)
+    for _ in range(3):
+        own[1, 2](x, y, 2, 0.0)
+    monkeypatch.setenv("XETILE_BUILD_OPTIONS", "-no-such-option")
+    with pytest.raises(xt.ToolError, match="refused the program"):
+        own[1, 2](x, y, 2, 0.0)
+    monkeypatch.setenv("XETILE_BUILD_OPTIONS", "-cl-opt-disable")
+    own[1, 2](x, y, 3, 0.0)
+    check(y, host * 3)
+
+
+@pytest.mark.parametrize("grid", [2, (2,)])
+def test_a_grid_of_one_count_is_looked_up(grid: Any, counted: Counted, cpu_queue: Any) -> None:
+    @xt.kernel
+    def doubled(X, Y):
+        at = (0, xt.group_id(0) * 16)
+        xt.store_tile(xt.load_tile(xt.init_tile(X, at, (8, 16))) * 2.0, xt.init_tile(Y, at, (8, 16)))
+
+    for seed in range(4):
+        x, y, host = arrays(cpu_queue, seed)
+        doubled[grid](x, y)
+        check(y, host * 2)
+    assert (counted.checked, counted.ready) == (1, 4)
+
+
+def test_what_is_forgotten_is_forgotten_by_launchers_that_an_author_holds(counted: Counted, cpu_queue: Any,
+                                                                          tmp_path: Path) -> None:
+    own = xt.kernel(scaled.function)
+    x, y, host = arrays(cpu_queue, 3)
+    queue_bound, launcher = own.on(cpu_queue), own[1, 2]
+    for launch_it in (queue_bound[1, 2], launcher):
+        for _ in range(3):
+            launch_it(x, y, 2, 0.0)
+    assert counted.checked == 2
+    own.forget()
+    assert not own.cache.modules
+    assert not own.cache.compiled
+    launcher(x, y, 2, 0.0)
+    queue_bound[1, 2](x, y, 2, 0.0)
+    assert counted.checked == 4
+    edited = tmp_path / "scaled.mlir"
+    text = own.lower(x, y, 2, 0.0, target="cpu", add=5).stages["xetile"]
+    edited.write_text(text)
+    own.override("xetile", edited)
+    for launch_it in (queue_bound[1, 2], launcher):
+        y[...] = 77
+        launch_it(x, y, 2, 0.0)
+        check(y, host * 2 + 5)
+    own.override(None)
+    launcher(x, y, 2, 0.0)
+    check(y, host * 2)
+
+
+def test_bound_kernels_are_the_same_for_the_same_device(cpu_queue: Any) -> None:
+    own = xt.kernel(scaled.function)
+    assert own.on(cpu_queue, target="cpu") is own.on(cpu_queue, target=xt.TARGETS["cpu"])
+    assert own.on(cpu_queue, subgroups=[1, 1]) is own.on(cpu_queue, subgroups=(1, 1))
+    assert own.on(cpu_queue) is not own.on(cpu_queue, target="pvc")
+    with pytest.raises(xt.DeviceError, match=r"\['opencl:cpu'\] is no device"):
+        own.on(["opencl:cpu"])
+    with pytest.raises(xt.ShapeError, match="two positive integers, not 5"):
+        own.on("numpy", subgroups=5)
 
 
 @pytest.fixture
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A 1 for every launch whose arrays were looked at as if they were new."""
     found: list[Any] = []
-    monkeypatch.setattr(placed, "key_of", lambda args: found.append(1) or launch_cache.key_of(args))
+    monkeypatch.setattr(launch, "signature_of", lambda args: found.append(1) or launch_cache.signature_of(args))
     return found
 
 
@@ -230,12 +296,12 @@ def test_an_array_in_the_place_of_another_is_not_taken_for_it(cpu_queue: Any) ->
     x, y, _ = arrays(cpu_queue, 1)
     for _ in range(3):
         own[1, 2](x, y, 2, 0.0)
-    known = own._place(None, None, None)._repeats._known
-    ((grid, positions, constants, *_), repeat), = known.items()
+    known = own.cache.bindings[None, None, None].launches._by_identity
+    ((grid, positions, constants, *_), bound), = known.items()
     old = weakref.ref(x.get_array())
     for columns, dtype in ((32, "f4"), (48, "f4"), (32, "i4")):
         new, into, host = arrays(cpu_queue, 2, columns, dtype)
-        known[grid, positions, constants, id(new.get_array()), id(into.get_array())] = repeat
+        known[grid, positions, constants, id(new.get_array()), id(into.get_array())] = bound
         own[1, 2](new, into, 2, 0.0)
         check(into[:, :32], host[:, :32] * 2)
     del x, new, into, y

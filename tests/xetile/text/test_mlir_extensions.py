@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
 
 PLACES = [(where, target) for where in ("numpy", "numpy:xegpu", "opencl:cpu") for target in ("pvc", "dg2", "cpu")]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from written_examples import Example, check_reads, check_slips
+
+from tests.text_examples import Example, check_reads, check_slips
 
 ADDRESS = "%mem_addr: uint64"
 SHARED = """  %slm = memref.alloc() : memref<512xf32, slm>

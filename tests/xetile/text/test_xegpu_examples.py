@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from written_examples import Example, check_reads, check_slips, params
+
+from tests.text_examples import Example, check_reads, check_slips, params
 
 ADDRESS, MEMORY = "%mem_addr: uint64", "%mref: memref<1024x1024xbf16>"
 SLM = """  %slm = memref.alloc() : memref<512xbf16, slm>

@@ -8,10 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
-from products import PLACES, Place
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
+from tests.kernels import PLACES, Place
 
 bf16 = np.dtype(ml_dtypes.bfloat16)
 

@@ -8,10 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
-from written_examples import Example
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
+from tests.text_examples import Example
 
 MEMORY = "%base_memref: memref<128x128xbf16>"
 INNER = "  #tile_attr = #xetile.tile_attr<inner_blocks=[16,16]>\n"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_dpnp, require_ocloc
 
 import xetile as xt
+from tests.conftest import require_device, require_dpnp, require_ocloc
 from xetile.tools.tuner.space import configurations, seconds_of
 from xetile.tools.tuner.timing import compare
 

@@ -23,12 +23,12 @@ from xegpu.mlir.arith import CONVERSIONS
 from xegpu.support.errors import CheckError, DeviceError, Note
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
-from xetile.compiler.compiled import Lowered, only_function
+from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
-from xetile.dialect.stage import FIRST, stage_of
+from xetile.dialect.stage import IN_XETILE, stage_of
 from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp
 from xetile.dialect.vector_ops import TileReduceOp
-from xetile.passes.distribute import is_dealt, subgroups_of
+from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
 from xetile.runtime.grid import Grid
 from xetile.runtime.numpy_executor import MEANINGS, NumPyExecutor
 from xetile.runtime.sanitizer.float_nan import Numbers, Product
@@ -56,17 +56,17 @@ class CheckedExecutor(NumPyExecutor):
         super().__init__(target)
         self._names = names
 
-    def run(self, lowered: Lowered, arguments: Sequence[Argument], grid: Grid) -> None:
+    def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
         """Run the kernel.
 
         Raises:
             CheckError: a finding.
             DeviceError: the kernel was parsed from a stage behind ``xetile``.
         """
-        function = _recorded(lowered)
-        lowered.dump({stage_of(lowered.module): lowered.module})
+        function = _recorded(compiled)
+        compiled.dump({stage_of(compiled.module): compiled.module})
         if "overlap" in self._names:
-            _check_overlap(lowered, arguments)
+            _check_overlap(compiled, arguments)
         subgroups = subgroups_of(function)
         waits = any(isinstance(operation, (BarrierOp, NbarrierWaitOp)) for operation in function.walk())
         dealt = is_dealt(function)
@@ -82,14 +82,15 @@ class CheckedExecutor(NumPyExecutor):
         subgroup_scheduler.run(function, values, grid, subgroups, meanings, None)
 
 
-def _recorded(lowered: Lowered) -> func.FuncOp:
-    stage = stage_of(lowered.module)
-    if stage == "xetile":
-        return lowered.function
-    if stage != FIRST:
-        raise DeviceError("XT6007", f"{lowered.name} is at the stage {stage}, and checks are for what an author writes",
-                          "start from the kernel, or from its stage xetile")
-    return only_function(lowered.modules["xetile"])
+def _recorded(compiled: CompiledKernel) -> func.FuncOp:
+    stage = stage_of(compiled.module)
+    if stage in IN_XETILE:
+        return compiled.function
+    recorded = compiled.after("lower-supervector")
+    if recorded is None:
+        raise DeviceError("XT6007", f"{compiled.name} is at the stage {stage}, and checks are for what an author "
+                          "writes", "start from the kernel, or from its stage xetile")
+    return only_function(recorded)
 
 
 def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, frozenset[str]]]:
@@ -104,15 +105,15 @@ def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, froze
             if isinstance(value, np.ndarray) and argument in kinds]
 
 
-def _check_overlap(lowered: Lowered, arguments: Sequence[Argument]) -> None:
+def _check_overlap(compiled: CompiledKernel, arguments: Sequence[Argument]) -> None:
     arrays = [argument for argument in arguments if argument.kind == "numpy"]
-    for position in lowered.written:
+    for position in compiled.written:
         written = arguments[position]
         for other in arrays:
             if other is not written and np.may_share_memory(written.source, other.source) and \
                     np.shares_memory(written.source, other.source):
-                stored = written_at(lowered.function, position)
-                raise CheckError("XT6006", f"{lowered.name} writes {written.name}, which overlaps {other.name}",
+                stored = written_at(compiled.function, position)
+                raise CheckError("XT6006", f"{compiled.name} writes {written.name}, which overlaps {other.name}",
                                  f"pass a copy, such as {other.name}.copy(); or make both one argument of the kernel, "
                                  "which then knows what it writes",
                                  notes=[Note(f"{written.name} is written here", stored)] if stored else [])

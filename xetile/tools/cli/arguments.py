@@ -25,7 +25,7 @@ from xegpu.ir.memref import static_form
 from xegpu.support.errors import ArgumentError, XeError
 from xegpu.target.targets import TARGETS
 from xetile.compiler.arguments import Spec, TypedView
-from xetile.jit.kernel import BaseKernel
+from xetile.jit.base import BaseKernel
 from xetile.jit.parsed import ParsedKernel
 
 _SHAPED = re.compile(r"((?:(?:\d+|\?)x)+)(\w+)(?:@((?:\d+|\?)(?:x(?:\d+|\?))*))?")

@@ -6,19 +6,19 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from codegen.runtime.devices import chosen_road
-from xetile.compiler.compiled import Lowered
+from codegen.runtime.devices import requested_spirv_compiler
+from xetile.compiler.compiled import CompiledKernel
 from xetile.tools.cli.arguments import add_operands, add_target, constants_of, described
 from xetile.tools.cli.output import write_bytes, write_text
 from xetile.tools.cli.sources import kernel_of
 
-FORMATS: Mapping[str, Callable[[Lowered], str | bytes]] = {
-    "opencl": lambda lowered: lowered.opencl,
-    "sycl": lambda lowered: lowered.sycl,
-    "spirv": lambda lowered: lowered.spirv(chosen_road() or "sycl"),
-    "binary": lambda lowered: lowered.binary(),
-    "isa": lambda lowered: str(lowered.isa()),
-    "report": lambda lowered: str(lowered.report()),
+FORMATS: Mapping[str, Callable[[CompiledKernel], str | bytes]] = {
+    "opencl": lambda compiled: compiled.opencl,
+    "sycl": lambda compiled: compiled.sycl,
+    "spirv": lambda compiled: compiled.spirv(requested_spirv_compiler() or "sycl"),
+    "binary": lambda compiled: compiled.binary(),
+    "isa": lambda compiled: str(compiled.isa()),
+    "report": lambda compiled: str(compiled.report()),
 }
 """What can be made of a kernel, by name."""
 
@@ -42,8 +42,8 @@ def command(given: argparse.Namespace) -> None:
         XeError: the file does not read, the kernel cannot be lowered, or a compiler is missing or fails.
     """
     kernel = kernel_of(given.file, given.kernel)
-    lowered = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
-    made = FORMATS[given.format](lowered)
+    compiled = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
+    made = FORMATS[given.format](compiled)
     if isinstance(made, bytes):
         write_bytes(made, given.output)
     else:

@@ -13,10 +13,10 @@ from xegpu.support.errors import ArgumentError, XeError
 from xegpu.target.machine_model import MACHINES
 from xegpu.target.targets import TARGETS
 from xetile.compiler.arguments import Spec
-from xetile.compiler.compiled import Lowered
+from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
 from xetile.compiler.report.cost import passes_of
-from xetile.jit.kernel import BaseKernel
+from xetile.jit.base import BaseKernel
 from xetile.jit.parsed import ParsedKernel
 from xetile.tools.cli.arguments import add_operands, constants_of, described, operand
 from xetile.tools.cli.output import show
@@ -94,12 +94,12 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
 def _reported(kernel: BaseKernel, target: str, given: argparse.Namespace,
               wanted: tuple[int, ...] | None) -> tuple[Report, tuple[int, ...] | None]:
     """A kernel's report, and the problem to predict: the one that is named, else what the arguments say."""
-    lowered, arguments = _lowered(kernel, target, given)
-    report = lowered.report()
-    return report, wanted or _problem(report, lowered, arguments)
+    compiled, arguments = _compiled(kernel, target, given)
+    report = compiled.report()
+    return report, wanted or _problem(report, compiled, arguments)
 
 
-def lowered_of(given: argparse.Namespace) -> Lowered:
+def compiled_of(given: argparse.Namespace) -> CompiledKernel:
     """The one kernel that a command's words name, lowered for its target.
 
     Raises:
@@ -109,10 +109,10 @@ def lowered_of(given: argparse.Namespace) -> Lowered:
     if len(files) != 1:
         raise ArgumentError("XT8010", f"{len(files)} files are named", "name one: FILE.py:kernel A=f16[64,64]")
     (target,) = _targets(given.target.partition(",")[0])
-    return _lowered(kernel_of(files[0], given.kernel), target, given)[0]
+    return _compiled(kernel_of(files[0], given.kernel), target, given)[0]
 
 
-def _lowered(kernel: BaseKernel, target: str, given: argparse.Namespace) -> tuple[Lowered, list[Any]]:
+def _compiled(kernel: BaseKernel, target: str, given: argparse.Namespace) -> tuple[CompiledKernel, list[Any]]:
     """A kernel for the arguments and constants of the command line, and the arguments."""
     words = [word for word in given.words if _is_assignment(word)]
     named = {name: value for name, _, value in (word.partition("=") for word in words) if name in kernel.parameters}
@@ -168,14 +168,14 @@ def _argument(name: str, text: str) -> Any:
                             f"write {name}=f16[4096,4096], with ? for a size known at run time, or {name}=7") from None
 
 
-def _problem(report: Report, lowered: Lowered, arguments: Sequence[Any]) -> tuple[int, ...] | None:
+def _problem(report: Report, compiled: CompiledKernel, arguments: Sequence[Any]) -> tuple[int, ...] | None:
     """(M, N, K) or (M, N), as far as the arguments' sizes are known."""
     shapes = [value.shape if isinstance(value, Spec) else getattr(value, "shape", ()) for value in arguments]
-    if report.work is None or report.work.tile is None or len(lowered.written) != 1:
+    if report.work is None or report.work.tile is None or len(compiled.written) != 1:
         return None
-    sizes = [*shapes[lowered.written[0]][-2:]]
+    sizes = [*shapes[compiled.written[0]][-2:]]
     if report.work.is_product:
-        passes = passes_of(lowered.function, shapes)
+        passes = passes_of(compiled.function, shapes)
         sizes.append(None if passes is None else passes * report.work.step)
     return _known(sizes) if len(sizes) == 2 + report.work.is_product else None
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xegpu.support.errors import ArgumentError
 from xetile.compiler.arguments import Spec
-from xetile.jit.kernel import BaseKernel
+from xetile.jit.base import BaseKernel
 from xetile.tools.cli.arguments import add_operands, add_target, array_of, constants_of, operand
 from xetile.tools.cli.sources import kernel_of
 
@@ -68,8 +68,8 @@ def _grid(text: str) -> tuple[int, ...]:
 def _written(kernel: BaseKernel, arguments: Sequence[Any], constants: dict[str, Any],
              given: argparse.Namespace) -> dict[str, Any]:
     """The arrays that the kernel writes, by name."""
-    lowered = kernel.lower(*arguments, target=given.target, **constants)
-    return {kernel.parameters[position]: array_of(arguments[position]) for position in lowered.written}
+    compiled = kernel.lower(*arguments, target=given.target, **constants)
+    return {kernel.parameters[position]: array_of(arguments[position]) for position in compiled.written}
 
 
 def _show(name: str, array: np.ndarray[Any, Any], path: str | None) -> None:

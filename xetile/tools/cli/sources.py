@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from xegpu.support.errors import ArgumentError
-from xetile.jit.kernel import BaseKernel
+from xetile.jit.base import BaseKernel
 from xetile.jit.parsed import parse
 
 _STANDARD_INPUT = "-"

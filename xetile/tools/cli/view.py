@@ -7,7 +7,7 @@ from typing import Any
 
 from xetile.compiler.viewer import View
 from xetile.tools.cli.arguments import add_operands
-from xetile.tools.cli.report import lowered_of
+from xetile.tools.cli.report import compiled_of
 
 
 def add(commands: Any) -> None:
@@ -30,5 +30,5 @@ def command(given: argparse.Namespace) -> None:
     Raises:
         XeError: the file does not read, the kernel cannot be lowered, or the page cannot be written.
     """
-    View(lowered_of(given)).save(given.output)
+    View(compiled_of(given)).save(given.output)
     print(f"{given.output} shows it")

@@ -17,11 +17,11 @@ from codegen.toolchain import disk_cache
 from xegpu.support.errors import ArgumentError, XeError
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
-from xetile.compiler.compiled import Lowered
+from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report.cost import passes_of
-from xetile.jit.kernel import BaseKernel
+from xetile.jit.base import BaseKernel
 from xetile.runtime.device_executor import DeviceExecutor
-from xetile.runtime.executors import Executor, executor_of
+from xetile.runtime.executors import Executor, select_executor
 from xetile.runtime.grid import Grid
 from xetile.tools.tuner.result import Outcome, Result
 from xetile.tools.tuner.space import Configuration, Space, configurations, seconds_of
@@ -36,7 +36,7 @@ class Candidate:
     """A configuration that lowers: its code and its launch."""
 
     configuration: Configuration
-    lowered: Lowered
+    compiled: CompiledKernel
     grid: Grid
 
 
@@ -77,7 +77,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
         if by not in ("time", "prediction"):
             raise ArgumentError("XT7106", f"by={by!r} is no way to rank configurations", 'use "time" or "prediction"')
         every, seconds = configurations(space, _constants(kernel), kernel.name), seconds_of(budget)
-        arguments = kernel.bind(args)
+        arguments = kernel.bind_arguments(args)
         if by == "prediction":
             device = find_target("pvc" if target is None else target)
             _check_sizes(arguments)
@@ -86,10 +86,10 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
             return _result(kernel, device.name, by, outcomes, start)
         for argument in arguments:
             argument.check_there()
-        executor = executor_of(kernel.own_target, where, target, arguments)
-        placed = executor.place(arguments)
-        candidates, outcomes = _candidates(kernel, every, placed, args, grid, executor.target)
-        outcomes += _timed(executor, candidates, placed, seconds, processes)
+        executor = select_executor(kernel.own_target, where, target, arguments)
+        reachable = executor.copy_in(arguments)
+        candidates, outcomes = _candidates(kernel, every, reachable, args, grid, executor.target)
+        outcomes += _timed(executor, candidates, reachable, seconds, processes)
         result = _result(kernel, executor.device, by, outcomes, start)
         if final:
             best = result.best
@@ -123,7 +123,7 @@ def _constants(kernel: BaseKernel) -> list[str]:
 
 def _grid(kernel: BaseKernel, grid: Any, configuration: Configuration, args: Sequence[Any]) -> Grid:
     constants = kernel.all_constants(configuration)
-    return kernel.grid(grid(**constants) if callable(grid) else grid, args, configuration)
+    return kernel.evaluate_grid(grid(**constants) if callable(grid) else grid, args, configuration)
 
 
 def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: Sequence[Argument], args: Sequence[Any],
@@ -132,9 +132,9 @@ def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: S
     found, failures = [], []
     for configuration in every:
         try:
-            lowered = kernel.lowered(arguments, target, configuration, None)
-            assert lowered.emitted.text
-            found.append(Candidate(configuration, lowered, _grid(kernel, grid, configuration, args)))
+            compiled = kernel.compile(arguments, target, configuration, None)
+            assert compiled.emitted.text
+            found.append(Candidate(configuration, compiled, _grid(kernel, grid, configuration, args)))
         except XeError as error:
             failures.append(Outcome(configuration, stage="tables", reason=str(error)))
     return found, failures
@@ -149,18 +149,18 @@ def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:
     """A configuration's predicted time; one that spills has none, since that is not in the model."""
     configuration = candidate.configuration
     try:
-        report = candidate.lowered.report()
+        report = candidate.compiled.report()
         if spilled := report.spill_size + report.private_size:
             return Outcome(configuration, stage="spill", reason=f"{spilled} bytes of registers are kept in memory")
-        passes = passes_of(candidate.lowered.function, [argument.shape for argument in arguments])
+        passes = passes_of(candidate.compiled.function, [argument.shape for argument in arguments])
         return Outcome(configuration, report.predict(grid=candidate.grid, passes=passes).time, how="predicted")
     except XeError as error:
         return Outcome(configuration, stage="build", reason=str(error))
 
 
-def _timed(executor: Executor, candidates: Sequence[Candidate], placed: Sequence[Argument], budget: float,
+def _timed(executor: Executor, candidates: Sequence[Candidate], reachable: Sequence[Argument], budget: float,
            processes: int | None) -> list[Outcome]:
-    keys = [_key(executor, candidate, placed) for candidate in candidates]
+    keys = [_key(executor, candidate, reachable) for candidate in candidates]
     kept = [_kept(key) for key in keys]
     outcomes = [replace(old, configuration=candidate.configuration)
                 for candidate, old in zip(candidates, kept, strict=True) if old is not None]
@@ -168,7 +168,7 @@ def _timed(executor: Executor, candidates: Sequence[Candidate], placed: Sequence
     built, failures = _built(executor, fresh, processes)
     runs, keys_of_runs, ready = [], [], []
     for candidate, key in built:
-        run = _runner(executor, candidate, _scratch(candidate.lowered.written, placed, executor))
+        run = _runner(executor, candidate, _scratch(candidate.compiled.written, reachable, executor))
         try:
             run(1)  # builds what no worker built, and warms up
         except XeError as error:
@@ -197,17 +197,17 @@ def _built(executor: Executor, fresh: Sequence[tuple[Candidate, str]],
     if not isinstance(executor, DeviceExecutor) or not disk_cache.is_on() or count < 2 or len(fresh) < 2:
         return list(fresh), []
     where = executor.queue.sycl_device.filter_string
-    jobs = [(where, *executor.program_of(candidate.lowered)) for candidate, _ in fresh]
+    jobs = [(where, *executor.program_source(candidate.compiled)) for candidate, _ in fresh]
     errors = build_all(jobs, count, _BUILD_SECONDS)
     failures = [Outcome(candidate.configuration, stage="build", reason=error)
                 for (candidate, _), error in zip(fresh, errors, strict=True) if error]
     return [pair for pair, error in zip(fresh, errors, strict=True) if not error], failures
 
 
-def _scratch(written: Sequence[int], placed: Sequence[Argument], executor: Executor) -> tuple[Argument, ...]:
+def _scratch(written: Sequence[int], reachable: Sequence[Argument], executor: Executor) -> tuple[Argument, ...]:
     """The arguments with copies in the place of the arrays that the kernel writes."""
     return tuple(replace(argument, source=_copied(argument.source)) if position in written else argument
-                 for position, argument in enumerate(placed))
+                 for position, argument in enumerate(reachable))
 
 
 def _copied(source: Any) -> Any:
@@ -217,19 +217,19 @@ def _copied(source: Any) -> Any:
 def _runner(executor: Executor, candidate: Candidate, arguments: Sequence[Argument]) -> Callable[[int], None]:
     def run(times: int) -> None:
         for _ in range(times):
-            executor.run(candidate.lowered, arguments, candidate.grid)
+            executor.run(candidate.compiled, arguments, candidate.grid)
         if isinstance(executor, DeviceExecutor):
             executor.queue.wait()
 
     return run
 
 
-def _key(executor: Executor, candidate: Candidate, placed: Sequence[Argument]) -> str:
+def _key(executor: Executor, candidate: Candidate, reachable: Sequence[Argument]) -> str:
     """All that a time depends on."""
-    lowered = candidate.lowered
-    sizes = [(str(a.dtype), a.shape, a.strides, a.source if a.kind == "number" else None) for a in placed]
+    compiled = candidate.compiled
+    sizes = [(str(a.dtype), a.shape, a.strides, a.source if a.kind == "number" else None) for a in reachable]
     driver = executor.queue.sycl_device.driver_version if isinstance(executor, DeviceExecutor) else np.__version__
-    return disk_cache.key_of(lowered.emitted.text, lowered.emitted.options, repr((candidate.grid, sizes)),
+    return disk_cache.key_of(compiled.emitted.text, compiled.emitted.options, repr((candidate.grid, sizes)),
                              executor.device, type(executor).__name__, driver)
 
 

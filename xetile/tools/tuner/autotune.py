@@ -9,8 +9,9 @@ from typing import Any
 from xegpu.support.errors import ArgumentError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import AtTheCall
-from xetile.jit.kernel import BaseKernel, Kernel
-from xetile.runtime.executors import executor_of
+from xetile.jit.base import BaseKernel
+from xetile.jit.kernel import Kernel
+from xetile.runtime.executors import select_executor
 from xetile.tools.tuner import shown, tune
 from xetile.tools.tuner.result import Result
 from xetile.tools.tuner.space import Configuration, Space, configurations, seconds_of
@@ -63,8 +64,8 @@ class Tuned:
         """
         if len(self._space) == 1:
             return dict(self._space[0])
-        arguments = self.kernel.bind(args)
-        executor = executor_of(self.kernel.own_target, where, target, arguments)
+        arguments = self.kernel.bind_arguments(args)
+        executor = select_executor(self.kernel.own_target, where, target, arguments)
         named = self._key if self._key is not None else self.kernel.parameters
         key = (executor.device, executor.target.name, *(
             (a.name, a.dtype, a.shape, a.source if a.kind == "number" else None)

@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
-from products import gemm, integers, wide
 
 import xetile as xt
 from codegen.opencl.bounds import Inside
 from codegen.opencl.values import Array, Coordinate, Descriptor
+from tests.conftest import require_device, require_ocloc
+from tests.kernels import gemm, integers, wide
 from xegpu.ir import dtypes
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap

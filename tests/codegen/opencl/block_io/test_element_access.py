@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import require_device
 
 import xetile as xt
+from tests.conftest import require_device
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised

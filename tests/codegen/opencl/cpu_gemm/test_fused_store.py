@@ -8,11 +8,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device, require_dpnp
 
 import xetile as xt
 from codegen.opencl.cpu_gemm import WHOLE
 from codegen.opencl.cpu_gemm.macrokernel import FENCE
+from tests.conftest import require_device, require_dpnp
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)
 ROWS, COLUMNS = 32, 80

@@ -10,7 +10,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device
 
 import xetile as xt
 from codegen.opencl.cpu_gemm import DOT_BF16, WHOLE, Shape
@@ -18,6 +17,7 @@ from codegen.opencl.emitter import CALL
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue
 from codegen.toolchain.cpu_features import has_feature
+from tests.conftest import require_device
 from xegpu.ir.dtypes import bf16, f16, f32, i8
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)

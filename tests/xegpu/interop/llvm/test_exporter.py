@@ -13,16 +13,16 @@ import gemm_subgroup
 import gemm_transposed
 import gemm_two_levels
 import pytest
-from conftest import require_mlir_opt, require_ocloc
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 import xetile as xt
 from codegen.perf.isa import read_mix
 from codegen.toolchain import ocloc
+from tests.conftest import require_mlir_opt, require_ocloc
 from xegpu.interop.llvm import context
 from xegpu.interop.llvm.types import Layout
-from xetile.compiler.compiled import Lowered
+from xetile.compiler.compiled import CompiledKernel
 from xetile.dialect.wg_map import WgMap
 from xetile.text.llvm.exporter import layout_of
 
@@ -53,7 +53,7 @@ def spirv_of(text: str, level: str, chip: str) -> bytes:
     return bytes(int(code, 16) if code else ord(escaped or plain) for code, escaped, plain in pieces)
 
 
-def _gemm(a: Any, b: Any = None, c: Any = "f32", *, target: str = "pvc", **constants: Any) -> Lowered:
+def _gemm(a: Any, b: Any = None, c: Any = "f32", *, target: str = "pvc", **constants: Any) -> CompiledKernel:
     """The work-group example for these element types."""
     return gemm.gemm.lower(xt.Spec(SQUARE, a), xt.Spec(SQUARE, b or a), xt.Spec(SQUARE, c), target=target, **constants)
 
@@ -173,7 +173,7 @@ def test_lowering_of_the_workgroup_form(name: str, chip: str) -> None:
     _check_machine_code(lowered, spirv_of(lowered.xegpu_upstream_workgroup, "workgroup", chip), chip)
 
 
-def _check_machine_code(lowered: Lowered, spirv: bytes, chip: str) -> None:
+def _check_machine_code(lowered: CompiledKernel, spirv: bytes, chip: str) -> None:
     require_ocloc()
     binary = ocloc.compile_device(spirv, chip, LARGE_REGISTERS, spirv=True)
     facts = ocloc.disassemble(binary).kernels[lowered.name]

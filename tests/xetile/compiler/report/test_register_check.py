@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from conftest import require_ocloc
 
 import xetile as xt
 from codegen.opencl import kernel
 from codegen.toolchain import ocloc
+from tests.conftest import require_ocloc
 from xetile.compiler.report.register_check import accumulator_registers
 
 F32 = ("bf16", "bf16", "f32")

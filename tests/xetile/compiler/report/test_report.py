@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import require_ocloc
 
 import xetile as xt
 from codegen.perf.performance_model import Pass, predict, product_traffic
+from tests.conftest import require_ocloc
 from xegpu.support.errors import ArgumentError, ShapeError, TargetError, ToolError
 from xegpu.target.machine_model import MACHINES, find_machine
 from xetile.compiler.report import Report

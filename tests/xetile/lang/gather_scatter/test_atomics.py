@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import NUMPY, PLACES, Array, Bordered, Place, integers
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import NUMPY, PLACES, Array, Bordered, Place, integers
 from xegpu.ir import dtypes
 from xegpu.ir.atomic_kind import ATOMIC_TYPES, KINDS, kinds_of
 from xegpu.ir.dtypes import DType

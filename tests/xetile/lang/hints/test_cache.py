@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import PLACES, Place, integers
 
 import xetile as xt
 from codegen.toolchain.ocloc import compile_device, disassemble
+from tests.conftest import require_ocloc
+from tests.kernels import PLACES, Place, integers
 from xegpu.target.cache_policy import XE, XE2
 from xegpu.target.targets import TARGETS
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import PLACES, Place
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import PLACES, Place
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 

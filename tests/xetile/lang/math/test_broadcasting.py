@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from products import PLACES, Place, integers
 
 import xetile as xt
+from tests.kernels import PLACES, Place, integers
 
 pytestmark = pytest.mark.unoptimised
 

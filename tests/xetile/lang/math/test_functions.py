@@ -7,9 +7,9 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_device
 
 import xetile as xt
+from tests.conftest import require_device
 
 pytestmark = pytest.mark.unoptimised
 

@@ -6,9 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from products import NUMPY, PLACES, TYPES, Array, Place, Types, gemm_onto, integers, operands, product, run_gemm, viewed
 
 import xetile as xt
+from tests.kernels import (
+    NUMPY,
+    PLACES,
+    TYPES,
+    Array,
+    Place,
+    Types,
+    gemm_onto,
+    integers,
+    operands,
+    product,
+    run_gemm,
+    viewed,
+)
 from xegpu.ir.dtypes import truncate_tf32
 
 pytestmark = pytest.mark.unoptimised

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import NUMPY, Place, integers
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import NUMPY, Place, integers
 from xegpu.ir.dtypes import DType
 
 Array = np.ndarray[Any, Any]

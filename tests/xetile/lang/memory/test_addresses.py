@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
-from products import LANES, NUMPY, PLACES, Array, Place, integers, product
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
+from tests.kernels import LANES, NUMPY, PLACES, Array, Place, integers, product
 from xegpu.ir import dtypes
 
 pytestmark = pytest.mark.unoptimised

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, NUMPY, PLACES, Array, Place, integers, product
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, NUMPY, PLACES, Array, Place, integers, product
 from tests.xetile.lang.memory.test_addresses import Memory
 from tests.xetile.text.llvm.test_reader import verified_by_llvm
 from xegpu.interpreter.memory import memory_at, read

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, NUMPY, PLACES, TYPES, Array, Place, Types, integers, operands, product, viewed
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, NUMPY, PLACES, TYPES, Array, Place, Types, integers, operands, product, viewed
 from xegpu.ir import dtypes
 
 BF16 = Types(xt.bf16, xt.bf16, xt.f32)
@@ -298,7 +298,7 @@ def test_a_message_moves_512_bytes(kernel: Any, target: str) -> None:
 def test_nothing_is_checked_where_the_sizes_say_that_it_is_inside() -> None:
     lowered = gemm_ring.lower(*SPECS)
     assert lowered.xegpu.count("boundary_check = false") > 4
-    assert "boundary_check = false" not in lowered.stages["xegpu-lanes"]
+    assert "boundary_check = false" not in lowered.stages["distribute-lanes"]
     assert "store_slm_ushort" not in lowered.opencl
 
 

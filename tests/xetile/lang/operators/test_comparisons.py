@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, NUMPY, Array, Place, chosen, viewed, wide
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, NUMPY, Array, Place, chosen, viewed, wide
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.target.targets import find_target

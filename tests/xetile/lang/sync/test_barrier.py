@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import PLACES, Place, integers, tiles
 
 import xetile as xt
 from codegen.opencl.sync import handed_over
+from tests.conftest import require_ocloc
+from tests.kernels import PLACES, Place, integers, tiles
 
 
 @xt.kernel

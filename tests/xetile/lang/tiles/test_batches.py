@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, LANES, NUMPY, PLACES, Array, Place, Types, integers, product
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, LANES, NUMPY, PLACES, Array, Place, Types, integers, product
 from xegpu.target import block2d
 from xegpu.target.targets import find_target
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_device, require_dpnp
-from products import (
+
+import xetile as xt
+from tests.conftest import require_device, require_dpnp
+from tests.kernels import (
     DEVICE,
     LANES,
     NUMPY,
@@ -24,8 +26,6 @@ from products import (
     run_gemm,
     wide,
 )
-
-import xetile as xt
 
 pytestmark = pytest.mark.unoptimised
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import DEVICE, NUMPY, Array, Bordered, Place, chosen, viewed, wide
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import DEVICE, NUMPY, Array, Bordered, Place, chosen, viewed, wide
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType, bf16, i1, round_to, tf32
 from xegpu.target.targets import find_target

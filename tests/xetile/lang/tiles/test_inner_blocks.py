@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import PLACES, TYPES, Place, Types, integers, operands, product, tiles, viewed
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import PLACES, TYPES, Place, Types, integers, operands, product, tiles, viewed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -127,7 +127,7 @@ def test_opposite_pairs_cancel() -> None:
     specs = [xt.Spec((None, None), xt.f32)] * 2
     stages = back_and_forth.lower(*specs).stages
     assert stages["xetile"].count("tile_pack") == 3
-    assert "tile_pack" not in stages["subgroup"]
+    assert "tile_pack" not in stages["distribute-subgroups"]
 
     @xt.kernel
     def straight(A, C, *, shape=(16, 32)):

@@ -8,10 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_dpnp, require_ocloc
-from products import DEVICE, LANES, NUMPY, Place, gemm, gemm_shared, integers
 
 import xetile as xt
+from tests.conftest import require_dpnp, require_ocloc
+from tests.kernels import DEVICE, LANES, NUMPY, Place, gemm, gemm_shared, integers
 from xegpu.ir.dtypes import DType
 from xetile.library.scaled_matmul import scaled_product
 from xetile.library.tile_heuristics import BLOCK_IO

@@ -1,4 +1,4 @@
-"""What LLVM's verifiers refuse in its own form of XeGPU is refused here too, at the text's line and with a cure."""
+"""What LLVM's verifiers refuse in its own form of XeGPU is refused here too, with a code at the text's line."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from bisect import bisect_left
 from functools import cache
 
 import pytest
-from conftest import require_mlir_opt
 
 import xetile as xt
+from tests.conftest import require_mlir_opt
 from xegpu.support.errors import TextError
 
 HEAD = """gpu.module @m {
@@ -61,110 +61,99 @@ LANES = "lane_layout = [1, 16], lane_data = [1, 1]"
 SUBGROUPS = "sg_layout = [2, 2], sg_data = [32, 32]"
 REFUSED = {  # the class of error: a wrong line, what is said, what is advised
     # descriptors
-    "rank over the array's": (made("%L : memref<64xf32>", "8x16xf32"), "2 dimensions on a memref<64xf32>", "at most"),
-    "three dimensions": (made("%A : memref<64x64xf16>", "2x8x16xf16"), "3 dimensions on a", "at most"),
-    "rank over the shape's": (made("%P, shape : [64], strides : [1] : i64", "8x16xf16"), "array of 1", "each dim"),
-    "no dimension": (made("%A : memref<64x64xf16>", "f16"), "static dimensions", "sizes of a block"),
-    "element mismatch": (made("%A : memref<64x64xf16>", "8x16xf32"), "f32 cannot describe a memref<64x64xf16>", "f16"),
-    "shared array, global descriptor": (SHARED + made("%S : memref<64x64xf16, 3>", "8x16xf16"),
-                                        "global memory on memref<64x64xf16, 3", "memory_space = slm"),
+    "rank over the array's": (made("%L : memref<64xf32>", "8x16xf32"), "XT3603"),
+    "three dimensions": (made("%A : memref<64x64xf16>", "2x8x16xf16"), "XT3603"),
+    "rank over the shape's": (made("%P, shape : [64], strides : [1] : i64", "8x16xf16"), "XT3603"),
+    "no dimension": (made("%A : memref<64x64xf16>", "f16"), "XT3620"),
+    "element mismatch": (made("%A : memref<64x64xf16>", "8x16xf32"), "XT3009"),
+    "shared array, global descriptor": (SHARED + made("%S : memref<64x64xf16, 3>", "8x16xf16"), "XT3005"),
     "global array, shared descriptor": (
-        made("%L : memref<64xf32>", "16xf32, #xegpu.block_tdesc_attr<memory_space = slm>"), "slm memory on memref",
-        "memory_space = global"),
+        made("%L : memref<64xf32>", "16xf32, #xegpu.block_tdesc_attr<memory_space = slm>"), "XT3005"),
     "no such memory": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.block_tdesc_attr<memory_space = local>"),
-                       "memory_space cannot be local", "global or slm"),
-    "no such field": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.block_tdesc_attr<blocks = 2 : i64>"),
-                      "no field blocks", "array_length"),
-    "an address alone": (made("%P : i64", "8x16xf16"), "says nothing of its array", "shape"),
-    "shape without strides": (made("%P, shape : [64, 64] : i64", "8x16xf16"), "2 sizes and 0 strides", "dimension"),
-    "strides of another rank": (made("%P, shape : [64, 64], strides : [1] : i64", "8x16xf16"), "2 sizes and 1", "one"),
-    "a vector described": (made("%c : vector<8x16xf32>", "8x16xf32"), "", "shape"),
+                       "XT3619"),
+    "no such field": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.block_tdesc_attr<blocks = 2 : i64>"), "XT3013"),
+    "an address alone": (made("%P : i64", "8x16xf16"), "XT3602"),
+    "shape without strides": (made("%P, shape : [64, 64] : i64", "8x16xf16"), "XT3601"),
+    "strides of another rank": (made("%P, shape : [64, 64], strides : [1] : i64", "8x16xf16"), "XT3601"),
+    "a vector described": (made("%c : vector<8x16xf32>", "8x16xf32"), "XT3602"),
     # layouts
-    "lanes that do not divide columns": (dealt("lane_layout = [1, 16], lane_data = [1, 2]"), "do not share 16", "32"),
-    "lanes that do not divide rows": (dealt("lane_layout = [16, 1], lane_data = [1, 1]"), "do not share 8", "16"),
-    "subgroups that do not divide": (dealt("sg_layout = [3, 2], sg_data = [8, 16]", "64x64xf16"), "3 owners", "24"),
-    "subgroups with too much": (dealt("sg_layout = [2, 2], sg_data = [16, 24]", "64x64xf16"), "2 owners", "48"),
-    "instructions that do not divide": (dealt("inst_data = [3, 16]"), "pieces of 3 do not", "multiple of 3"),
+    "lanes that do not divide columns": (dealt("lane_layout = [1, 16], lane_data = [1, 2]"), "XT3612"),
+    "lanes that do not divide rows": (dealt("lane_layout = [16, 1], lane_data = [1, 1]"), "XT3612"),
+    "subgroups that do not divide": (dealt("sg_layout = [3, 2], sg_data = [8, 16]", "64x64xf16"), "XT3612"),
+    "subgroups with too much": (dealt("sg_layout = [2, 2], sg_data = [16, 24]", "64x64xf16"), "XT3612"),
+    "instructions that do not divide": (dealt("inst_data = [3, 16]"), "XT3612"),
     "lanes that do not divide an instruction": (
-        dealt("inst_data = [8, 16], lane_layout = [1, 32], lane_data = [1, 1]", "8x32xf16"), "32 owners", "32"),
-    "layout of rank 1": (dealt("lane_layout = [16], lane_data = [1]"), "has 1 dimensions, and", "one number"),
-    "layout of rank 3": (dealt("lane_layout = [1, 1, 16], lane_data = [1, 1, 1]"), "has 3 dim", "one number"),
-    "lane_data of another rank": (dealt("lane_layout = [1, 16], lane_data = [1]"), "lane_data has 1", "one number"),
-    "sg_data of another rank": (dealt("sg_layout = [1, 2], sg_data = [8]"), "sg_data has 1", "one number"),
-    "order of another rank": (dealt(f"{LANES}, order = [0]"), "order has 1", "one number"),
-    "lane_data alone": (dealt("lane_data = [1, 1]"), "go together", "both"),
-    "lane_layout alone": (dealt("lane_layout = [1, 16]"), "go together", "both"),
-    "sg_data alone": (dealt("sg_data = [8, 16]"), "nothing without sg_layout", "sg_layout"),
-    "order alone": (dealt("order = [1, 0]"), "deals nothing out", "sg_layout"),
-    "empty layout": (dealt(""), "deals nothing out", "lane_layout"),
-    "no such field of a layout": (dealt("lanes = [1, 16]"), "no field lanes", "lane_layout"),
-    "a number for a list": (dealt("lane_layout = 16, lane_data = [1, 1]"), "list of positive", r"\[8, 4\]"),
+        dealt("inst_data = [8, 16], lane_layout = [1, 32], lane_data = [1, 1]", "8x32xf16"), "XT3612"),
+    "layout of rank 1": (dealt("lane_layout = [16], lane_data = [1]"), "XT3610"),
+    "layout of rank 3": (dealt("lane_layout = [1, 1, 16], lane_data = [1, 1, 1]"), "XT3610"),
+    "lane_data of another rank": (dealt("lane_layout = [1, 16], lane_data = [1]"), "XT3610"),
+    "sg_data of another rank": (dealt("sg_layout = [1, 2], sg_data = [8]"), "XT3610"),
+    "order of another rank": (dealt(f"{LANES}, order = [0]"), "XT3610"),
+    "lane_data alone": (dealt("lane_data = [1, 1]"), "XT3616"),
+    "lane_layout alone": (dealt("lane_layout = [1, 16]"), "XT3616"),
+    "sg_data alone": (dealt("sg_data = [8, 16]"), "XT3615"),
+    "order alone": (dealt("order = [1, 0]"), "XT3611"),
+    "empty layout": (dealt(""), "XT3611"),
+    "no such field of a layout": (dealt("lanes = [1, 16]"), "XT3013"),
+    "a number for a list": (dealt("lane_layout = 16, lane_data = [1, 1]"), "XT3614"),
     # loads
-    "result of another shape": (load(T, "16x8xf16"), r"gives \[8, 16\], not \[16, 8\]", "result"),
-    "result of another rank": (load(T, "2x8x8xf16"), r"gives \[8, 16\], not \[2, 8, 8\]", "result"),
-    "result of other elements": (load(T, "8x16xf32"), "does not give vector<8x16xf32>", "agree"),
-    "packed words of 32 bits": (load(U, "8x16xf32", "packed"), "cannot be packed", "8 or 16 bits"),
-    "packed, and not in the result": (load(Q, "16x16xf16", "packed"), r"gives \[8, 16, 2\]", "result"),
-    "not packed, but in the result": (load(Q, "8x16x2xf16"), r"gives \[16, 16\]", "result"),
-    "transposed, and not in the result": (load(T, "8x16xf16", "transpose = array<i64: 1, 0>"), r"gives \[16, 8\]", ""),
-    "a load that writes back": (load(T, "8x16xf16", hint("l1_hint", "write_back")), "l1_hint cannot be write_back",
-                                "use cached, uncached, streaming, read_invalidate"),
-    "a load that writes through": (load(T, "8x16xf16", hint("l3_hint", "write_through")), "l3_hint cannot", "cached"),
-    "no such hint": (load(T, "8x16xf16", hint("l1_hint", "kept")), "no cache hint kept", "cached, uncached"),
-    "too few offsets": (load(T, "8x16xf16", at="[0]"), "1 offsets", "one a dimension"),
-    "too many offsets": (load(T, "8x16xf16", at="[0, 0, 0]"), "3 offsets", "one a dimension"),
+    "result of another shape": (load(T, "16x8xf16"), "XT3107"),
+    "result of another rank": (load(T, "2x8x8xf16"), "XT3107"),
+    "result of other elements": (load(T, "8x16xf32"), "XT3107"),
+    "packed words of 32 bits": (load(U, "8x16xf32", "packed"), "XT3106"),
+    "packed, and not in the result": (load(Q, "16x16xf16", "packed"), "XT3107"),
+    "not packed, but in the result": (load(Q, "8x16x2xf16"), "XT3107"),
+    "transposed, and not in the result": (load(T, "8x16xf16", "transpose = array<i64: 1, 0>"), "XT3107"),
+    "a load that writes back": (load(T, "8x16xf16", hint("l1_hint", "write_back")), "XT3111"),
+    "a load that writes through": (load(T, "8x16xf16", hint("l3_hint", "write_through")), "XT3111"),
+    "no such hint": (load(T, "8x16xf16", hint("l1_hint", "kept")), "XT3110"),
+    "too few offsets": (load(T, "8x16xf16", at="[0]"), "XT3605"),
+    "too many offsets": (load(T, "8x16xf16", at="[0, 0, 0]"), "XT3605"),
     "a layout that does not divide": (
-        load(T, "8x16xf16", "layout = #xegpu.layout<lane_layout = [16, 1], lane_data = [1, 1]>"), "do not share", "16"),
-    "no layout": (load(T, "8x16xf16", "layout = 3 : i64"), "Unexpected attribute 3", "leave it out"),
-    "a vector loaded from": ("%x = xegpu.load_nd %a[0, 0] : vector<8x16xf16> -> vector<8x16xf16>", "operand 'desc'",
-                             "tensor_desc"),
+        load(T, "8x16xf16", "layout = #xegpu.layout<lane_layout = [16, 1], lane_data = [1, 1]>"), "XT3612"),
+    "no layout": (load(T, "8x16xf16", "layout = 3 : i64"), "XT2001"),
+    "a vector loaded from": ("%x = xegpu.load_nd %a[0, 0] : vector<8x16xf16> -> vector<8x16xf16>", "XT2001"),
     "another type than defined": ("%x = xegpu.load_nd %t[0, 0] : !xegpu.tensor_desc<16x16xf16> -> vector<16x16xf16>",
-                                  "and the text says", "one type"),
-    "offsets that are no index": ("%o = arith.constant 1 : i32\n    " + load(T, "8x16xf16", at="[%o, 0]"),
-                                  "and the text says index", "one type"),
+                                  "XT2039"),
+    "offsets that are no index": ("%o = arith.constant 1 : i32\n    " + load(T, "8x16xf16", at="[%o, 0]"), "XT2039"),
     # stores and prefetches
-    "a store of another shape": (f"xegpu.store_nd %b, %t[0, 0] : vector<16x16xf16>, {T}", r"not \[16", "vector"),
-    "a store of other elements": (f"xegpu.store_nd %c, %t[0, 0] : vector<8x16xf32>, {T}", "does not store", "agree"),
+    "a store of another shape": (f"xegpu.store_nd %b, %t[0, 0] : vector<16x16xf16>, {T}", "XT3108"),
+    "a store of other elements": (f"xegpu.store_nd %c, %t[0, 0] : vector<8x16xf32>, {T}", "XT3108"),
     "a store that reads": (
         f"xegpu.store_nd %a, %t[0, 0] <{{{hint('l1_hint', 'read_invalidate')}}}> : vector<8x16xf16>, {T}",
-        "l1_hint cannot be read_invalidate", "write_back"),
-    "a store with too few offsets": (f"xegpu.store_nd %a, %t[0] : vector<8x16xf16>, {T}", "1 offsets", "dimension"),
-    "a prefetch that writes": (f"xegpu.prefetch_nd %t[0, 0] <{{{hint('l2_hint', 'write_back')}}}> : {T}",
-                               "l2_hint cannot be write_back", "cached"),
-    "a prefetch with too few offsets": (f"xegpu.prefetch_nd %t[0] : {T}", "1 offsets", "dimension"),
+        "XT3111"),
+    "a store with too few offsets": (f"xegpu.store_nd %a, %t[0] : vector<8x16xf16>, {T}", "XT3605"),
+    "a prefetch that writes": (f"xegpu.prefetch_nd %t[0, 0] <{{{hint('l2_hint', 'write_back')}}}> : {T}", "XT3111"),
+    "a prefetch with too few offsets": (f"xegpu.prefetch_nd %t[0] : {T}", "XT3605"),
     # products
-    "another K": ("%x = xegpu.dpas %a, %a : vector<8x16xf16>, vector<8x16xf16> -> vector<8x16xf32>", "is not", "8 col"),
-    "another M": (f"%x = xegpu.dpas %a, %b : {AB} -> vector<16x16xf32>", "is not vector<16x16xf32>", "8 rows"),
-    "another N": (f"%x = xegpu.dpas %a, %b : {AB} -> vector<8x8xf32>", "is not vector<8x8xf32>", "16 columns"),
-    "another accumulator": (f"%x = xegpu.dpas %a, %b, %a : {AB}, vector<8x16xf16> -> vector<8x16xf32>",
-                            "the accumulator is", "equal"),
+    "another K": ("%x = xegpu.dpas %a, %a : vector<8x16xf16>, vector<8x16xf16> -> vector<8x16xf32>", "XT3202"),
+    "another M": (f"%x = xegpu.dpas %a, %b : {AB} -> vector<16x16xf32>", "XT3202"),
+    "another N": (f"%x = xegpu.dpas %a, %b : {AB} -> vector<8x8xf32>", "XT3202"),
+    "another accumulator": (f"%x = xegpu.dpas %a, %b, %a : {AB}, vector<8x16xf16> -> vector<8x16xf32>", "XT3201"),
     "another rank of A": ("%p = arith.constant dense<1.0> : vector<8x16x2xf16>\n    "
                           "%x = xegpu.dpas %p, %b : vector<8x16x2xf16>, vector<16x16xf16> -> vector<8x16xf32>",
-                          "two dimensions", "cast"),
-    "another rank of the result": (f"%x = xegpu.dpas %a, %b : {AB} -> vector<8x16x1xf32>", "two dimensions", "cast"),
-    "two element types": ("%x = xegpu.dpas %a, %c : vector<8x16xf16>, vector<8x16xf32> -> vector<8x16xf32>",
-                          "two operands of one type", ""),
-    "no layout of A": (f"%x = xegpu.dpas %a, %b {{layout_a = 3 : i64}} : {AB} -> vector<8x16xf32>", "Unexpected",
-                       "leave it out"),
+                          "XT3203"),
+    "another rank of the result": (f"%x = xegpu.dpas %a, %b : {AB} -> vector<8x16x1xf32>", "XT3203"),
+    "two element types": ("%x = xegpu.dpas %a, %c : vector<8x16xf16>, vector<8x16xf32> -> vector<8x16xf32>", "XT3606"),
+    "no layout of A": (f"%x = xegpu.dpas %a, %b {{layout_a = 3 : i64}} : {AB} -> vector<8x16xf32>", "XT2001"),
     # layouts changed, fences, names
-    "from subgroups to lanes": (converted(SUBGROUPS, LANES), "one layout deals a tile to subgroups", "neither"),
-    "to what does not divide": (converted(SUBGROUPS, "sg_layout = [5, 2], sg_data = [32, 32]"), "5 owners", "multiple"),
-    "to nothing": (converted(SUBGROUPS), "'target_layout' expected", "add target_layout"),
-    "no such scope": ("xegpu.fence memory_kind = global, fence_scope = tile", "no fence_scope tile", "workgroup"),
-    "no such kind of memory": ("xegpu.fence memory_kind = local, fence_scope = gpu", "memory_kind local", "or slm"),
-    "a fence without a scope": ("xegpu.fence memory_kind = global", "Expected 'fence_scope'", "fence_scope = "),
-    "no such operation": (f"xegpu.load_block %t[0, 0] : {T}", "no operation xegpu.load_block", "xegpu.load"),
+    "from subgroups to lanes": (converted(SUBGROUPS, LANES), "XT3607"),
+    "to what does not divide": (converted(SUBGROUPS, "sg_layout = [5, 2], sg_data = [32, 32]"), "XT3612"),
+    "to nothing": (converted(SUBGROUPS), "XT2001"),
+    "no such scope": ("xegpu.fence memory_kind = global, fence_scope = tile", "XT3642"),
+    "no such kind of memory": ("xegpu.fence memory_kind = local, fence_scope = gpu", "XT3642"),
+    "a fence without a scope": ("xegpu.fence memory_kind = global", "XT2002"),
+    "no such operation": (f"xegpu.load_block %t[0, 0] : {T}", "XT2006"),
 }
 ONLY_HERE = {  # LLVM says nothing against these, and drops what it cannot do; XeGPU.md forbids them
-    "no such attribute": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.cache_hint<cached>"),
-                          "not an attribute of a tensor_desc", "block_tdesc_attr"),
-    "packed and transposed": (load(Q, "8x16x2xf16", "packed, transpose = array<i64: 1, 0>"), "packed and tr", "one"),
-    "transposed into itself": (load(Q, "16x16xf16", "transpose = array<i64: 0, 1>"), "not exchange the two", "1, 0"),
-    "transposed thrice": (load(Q, "16x16xf16", "transpose = array<i64: 2, 1, 0>"), "not exchange the two", "1, 0"),
+    "no such attribute": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.cache_hint<cached>"), "XT3012"),
+    "packed and transposed": (load(Q, "8x16x2xf16", "packed, transpose = array<i64: 1, 0>"), "XT3103"),
+    "transposed into itself": (load(Q, "16x16xf16", "transpose = array<i64: 0, 1>"), "XT3102"),
+    "transposed thrice": (load(Q, "16x16xf16", "transpose = array<i64: 2, 1, 0>"), "XT3102"),
     "no blocks": (made("%A : memref<64x64xf16>", "8x16xf16, #xegpu.block_tdesc_attr<array_length = 0 : i64>"),
-                  "array_length cannot be 0", "1, 2 or 4"),
-    "an order that repeats": (dealt(f"{LANES}, order = [1, 1]"), "each dimension once", r"\[1, 0\]"),
-    "no such property": (load(T, "8x16xf16", "stride = 2 : i64"), "property 'stride'", "leave stride out"),
+                  "XT3619"),
+    "an order that repeats": (dealt(f"{LANES}, order = [1, 1]"), "XT3617"),
+    "no such property": (load(T, "8x16xf16", "stride = 2 : i64"), "XT2001"),
 }
 
 
@@ -200,13 +189,13 @@ def test_llvm_says_nothing_against_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*REFUSED, *ONLY_HERE])
 def test_it_is_refused_here(name: str) -> None:
-    line, says, advice = (REFUSED | ONLY_HERE)[name]
-    with pytest.raises(TextError, match=says or None) as caught:
+    line, code = (REFUSED | ONLY_HERE)[name]
+    with pytest.raises(TextError) as caught:
         xt.parse(text_of(line))
+    assert caught.value.code == code
     assert caught.value.location is not None
     assert caught.value.location.line == HEAD.count("\n") + line.count("\n") + 1
     assert caught.value.hint
-    assert re.search(advice, caught.value.hint)
 
 
 def test_the_head_is_right() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
 
 import xetile as xt
+from tests.conftest import require_device, require_ocloc
 
 TEXT = """
 gpu.module @m {{ gpu.func @pick(%A: memref<64x{t}>, %C: memref<64x{t}>) kernel {{

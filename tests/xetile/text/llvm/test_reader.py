@@ -9,10 +9,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import require_mlir_opt, require_ocloc
-from products import Place
 
 import xetile as xt
+from tests.conftest import require_mlir_opt, require_ocloc
+from tests.kernels import Place
 
 pytestmark = pytest.mark.unoptimised
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from products import DEVICE, LANES, NUMPY, Bordered, Place, gemm_shared, integers, product, tiles
 
 import xetile as xt
+from tests.kernels import DEVICE, LANES, NUMPY, Bordered, Place, gemm_shared, integers, product, tiles
 
 pytestmark = pytest.mark.unoptimised
 

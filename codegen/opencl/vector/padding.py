@@ -8,7 +8,7 @@ from codegen.opencl import arith
 from codegen.opencl.emitter import CALL, Emitter, Rule
 from codegen.opencl.values import Coordinate, Descriptor, Fragment
 from xegpu.dialect.block_io import desc_of
-from xegpu.dialect.layout_ops import PadOp
+from xegpu.dialect.vector import PadOp
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 

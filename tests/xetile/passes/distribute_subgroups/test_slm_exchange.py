@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import require_ocloc
-from products import NUMPY, Place, integers, wide
 
 import xetile as xt
+from tests.conftest import require_ocloc
+from tests.kernels import NUMPY, Place, integers, wide
 
 pytestmark = pytest.mark.unoptimised
 

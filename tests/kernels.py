@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from conftest import THOROUGH, require_device
 
 import xetile as xt
+from tests.conftest import THOROUGH, require_device
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import TargetError

@@ -1,0 +1,81 @@
+"""NumPy semantics of pack, bitcast, pad, convert_layout and iota, on blocks and on fragments of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xegpu.dialect.block_io import desc_of
+from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, IotaOp, PackOp, PadOp
+from xegpu.interpreter import memory
+from xegpu.interpreter.interpreter import Machine, Meanings
+from xegpu.ir.dtypes import DType, of_mlir, round_to
+from xegpu.layout import iota, lane_map
+from xegpu.mlir.vector import shape_of
+
+Array = np.ndarray[Any, Any]
+
+
+def vnni(block: Array, factor: int) -> Array:
+    """``[..., k, n]`` to ``[..., k / v, n, v]``: ``v`` rows of a column become one word."""
+    *batch, rows, columns = block.shape
+    return np.swapaxes(block.reshape(*batch, rows // factor, factor, columns), -1, -2)
+
+
+def from_vnni(packed: Array) -> Array:
+    """The inverse of :func:`vnni`."""
+    *batch, words, columns, factor = packed.shape
+    return np.swapaxes(packed, -1, -2).reshape(*batch, words * factor, columns)
+
+
+def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    value, window = operands
+    lanes = None if operation.sg_map is None else operation.sg_map.data
+    rows, columns = desc_of(operation.desc).shape
+    whole = value if lanes is None else lane_map.gather(value, (rows, columns), lanes)
+    batch = machine.batch - (lanes is not None)
+    mask = memory.is_inside(window.array, window.row, window.column, (rows, columns), batch, window.lead)
+    dtype = of_mlir(operation.result.type.element_type)
+    padded = np.where(mask, whole, round_to(np.asarray(operation.number), dtype)).astype(dtype.compute)
+    return padded if lanes is None else lane_map.scatter(padded, lanes, machine.lanes)
+
+
+def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    source: Array = operands[0]
+    words, *_, factor = shape_of(operation.result)
+    if operation.sg_map is None:
+        return vnni(source, factor)
+    return source.reshape(*source.shape[:-2], words, factor)
+
+
+def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
+    """Words as narrower elements: each row of ``[..., rows, columns]`` becomes rows, the lowest bits first."""
+    parts = np.ascontiguousarray(values.astype(wide.numpy)).astype(wide.numpy.newbyteorder("<"), copy=False)
+    split = parts[..., None].view(narrow.numpy)
+    rows = np.moveaxis(split, -1, -2)
+    *outer, count, factor, columns = rows.shape
+    return rows.reshape(*outer, count * factor, columns).astype(narrow.compute)
+
+
+def _bitcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    types = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
+    return bits_by_rows(operands[0], *types)
+
+
+def _convert_layout(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    whole = lane_map.gather(operands[0], operation.block_shape(), operation.source_map.data)
+    return lane_map.scatter(whole, operation.target_map.data, machine.lanes)
+
+
+def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+    shape, axis = operation.block_shape(), operation.axis.value.data
+    dtype = of_mlir(operation.result.type.element_type)
+    if operation.sg_map is None:
+        return iota.whole(shape, axis, operands[0], dtype, machine.batch)
+    return iota.of_lanes(shape, axis, operands[0], dtype, machine.batch, operation.sg_map.data,
+                              machine.lanes or operation.sg_map.data.lanes)
+
+
+MEANINGS: Meanings = {PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad, ConvertLayoutOp: _convert_layout, IotaOp: _iota}

@@ -1,0 +1,166 @@
+"""Operators of vectors and run-time numbers: one operation each, on sides of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects import math
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import SSAValue
+
+from xegpu.ir import dtypes
+from xegpu.ir.dtypes import DType
+from xegpu.support.errors import ArgumentError, ElementTypeError
+from xetile.dialect.types import WgMapAttr
+from xetile.frontend.arith_rules import constant_of, fold, rules_of
+from xetile.frontend.broadcast import alike
+from xetile.frontend.constants import plain, scalar, scalar_of_element
+from xetile.frontend.notes import notes
+from xetile.frontend.ssa_value import Arithmetic, ScalarBase, Value, VectorBase
+from xetile.frontend.tracer import current
+
+_MAX_UNROLLED = 64
+"""The largest exponent that becomes multiplications."""
+_ROOT, _PRECISE = 0.5, (1, 2, 3, 4)
+
+
+def operate(operator: str, left: Any, right: Any) -> Any:
+    """The result of an operator; see :func:`binary` and :func:`power`."""
+    if operator == "**" and isinstance(left, Arithmetic):
+        return power(left, plain(right), binary)
+    return binary(operator, left, right)
+
+
+def binary(operator: str, left: Any, right: Any) -> Any:
+    """One arithmetic operator on two values; numbers are spread over vectors.
+
+    Raises:
+        ElementTypeError: the element types differ, or have no such operator.
+        ShapeError: the shapes, or the work-group maps, differ.
+        ArgumentError: an integer is divided by the number 0.
+    """
+    left, right = plain(left), plain(right)
+    if strangers := [side for side in (left, right) if not isinstance(side, (Arithmetic, int, float))]:
+        raise stranger(operator, strangers[0])
+    if operator in ("//", "%") and isinstance(right, (int, float)) and right == 0:
+        raise ArgumentError("XT1216", f"a {left.describe()} {operator} 0 has no value",
+                            "divide by a number that is not 0; where the divisor is calculated, keep it at 1 or more: "
+                            f"x {operator} xt.maximum(d, 1)", current().location())
+    if not isinstance(left, VectorBase) and not isinstance(right, VectorBase):
+        return _scalar_binary(operator, left, right)
+    shaped = left if isinstance(left, VectorBase) else right
+    location = current().location()
+    if isinstance(left, VectorBase) and isinstance(right, VectorBase):
+        left, right = alike(operator, left, right)
+        shaped = left
+    rule = rules_of(shaped.dtype).get(operator)
+    if rule is None:
+        raise ElementTypeError("XT1202", f"vectors of {shaped.dtype} have no operator {operator}",
+                               _instead(operator, shaped.dtype), location)
+    if operator == "%" and shaped.dtype.kind == "i":
+        return left - (left // right) * right  # Python's sign rule, which arith.remsi does not have
+    operands = [side.ssa if isinstance(side, VectorBase) else spread(side, shaped) for side in (left, right)]
+    return shaped.like(current().emit(rule(*operands)))
+
+
+def stranger(function: str, side: Any) -> ElementTypeError:
+    """The error of a function or an operator that is given something else than vectors and numbers."""
+    location = current().location()
+    if isinstance(side, Value):
+        what, hint = side.describe(), "load the elements first: xt.load_tile(tile) gives a vector"
+    else:
+        what, hint = type(side).__name__, "of Python's own objects only numbers take part; pass an array as an " \
+            "argument of the kernel, and load a tile of it with xt.load_tile"
+    return ElementTypeError("XT1201", f"{function} takes vectors and numbers, not a {what}", hint, location,
+                            notes(location, it=side))
+
+
+def _scalar_binary(operator: str, left: Any, right: Any) -> ScalarBase:
+    like = left if isinstance(left, ScalarBase) else right
+    dtype = like.dtype
+    operands = scalar(left, dtype), scalar(right, dtype)
+    rule = rules_of(dtype).get(operator)
+    if rule is None:
+        raise ElementTypeError("XT1202",
+                               f"run-time numbers of {dtype} have no operator {operator}", _instead(operator, dtype),
+                               current().location())
+    if (folded := fold(operator, dtype, *operands)) is not None:
+        return like.like(folded)  # type: ignore[no-any-return]
+    divisor = constant_of(operands[1])
+    power = isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0
+    if operator in ("//", "%") and dtype.signed and isinstance(divisor, int) and power:
+        # Exact for negative numbers too: two's complement rounds down.
+        shift, mask = divisor.bit_length() - 1, divisor - 1
+        return (  # type: ignore[no-any-return]
+            binary(">>", left, shift) if operator == "//" else binary("&", left, mask))
+    if operator == "%" and dtype.signed:
+        return left - (left // right) * right  # type: ignore[no-any-return]
+    return like.like(current().emit(rule(*operands)))  # type: ignore[no-any-return]
+
+
+def _instead(operator: str, dtype: DType) -> str:
+    """What an author writes where an element type lacks an operator."""
+    if dtype is dtypes.i1:
+        return "truth values have & | ^ ~ and comparisons; count them with .to(xt.i32)"
+    if dtype.kind == "s":
+        return "convert with .to(xt.f16), which holds 8-bit floats exactly"
+    other = {"/": "//", "//": "/"}.get(operator, "")
+    kind = "xt.f32" if operator in ("/", "**") else "xt.i32"
+    return f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"
+
+
+def spread(number: Any, like: VectorBase, dtype: DType | None = None) -> SSAValue:
+    """A number spread over a vector of the shape of ``like``, of its element type or another."""
+    dtype = dtype or like.dtype
+    operation = BroadcastOp(scalar_of_element(number, dtype), VectorType(dtype.mlir, like.shape))
+    if like.wg_map is not None:
+        operation.attributes["wg_map"] = WgMapAttr(like.wg_map)
+    return current().emit(operation)  # type: ignore[no-any-return]
+
+
+def power(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> Any:
+    """``base ** exponent``.
+
+    Integers are multiplied; their exponent is a Python number from 0 to 64. Floats are multiplied for exponents up to
+    4, whose roundings are fewer than those of the power function, f16 and bf16 in float32; the rest is that function.
+
+    Args:
+        base: a vector or a run-time number.
+        exponent: a number, or a float vector or run-time float.
+        general: makes the operation of an operator.
+
+    Raises:
+        ElementTypeError: integers to the power of something else.
+    """
+    if base.dtype.is_float:
+        return _of_float(base, exponent, general)
+    if type(exponent) is not int or not 0 <= exponent <= _MAX_UNROLLED or base.dtype is dtypes.i1:
+        shown = f"a {exponent.describe()}" if hasattr(exponent, "describe") else repr(exponent)
+        raise ElementTypeError("XT1210", f"integers have no such power: a {base.describe()} to the power of {shown}",
+                               f"integers take Python integers from 0 to {_MAX_UNROLLED} as exponents; for others "
+                               "convert with .to(xt.f32)", current().location())
+    return _multiplied(base, exponent)
+
+
+def _of_float(base: Any, exponent: Any, general: Callable[[str, Any, Any], Any]) -> Any:
+    if isinstance(exponent, (int, float)) and exponent == _ROOT:
+        return base.like(current().emit(math.SqrtOp(base.ssa)))
+    if not isinstance(exponent, (int, float)) or exponent not in _PRECISE:
+        return general("**", base, exponent)
+    narrow = base.dtype.bits < 32 and exponent > 2
+    wide = base.to(dtypes.f32) if narrow else base
+    product = _multiplied(wide, int(exponent))
+    return product.to(base.dtype) if narrow else product
+
+
+def _multiplied(base: Any, exponent: int) -> Any:
+    """``base`` multiplied by squaring; to the power of 0 it is 1."""
+    result, square = None, base
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else result * square
+        exponent >>= 1
+        square = square * square if exponent else square
+    return base * 0 + 1 if result is None else result

@@ -1,0 +1,312 @@
+"""Kernels, recorded or parsed: binding of arguments and grid, compilation, and ``kernel.on(...)``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xegpu.support.errors import ArgumentError, DeviceError, Note, ShapeError, TraceError, XeError
+from xegpu.support.location import Location
+from xegpu.target import block2d
+from xegpu.target.targets import TARGETS, Target, find_target
+from xetile.compiler.arguments import Argument, AtTheCall
+from xetile.frontend.constants import hashable
+from xetile.frontend.tracer import is_recording
+from xetile.runtime.executors import executor_at
+from xetile.runtime.grid import Grid, three_counts
+from xetile.runtime.launch import BoundKernel, GridLauncher
+from xetile.runtime.launch_cache import LaunchCache
+from xetile.runtime.launch_plan import PreparedLaunch
+
+if TYPE_CHECKING:
+    from xetile.compiler.compiled import CompiledKernel
+    from xetile.runtime.eager import EagerKernel
+
+
+class BaseKernel:
+    """What kernels that were recorded and kernels that were parsed have in common.
+
+    Attributes:
+        name: the kernel's name.
+        parameters: names of its run-time arguments.
+        grid_function: gives the grid where the caller does not; None if there is none.
+        own_target: the device that the kernel is made for, None if it is made for none in particular.
+        cache: all that is kept in memory from launch to launch.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    grid_function: Callable[..., Any] | None = None
+    own_target: Target | None = None
+
+    def __init__(self) -> None:
+        self.cache = LaunchCache()
+        self._override: BaseKernel | None = None
+        self._override_opencl: str | None = None
+
+    def forget(self) -> None:
+        """Let go of all that was compiled and looked up for this kernel, with every stage; a launch makes it anew."""
+        self.cache.forget()
+        if self._override is not None:
+            self._override.forget()
+
+    def module_for(self, arguments: Sequence[Argument], constants: dict[str, Any],
+                   subgroups: tuple[int, int] | None) -> ModuleOp:
+        """The XeTile module for arguments of these types and for these constants."""
+        raise NotImplementedError
+
+    def check_target(self, target: Target, arguments: Sequence[Argument], access: Sequence[str]) -> None:
+        """Raise if the kernel is made for another device, or for arrays that are accessed in another way."""
+
+    def location(self) -> Location:
+        """Where the kernel is defined."""
+        raise NotImplementedError
+
+    def __getitem__(self, grid: Any) -> GridLauncher:
+        return self._bound(None, None, None)[grid]
+
+    def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> PreparedLaunch:
+        """The kernel with its grid and arguments, checked and compiled: ``ready = k.prepare(grid, A, B)``, ``ready()``.
+
+        Args:
+            grid: as in ``kernel[grid]``; None for the decorator's.
+            args: the arguments of every launch.
+            constants: the compile-time constants.
+
+        Raises:
+            XeError: what a launch would raise.
+        """
+        return self._bound(None, None, None).prepare(grid, *args, **constants)
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Launch with the grid that the decorator's function gives."""
+        self._bound(None, None, None)(*args, **constants)
+
+    def on(self, where: Any, *, target: str | Target | None = None, subgroups: tuple[int, int] | None = None,
+           only: tuple[int, ...] | int | None = None, check: Any = False) -> BoundKernel | EagerKernel:
+        """The kernel, to be launched at ``where``.
+
+        Args:
+            where: ``"numpy"``, ``"numpy:xegpu"``, ``"numpy:program"`` (the function itself, one instance at a time), a
+                dpctl filter string, or a ``dpctl.SyclQueue``; None lets the arrays decide.
+            target: the device that code is generated for, by default the one it runs on.
+            subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
+            only: with ``"numpy:program"``, the work-groups that run: the first one, two or three of their indices.
+            check: with ``"numpy"``, True or the names of the checks that watch the launch: ``"bounds"``, ``"races"``,
+                ``"shared"``, ``"numbers"``, ``"integers"``, ``"overlap"``; a finding is a :class:`CheckError`.
+
+        Raises:
+            TargetError: there is no such target.
+            ArgumentError: ``only`` without ``"numpy:program"``, ``check`` without ``"numpy"``, or no such check.
+            DeviceError: there is no such device, or ``"numpy:program"`` of a kernel that was parsed from text.
+        """
+        with AtTheCall():
+            if check and where != "numpy":
+                raise ArgumentError("XT1050", f"check={check!r} goes with \"numpy\" alone, and this runs on {where!r}",
+                                    'write .on("numpy", check=True), or drop it')
+            if check:
+                from xetile.runtime.sanitizer import CheckedExecutor
+                from xetile.runtime.sanitizer.findings import chosen
+
+                checked = CheckedExecutor(self._target(target) or find_target("pvc"), chosen(check))
+                return BoundKernel(self, checked, None, subgroups)
+            if where == "numpy:program":
+                return self.eager(only, subgroups)
+            if only is not None:
+                raise ArgumentError("XT1051",
+                                    f"only={only!r} goes with \"numpy:program\" alone, and this runs on {where!r}",
+                                    'write .on("numpy:program", only=...), or drop it')
+            return self._bound(where, target, subgroups)
+
+    def _bound(self, where: Any, target: str | Target | None, subgroups: tuple[int, int] | None) -> BoundKernel:
+        """The kernel bound to an executor, from the cache if it was bound so before."""
+        if isinstance(target, Target) and TARGETS.get(target.name) is target:
+            target = target.name  # the hash of a Target takes longer than ten launches: it has its block shapes in it
+        shape = None if subgroups is None else check_subgroups(subgroups)
+        key = where, target, shape
+        try:
+            found = self.cache.bindings.get(key)
+        except TypeError:  # no hash: neither a string nor a queue, which executor_at refuses
+            found = None
+        if found is None:
+            device = self._target(target)
+            executor = None if where is None else executor_at(where, device)
+            found = self.cache.bindings.setdefault(key, BoundKernel(self, executor, device, shape))
+        return found  # type: ignore[no-any-return]
+
+    def eager(self, only: tuple[int, ...] | int | None, subgroups: tuple[int, int] | None) -> EagerKernel:
+        """The kernel, to run its own Python function.
+
+        Raises:
+            DeviceError: it has none.
+        """
+        raise DeviceError("XT1601", f"{self.name} was parsed from text, so there is no Python function to run",
+                          'use .on("numpy"), which runs its operations')
+
+    def override(self, stage: str | None, path: str | Path | None = None) -> None:
+        """Compile from an edited stage, or emit edited OpenCL C, for every launch until ``override(None)``.
+
+        The file is read now. An MLIR stage is parsed and verified, and the passes behind it run as ever; constants and
+        ways to reach arrays are those that the text was lowered for, and a launch for which they are wrong is an error.
+        ``"opencl"`` replaces the emitted text; it must keep the kernel's name and arguments. NumPy runs the recorded
+        kernel then as before.
+
+        Args:
+            stage: a name of ``lower(...).stages``, or ``"opencl"``; None takes back what was overridden.
+            path: the file; XETILE_DEBUG=dump writes such files.
+
+        Raises:
+            ArgumentError: there is no such stage, or the file cannot be read.
+            TextError: the text does not parse, is another stage, or holds another kernel.
+        """
+        raise NotImplementedError
+
+    def compile_from(self, stage: BaseKernel | None, opencl: str | None) -> None:
+        """Compile from the kernel of a stage, or emit this OpenCL C, from now on; None for neither.
+
+        What was compiled before is forgotten.
+        """
+        self.forget()
+        self._override, self._override_opencl = stage, opencl
+
+    def _target(self, target: str | Target | None) -> Target | None:
+        return self.own_target if target is None else find_target(target)
+
+    def lower(self, *args: Any, target: str | Target | None = None, subgroups: tuple[int, int] | None = None,
+              **constants: Any) -> CompiledKernel:
+        """Compile only, for arrays or :class:`Spec` descriptions of them.
+
+        Args:
+            args: the arguments.
+            target: the device that code is generated for, by default pvc.
+            subgroups: subgroups of a work-group, for a kernel without ``wg_map``.
+            constants: the compile-time constants.
+
+        Raises:
+            XeError: the kernel cannot be compiled for these types, constants and target.
+        """
+        with AtTheCall():
+            arguments = self.bind_arguments(args, constants)
+            shape = None if subgroups is None else check_subgroups(subgroups)
+            return self.compile(arguments, self._target(target) or find_target("pvc"), constants, shape)
+
+    def bind_arguments(self, args: Sequence[Any], constants: Mapping[str, Any] | None = None) -> tuple[Argument, ...]:
+        """The arguments of a call, checked against the parameters.
+
+        Raises:
+            ArgumentError: there are too few or too many, or some are passed by keyword.
+            ElementTypeError: one is neither an array nor a number, or of a type that is no element type.
+            TraceError: the call stands in another kernel.
+        """
+        if is_recording():
+            raise TraceError("XT1023", f"{self.name} is a kernel, and is called inside another one",
+                             f"what two kernels share is a plain function: drop @xt.kernel above {self.name}, and call "
+                             "it with vectors or tiles; or launch one kernel after the other from outside",
+                             notes=self.defined())
+        if named := [name for name in self.parameters if name in (constants or ())]:
+            raise ArgumentError("XT1010", f"{named[0]} is a run-time argument of {self.name}, and is passed by keyword",
+                                self._usage(), notes=self.defined())
+        if len(args) != (count := len(self.parameters)):
+            raise ArgumentError("XT1011", f"{self.name} takes {count} argument{'' if count == 1 else 's'} "
+                                f"({', '.join(self.parameters)}), and is called with {len(args)}", self._usage(),
+                                notes=self.defined())
+        try:
+            return tuple(Argument.of(name, value) for name, value in zip(self.parameters, args, strict=True))
+        except XeError as error:
+            error.notes += self.defined()
+            raise
+
+    def defined(self) -> list[Note]:
+        """A note of where the kernel is defined, for errors of calls that do not fit it."""
+        return [Note(f"{self.name} is defined here", self.location())]
+
+    def _usage(self) -> str:
+        """How the kernel is called."""
+        return f"call it as {self.name}[grid]({', '.join(self.parameters)})"
+
+    def evaluate_grid(self, grid: Any, args: Sequence[Any], constants: dict[str, Any]) -> Grid:
+        """The grid of a launch as three counts, from the decorator's function if ``grid`` is None.
+
+        Raises:
+            ShapeError: there is none, or it is not one to three non-negative integers.
+        """
+        made_by: list[Note] = []
+        if grid is None:
+            if self.grid_function is None:
+                raise ShapeError("XT1020", f"{self.name} is launched without a grid",
+                                 f"write {self.name}[M // BM, N // BN]({', '.join(self.parameters)}), or give the "
+                                 "kernel a grid of its own: @xt.kernel(grid=lambda ...)", notes=self.defined())
+            grid = self._call_grid_function(self.grid_function, args, self.all_constants(constants))
+            made_by = [Note("this function gave it", Location.of_definition(self.grid_function.__code__))] \
+                if inspect.isfunction(self.grid_function) else []
+        return three_counts(grid, self.name, made_by)
+
+    def _call_grid_function(self, function: Callable[..., Any], args: Sequence[Any], constants: dict[str, Any]) -> Any:
+        """The result of the decorator's grid function.
+
+        Raises:
+            ArgumentError: it does not take the kernel's arguments and constants.
+        """
+        try:
+            return function(*args, **constants)
+        except TypeError:
+            try:
+                inspect.signature(function).bind(*args, **constants)
+            except TypeError as error:
+                taken = ", ".join((*self.parameters, *(["*"] if constants else []), *constants))
+                raise ArgumentError("XT1022", f"the grid function of {self.name} does not take what {self.name} is "
+                                    f"called with: {error}", "give it the kernel's parameters and constants, as in "
+                                    f"lambda {taken}: ...", notes=self.defined()) from None
+            raise
+
+    def compile(self, arguments: Sequence[Argument], target: Target, constants: dict[str, Any],
+                subgroups: tuple[int, int] | None) -> CompiledKernel:
+        """The compiled kernel, from the cache if it was compiled for such types, constants and ways of access."""
+        if self._override is not None:
+            return self._override.compile(arguments, target, {}, None)
+        access = tuple(block2d.access(target, a.pointer, a.shape, a.strides, a.dtype.bytes)
+                       if a.rank is not None else "" for a in arguments)
+        key = (*(a.key for a in arguments), self.constants_key(constants), subgroups, target.name, access)
+        if key not in self.cache.compiled:
+            self.check_target(target, arguments, access)
+            types = [replace(argument, source=None) for argument in arguments]  # no array is kept alive
+            self.cache.compiled[key] = self._compile(types, target, access, constants, subgroups)
+        return self.cache.compiled[key]
+
+    def _compile(self, arguments: Sequence[Argument], target: Target, access: tuple[str, ...],
+                 constants: dict[str, Any], subgroups: tuple[int, int] | None) -> CompiledKernel:
+        from xetile.compiler.compiled import CompiledKernel
+        from xetile.compiler.report.suggest_tile_sizes import Origin
+
+        module = self.module_for(arguments, constants, subgroups)
+        defaulted = self.all_constants(constants)
+        origin = Origin(defaulted, lambda changes: self._compile(arguments, target, access, {**defaulted, **changes},
+                                                                 subgroups))
+        return CompiledKernel(module, target, access, self.location(), origin, self._override_opencl)
+
+    def constants_key(self, constants: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+        """The constants as a key."""
+        return tuple(sorted((name, hashable(value, name)) for name, value in constants.items()))
+
+    def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
+        """The constants of a call, with the defaults of those that it does not give."""
+        return constants
+
+
+def check_subgroups(subgroups: Any) -> tuple[int, int]:
+    """The rows and columns of subgroups in a work-group.
+
+    Raises:
+        ShapeError: they are not two positive integers.
+    """
+    if not isinstance(subgroups, (tuple, list)) or len(subgroups) != 2 or \
+            not all(type(count) is int and count > 0 for count in subgroups):
+        raise ShapeError("XT1004", f"subgroups are two positive integers, not {subgroups!r}",
+                         "give rows and columns of subgroups, for example subgroups="
+                         + (f"(1, {subgroups})" if type(subgroups) is int and subgroups > 0 else "(8, 4)"))
+    return subgroups[0], subgroups[1]

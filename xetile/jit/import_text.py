@@ -1,0 +1,181 @@
+"""Import of MLIR text: verified functions in the form that the language records, at any stage of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, Block, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from xegpu.analysis import barriers, simt, uniformity
+from xegpu.analysis.slm import verify_memory
+from xegpu.passes.normalize import Normalize
+from xegpu.support.errors import (
+    Note,
+    TextError,
+    XeError,
+    said,
+)
+from xegpu.support.location import Location, SourceLocation
+from xegpu.support.notes import parties
+from xegpu.target.targets import TARGETS
+from xetile.compiler.pipeline import STAGES, precedes
+from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
+from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
+from xetile.runtime.numpy_executor import MEANINGS
+from xetile.text.canonicalize import normalise, rewrite
+from xetile.text.gpu_module import (
+    SUBGROUPS,
+    THREADS,
+    functions,
+    printed,
+)
+from xetile.text.llvm import UpstreamReader, converted
+from xetile.text.parse_hints import cure_of
+from xetile.text.read_module import read_module
+from xetile.text.reader import GENERATION, OLDER, OlderReader, present
+
+_STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp)
+ImportedFunction = tuple[func.FuncOp, Mapping[str, Attribute]]
+"""A function with the attributes of its module."""
+
+
+def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
+    """The functions of a text, and the text as it prints at the stage that it is at.
+
+    Args:
+        text: functions in the XeTile or XeGPU dialect, as ``lower(...).stages`` prints them.
+        name: what the text is called in messages.
+
+    Raises:
+        TextError: the text does not parse or does not verify; the message names line and column.
+    """
+    module, reader = read_module(text, name)
+    _check_names(module)
+    for operation in module.walk():
+        _verify(operation)
+    _check_stage(module)
+    found = functions(module, reader.host)
+    if not found:
+        raise TextError("XT2009", "the text holds no function with a body",
+                        "put the kernel's operations in a func.func, or in a gpu.func of a gpu.module",
+                        text_location(module))
+    if isinstance(reader, UpstreamReader):
+        modules = [converted(function) for function in found]
+        for made in modules:
+            _settle(made)
+        return _checked(pair for made in modules for pair in _detached(made)), text
+    if isinstance(reader, OlderReader):
+        text = printed(ModuleOp([function.clone() for function in found],
+                                {**module.attributes, GENERATION: StringAttr(OLDER)}))
+        module.attributes.pop(GENERATION, None)
+        found = present(found)
+    whole = ModuleOp(found, dict(module.attributes))
+    if stage_of(whole) == "to-xegpu":
+        for function in found:
+            simt.settle(function)
+        text = text if isinstance(reader, OlderReader) else printed(whole)
+        whole = run_pass("normalize", Normalize(), whole)
+        _settle(whole)
+    else:
+        _settle(whole)
+        text = printed(whole)
+    return _checked(_detached(whole)), text
+
+
+def _checked(functions: Iterable[ImportedFunction]) -> list[ImportedFunction]:
+    """The same functions, once control flow, barriers and names are found to be right.
+
+    Raises:
+        TextError: they are not.
+    """
+    seen: dict[str, func.FuncOp] = {}
+    checked = []
+    for function, attributes in functions:
+        uniformity.check(function, is_dealt(function), TextError)
+        if is_dealt(function) or SUBGROUPS in function.attributes:
+            barriers.check(function, prod(subgroups_of(function)), TextError)
+        if (first := seen.setdefault(function.sym_name.data, function)) is not function:
+            raise _same_name(function.sym_name.data, function, text_location(first))
+        checked.append((function, attributes))
+    return checked
+
+
+def _settle(module: ModuleOp) -> None:
+    """Bring what was read to the form that the language records, and check it."""
+    for function in module.body.block.ops:
+        assert isinstance(function, func.FuncOp)
+        if (stage := stage_of(module)) in (FIRST, "assign-wg-map", *IN_XETILE):
+            normalise(function, any_rank=stage not in IN_XETILE)
+        else:
+            if precedes(stage, "to-xegpu"):
+                rewrite(function)
+            simt.settle(function)
+        for operation in function.walk():
+            _verify(operation)
+            _check_known(operation)
+
+
+def _detached(module: ModuleOp) -> list[ImportedFunction]:
+    """The functions of a module, taken out of it, each with its attributes."""
+    functions = [operation for operation in module.body.block.ops if isinstance(operation, func.FuncOp)]
+    for function in functions:
+        function.detach()  # type: ignore[no-untyped-call]
+    return [(function, module.attributes) for function in functions]
+
+
+def _check_names(module: ModuleOp) -> None:
+    """Raise if two functions of one module have the same name."""
+    seen: dict[tuple[Block | None, str], Operation] = {}
+    for operation in module.walk():
+        if isinstance(operation, func.FuncOp):
+            name = operation.sym_name.data
+            if (first := seen.setdefault((operation.parent, name), operation)) is not operation:
+                raise _same_name(name, operation, text_location(first))
+
+
+def _same_name(name: str, function: Operation, first: Location) -> TextError:
+    return TextError("XT2010", f"two kernels have the name {name}", "give each a name of its own",
+                     text_location(function), [Note("the other one is here", first)])
+
+
+def _check_known(operation: Operation) -> None:
+    """Raise unless an operation has a meaning here; xDSL knows many more."""
+    if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in MEANINGS:
+        raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel",
+                        "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
+                        text_location(operation))
+
+
+def _verify(operation: Operation) -> None:
+    try:
+        operation.verify(verify_nested_ops=False)
+        verify_memory(operation)
+    except VerifyException as error:
+        code, message, hint = said(error)
+        hint = "" if "\n" in hint else hint or cure_of(message)  # more lines are xDSL's account of a type
+        raise TextError(code, f"{operation.name}: {message}", hint, text_location(operation),
+                        parties(operation, error)) from None
+    except XeError as error:
+        raise error.at(text_location(operation)) from None
+
+
+def _check_stage(module: ModuleOp) -> None:
+    stage, target = module.attributes.get(STAGE), module.attributes.get(TARGET)
+    if stage is not None and not (isinstance(stage, StringAttr) and stage.data in STAGES):
+        raise TextError("XT2014", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(STAGES)}",
+                        text_location(module))
+    if target is not None and not (isinstance(target, StringAttr) and target.data in TARGETS):
+        raise TextError("XT2015",
+                        f"there is no target {target}", f"{TARGET} is one of {', '.join(TARGETS)}",
+                        text_location(module))
+
+
+def text_location(operation: Operation) -> Location:
+    """Location of an operation that was read from text; each has one."""
+    location = operation.location
+    assert isinstance(location, SourceLocation)
+    return location.data

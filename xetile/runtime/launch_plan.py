@@ -1,0 +1,73 @@
+"""Launch plans: a built device kernel with its ranges and packed arguments, ready for dpctl's ``submit_async``."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from codegen.runtime.launcher import start
+from codegen.runtime.usm import address_of
+from xetile.compiler.arguments import TypedView
+
+_PACKERS: Mapping[type, Callable[[Any], Any]] = {ctypes.c_int: ctypes.c_int, ctypes.c_float: ctypes.c_float}
+
+
+class LaunchPlan:
+    """A built kernel with its ranges and packed arguments, for all arguments of one signature.
+
+    Args:
+        queue, kernel: dpctl's.
+        template: the kernel's arguments as dpctl takes them, with None where pointers go.
+        slots: for each argument of the author, the position of its pointer or number in the template.
+        global_range, local_range: work-items, in SYCL's order of dimensions.
+        written: positions of the arguments that the kernel writes.
+    """
+
+    __slots__ = ("global_range", "kernel", "local_range", "packers", "queue", "slots", "template", "written")
+
+    def __init__(self, queue: Any, kernel: Any, template: list[Any], slots: Sequence[int], global_range: list[int],
+                 local_range: list[int], written: Sequence[int]) -> None:
+        self.queue, self.kernel, self.template, self.slots = queue, kernel, template, slots
+        self.global_range, self.local_range, self.written = global_range, local_range, written
+        self.packers = [_PACKERS.get(type(template[slot]), address_of) for slot in slots]
+
+    def pack(self, args: Sequence[Any]) -> list[Any]:
+        """The template with the pointers and numbers of ``args``, which have the plan's signature."""
+        values = self.template.copy()
+        for slot, pack, value in zip(self.slots, self.packers, args, strict=True):
+            values[slot] = pack(value.array if type(value) is TypedView else value)
+        return values
+
+    def launch(self, args: tuple[Any, ...]) -> None:
+        """Start the kernel; the arguments are kept alive until it has run."""
+        start(self.queue, self.kernel, self.pack(args), self.global_range, self.local_range, args)
+
+    def bind(self, args: tuple[Any, ...]) -> Callable[[], Any]:
+        """A function that starts the kernel on these very arguments, again and again."""
+        return partial(start, self.queue, self.kernel, self.pack(args), self.global_range, self.local_range, args)
+
+
+class PreparedLaunch:
+    """A launch that is bound to its arguments: ``ready = kernel.prepare(grid, A, B, C)``, then ``ready()``.
+
+    Checks, compilation and the choice of code are done. The arrays are the same at every launch, with what they hold by
+    then; sizes and numbers are those of the preparation. It keeps the arrays alive.
+
+    Attributes:
+        name: the kernel's name.
+        grid: work-groups.
+    """
+
+    __slots__ = ("_start", "grid", "name")
+
+    def __init__(self, name: str, grid: tuple[int, int, int], start: Callable[[], Any]) -> None:
+        self.name, self.grid, self._start = name, grid, start
+
+    def __call__(self) -> None:
+        """Launch, asynchronously in the order of the queue if the arrays are in device memory."""
+        self._start()
+
+    def __repr__(self) -> str:
+        return f"<{self.name} prepared for {' x '.join(map(str, self.grid))} work-groups>"
