@@ -16,8 +16,7 @@ from xdsl.ir import Operation
 
 from codegen.opencl import predicate
 from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.types import computed, rounded
-from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.values import Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CONVERSIONS

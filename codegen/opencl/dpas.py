@@ -5,8 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.opencl.emitter import CALL, Emitter, Rule
-from codegen.opencl.types import ACCUMULATORS, SCALED, narrowed, widened
-from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.values import ACCUMULATORS, SCALED, Fragment, narrowed, vector_type, widened
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
 from xegpu.ir.dtypes import tf32, u8
 

@@ -15,8 +15,7 @@ from xdsl.ir import Operation
 from codegen.opencl import arith
 from codegen.opencl.block_io import cache_controls
 from codegen.opencl.emitter import CALL, Emitter, Rule, atom
-from codegen.opencl.types import computed, rounded
-from codegen.opencl.values import Array, Descriptor, Scattered
+from codegen.opencl.values import Array, Descriptor, Scattered, computed, rounded
 from codegen.opencl.vector.lane_exchange import bits_in, bits_out
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 from codegen.opencl.reserved_names import CPLUSPLUS
-from codegen.opencl.types import ACCUMULATORS, block_word
+from codegen.opencl.values import ACCUMULATORS, block_word
 from xegpu.support.errors import BUG, TargetError
 
 _CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?:[^/"]|/(?![/*]))+', re.DOTALL)

@@ -12,8 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from codegen.opencl import predicate
 from codegen.opencl.block_io import cache_controls, element_access, payload, slm
 from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.types import block_word
-from codegen.opencl.values import Array, Coordinate, Descriptor
+from codegen.opencl.values import Array, Coordinate, Descriptor, block_word
 from codegen.opencl.vector import shuffle_rows
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.types import TensorDesc

@@ -7,7 +7,7 @@ a builtin for each size of element. What is reached row by row takes no hint.
 from __future__ import annotations
 
 from codegen.opencl.emitter import Emitter
-from codegen.opencl.types import UNSIGNED
+from codegen.opencl.values import UNSIGNED
 from xegpu.dialect.hints import HintedOp, words
 
 _SURFACE = "global void *, int, int, int, int2"

@@ -14,8 +14,7 @@ from typing import Any
 
 from codegen.opencl import predicate
 from codegen.opencl.emitter import CALL, FILL, Emitter
-from codegen.opencl.types import UNSIGNED
-from codegen.opencl.values import Coordinate, Descriptor, Fragment, vector_type
+from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.types import TensorDesc
 from xegpu.layout import lane_map

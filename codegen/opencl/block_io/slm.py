@@ -19,8 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.block_io import slm_visa
 from codegen.opencl.emitter import CALL, Emitter, Rule
-from codegen.opencl.types import UNSIGNED
-from codegen.opencl.values import Array, Descriptor, Fragment, vector_type
+from codegen.opencl.values import UNSIGNED, Array, Descriptor, Fragment, vector_type
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.memory_access import geometry
 from xegpu.analysis.slm import panels_of

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codegen.opencl.cpu_gemm.microkernel import DOT, Numbers
-from codegen.opencl.types import inline_float
+from codegen.opencl.values import inline_float
 from xegpu.ir.dtypes import f32
 
 MOST = 4

@@ -27,7 +27,7 @@ from itertools import groupby, pairwise
 
 from codegen.opencl.cpu_gemm.edge_columns import MOST, SingleColumns
 from codegen.opencl.cpu_gemm.microkernel import ACCUMULATORS, LANES, LINE, WIDEST, Numbers, RowsOfSums, even, heights
-from codegen.opencl.types import inline_float, inline_floats
+from codegen.opencl.values import inline_float, inline_floats
 from xegpu.ir.dtypes import DType
 
 FENCE = "xetile_store_fence"

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codegen.opencl.emitter import FETCH
-from codegen.opencl.types import inline_floats
+from codegen.opencl.values import inline_floats
 from xegpu.ir.dtypes import DType, f32
 
 DOT = "XETILE_DOT_BF16"

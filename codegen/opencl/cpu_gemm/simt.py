@@ -29,8 +29,7 @@ from codegen.opencl.cpu_gemm import WHOLE, Shape, define
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
 from codegen.opencl.cpu_gemm.microkernel import LANES
 from codegen.opencl.emitter import FETCH, Emitter, Rule, atom
-from codegen.opencl.types import narrowed, widened
-from codegen.opencl.values import Descriptor, Fragment
+from codegen.opencl.values import Descriptor, Fragment, narrowed, widened
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import DType, f32

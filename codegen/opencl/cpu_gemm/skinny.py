@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from codegen.opencl.emitter import FETCH
-from codegen.opencl.types import inline_float, inline_floats
+from codegen.opencl.values import inline_float, inline_floats
 from xegpu.ir.dtypes import DType
 
 MOST = 4

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import product
 
-from codegen.opencl.types import SCALED, block_word
+from codegen.opencl.values import SCALED, block_word
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import BLOCK_BUILTINS
 

@@ -6,8 +6,7 @@ from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.predicate import register_bits
-from codegen.opencl.types import UNSIGNED
-from codegen.opencl.values import Fragment
+from codegen.opencl.values import UNSIGNED, Fragment
 from codegen.opencl.vector.lane_exchange import called, index_table, packed_exchange
 from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.ir.dtypes import DType

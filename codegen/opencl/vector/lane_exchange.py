@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from codegen.opencl.emitter import Emitter
-from codegen.opencl.types import UNSIGNED
-from codegen.opencl.values import Fragment
+from codegen.opencl.values import UNSIGNED, Fragment
 from xegpu.ir.dtypes import DType
 from xegpu.layout.linear_layout import Bit, LaneBits
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.types import computed, narrowed
-from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.values import Fragment, computed, narrowed, vector_type
 from codegen.opencl.vector.lane_exchange import Combine, Words, bits_in, bits_out, called, index_table
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.ir.dtypes import DType
