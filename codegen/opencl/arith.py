@@ -16,7 +16,7 @@ from xdsl.ir import BlockArgument, Operation
 
 from codegen.opencl import predicate
 from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.values import Coordinate, Fragment, vector_type
+from codegen.opencl.values import Coordinate, Fragment, computed, rounded, vector_type
 from xegpu.ir.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CONVERSIONS
@@ -74,24 +74,6 @@ def stored(expression: str, dtype: DType) -> str:
     if dtype is i1:
         return f"(short)-({expression})"
     return f"({dtype.opencl})({expression})" if dtype.kind == "i" and dtype.bits < 32 else expression
-
-
-def computed(expression: str, dtype: DType, width: int) -> str:
-    """A register as the type that its elements compute in."""
-    if dtype is not bf16:
-        return expression
-    number = "" if width == 1 else str(width)
-    return f"intel_convert_as_bfloat16{number}_float{number}({expression})"
-
-
-def rounded(expression: str, dtype: DType, width: int) -> str:
-    """A computed value as it is stored."""
-    if dtype is bf16:
-        number = "" if width == 1 else str(width)
-        return f"intel_convert_bfloat16{number}_as_ushort{number}({expression})"
-    if width == 1 and dtype.bits < 32 and not dtype.is_float:
-        return f"({dtype.opencl})({expression})"  # C computes narrow scalars as int
-    return expression
 
 
 def operand_groups(emitter: Emitter, operation: Operation) -> tuple[DType, int, list[list[str]]]:
@@ -217,10 +199,9 @@ def converted(expression: str, source: DType, target: DType, width: int) -> str:
         return _round_tf32(value, width)
     if target is bf16:
         return rounded(value, bf16, width)
-    kind = {f32: "float", f16: "half"}.get(target, target.opencl)
     if {source, target} <= {bf16, tf32, f32}:
         return value
-    name = vector_type(kind, width)
+    name = vector_type(target.opencl, width)
     if source.is_float and target is u32:
         zero = literal(0.0, f32 if source is bf16 else source)
         value = f"fmax({value}, {zero})"  # the CPU's own conversion takes NaN for the largest number

@@ -6,9 +6,9 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
 from codegen.opencl import predicate as truth
-from codegen.opencl.arith import computed, finish, operand_groups
+from codegen.opencl.arith import finish, operand_groups
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.values import Fragment, computed, vector_type
 from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp
 
 _FLOATS = {"oeq": "{0} == {1}", "ogt": "{0} > {1}", "oge": "{0} >= {1}", "olt": "{0} < {1}", "ole": "{0} <= {1}",

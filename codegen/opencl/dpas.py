@@ -5,11 +5,9 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from codegen.opencl.emitter import CALL, Emitter, Rule
-from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.values import ACCUMULATORS, SCALED, Fragment, narrowed, vector_type, widened
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp, MadOp
-from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, tf32, u8
-
-_ACCUMULATOR = {"f32": "float", "f16": "half", "bf16": "short", "i32": "int"}
+from xegpu.ir.dtypes import tf32, u8
 
 
 def _dpas(emitter: Emitter, operation: DpasOp) -> None:
@@ -21,19 +19,15 @@ def _dpas(emitter: Emitter, operation: DpasOp) -> None:
     if a_type.kind == "s":  # the compiler knows these, and declares them nowhere
         emitter.function(f"{result.c_type} {name}({vector_type('short', a.width)}, int8, {result.c_type}) "
                          "__attribute__((overloadable));\n")
-    c_type = vector_type(_ACCUMULATOR[str(result.dtype)], result.width)
+    c_type = vector_type(ACCUMULATORS[str(result.dtype)], result.width)
     acc = f"({c_type})(0)" if operation.acc is None else _as(c_type, emitter.fragment(operation.acc))
     call = f"{name}({_operand_a(emitter, a)}, {_operand_b(b)}, {acc})"
     emitter.assign(operation.result, result, [call if c_type == result.c_type else f"as_{result.c_type}({call})"])
 
 
-_SCALED = {e4m3: "hf8", e5m2: "bf8"}
-"""What the builtins with scales call 8-bit floats."""
-
-
 def _dpas_scaled(emitter: Emitter, operation: DpasScaledOp) -> None:
     a, b, acc, scale_a, scale_b = (emitter.fragment(operand) for operand in operation.operands)
-    name = f"intel_sub_group_{_SCALED[a.dtype]}_{_SCALED[b.dtype]}_scaled_matrix_mad_k32"
+    name = f"intel_sub_group_{SCALED[str(a.dtype)]}_{SCALED[str(b.dtype)]}_scaled_matrix_mad_k32"
     result = emitter.fresh(operation.result)
     emitter.assign(operation.result, result, [f"{name}({_operand_a(emitter, a)}, {_operand_b(b)}, {acc.names[0]}, "
                                               f"{scale_a.names[0]}, {scale_b.names[0]})"])
@@ -96,24 +90,6 @@ def mad_function(emitter: Emitter, a: Fragment, b: Fragment, c: Fragment) -> str
 
 def _component(name: str, position: int, width: int) -> str:
     return name if width == 1 else f"{name}.s{position:x}"
-
-
-def widened(value: str, dtype: DType, width: int, total: str) -> str:
-    """A value of ``width`` elements as the C type of sums."""
-    number = "" if width == 1 else str(width)
-    if dtype is bf16:
-        return f"intel_convert_as_bfloat16{number}_float{number}({value})"
-    if dtype is tf32:
-        return f"as_float{number}(as_uint{number}({value}) & 0xffffe000u)"
-    return value if total.startswith(dtype.opencl) else f"convert_{total}({value})"
-
-
-def narrowed(value: str, dtype: DType, width: int) -> str:
-    """A sum of ``width`` elements, rounded to an accumulator's element type."""
-    number = "" if width == 1 else str(width)
-    if dtype is bf16:
-        return f"intel_convert_bfloat16{number}_as_ushort{number}({value})"
-    return f"convert_half{number}({value})" if dtype is f16 else value
 
 
 RULES: dict[type[Operation], Rule] = {DpasOp: _dpas, MadOp: _mad, DpasScaledOp: _dpas_scaled}

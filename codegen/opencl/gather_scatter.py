@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from codegen.opencl import arith
 from codegen.opencl.block_io import cache_controls
 from codegen.opencl.emitter import CALL, Emitter, Rule, atom
-from codegen.opencl.values import Array, Descriptor, Scattered
+from codegen.opencl.values import Array, Descriptor, Scattered, computed, rounded
 from codegen.opencl.vector.lane_exchange import bits_in, bits_out
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
@@ -93,14 +93,14 @@ def _float_fetch(kind: str, dtype: DType) -> tuple[str, str] | None:
 
 def _combined(kind: str, dtype: DType, old: str) -> str:
     """Lines that declare ``a`` and ``b``, what is combined, and ``next``, the element's new value."""
-    computed = "float" if dtype is bf16 else dtype.opencl
+    c_type = dtype.opencl_compute
     if KINDS[kind].unsigned and dtype.kind == "i":
-        computed = f"u{dtype.opencl}"
-    operands = [arith.computed(text, dtype, 1) if dtype is bf16 else f"as_{computed}({text})"
+        c_type = f"u{dtype.opencl}"
+    operands = [computed(text, dtype, 1) if dtype is bf16 else f"as_{c_type}({text})"
                 for text in (f"as_{dtype.opencl}({old})", "value")]
-    result = f"({computed})({_COMBINED[kind]})"
-    stored = arith.rounded(result, dtype, 1) if dtype is bf16 else f"as_{dtype.opencl}({result})"
-    return (f"    const {computed} a = {operands[0]}, b = {operands[1]};\n"
+    result = f"({c_type})({_COMBINED[kind]})"
+    stored = rounded(result, dtype, 1) if dtype is bf16 else f"as_{dtype.opencl}({result})"
+    return (f"    const {c_type} a = {operands[0]}, b = {operands[1]};\n"
             f"    const {dtype.opencl} next = {stored};\n")
 
 

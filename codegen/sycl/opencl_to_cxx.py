@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 from codegen.opencl.reserved_names import CPLUSPLUS
+from codegen.opencl.values import ACCUMULATORS, block_word
 from xegpu.support.errors import BUG, TargetError
 
 _CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?:[^/"]|/(?![/*]))+', re.DOTALL)
@@ -104,8 +105,7 @@ def _block_io(name: str) -> str:
     kind, bits, columns = match[1], int(match[2]), int(match[3])
     if kind == "prefetch":
         return f"XETILE_EXTERN void {name}({_SURFACE});\n"
-    word = "uint" if bits == 32 or kind not in ("read", "write") else \
-        "uchar" if bits == 8 and columns == 16 else "ushort"
+    word = block_word(kind, bits, columns)
     return f"XETILE_EXTERN void {name}({_SURFACE}, XETILE_PRIVATE {word} *);\n"
 
 
@@ -122,7 +122,7 @@ def _dpas(name: str, lanes: int) -> str:
 
 
 def _accumulators(a_type: str, lanes: int) -> Iterable[str]:
-    narrow = {"bf16": "short", "f16": "half"}.get(a_type)
+    narrow = ACCUMULATORS.get(a_type)
     if a_type[0] in "iu":
         return ("int",)
     return ("float", narrow) if narrow and lanes == 16 else ("float",)

@@ -28,6 +28,7 @@ class DType:
         opencl: the OpenCL C type that holds it in memory, and as a scalar.
         compute: the NumPy type in which NumPy executions compute with it. A value in it is always exactly
             representable in the element type, except for tf32, which is float32 until the matrix engine reads it.
+        opencl_compute: the OpenCL C type in which devices compute with it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class DType:
     mlir: TypeAttribute
     opencl: str
     compute: np.dtype[Any]
+    opencl_compute: str
 
     def __repr__(self) -> str:
         return self.name
@@ -62,8 +64,9 @@ class DType:
         return max(self.bits // 8, 1)
 
 
-def _type(name: str, bits: int, kind: str, numpy: Any, mlir: TypeAttribute, opencl: str, compute: Any = None) -> DType:
-    return DType(name, bits, kind, np.dtype(numpy), mlir, opencl, np.dtype(compute or numpy))
+def _type(name: str, bits: int, kind: str, numpy: Any, mlir: TypeAttribute, opencl: str, compute: Any = None,
+          opencl_compute: str = "") -> DType:
+    return DType(name, bits, kind, np.dtype(numpy), mlir, opencl, np.dtype(compute or numpy), opencl_compute or opencl)
 
 
 def _unsigned(bits: int) -> IntegerType:
@@ -74,7 +77,7 @@ f64 = _type("f64", 64, "f", np.float64, builtin.f64, "double")
 f32 = _type("f32", 32, "f", np.float32, builtin.f32, "float")
 tf32 = _type("tf32", 32, "f", np.float32, builtin.tf32, "float")
 f16 = _type("f16", 16, "f", np.float16, builtin.f16, "half", np.float32)
-bf16 = _type("bf16", 16, "f", ml_dtypes.bfloat16, builtin.bf16, "ushort", np.float32)
+bf16 = _type("bf16", 16, "f", ml_dtypes.bfloat16, builtin.bf16, "ushort", np.float32, "float")
 e4m3 = _type("e4m3", 8, "s", ml_dtypes.float8_e4m3fn, builtin.f8E4M3FN, "uchar", np.float32)
 e5m2 = _type("e5m2", 8, "s", ml_dtypes.float8_e5m2, builtin.f8E5M2, "uchar", np.float32)
 i64 = _type("i64", 64, "i", np.int64, builtin.i64, "long")

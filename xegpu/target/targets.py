@@ -54,13 +54,17 @@ _WRITE = [(8, 16, 1, (1, 2, 4, 8)), (8, 32, 1, (1, 2, 4, 8)), (16, 16, 1, (1, 2,
 _PREFETCH = [(8, 32, 1, _POWERS), (8, 32, 2, _POWERS), (8, 16, 1, (32,)), (8, 16, 2, (32,)), (8, 16, 4, (8, 16, 32)),
              (16, 16, 1, _POWERS), (16, 16, 2, _POWERS), (32, 8, 1, _POWERS), (32, 8, 2, _POWERS), (32, 16, 1, _POWERS)]
 _REGISTER_BITS = 512
-XE2_BLOCKS = frozenset(
+BLOCK_BUILTINS = tuple(
     BlockShape(kind, bits, columns, blocks, rows)
     for kind, table in (("read", _READ), ("read_transform", _TRANSFORM), ("read_transpose", _TRANSPOSE),
                         ("write", _WRITE), ("prefetch", _PREFETCH))
     for bits, columns, blocks, all_rows in table
     for rows in all_rows
-    if kind == "prefetch" or blocks == 1 or rows * columns * bits >= _REGISTER_BITS
+)
+"""The 2D block builtins that Intel's compiler declares for a subgroup of 16."""
+XE2_BLOCKS = frozenset(
+    block for block in BLOCK_BUILTINS
+    if block.kind == "prefetch" or block.blocks == 1 or block.rows * block.columns * block.bits >= _REGISTER_BITS
 )
 """2D block messages of Xe2. Multi-block reads whose blocks are smaller than a register are left out: the builtins
 exist, but Intel's compiler warns that it pads such blocks with zeros, and reads the second from the wrong registers."""

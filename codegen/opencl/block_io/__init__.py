@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from codegen.opencl import predicate
 from codegen.opencl.block_io import cache_controls, element_access, payload, slm
 from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.values import Array, Coordinate, Descriptor
+from codegen.opencl.values import Array, Coordinate, Descriptor, block_word
 from codegen.opencl.vector import shuffle_rows
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
@@ -123,7 +123,7 @@ def _load(emitter: Emitter, operation: LoadNdOp) -> None:
         arguments, pointer = _block_arguments(emitter, operation.desc, 32 // desc.dtype.bits), "uint"
     else:
         kind = "read_transform" if operation.packed is not None else "read"
-        name, pointer = block_builtin(kind, desc), _pointer_type(kind, desc)
+        name, pointer = block_builtin(kind, desc), block_word(kind, desc.dtype.bits, desc.shape[1])
         arguments = _block_arguments(emitter, operation.desc)
     cache = cache_controls.number(emitter, operation)
     cache_controls.block_call(emitter, name, arguments, f"(private {pointer} *){array}", cache)
@@ -132,12 +132,6 @@ def _load(emitter: Emitter, operation: LoadNdOp) -> None:
         return
     emitter.values[operation.result] = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
     predicate.from_memory(emitter, operation.result)
-
-
-def _pointer_type(kind: str, desc: TensorDesc) -> str:
-    if kind == "read_transform" or desc.dtype.bits == 32:
-        return "uint"
-    return "uchar" if desc.dtype.bits == 8 and desc.shape[1] == 16 else "ushort"
 
 
 def _store(emitter: Emitter, operation: StoreNdOp) -> None:
@@ -152,7 +146,7 @@ def _store(emitter: Emitter, operation: StoreNdOp) -> None:
     array = emitter.name("stored")
     values = ", ".join(fragment.names)
     emitter.line(f"{fragment.c_type} {array}[{len(fragment.names)}] = {{ {values} }};")
-    pointer = _pointer_type("write", desc)
+    pointer = block_word("write", desc.dtype.bits, desc.shape[1])
     arguments = _block_arguments(emitter, operation.desc)
     cache = cache_controls.number(emitter, operation)
     cache_controls.block_call(emitter, block_builtin("write", desc), arguments, f"(private {pointer} *){array}", cache)

@@ -7,9 +7,9 @@ a builtin for each size of element. What is reached row by row takes no hint.
 from __future__ import annotations
 
 from codegen.opencl.emitter import Emitter
+from codegen.opencl.values import UNSIGNED
 from xegpu.dialect.hints import HintedOp, words
 
-_UNSIGNED = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 _SURFACE = "global void *, int, int, int, int2"
 
 
@@ -45,7 +45,7 @@ def block_call(emitter: Emitter, name: str, arguments: str, buffer: str, cache: 
 
 def load(emitter: Emitter, type_: str, size: int, place: str, cache: int) -> str:
     """One element of ``size`` bytes, as a value of an OpenCL C type."""
-    word = _UNSIGNED[size]
+    word = UNSIGNED[8 * size]
     name, result = f"__builtin_IB_lsc_load_global_{word}", word
     if size < 4:
         name, result = f"{name}_to_uint", "uint"
@@ -56,7 +56,7 @@ def load(emitter: Emitter, type_: str, size: int, place: str, cache: int) -> str
 
 def store(emitter: Emitter, size: int, place: str, value: str, cache: int) -> str:
     """A call that writes one element of ``size`` bytes."""
-    word = _UNSIGNED[size]
+    word = UNSIGNED[8 * size]
     name = f"__builtin_IB_lsc_store_global_{word}" + ("_from_uint" if size < 4 else "")
     emitter.function(f"void {name}(global {word} *, int, {'uint' if size < 4 else word}, int);")
     return f"{name}((global {word} *)({place}), 0, as_{word}({value}), {cache})"
@@ -64,7 +64,7 @@ def store(emitter: Emitter, size: int, place: str, value: str, cache: int) -> st
 
 def prefetch(emitter: Emitter, size: int, place: str, cache: int) -> str:
     """A call that brings one element of ``size`` bytes to the caches."""
-    word = _UNSIGNED[size]
+    word = UNSIGNED[8 * size]
     name = f"__builtin_IB_lsc_prefetch_global_{word}"
     emitter.function(f"void {name}(const global {word} *, int, int);")
     return f"{name}((const global {word} *)({place}), 0, {cache})"

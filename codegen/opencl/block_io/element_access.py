@@ -14,7 +14,7 @@ from typing import Any
 
 from codegen.opencl import predicate
 from codegen.opencl.emitter import CALL, FILL, Emitter
-from codegen.opencl.values import Coordinate, Descriptor, Fragment, vector_type
+from codegen.opencl.values import UNSIGNED, Coordinate, Descriptor, Fragment, vector_type
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.types import TensorDesc
 from xegpu.layout import lane_map
@@ -23,7 +23,6 @@ from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import TargetError
 
 _PARAMETERS = "int height, int width, int pitch, int step, int y, int x"
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint"}
 _BLOCK_READ = {8: "intel_sub_group_block_read_uc", 16: "intel_sub_group_block_read_us",
                32: "intel_sub_group_block_read"}
 """Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
@@ -272,7 +271,7 @@ def _assigned(words: list[list[str]], bits: int, fragment: Fragment) -> Iterator
         pieces = [piece for word in group for piece in word]
         step = min(len(pieces), 16)
         word_count = step // len(group[0])
-        parts = [_packed(pieces[i:i + step], _UNSIGNED[bits], vector_type(fragment.word, word_count))
+        parts = [_packed(pieces[i:i + step], UNSIGNED[bits], vector_type(fragment.word, word_count))
                  for i in range(0, len(pieces), step)]
         value = parts[0] if len(parts) == 1 else f"({fragment.c_type})({', '.join(parts)})"
         yield f"  *out{number} = {value};"
@@ -295,8 +294,8 @@ def _rows_read(block: _Block, fragment: Fragment) -> Iterator[str]:
             at = " + ".join(["first"] + ([] if row == 0 else ["pitch" if row == 1 else f"{row} * (long)pitch"])
                             + ([str(start * unit)] if start else []))
             number = "" if width == 1 else str(width)
-            yield (f"  const {_UNSIGNED[bits]}{number} row{row}_{start} = "
-                   f"{read}{number}((global const {_UNSIGNED[bits]} *)({at}));")
+            yield (f"  const {UNSIGNED[bits]}{number} row{row}_{start} = "
+                   f"{read}{number}((global const {UNSIGNED[bits]} *)({at}));")
     component = {start + i: (start, f".s{i:x}" if width > 1 else "") for start, width in parts for i in range(width)}
     words = []
     for word in block.words:

@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.block_io import slm_visa
 from codegen.opencl.emitter import CALL, Emitter, Rule
-from codegen.opencl.values import Array, Descriptor, Fragment, vector_type
+from codegen.opencl.values import UNSIGNED, Array, Descriptor, Fragment, vector_type
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.memory_access import geometry
 from xegpu.analysis.slm import panels_of
@@ -31,7 +31,6 @@ from xegpu.layout import lane_map
 from xegpu.layout.slm_panels import Panels, Run, runs
 
 _LINE = 64
-_UNSIGNED = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 _BLOCK = {1: "_uc", 2: "_us", 4: ""}
 
 
@@ -229,7 +228,7 @@ def _function(emitter: Emitter, access: _Access, head: str, fast: list[str], kin
 
 def _pointer(access: _Access, run: Run, constant: str, words: int = 1) -> str:
     """Where a run begins, as a pointer to so many of its words; of a lane by itself, the lane's own beginning."""
-    word = vector_type(_UNSIGNED[access.size * run.elements], words)
+    word = vector_type(UNSIGNED[8 * access.size * run.elements], words)
     places = [place for place in (access.start(), str(run.start)) if place != "0"]
     if not run.together:
         places.append(_of_lane(access))
@@ -254,7 +253,7 @@ def _read(emitter: Emitter, access: _Access) -> Iterator[str]:
             continue
         if wide.get(i - 1) == 2:
             continue
-        word, width = _UNSIGNED[access.size * run.elements], len(run.words)
+        word, width = UNSIGNED[8 * access.size * run.elements], len(run.words)
         pointer = _pointer(access, run, "const ")
         value = f"{_side_by_side(emitter, access, word, width, 'read')}({pointer})" if run.together else \
             f"*{pointer}" if width == 1 else f"vload{width}(0, {pointer})"
@@ -263,7 +262,7 @@ def _read(emitter: Emitter, access: _Access) -> Iterator[str]:
 
 def _written(emitter: Emitter, access: _Access) -> Iterator[str]:
     for i, run in enumerate(access.runs):
-        word, width = _UNSIGNED[access.size * run.elements], len(run.words)
+        word, width = UNSIGNED[8 * access.size * run.elements], len(run.words)
         yield f"const {vector_type(word, width)} run{i} = {_gathered(access, run, word)};"
         pointer = _pointer(access, run, "")
         if run.together:
@@ -293,7 +292,7 @@ def _gathered(access: _Access, run: Run, word: str) -> str:
 
 def _side_by_side(emitter: Emitter, access: _Access, word: str, width: int, kind: str) -> str:
     """The name of a function that moves ``width`` words a lane, those of all lanes side by side."""
-    size = next(bytes_ for bytes_, name in _UNSIGNED.items() if name == word)
+    size = next(bits // 8 for bits, name in UNSIGNED.items() if name == word)
     number, lanes, c_type = "" if width == 1 else str(width), access.desc.sg_map.lanes, vector_type(word, width)
     name, builtin = f"slm_{kind}_{c_type}", f"intel_sub_group_block_{kind}{_BLOCK[size]}{number}"
     parts = [("" if width == 1 else f".s{i:x}", i * lanes) for i in range(width)]
@@ -317,12 +316,12 @@ def _joined(elements: Sequence[str], size: int) -> str:
     """Elements as one word, the first in its lowest bits."""
     if len(elements) == 1:
         return elements[0]
-    return f"as_{_UNSIGNED[size * len(elements)]}({_vector(_UNSIGNED[size], elements)})"
+    return f"as_{UNSIGNED[8 * size * len(elements)]}({_vector(UNSIGNED[8 * size], elements)})"
 
 
 def _element(access: _Access, number: int) -> str:
     """The ``number``th element of a fragment, as an unsigned integer of its size."""
-    fragment, unsigned = access.fragment, _UNSIGNED[access.size]
+    fragment, unsigned = access.fragment, UNSIGNED[8 * access.size]
     word = fragment.words()[number // fragment.per_lane]
     if fragment.per_lane == 1:
         return word if fragment.word == unsigned else f"as_{unsigned}({word})"
@@ -337,7 +336,7 @@ def _variables(access: _Access) -> Iterator[str]:
             word = f"run{i}" if len(run.words) == 1 else f"run{i}.s{position:x}"
             for part, number in enumerate(group):
                 held[number] = word if run.elements == 1 else \
-                    f"as_{vector_type(_UNSIGNED[access.size], run.elements)}({word}).s{part:x}"
+                    f"as_{vector_type(UNSIGNED[8 * access.size], run.elements)}({word}).s{part:x}"
     whole_words = {group: f"run{i}" if len(run.words) == 1 else f"run{i}.s{position:x}"
                    for i, run in enumerate(access.runs) for position, group in enumerate(run.words)}
     count = fragment.width * fragment.per_lane
@@ -350,7 +349,7 @@ def _variables(access: _Access) -> Iterator[str]:
         groups = [numbers[i:i + fragment.per_lane] for i in range(0, count, fragment.per_lane)]
         words = [whole_words.get(group) or _joined([held[number] for number in group], access.size)
                  for group in groups]
-        yield f"as_{fragment.c_type}({_vector(_UNSIGNED[access.size * fragment.per_lane], words)})"
+        yield f"as_{fragment.c_type}({_vector(UNSIGNED[8 * access.size * fragment.per_lane], words)})"
 
 
 def _single(emitter: Emitter, access: _Access, variable: int, kind: str) -> Iterator[str]:
@@ -374,14 +373,14 @@ def _single(emitter: Emitter, access: _Access, variable: int, kind: str) -> Iter
         elements.append(f"{name}({described})")
     if kind == "load":
         words = [_joined(elements[i:i + fragment.per_lane], access.size) for i in range(0, count, fragment.per_lane)]
-        value = _vector(_UNSIGNED[access.size * fragment.per_lane], words)
+        value = _vector(UNSIGNED[8 * access.size * fragment.per_lane], words)
         yield f"  *out{variable} = as_{fragment.c_type}({value});"
     yield "}"
 
 
 def _checked(emitter: Emitter, access: _Access, kind: str) -> str:
     """The name of a function that moves one element if it is inside the matrix."""
-    element, unsigned, panels = access.desc.dtype.opencl, _UNSIGNED[access.size], access.panels
+    element, unsigned, panels = access.desc.dtype.opencl, UNSIGNED[8 * access.size], access.panels
     name = f"{kind}_slm_{element}_of_{panels.height}x{panels.width}_panels_{panels.rows}x{panels.columns}_{access.form}"
     inside = "(uint)y < (uint)height && (uint)x < (uint)width"
     at = access.position("y", "x")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codegen.opencl.cpu_gemm.microkernel import DOT, Numbers
-from codegen.opencl.cpu_gemm.skinny import widened
+from codegen.opencl.values import inline_float
 from xegpu.ir.dtypes import f32
 
 MOST = 4
@@ -56,7 +56,7 @@ class SingleColumns:
         yield f"{'ushort' if self.numbers.pairs else 'float'} line[{self.numbers.deepest}];"
         yield "for (int s = 0; s < single; ++s) {"
         yield (f"  for (int k = 0; k < steps; ++k) "
-               f"line[k] = {number if self.numbers.pairs else widened(self.numbers.dtype, number)};")
+               f"line[k] = {number if self.numbers.pairs else inline_float(number, self.numbers.dtype)};")
         yield f"  for (int row = 0; row < rows; row += {_TOGETHER}) {{"
         yield f"    private float16 *to = along + s * {self.padded} + row;"
         yield from (f"    {self.numbers.row_of_a(f'row + {i}', f'a{i}')}" for i in range(_TOGETHER))
@@ -76,7 +76,7 @@ class SingleColumns:
 
     def _widened(self, number: str) -> str:
         """A number of a line or of A as a float: these are floats already where no pairs are multiplied."""
-        return widened(self.numbers.dtype if self.numbers.pairs else f32, number)
+        return inline_float(number, self.numbers.dtype if self.numbers.pairs else f32)
 
     def _multiplied(self) -> Iterator[str]:
         """Lines of one step along K."""

@@ -27,7 +27,7 @@ from itertools import groupby, pairwise
 
 from codegen.opencl.cpu_gemm.edge_columns import MOST, SingleColumns
 from codegen.opencl.cpu_gemm.microkernel import ACCUMULATORS, LINE, WIDEST, Numbers, RowsOfSums, even, heights
-from codegen.opencl.cpu_gemm.skinny import vector, widened
+from codegen.opencl.values import inline_float, inline_floats
 from xegpu.ir.dtypes import DType
 from xegpu.target.gemm_microkernel import LANES
 
@@ -176,8 +176,8 @@ class _SideBySide:
         yield f"  private float *to = wide + row * {self.text.numbers.deepest};"
         yield "  int k = 0;"
         yield f"  for (; k + {LANES} <= steps; k += {LANES})"
-        yield f"    vstore16({vector(dtype, 'vload16(0, from + k)')}, 0, to + k);"
-        yield f"  for (; k < steps; ++k) to[k] = {widened(dtype, 'from[k]')};"
+        yield f"    vstore16({inline_floats('vload16(0, from + k)', dtype)}, 0, to + k);"
+        yield f"  for (; k < steps; ++k) to[k] = {inline_float('from[k]', dtype)};"
         yield "}"
 
     def _packed(self, width: int) -> Iterator[str]:
@@ -207,7 +207,7 @@ class _SideBySide:
         """The same for a single number."""
         if self.text.pairs:
             return "(uint)row[i] | (k + 1 < steps ? (uint)next[i] << 16 : 0)"
-        return widened(self.text.dtype, "row[i]")
+        return inline_float("row[i]", self.text.dtype)
 
     def _summed(self, width: int) -> Iterator[str]:
         """Lines that go over the rows of A, as many at a time as there are registers for, or one less."""

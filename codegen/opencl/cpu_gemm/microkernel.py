@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen.opencl.cpu_gemm.skinny import vector
 from codegen.opencl.emitter import FETCH
+from codegen.opencl.values import inline_floats
 from xegpu.ir.dtypes import DType, f32
 from xegpu.target.gemm_microkernel import LANES
 
@@ -79,7 +79,7 @@ class Numbers:
         """A vector of a row of B, as a panel holds it: as floats, or in pairs with the row that follows."""
         load = f"vload16({vector_}, {row})"
         if not self.pairs:
-            return vector(self.dtype, load)
+            return inline_floats(load, self.dtype)
         upper = f" | convert_uint16(vload16({vector_}, {following})) << 16" if following else ""
         return f"convert_uint16({load}){upper}"
 

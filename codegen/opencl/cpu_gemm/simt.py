@@ -26,12 +26,11 @@ from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.cpu_gemm import WHOLE, define, function_call
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
-from codegen.opencl.dpas import narrowed, widened
 from codegen.opencl.emitter import FETCH, Emitter, Rule, atom
-from codegen.opencl.values import Descriptor, Fragment
+from codegen.opencl.values import Descriptor, Fragment, narrowed, widened
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import LoadMadOp
-from xegpu.ir.dtypes import DType, bf16, f16, f32
+from xegpu.ir.dtypes import DType, f32
 from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 _EXACT = 1 << 24
@@ -275,7 +274,7 @@ def _rows(product: _Product, sums: list[str], part: _Part, *, inside: bool = Tru
     a = product.a
     first, end = (f"{a.row} + {row}" for row in (part.rows.start, part.rows.stop))
     names = {(row, vector): sums[product.place(row, vector)] for row in part.rows for vector in part.vectors}
-    direct = product.dtype.is_float == (product.total == "float") and product.dtype not in (bf16, f16)
+    direct = product.dtype.opencl == product.total
     yield f"    if ({first} < {a.height} && {end} > 0) {{"
     if not direct:
         totals = {place: f"t_{name}" for place, name in names.items()}

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from codegen.opencl.emitter import FETCH
-from xegpu.ir.dtypes import DType, bf16, f32
+from codegen.opencl.values import inline_float, inline_floats
+from xegpu.ir.dtypes import DType
 
 _TOGETHER = 8
 """Numbers of A that are held at a time, each spread over a register."""
@@ -49,18 +50,20 @@ class FewRows:
         yield "    int i = 0;"
         for row in range(self.rows):
             yield "    const float " + ", ".join(
-                f"x{row}_{s} = {widened(self.dtype, f'A[min({row}, rows - 1) * pitch_a + k + {s}]')}"
+                f"x{row}_{s} = {inline_float(f'A[min({row}, rows - 1) * pitch_a + k + {s}]', self.dtype)}"
                 for s in range(count)) + ";"
         yield f"    global const {self.dtype.opencl} " + ", ".join(
             f"*b{s} = B + (k + {s}) * pitch_b" for s in range(count)) + ";"
         yield "    for (; i + 16 <= columns; i += 16) {"
         if count > 1:
             yield "      " + " ".join(f"{FETCH}(b{s} + i + {count} * pitch_b);" for s in range(count))
-        yield from self._sums(count, "float16", "(float16)", lambda s: vector(self.dtype, f"vload16(0, b{s} + i)"),
+        yield from self._sums(count, "float16", "(float16)",
+                              lambda s: inline_floats(f"vload16(0, b{s} + i)", self.dtype),
                               "vload16(0, {})", "vstore16({1}, 0, {0})")
         yield "    }"
         yield "    for (; i < columns; ++i) {"
-        yield from self._sums(count, "float", "", lambda s: widened(self.dtype, f"b{s}[i]"), "*({})", "*({0}) = {1}")
+        yield from self._sums(count, "float", "",
+                              lambda s: inline_float(f"b{s}[i]", self.dtype), "*({})", "*({0}) = {1}")
         yield "    }"
         yield "  }"
 
@@ -76,15 +79,3 @@ class FewRows:
         yield from (f"      {store.format(place, f'c{row}')};" for row, place in enumerate(places))
 
 
-def vector(dtype: DType, numbers: str) -> str:
-    """Widen 16 elements to floats; f16 by clang's ``__builtin_convertvector``; OpenCL C's conversion is a call."""
-    if dtype is bf16:
-        return f"as_float16(convert_uint16({numbers}) << 16)"
-    return numbers if dtype is f32 else f"__builtin_convertvector({numbers}, float16)"
-
-
-def widened(dtype: DType, number: str) -> str:
-    """Widen an element to a float."""
-    if dtype is bf16:
-        return f"as_float((uint){number} << 16)"
-    return number if dtype is f32 else f"(float)({number})"

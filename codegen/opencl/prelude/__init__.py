@@ -13,51 +13,18 @@ from functools import cache
 from importlib.resources import files
 from itertools import product
 
+from codegen.opencl.values import SCALED, block_word
 from xegpu.support.errors import TargetError
-
-_POWERS_TO_32 = (1, 2, 4, 8, 16, 32)
-
-# (operation, bits, columns, blocks) -> rows; what Intel's compiler declares for a subgroup of 16.
-_BLOCK_IO: dict[tuple[str, int, int, int], tuple[int, ...]] = {
-    ("read", 8, 32, 1): _POWERS_TO_32,
-    ("read", 8, 32, 2): _POWERS_TO_32,
-    ("read", 8, 16, 4): (8, 16, 32),
-    ("read", 16, 16, 1): _POWERS_TO_32,
-    ("read", 16, 16, 2): _POWERS_TO_32,
-    ("read", 32, 8, 1): _POWERS_TO_32,
-    ("read", 32, 8, 2): _POWERS_TO_32,
-    ("read", 32, 16, 1): _POWERS_TO_32,
-    ("read_transform", 8, 16, 1): (32,),
-    ("read_transform", 8, 16, 2): (32,),
-    ("read_transform", 8, 16, 4): (32,),
-    ("read_transform", 16, 16, 1): (16, 32),
-    ("read_transform", 16, 16, 2): (16, 32),
-    ("read_transpose", 32, 8, 1): (16, 32),
-    ("write", 8, 16, 1): (1, 2, 4, 8),
-    ("write", 8, 32, 1): (1, 2, 4, 8),
-    ("write", 16, 16, 1): (1, 2, 4, 8),
-    ("write", 32, 16, 1): (1, 2, 4, 8),
-    ("prefetch", 8, 32, 1): _POWERS_TO_32,
-    ("prefetch", 8, 32, 2): _POWERS_TO_32,
-    ("prefetch", 8, 16, 1): (32,),
-    ("prefetch", 8, 16, 2): (32,),
-    ("prefetch", 8, 16, 4): (8, 16, 32),
-    ("prefetch", 16, 16, 1): _POWERS_TO_32,
-    ("prefetch", 16, 16, 2): _POWERS_TO_32,
-    ("prefetch", 32, 8, 1): _POWERS_TO_32,
-    ("prefetch", 32, 8, 2): _POWERS_TO_32,
-    ("prefetch", 32, 16, 1): _POWERS_TO_32,
-}
+from xegpu.target.targets import BLOCK_BUILTINS
 
 
 def _dpas_lines() -> Iterator[tuple[str, str]]:
     yield (name := "intel_sub_group_bf16_bf16_matrix_mad_k16"), f"PRELUDE_DPAS_BF16({name})"
     yield (name := "intel_sub_group_f16_f16_matrix_mad_k16"), f"PRELUDE_DPAS_F16({name})"
     yield (name := "intel_sub_group_tf32_tf32_matrix_mad_k8"), f"PRELUDE_DPAS_TF32({name})"
-    for a, b in product(("e4m3", "e5m2"), repeat=2):
+    for a, b in product(SCALED, repeat=2):
         yield (name := f"intel_sub_group_{a}_{b}_matrix_mad_k32"), f"PRELUDE_DPAS_FLOAT8({name}, {a}, {b})"
-        short = {"e4m3": "hf8", "e5m2": "bf8"}
-        name = f"intel_sub_group_{short[a]}_{short[b]}_scaled_matrix_mad_k32"
+        name = f"intel_sub_group_{SCALED[a]}_{SCALED[b]}_scaled_matrix_mad_k32"
         yield name, f"PRELUDE_DPAS_SCALED({name}, {a}, {b})"
     for bits, depth in ((8, 32), (4, 64)):
         for a, b in ("ii", "iu", "ui", "uu"):
@@ -66,13 +33,13 @@ def _dpas_lines() -> Iterator[tuple[str, str]]:
 
 
 def _block_io_lines() -> Iterator[tuple[str, str]]:
-    for (operation, bits, columns, blocks), every_rows in _BLOCK_IO.items():
-        for rows in every_rows:
-            name = f"intel_sub_group_2d_block_{operation}_{bits}b_{rows}r{columns}x{blocks}c"
-            if operation == "prefetch":
-                yield name, f"PRELUDE_PREFETCH({name})"
-            else:
-                yield name, f"PRELUDE_{operation.upper()}_{bits}b_{columns}({name}, {rows}, {blocks})"
+    for block in BLOCK_BUILTINS:
+        size = f"{block.bits}b_{block.columns}"
+        name = f"intel_sub_group_2d_block_{block.kind}_{block.bits}b_{block.rows}r{block.columns}x{block.blocks}c"
+        if block.kind == "prefetch":
+            yield name, f"PRELUDE_PREFETCH({name})"
+        else:
+            yield name, f"PRELUDE_{block.kind.upper()}_{size}({name}, {block.rows}, {block.blocks})"
 
 
 def _payload_lines() -> Iterator[tuple[str, str]]:
@@ -80,9 +47,9 @@ def _payload_lines() -> Iterator[tuple[str, str]]:
     yield (name := f"{stem}createBlock2DAddressPayload"), f"PRELUDE_PAYLOAD_CREATE({name})"
     for axis in "XY":
         yield (name := f"{stem}setBlock2DAddressPayloadBlock{axis}"), f"PRELUDE_PAYLOAD_SET({name})"
-    for (operation, bits, columns, blocks), every_rows in _BLOCK_IO.items():
-        for rows in every_rows if operation == "prefetch" else ():
-            name = f"{stem}block_read_ap_prefetch_u{bits}_m{rows}k{columns}v{blocks}"
+    for block in BLOCK_BUILTINS:
+        if block.kind == "prefetch":
+            name = f"{stem}block_read_ap_prefetch_u{block.bits}_m{block.rows}k{block.columns}v{block.blocks}"
             yield name, f"PRELUDE_PAYLOAD_PREFETCH({name})"
 
 
@@ -114,11 +81,10 @@ def _lsc_lines() -> Iterator[tuple[str, str]]:
             yield name, f"PRELUDE_LSC_{operation.upper()}({name}, {word}, {wide or word})"
 
 
-def _scheduling_lines() -> Iterator[tuple[str, str]]:
+def _macro_lines() -> Iterator[tuple[str, str]]:
+    # A device that does not compile through vISA has no use for a scheduling barrier.
     yield "XETILE_SCHEDULE_BARRIER", "#define XETILE_SCHEDULE_BARRIER"
-
-
-def _row_lines() -> Iterator[tuple[str, str]]:
+    # The even and the odd rows of words of two rows are their low and their high halves.
     yield "XETILE_ROWS_APART", "#define XETILE_ROWS_APART(even, odd, words) " \
         "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"
 
@@ -138,8 +104,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "lsc.cl": (r"\b__builtin_IB_lsc_\w+", dict(_lsc_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
-    "scheduling.cl": (r"\bXETILE_SCHEDULE_\w+", dict(_scheduling_lines())),
-    "rows.cl": (r"\bXETILE_ROWS_\w+", dict(_row_lines())),
+    "": (r"\bXETILE_(?:SCHEDULE|ROWS)_\w+", dict(_macro_lines())),  # macros alone: no file
     "slm.cl": (r"\bXETILE_SLM_\w+", dict(_slm_lines())),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
 }
@@ -174,9 +139,9 @@ def prelude_for(text: str) -> str:
 def _without_hint(name: str) -> str:
     """Definition of a 2D block builtin's variant with a cache hint, which it ignores."""
     surface, given = "global void *base, int width, int height, int pitch, int2 at", "base, width, height, pitch, at"
-    bits, columns = (int(x) for x in re.findall(r"_(\d+)b_\d+r(\d+)x", name)[0])
-    word = "uint" if bits == 32 or "_read_t" in name else "uchar" if (bits, columns) == (8, 16) else "ushort"
-    buffer, behind = ("", "") if "_prefetch_" in name else (f", private {word} *data", ", data")
+    kind, bits, columns = re.findall(r"_2d_block_([a-z_]+)_(\d+)b_\d+r(\d+)x", name)[0]
+    word = block_word(kind, int(bits), int(columns))
+    buffer, behind = ("", "") if kind == "prefetch" else (f", private {word} *data", ", data")
     return f"static inline void __internal_{name}_cache_controls({surface}{buffer}, int cache)\n" \
            f"{{\n  {name}({given}{behind});\n}}\n\n"
 
@@ -187,7 +152,8 @@ def _family_prelude(file: str, names: frozenset[str]) -> str:
     lines = _FAMILIES[file][1]
     if unknown := sorted(names - lines.keys()):
         raise TargetError("XT9406", f"no emulation of the builtin {unknown[0]}", _nearest(unknown[0], lines))
-    return "\n".join([_source(file).rstrip("\n"), *(lines[name] for name in sorted(names))]) + "\n\n"
+    source = [_source(file).rstrip("\n")] if file else []
+    return "\n".join([*source, *(lines[name] for name in sorted(names))]) + "\n\n"
 
 
 def _nearest(name: str, known: dict[str, str]) -> str:

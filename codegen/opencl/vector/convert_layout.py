@@ -6,14 +6,12 @@ from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.predicate import register_bits
-from codegen.opencl.values import Fragment
+from codegen.opencl.values import UNSIGNED, Fragment
 from codegen.opencl.vector.lane_exchange import called, index_table, packed_exchange
 from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.ir.dtypes import DType
 from xegpu.layout import lane_map
 from xegpu.layout.linear_layout import LaneBits, bits_of
-
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
 def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
@@ -32,7 +30,7 @@ def convert_layout(emitter: Emitter, operation: ConvertLayoutOp) -> None:
         return
     result = emitter.fresh(operation.result)
     row, column = lane_map.positions(shape, target)
-    bits = _UNSIGNED[register_bits(fragment.dtype)]
+    bits = UNSIGNED[register_bits(fragment.dtype)]
     wide = "ulong" if bits == "ulong" else "uint"
     elements = _elements(fragment, wide, bits)
     lane = emitter.name("lane_id")
@@ -91,7 +89,7 @@ def _fetched(elements: list[str], holder: list[int], index: list[int], lane: str
 
 
 def _joined(parts: list[str], dtype: DType, result: Fragment) -> str:
-    bits = _UNSIGNED[register_bits(dtype)]
+    bits = UNSIGNED[register_bits(dtype)]
     if len(parts) == 1:
         return f"as_{dtype.register}(({bits})({parts[0]}))"
     return f"({result.word})(" + " | ".join(f"({part}) << {i * dtype.bits}" for i, part in enumerate(parts)) + ")"

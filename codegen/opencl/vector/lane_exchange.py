@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from codegen.opencl.emitter import Emitter
-from codegen.opencl.values import Fragment
-from xegpu.ir.dtypes import DType, bf16
+from codegen.opencl.values import UNSIGNED, Fragment
+from xegpu.ir.dtypes import DType
 from xegpu.layout.linear_layout import Bit, LaneBits
 
 Combine = Callable[[str, str], str]
-_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}
 
 
 def bits_held(dtype: DType) -> int:
@@ -30,16 +29,16 @@ def shuffled_type(dtype: DType) -> str:
 
 def bits_in(expression: str, dtype: DType) -> str:
     """Reinterpret an element as a shuffled word."""
-    unsigned = _UNSIGNED[bits_held(dtype)]
+    unsigned = UNSIGNED[bits_held(dtype)]
     given = expression if dtype.opencl == unsigned else f"as_{unsigned}({expression})"
     return given if bits_held(dtype) >= 32 else f"(uint)({given})"
 
 
 def bits_out(expression: str, dtype: DType) -> str:
     """Reinterpret a shuffled word as an element."""
-    unsigned = _UNSIGNED[bits_held(dtype)]
+    unsigned = UNSIGNED[bits_held(dtype)]
     given = expression if bits_held(dtype) >= 32 else f"({unsigned})({expression})"
-    return given if dtype.opencl == unsigned or dtype is bf16 else f"as_{dtype.opencl}({given})"
+    return given if dtype.opencl == unsigned else f"as_{dtype.opencl}({given})"
 
 
 def index_table(values: Sequence[int], lane: str) -> str:
@@ -208,7 +207,7 @@ def _groups(words: list[str], unit: Sequence[Bit], kept: Sequence[Bit], packed: 
 def _packed(group: list[str], dtype: DType) -> str:
     if len(group) == 1:
         return bits_in(group[0], dtype)
-    vector = f"{_UNSIGNED[bits_held(dtype)]}{len(group)}"
+    vector = f"{UNSIGNED[bits_held(dtype)]}{len(group)}"
     word = f"({vector})({', '.join(bits_in(word, dtype).removeprefix('(uint)') for word in group)})"
     return f"as_uint({word})" if len(group) * bits_held(dtype) == 32 else f"(uint)as_ushort({word})"
 
@@ -217,9 +216,9 @@ def _unpacked(word: str, count: int, dtype: DType) -> list[str]:
     if count == 1:
         return [bits_out(word, dtype)]
     narrow = f"(ushort)({word})" if count * bits_held(dtype) == 16 else word
-    whole = f"as_{_UNSIGNED[bits_held(dtype)]}{count}({narrow})"
+    whole = f"as_{UNSIGNED[bits_held(dtype)]}{count}({narrow})"
     given = [f"{whole}.s{i}" for i in range(count)]
-    plain = dtype is bf16 or dtype.opencl == _UNSIGNED[bits_held(dtype)]
+    plain = dtype.opencl == UNSIGNED[bits_held(dtype)]
     return [part if plain else f"as_{dtype.opencl}({part})" for part in given]
 
 

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from codegen.opencl.arith import computed
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.values import Fragment, computed, narrowed, vector_type
 from codegen.opencl.vector.lane_exchange import Combine, Words, bits_in, bits_out, called, index_table
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
-from xegpu.ir.dtypes import DType, bf16, f16
+from xegpu.ir.dtypes import DType
 from xegpu.layout import lane_map
 from xegpu.layout.linear_layout import LaneBits, bits_of
 from xegpu.support.errors import TargetError
@@ -36,7 +35,7 @@ def _compute_type(kind: str, dtype: DType) -> str:
 def _widened(variable: str, fragment: Fragment, c_type: str) -> str:
     """Widen a variable of a fragment to the accumulation type."""
     dtype, width = fragment.dtype, fragment.width
-    if dtype is bf16:
+    if dtype.opencl_compute != dtype.opencl:
         return computed(variable, dtype, width)
     if dtype.opencl == c_type:
         return variable
@@ -50,10 +49,8 @@ def _widened(variable: str, fragment: Fragment, c_type: str) -> str:
 
 def _rounded(word: str, dtype: DType, c_type: str) -> str:
     """Round a result to its element type."""
-    if dtype is bf16:
-        return f"intel_convert_bfloat16_as_ushort({word})"
-    if dtype is f16:
-        return f"convert_half({word})"
+    if dtype.is_float:
+        return narrowed(word, dtype, 1)
     return word if dtype.opencl == c_type else f"({dtype.opencl})({word})"
 
 

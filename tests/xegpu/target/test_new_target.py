@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
 
 import xetile as xt
 from codegen.runtime.devices import gpu_target
 from codegen.toolchain.ocloc import compile_device
+from tests.conftest import require_device, require_ocloc
 from xegpu.support.errors import TargetError
 from xegpu.target.machine_model import MachineModel
 from xegpu.target.targets import TARGETS, Target
@@ -50,7 +50,7 @@ def test_it_is_lowered_for_and_emitted(target: Target) -> None:
     low = product.lower(*SPECS, target=NAME)
     assert low.target == target
     assert "intel_sub_group_2d_block_read_16b" in low.opencl
-    assert set(re.findall(r"xegpu\.dpas.*: vector<(\d+)x", low.stages["xegpu-blocks"])) == {"4"}
+    assert set(re.findall(r"xegpu\.dpas.*: vector<(\d+)x", low.stages["to-xegpu"])) == {"4"}
 
 
 @pytest.mark.parametrize("where", ["numpy", "numpy:xegpu", "opencl:cpu"])

@@ -1,1 +1,0 @@
-// The even and the odd rows of words of two rows: their low and their high halves.

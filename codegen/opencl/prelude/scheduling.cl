@@ -1,1 +1,0 @@
-// A place that the compiler moves nothing across: a device that does not compile through vISA has no use for it.
