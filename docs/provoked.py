@@ -31,8 +31,8 @@ from xegpu.rewrite.rewriter import Parts
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
-from xetile.passes import distribute
-from xetile.passes.distribute.slm_exchange import Dealer
+from xetile.passes import distribute_subgroups
+from xetile.passes.distribute_subgroups.slm_exchange import Dealer
 from xetile.passes.wg_offsets import Dealt
 from xetile.runtime import device_executor, numpy_executor
 from xetile.tools.cli.output import write_bytes
@@ -285,7 +285,7 @@ def row_in_two_words() -> object:
 @provokes("XT9401")
 def no_rules() -> object:
     with mock.patch.dict(opencl.RULES, clear=True):
-        module = copy.lower(ARRAY, ARRAY, target="pvc").modules["xegpu"]
+        module = copy.lower(ARRAY, ARRAY, target="pvc").final
         return opencl.emit(next(iter(module.body.block.ops)), xt.TARGETS["pvc"])
 
 
@@ -318,7 +318,7 @@ MATRIX = xt.Spec((None, None), "f32")
 def edited(old: str, new: str) -> Path:
     """A file with the subgroup stage of :func:`clear`, edited."""
     path = Path("subgroup.mlir")
-    path.write_text(clear.lower(MATRIX).stages["subgroup"].replace(old, new), encoding="utf-8")
+    path.write_text(clear.lower(MATRIX).stages["distribute-subgroups"].replace(old, new), encoding="utf-8")
     return path
 
 
@@ -336,17 +336,17 @@ def asked(**variables: str) -> Iterator[None]:
 
 @provokes("XT1612")
 def another_stage() -> None:
-    clear.override("xegpu", edited("", ""))
+    clear.override("legalize", edited("", ""))
 
 
 @provokes("XT1613")
 def another_kernel() -> None:
-    clear.override("subgroup", edited("@clear", "@cleared"))
+    clear.override("distribute-subgroups", edited("@clear", "@cleared"))
 
 
 @provokes("XT1614")
 def other_arguments() -> None:
-    clear.override("subgroup", edited("@clear(", "@clear(%n: index, "))
+    clear.override("distribute-subgroups", edited("@clear(", "@clear(%n: index, "))
 
 
 @provokes("XT1620")
@@ -372,7 +372,7 @@ def another_gpu() -> None:
 
 def _dealt_otherwise(change: Callable[[Parts], Parts]) -> None:
     """Deal the second of a kernel's loads out in another way than a rule of the pass does, and lower the kernel."""
-    rule, seen = distribute.RULES[LoadTileOp], []
+    rule, seen = distribute_subgroups.RULES[LoadTileOp], []
 
     def other(build: Dealer, operation: LoadTileOp) -> None:
         rule(build, operation)
@@ -390,7 +390,7 @@ def _dealt_otherwise(change: Callable[[Parts], Parts]) -> None:
         xt.store_tile(total, y)
 
     matrix = xt.Spec((64, 64), "f32")
-    with mock.patch.dict(distribute.RULES, {LoadTileOp: other}):
+    with mock.patch.dict(distribute_subgroups.RULES, {LoadTileOp: other}):
         _ = rows.lower(matrix, matrix).xegpu
 
 

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from xdsl.dialects import func, scf
 from xdsl.ir import Operation, SSAValue, Use
 
+from xegpu.ir.traits import MovesView
+
 Links = Callable[[Operation], Iterable[SSAValue]]
 Found = TypeVar("Found")
 
@@ -73,3 +75,12 @@ class Webs:
         """Every use of a member of the web, other than by loops, and by the terminators of loops and branches."""
         return [use for member in self.members(value) for use in member.uses
                 if not isinstance(use.operation, (scf.ForOp, scf.YieldOp))]
+
+
+def view_webs(function: func.FuncOp) -> Webs:
+    """Tiles and descriptors of a function, each with those that it is moved and carried into."""
+    return Webs(function, _moved_views)
+
+
+def _moved_views(operation: Operation) -> Iterable[SSAValue]:
+    return (operation.operands[0], operation.results[0]) if operation.has_trait(MovesView) else ()

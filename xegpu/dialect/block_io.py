@@ -29,6 +29,7 @@ from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescTy
 from xegpu.ir import dtypes
 from xegpu.ir.memref import array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import MovesView
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
 from xegpu.support.errors import Invalid
 
@@ -138,7 +139,7 @@ class UpdateNdOffsetOp(IRDLOperation):
     desc = operand_def(DESC)
     offsets = var_operand_def(IndexType)
     result = result_def(DESC)
-    traits = traits_def(Pure())
+    traits = traits_def(MovesView(), Pure())
     assembly_format = "$desc `,` `[` $offsets `]` attr-dict `:` type($desc) `->` type($result)"
 
     def __init__(self, desc: SSAValue, offsets: Sequence[SSAValue]) -> None:

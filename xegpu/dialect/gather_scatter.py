@@ -34,6 +34,7 @@ from xegpu.ir.dtypes import DType, i4, index, u4
 from xegpu.ir.dtypes import i1 as i1_type
 from xegpu.ir.memref import array_at, is_shared
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import MovesView
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_of, vector_type
 from xegpu.support.errors import Invalid, misread
@@ -171,7 +172,7 @@ class UpdateOffsetOp(IRDLOperation):
     desc = operand_def(DESC)
     offsets = operand_def(VECTOR)
     result = result_def(DESC)
-    traits = traits_def(Pure())
+    traits = traits_def(MovesView(), Pure())
     assembly_format = "$desc `,` $offsets attr-dict `:` type($desc) `,` type($offsets) `->` type($result)"
 
     def __init__(self, desc: SSAValue, offsets: SSAValue) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, UnrealizedConversionCastOp
+from xdsl.dialects.memref import CastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from xegpu.ir.traits import MovesView
 from xegpu.support.location import Location, SourceLocation
 
-_MOVES = ("xetile.update_tile_offset", "xegpu.update_nd_offset", "xetile.update_scattered_tile", "xegpu.update_offset",
-          "memref.cast")
 _STORES = ("xetile.store_tile", "xegpu.store_nd", "xetile.store_scatter", "xegpu.store_scatter",
            "xetile.atomic_rmw_tile", "xegpu.atomic_rmw", "supervector.transfer_write", "memref.store")
 """Operations whose second operand is the tile or descriptor that they write."""
@@ -50,7 +50,7 @@ def _before(value: SSAValue) -> Iterator[SSAValue]:
     elif isinstance(owner, scf.IfOp):  # the branch that keeps what was there before comes first
         ends = [region.block.last_op for region in reversed(owner.regions)]
         yield from (end.operands[owner.results.index(value)] for end in ends if end is not None)  # type: ignore
-    elif isinstance(owner, UnrealizedConversionCastOp) or owner.name in _MOVES:
+    elif isinstance(owner, (UnrealizedConversionCastOp, CastOp)) or owner.has_trait(MovesView):
         yield owner.operands[0]
 
 

@@ -1,19 +1,53 @@
-"""Refuses element types that a target has no arithmetic for."""
+"""Checks of a kernel against the limits of a target: element types, barriers, cache hints, shared local memory.
+
+It changes nothing: what it raises points at the author's line.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation
 
+from xegpu.analysis import barriers, slm
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import HintedOp, words
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import TargetError, located
 from xegpu.support.location import SourceLocation, author_location
 from xegpu.target.cache_policy import Pair
 from xegpu.target.targets import TARGETS, Target
+
+
+@dataclass(frozen=True)
+class CheckTarget:
+    """The pass.
+
+    Attributes:
+        target: what the kernel is checked against.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module itself.
+
+        Raises:
+            TargetError: the target lacks something that the kernel uses.
+            ShapeError: a descriptor is carried between arrays of other shapes in shared local memory.
+        """
+        for function in module.body.block.ops:
+            assert isinstance(function, func.FuncOp)
+            check_element_types(function, self.target)
+            barriers.check_target(function, self.target)
+            check_cache_hints(function, self.target)
+            if slm.allocations(function):
+                slm.check_bytes(function, self.target)
+                slm.check_webs(function, view_webs(function))
+        return module
 
 
 def check_element_types(function: func.FuncOp, target: Target) -> None:

@@ -1,4 +1,4 @@
-"""Descriptors that move in step with a loop's counter are made from the counter instead of being carried.
+"""Induction-variable rewriting: descriptors are made from the loop's counter instead of being carried.
 
     scf.for %k = %0 to %n step %32 iter_args(%a_1 = %a) {
       load_nd %a_1 ; %a_2 = update_nd_offset %a_1, [%0, %32] ; scf.yield %a_2 }
@@ -35,7 +35,7 @@ Axes = tuple[bool, ...]
 
 
 @dataclass(frozen=True)
-class Counters:
+class InductionVariables:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:

@@ -1,4 +1,4 @@
-"""Lets the rows of A's blocks lie as a transposing load leaves them: even rows in one block, odd rows in the other.
+"""Interleaving of A's rows: even rows in one block, odd rows in the other, as a transposing load leaves them.
 
     for ... (%c0 = %zero, %c1 = %zero)               a loop, 16-bit elements, A stored by columns
       %a = load_nd %desc {transpose}                 -> vector<16x1xbf16>: 8 words of two rows each
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, ModuleOp, VectorType, i64
 from xdsl.dialects.vector import BroadcastOp, ShuffleOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -35,7 +35,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xegpu.dialect.block_io import LoadNdOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, values_of
-from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.rewrite.rewriter import copied, rewrite
 
 ROWS = 8
 """Rows of a block of A, and of the accumulator."""
@@ -45,18 +45,22 @@ _IN_ORDER = tuple(row // 2 + row % 2 * ROWS for row in range(2 * ROWS))
 
 
 @dataclass(frozen=True)
-class Interleave:
+class InterleaveRows:
     """The pass."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with the accumulators of such loops in the order of the loads."""
-        new = rewrite(module, lambda function: Rebuilder({}).function(function))
-        for operation in list(new.walk()):
-            if isinstance(operation, scf.ForOp):
-                found = _Loop(operation)
-                if found.is_regular():
-                    found.change()
-        return new
+        """The module with the accumulators of such loops in the order of the loads; itself if there is no such loop."""
+        return rewrite(module, _interleaved)
+
+
+def _interleaved(function: func.FuncOp) -> func.FuncOp:
+    if not any(_Loop(operation).is_regular() for operation in function.walk() if isinstance(operation, scf.ForOp)):
+        return function
+    new = copied(function)
+    for operation in list(new.walk()):
+        if isinstance(operation, scf.ForOp) and (found := _Loop(operation)).is_regular():
+            found.change()
+    return new
 
 
 @dataclass

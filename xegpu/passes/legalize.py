@@ -8,9 +8,7 @@ A descriptor of which any load or store has no block message on the target, or s
 multiple of four bytes, is reached element by element too. What prefetches it is dropped: a prefetch has no effect on
 results, and no message there.
 
-In shared local memory a descriptor surely inside its array says so, by ``boundary_check = false``; arrays are kept in
-panels where that takes fewer messages (:mod:`xegpu.layout.slm_panels`):
-    %s = memref.alloc() {xegpu.panels = [2, 16]} : memref<32x256xbf16, 3>
+In shared local memory a descriptor surely inside its array says so, by ``boundary_check = false``.
 """
 
 from __future__ import annotations
@@ -19,14 +17,12 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StridedLayoutAttr, StringAttr
-from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.analysis import slm
-from xegpu.analysis.barriers import check_target
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.integer_range import Ranges
 from xegpu.analysis.memory_access import way_of
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.gather_scatter import PrefetchOp
 from xegpu.dialect.hints import keeps_nothing
@@ -34,8 +30,6 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, static_form
 from xegpu.ir.use_def import makings
-from xegpu.passes.check_target import check_cache_hints, check_element_types
-from xegpu.passes.distribute.operand_roles import descriptor_webs
 from xegpu.rewrite.rewriter import Rebuilder, Rule, follow, rewrite
 from xegpu.target.targets import Target
 
@@ -46,7 +40,7 @@ _FROM_BEST = ("block", "rows", "strided")
 
 
 @dataclass(frozen=True)
-class Legalise:
+class Legalize:
     """The pass.
 
     Attributes:
@@ -63,21 +57,10 @@ class Legalise:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        check_element_types(function, self.target)
-        check_target(function, self.target)
-        check_cache_hints(function, self.target)
-        webs = descriptor_webs(function)
+        webs = view_webs(function)
         arguments = function.body.block.args
         ways = dict(zip(arguments, self.access, strict=True))
         ranges = Ranges.of_function(function)
-        slm.check_bytes(function, self.target)
-        slm.check_webs(function, webs)
-        panels = slm.choose_panels(function, webs)
-
-        def allocate(build: Rebuilder, operation: AllocOp) -> None:
-            build.copy(operation)
-            if operation in panels:
-                build.one(operation.memref).owner.attributes[slm.PANELS] = panels[operation]  # type: ignore[union-attr]
 
         def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
             if is_shared(operation.source.type):
@@ -95,8 +78,7 @@ class Legalise:
             build.retyped(operation, _type(operation).with_(access=way))
 
         rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, UpdateNdOffsetOp: follow,
-                                              PrefetchNdOp: self._prefetch, PrefetchOp: _prefetch_elements,
-                                              AllocOp: allocate}
+                                              PrefetchNdOp: self._prefetch_nd, PrefetchOp: _prefetch}
         new = Rebuilder(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
         new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
         new.attributes["xegpu.target"] = StringAttr(self.target.name)
@@ -126,7 +108,7 @@ class Legalise:
             return False
         return self.target.has_block(kind, bits, rows, columns, parameters.block.array_length)
 
-    def _prefetch(self, build: Rebuilder, operation: PrefetchNdOp) -> None:
+    def _prefetch_nd(self, build: Rebuilder, operation: PrefetchNdOp) -> None:
         desc = build.one(operation.desc)
         if keeps_nothing(operation):
             return
@@ -134,7 +116,7 @@ class Legalise:
             build.emit(PrefetchNdOp(desc, operation.properties))
 
 
-def _prefetch_elements(build: Rebuilder, operation: PrefetchOp) -> None:
+def _prefetch(build: Rebuilder, operation: PrefetchOp) -> None:
     if not keeps_nothing(operation):
         build.copy(operation)
 

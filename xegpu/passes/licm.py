@@ -1,4 +1,4 @@
-"""Takes out of a loop of products what is the same in each step, down to the moving part of a descriptor's place.
+"""Loop-invariant code motion in loops of products, down to the invariant part of a descriptor's offsets.
 
     scf.for %k = %0 to %n step %32 {
       %s = gpu.subgroup_id ; %r = muli %s, %c8 ; %m1 = addi %m, %r ; %k1 = addi %k, %c96
@@ -15,9 +15,10 @@ A kernel that makes its tiles anew in each step is then the same as one that mov
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import reduce
 
-from xdsl.dialects import arith, gpu, scf
+from xdsl.dialects import arith, func, gpu, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
@@ -26,22 +27,40 @@ from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
+from xegpu.rewrite.rewriter import copied, rewrite
 
 _POSITIONS = (gpu.BlockIdOp, gpu.GridDimOp, gpu.SubgroupIdOp)
 _MAY_FAIL = (arith.FloorDivSIOp, arith.RemSIOp)
 
 
-def lift(module: ModuleOp) -> None:
-    """Change the loops of a module in place, inner ones first."""
-    loops = [operation for operation in module.walk() if isinstance(operation, scf.ForOp)]
-    for loop in reversed(loops):
+@dataclass(frozen=True)
+class Licm:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with loop invariants of loops of products in front of them; itself if there are none."""
+        return rewrite(module, _hoisted)
+
+
+def _hoisted(function: func.FuncOp) -> func.FuncOp:
+    if not any(_is_invariant(operation, block) or _is_splittable(operation, block)
+               for loop in _product_loops(function) for block in [loop.body.block] for operation in block.ops):
+        return function
+    new = copied(function)
+    for loop in reversed(_product_loops(new)):  # inner ones first
         block = loop.body.block
-        if any(isinstance(operation, DpasOp) for operation in block.ops):
-            for operation in list(block.ops):
-                if _is_the_same(operation, block):
-                    _put_before(loop, operation)
-                elif isinstance(operation, CreateNdTdescOp):
-                    _split(operation, loop)
+        for operation in list(block.ops):
+            if _is_invariant(operation, block):
+                _put_before(loop, operation)
+            elif isinstance(operation, CreateNdTdescOp) and _is_splittable(operation, block):
+                _split(operation, loop)
+    return new
+
+
+def _product_loops(function: func.FuncOp) -> list[scf.ForOp]:
+    """The loops whose own bodies have products, outer ones first."""
+    return [loop for loop in function.walk() if isinstance(loop, scf.ForOp)
+            and any(isinstance(operation, DpasOp) for operation in loop.body.block.ops)]
 
 
 def terms(value: SSAValue) -> list[SSAValue]:
@@ -50,7 +69,7 @@ def terms(value: SSAValue) -> list[SSAValue]:
     return [*terms(owner.lhs), *terms(owner.rhs)] if isinstance(owner, arith.AddiOp) else [value]
 
 
-def _is_the_same(operation: Operation, block: Block) -> bool:
+def _is_invariant(operation: Operation, block: Block) -> bool:
     """Whether an operation computes indices or makes a descriptor from what stands outside, and cannot fail."""
     kinds = (IndexType, TensorDescType)
     if not (operation.has_trait(Pure) or isinstance(operation, _POSITIONS)) or operation.regions:
@@ -74,12 +93,18 @@ def _put_before(loop: scf.ForOp, operation: Operation) -> None:
     loop.parent.insert_op_before(operation, loop)
 
 
+def _is_splittable(operation: Operation, block: Block) -> bool:
+    """Whether only the place of a descriptor that a loop's body makes changes from step to step."""
+    if not isinstance(operation, CreateNdTdescOp):
+        return False
+    desc = desc_of(operation.result)
+    return len(desc.shape) == len(operation.offsets) == 2 and desc.block.memory_scope == "global" and \
+        _stands_outside([operation.source, *operation.shape, *operation.strides], block)
+
+
 def _split(old: CreateNdTdescOp, loop: scf.ForOp) -> None:
     """Make a descriptor before the loop at the part of its place that stays, and move it by the rest in the loop."""
-    block, desc = loop.body.block, desc_of(old.result)
-    if not len(desc.shape) == len(old.offsets) == 2 or desc.block.memory_scope != "global" or \
-            not _stands_outside([old.source, *old.shape, *old.strides], block):
-        return
+    block = loop.body.block
     parts = [terms(offset) for offset in old.offsets]
     stay = [_sum([term for term in part if _stands_outside([term], block)], loop) for part in parts]
     move = [_sum([term for term in part if not _stands_outside([term], block)], old) for part in parts]

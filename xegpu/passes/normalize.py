@@ -1,4 +1,4 @@
-"""XeGPU as XeGPU.md lets an author write it, to the form that the passes work on.
+"""Canonicalization of XeGPU text: what XeGPU.md lets an author write, in the form that the passes work on.
 
     %d = create_nd_tdesc %address, [%i] : i64 -> tensor_desc<16xf32, boundary_check = false>
     %v = load_nd %d : ... -> vector<16xf32>
@@ -10,13 +10,19 @@ becomes
     %c = dpas %w, %b : vector<8x16xf16>, vector<8x16x2xf16> -> vector<8x16xf32>
 
 A descriptor of one dimension is one of a row that does not end: its bounds are the author's to keep. An address that is
-known to be that of an array becomes the array.
+known to be that of an array becomes the array. Vector constants whose elements differ are computed from the positions
+of the elements, since no memory holds them:
+    %c = arith.constant dense<[0, 4, 8, 12]> : vector<4xindex>
+    %d = arith.constant dense<[1.0, 1.0, 2.0, 3.0]> : vector<4xf32>
+becomes
+    %c = %at * 4 + 0                                                     where %at is xegpu.iota, 0 to 3
+    %d = arith.select(%at < 2, 1.0, arith.select(%at < 3, 2.0, 3.0))     one comparison for each run of equal elements
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from math import prod
 from typing import Any
@@ -28,6 +34,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     MemRefType,
+    ModuleOp,
     VectorType,
     i1,
     i32,
@@ -44,8 +51,6 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import IotaOp
 from xegpu.ir.memref import CASTS, array_at, is_shared, static_form
 from xegpu.mlir.arith import CmpIOp, SelectOp
-from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
-from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
 
 # Vector constants whose elements differ, computed from where an element stands: no memory holds them.
 #
@@ -54,7 +59,8 @@ from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
 # becomes
 #     %c = %at * 4 + 0                                                     where %at is xegpu.iota, 0 to 3
 #     %d = arith.select(%at < 2, 1.0, arith.select(%at < 3, 2.0, 3.0))     one comparison for each run of equal elements
-
+from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
+from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule, rewrite
 
 Number = IntegerAttr | FloatAttr  # type: ignore[type-arg]
 
@@ -113,16 +119,25 @@ ENDLESS = (1 << 31) - 64
 """Elements of a row whose end the author minds: a whole number of lines of memory, below the limit of an index."""
 
 
-def plain(function: func.FuncOp) -> func.FuncOp:
-    """A kernel in the form that the passes work on.
+@dataclass(frozen=True)
+class Normalize:
+    """The pass; it has no options. Text in XeGPU goes through it when it is read."""
 
-    Raises:
-        ShapeError: it computes with vectors in VNNI form; it points at the text's line.
-    """
-    return _Plain(function).function(function)
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module in the form that the passes work on; itself if it has that form.
+
+        Raises:
+            ShapeError: it computes with vectors in VNNI form; it points at the text's line.
+        """
+        return rewrite(module, _normalized)
 
 
-class _Plain(Rebuilder):
+def _normalized(function: func.FuncOp) -> func.FuncOp:
+    new = _Normalizer(function).function(function)
+    return function if new.is_structurally_equivalent(function) else new
+
+
+class _Normalizer(Rebuilder):
     """One function's rewrite.
 
     Attributes:
@@ -187,7 +202,7 @@ class _Plain(Rebuilder):
             self.set(before, after, form)
 
 
-def _create(build: _Plain, operation: CreateNdTdescOp) -> None:
+def _create_nd_tdesc(build: _Normalizer, operation: CreateNdTdescOp) -> None:
     desc, array = desc_of(operation.result), array_at(operation.source)
     source = build.one(operation.source if array is None else array)
     if len(desc.shape) == 2:
@@ -204,7 +219,7 @@ def _create(build: _Plain, operation: CreateNdTdescOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _endless(build: _Plain, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
+def _endless(build: _Normalizer, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
     """Sizes and strides of memory seen as one row: without an end, but for shared local memory."""
     length = ENDLESS
     step = build.constant(1)
@@ -221,14 +236,14 @@ def _endless(build: _Plain, source: SSAValue) -> tuple[list[SSAValue], list[SSAV
     return [build.constant(1), build.constant(length)], [build.constant(length), step]
 
 
-def _create_scattered(build: _Plain, operation: CreateTdescOp) -> None:
+def _create_tdesc(build: _Normalizer, operation: CreateTdescOp) -> None:
     array = array_at(operation.source)
     source = build.one(operation.source if array is None else array)
     made = CreateTdescOp(source, build.line(build.get(operation.offsets)), operation.result.type)  # type: ignore
     build.set(operation.result, build.emit(made))
 
 
-def _pointer(build: _Plain, operation: ExtractAlignedPointerAsIndexOp) -> None:
+def _extract_aligned_pointer_as_index(build: _Normalizer, operation: ExtractAlignedPointerAsIndexOp) -> None:
     """The address of an array: descriptors on it stand on the array itself, and nothing else has a use for it."""
     waiting = [operation.aligned_pointer]
     while waiting:
@@ -242,7 +257,7 @@ def _pointer(build: _Plain, operation: ExtractAlignedPointerAsIndexOp) -> None:
     build.set(operation.aligned_pointer, build.constant(0))
 
 
-def _update(build: _Plain, operation: UpdateNdOffsetOp) -> None:
+def _update_nd_offset(build: _Normalizer, operation: UpdateNdOffsetOp) -> None:
     offsets = [build.one(offset) for offset in operation.offsets]
     if len(offsets) == 1:
         offsets = [build.constant(0), *offsets]
@@ -251,7 +266,7 @@ def _update(build: _Plain, operation: UpdateNdOffsetOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _load(build: _Plain, operation: LoadNdOp) -> None:
+def _load_nd(build: _Normalizer, operation: LoadNdOp) -> None:
     if len(desc_of(operation.desc).shape) == 2:
         build.copy(operation)
         return
@@ -260,7 +275,7 @@ def _load(build: _Plain, operation: LoadNdOp) -> None:
     build.retyped(operation, VectorType(desc_of(desc).element_type, shape), ROW)
 
 
-def _store(build: _Plain, operation: StoreNdOp) -> None:
+def _store_nd(build: _Normalizer, operation: StoreNdOp) -> None:
     desc = build.one(operation.desc)
     value = build.line(build.get(operation.value))
     if len(desc_of(operation.desc).shape) == 1:
@@ -270,7 +285,7 @@ def _store(build: _Plain, operation: StoreNdOp) -> None:
     build.emit(made)
 
 
-def _cast(build: _Plain, operation: ShapeCastOp) -> None:
+def _shape_cast(build: _Normalizer, operation: ShapeCastOp) -> None:
     """A cast between a line and a row of two dimensions is nothing."""
     source, shape = build.get(operation.source), shape_of(operation.result)
     if not build.of_lanes and source.form is None and (1, *shape) == shape_of(source.values[0]):
@@ -282,7 +297,7 @@ def _cast(build: _Plain, operation: ShapeCastOp) -> None:
     build.set(operation.result, build.emit(ShapeCastOp(build.line(source), shape)))
 
 
-def _dpas(build: _Plain, operation: DpasOp) -> None:
+def _dpas(build: _Normalizer, operation: DpasOp) -> None:
     a, shape = build.one(operation.a), shape_of(operation.a)
     if len(shape) == 3:
         flat, owner = (shape[0], shape[1] * shape[2]), a.owner
@@ -293,7 +308,7 @@ def _dpas(build: _Plain, operation: DpasOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _spread(build: _Plain, operation: BroadcastOp) -> None:
+def _broadcast(build: _Normalizer, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
     if len(shape) > 2:
         build.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this makes a {operation.vector.type}",
@@ -304,7 +319,7 @@ def _spread(build: _Plain, operation: BroadcastOp) -> None:
     build.fill(operation.vector, build.one(operation.source))
 
 
-def _constant(build: _Plain, operation: arith.ConstantOp) -> None:
+def _constant(build: _Normalizer, operation: arith.ConstantOp) -> None:
     """A vector of one number as a broadcast of it."""
     dense = operation.value
     if not isinstance(operation.result.type, VectorType) or not isinstance(dense, DenseIntOrFPElementsAttr):
@@ -317,7 +332,7 @@ def _constant(build: _Plain, operation: arith.ConstantOp) -> None:
     build.fill(operation.result, build.emit(arith.ConstantOp(elements[0])))  # type: ignore[arg-type]
 
 
-def _differing(build: _Plain, operation: arith.ConstantOp, elements: list[Any]) -> None:
+def _differing(build: _Normalizer, operation: arith.ConstantOp, elements: list[Any]) -> None:
     shape = shape_of(operation.result)
     if build.of_lanes or len(shape) > 2:
         build.fail("XT3290", "a vector constant whose elements differ is not read here",
@@ -327,7 +342,7 @@ def _differing(build: _Plain, operation: arith.ConstantOp, elements: list[Any]) 
     build.set(operation.result, spelled(build, (rows, shape[-1]), elements), None if len(shape) == 2 else ROW)
 
 
-def _allocate(build: _Plain, operation: AllocOp) -> None:
+def _allocate(build: _Normalizer, operation: AllocOp) -> None:
     """An array of one dimension in shared local memory as one of one row."""
     type_ = operation.memref.type
     assert isinstance(type_, MemRefType)
@@ -338,7 +353,8 @@ def _allocate(build: _Plain, operation: AllocOp) -> None:
 
 
 _RULES: dict[type[Operation], Rule] = {
-    CreateNdTdescOp: _create, UpdateNdOffsetOp: _update, LoadNdOp: _load, StoreNdOp: _store, ShapeCastOp: _cast,
-    DpasOp: _dpas, BroadcastOp: _spread, arith.ConstantOp: _constant, AllocOp: _allocate,
-    CreateTdescOp: _create_scattered, ExtractAlignedPointerAsIndexOp: _pointer,
+    CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: _update_nd_offset, LoadNdOp: _load_nd, StoreNdOp: _store_nd,
+    ShapeCastOp: _shape_cast,
+    DpasOp: _dpas, BroadcastOp: _broadcast, arith.ConstantOp: _constant, AllocOp: _allocate,
+    CreateTdescOp: _create_tdesc, ExtractAlignedPointerAsIndexOp: _extract_aligned_pointer_as_index,
 }

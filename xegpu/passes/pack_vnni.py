@@ -20,20 +20,21 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.vector import ExtractOp
 from xdsl.ir import SSAValue
 
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
-from xegpu.passes.distribute.operand_roles import descriptor_webs, sides
+from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
 
 _PACKED = "packed"
 
 
 @dataclass(frozen=True)
-class Pack:
+class PackVnni:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
@@ -41,7 +42,7 @@ class Pack:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        webs = descriptor_webs(function)
+        webs = view_webs(function)
 
         def load(build: Rebuilder, operation: LoadNdOp) -> None:
             desc = desc_of(operation.desc)
@@ -59,8 +60,9 @@ class Pack:
             made = hinted(LoadNdOp(build.one(operation.desc), packed=True), operation)
             build.set(operation.result, build.emit(made), _PACKED)
 
-        return Rebuilder({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _slice, DpasOp: _dpas,
-                          DpasScaledOp: _scaled}) \
+        return Rebuilder({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice,
+                          DpasOp: _dpas,
+                          DpasScaledOp: _dpas_scaled}) \
             .function(function)
 
 
@@ -75,7 +77,7 @@ def _extract(build: Rebuilder, operation: ExtractOp) -> None:
     build.set(operation.result, build.emit(ExtractOp(source.values[0], position, part)), _PACKED)  # type: ignore
 
 
-def _slice(build: Rebuilder, operation: ExtractStridedSliceOp) -> None:
+def _extract_strided_slice(build: Rebuilder, operation: ExtractStridedSliceOp) -> None:
     source = build.get(operation.source)
     if source.form != _PACKED:
         build.copy(operation)
@@ -86,7 +88,7 @@ def _slice(build: Rebuilder, operation: ExtractStridedSliceOp) -> None:
     build.set(operation.result, build.emit(slice_), _PACKED)
 
 
-def _scaled(build: Rebuilder, operation: DpasScaledOp) -> None:
+def _dpas_scaled(build: Rebuilder, operation: DpasScaledOp) -> None:
     a, b, *rest = (build.get(operand) for operand in operation.operands)
     value: SSAValue = b.values[0]
     if operation.lanes is None and b.form != _PACKED and len(shape_of(value)) == 2:

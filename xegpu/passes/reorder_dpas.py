@@ -1,4 +1,4 @@
-"""Lets the operands of a product follow each other through the registers, where they do not fit side by side.
+"""Reorders DPAS so that blocks of B are loaded just in time when A, B and accumulators exceed the register file.
 
     %a = load_nd %A : 16x32          acc 64 registers, %a 16
     %b0 = load_nd %B : 32x32         32 registers: 2 blocks of depth, 2 of columns
@@ -19,8 +19,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.vector import ShuffleOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -29,6 +31,7 @@ from xegpu.analysis.register_pressure import VIEWS, bytes_of, loop_bytes, root
 from xegpu.dialect.block_io import LoadNdOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.dtypes import of_mlir, tf32
+from xegpu.rewrite.rewriter import rewrite
 from xegpu.target import grf_mode
 from xegpu.target.targets import Target
 
@@ -36,38 +39,60 @@ _Pair = tuple[SSAValue, SSAValue]
 """What was loaded for a product: for A and for B."""
 
 
-def fit(function: func.FuncOp, target: Target) -> None:
-    """Put the products of such loops in another order, in place.
+@dataclass(frozen=True)
+class ReorderDpas:
+    """The pass.
 
-    Args:
-        function: the kernel.
+    Attributes:
         target: its registers are what operands shall fit in.
     """
-    if not target.block_io:
-        return
-    for loop in function.walk():
-        if isinstance(loop, scf.ForOp) and is_plain(loop):
-            _fit(loop, grf_mode.modes(function, target), target)
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with the products of such loops in another order; itself if there is no such loop."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        orders = self._orders(function)
+        if not any(order for _, order in orders):
+            return function
+        new = function.clone()
+        copies = dict(zip(function.walk(), new.walk(), strict=True))
+        for loop, order in orders:
+            if order:
+                copy = copies[loop]
+                assert isinstance(copy, scf.ForOp)
+                _put(copy.body.block, [copies[product] for product in order])  # type: ignore[misc]
+        return new
+
+    def _orders(self, function: func.FuncOp) -> list[tuple[scf.ForOp, list[DpasOp]]]:
+        """For each loop of products their new order, empty for one that stays as it is."""
+        if not self.target.block_io:
+            return []
+        modes = grf_mode.modes(function, self.target)
+        return [(loop, _order(loop, modes, self.target)) for loop in function.walk()
+                if isinstance(loop, scf.ForOp) and is_plain(loop)]
 
 
-def _fit(loop: scf.ForOp, modes: Iterable[int], target: Target) -> None:
-    """Reorder a loop for the least number of registers that it can be made to fit in, unless it fits as it is."""
+def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp]:
+    """An order for the least number of registers that a loop can be made to fit in; empty if it fits as it is."""
     block = loop.body.block
     products = [operation for operation in block.ops if isinstance(operation, DpasOp)]
     if not products or not all(_is_for_products(operation) for operation in block.ops):
-        return
+        return []
     carried, order = sum(map(bytes_of, loop.iter_args)), list[DpasOp]()
     for mode in modes:
         room, is_large = grf_mode.room(mode, target), mode == max(target.registers)
         # With many registers the compiler itself moves loads down, which takes fewer waits than if they stand there.
         if loop_bytes(loop) <= room or (is_large and carried + _most(products) <= room):
-            return
+            return []
         if carried >= room:
             continue
         order = order or _Ordering(products).order
         if carried + _most(order) + (0 if is_large else _early(products)) <= room:
-            _put(block, order)
-            return
+            return order
+    return []
 
 
 def _is_for_products(operation: Operation) -> bool:

@@ -1,4 +1,4 @@
-"""Computes values right before they are needed, so that few of them are alive at once.
+"""Instruction scheduling: values are computed right before they are needed, so that few of them are alive at once.
 
     %x0 = addf %c0, %b ; %x1 = addf %c1, %b          all of one step, then all of the next
     %y0 = mulf %x0, %x0 ; %y1 = mulf %x1, %x1
@@ -14,8 +14,6 @@ becomes
     %c0 = load_nd ; %s0 = addf %acc0, %c0 ; %c1 = load_nd ; %s1 = addf %acc1, %c1
 so that not all blocks of a sum and of what is added to it are alive at once.
 
-Before that, what is the same in each step of a loop of products goes out of it (:mod:`xegpu.passes.licm`).
-
 Only what is computed element by element moves, and only within its block. Products keep their order, in which those
 that depend on each other are far apart (but see :mod:`xegpu.passes.reorder_dpas`), and so does all that touches memory
 or waits. Where there is no block IO, loads move as well, down to the next operation that may write: the operands of
@@ -28,7 +26,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, VectorType
-from xdsl.dialects.func import FuncOp
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
@@ -39,8 +36,6 @@ from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
-from xegpu.passes.licm import lift
-from xegpu.passes.reorder_dpas import fit
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
 from xegpu.target.targets import Target
 
@@ -64,14 +59,10 @@ class Schedule:
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with element-wise operations close before their first uses."""
         new = rewrite(module, lambda function: Rebuilder({}).function(function))
-        lift(new)
         for operation in new.walk():
             for region in operation.regions:
                 for block in region.blocks:
                     _sink(block, not self.target.block_io)
-        for function in new.body.block.ops:
-            if isinstance(function, FuncOp):
-                fit(function, self.target)
         return new
 
 

@@ -240,14 +240,31 @@ def follow(build: Rebuilder, operation: Operation) -> None:
 def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> ModuleOp:
     """A new module with every function rebuilt; each new function is verified.
 
+    Args:
+        module: what a pass is applied to; it stays as it is.
+        rebuild: the new function of an old one, or the old one itself where the pass changes nothing.
+
+    Returns:
+        the new module, or ``module`` itself if no function changed.
+
     Raises:
         XeError: a rule failed, or the result does not verify; it points at the author's line.
     """
-    functions = []
+    functions, changed = [], False
     for function in module.body.block.ops:
         assert isinstance(function, func.FuncOp)
         known_valid.operations = set()
-        functions.append(rebuild(function))
-        verify(functions[-1], known_valid.operations)
+        new = rebuild(function)
+        if new is not function:
+            verify(new, known_valid.operations)
+            changed = True
+        functions.append(new)
     known_valid.operations = set()
-    return ModuleOp(functions, dict(module.attributes))
+    if not changed:
+        return module
+    return ModuleOp([new.clone() if new.parent is not None else new for new in functions], dict(module.attributes))
+
+
+def copied(function: func.FuncOp) -> func.FuncOp:
+    """A copy of a function with dead operations erased and index arithmetic folded, to be changed in place."""
+    return Rebuilder({}).function(function)

@@ -21,7 +21,7 @@ from xegpu.support.location import Location
 from xegpu.target.targets import Target
 from xetile.compiler import dump as dumps
 from xetile.compiler.report.suggest_tile_sizes import Origin, Remedy, find_remedy
-from xetile.dialect.stage import FIRST, stage_of
+from xetile.dialect.stage import IN_XETILE, stage_of
 from xetile.passes.row_major import check_orders
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class CompiledKernel:
         self.module, self.target, self.access = module, target, access
         self.location, self._origin, self._opencl_text = location, origin, opencl_text
         self.programs: dict[Hashable, Any] = {}
-        if stage_of(module) == "xetile":  # NumPy, which runs the recorded kernel, minds the promise of an order too
+        if stage_of(module) in IN_XETILE:  # NumPy, which runs the recorded kernel, minds the promise of an order too
             check_orders(self.function, access)
 
     def __repr__(self) -> str:
@@ -81,7 +81,18 @@ class CompiledKernel:
     @cached_property
     def without_shares(self) -> dict[str, ModuleOp]:
         """The same, with no subgroup loading operands for another: for forms in which that cannot be said."""
-        return self._passed(shares=False) if "shared-operands" in self.modules else self.modules
+        return self._passed(shares=False) if "cooperative-loads" in self.modules else self.modules
+
+    def after(self, name: str) -> ModuleOp | None:
+        """The kernel after a pass, whether that changed something or not; None if it was read at a later stage."""
+        from xetile.compiler.pipeline import after
+
+        return after(self.modules, name)
+
+    @property
+    def final(self) -> ModuleOp:
+        """The kernel after all passes: what is emitted."""
+        return next(reversed(self.modules.values()))
 
     def _passed(self, *, shares: bool) -> dict[str, ModuleOp]:
         made: dict[str, ModuleOp] = {}
@@ -116,12 +127,14 @@ class CompiledKernel:
     @property
     def xetile(self) -> str:
         """The recorded kernel as MLIR text; transfers of vectors as the tiles that they become."""
-        return _printed(self.modules["xetile"] if stage_of(self.module) == FIRST else self.module)
+        if stage_of(self.module) in IN_XETILE:
+            return _printed(self.module)
+        return _printed(self.after("lower-supervector") or self.module)
 
     @property
     def xegpu(self) -> str:
         """The fully lowered kernel as MLIR text: fragments of one lane, VNNI form, chosen access."""
-        return _printed(self.modules["xegpu"])
+        return _printed(self.final)
 
     @cached_property
     def xegpu_upstream(self) -> str:
@@ -149,11 +162,11 @@ class CompiledKernel:
             TargetError: the text that the kernel was read from is past that stage.
         """
         try:
-            if (module := self.modules.get("xegpu-packed")) is None:
+            if (module := self.after("pack-vnni")) is None:
                 raise TargetError("XT4003",
                                   f"the text of {self.name} is at the stage {stage_of(self.module)}, and the earlier "
-                                  "generation's form is made from xegpu-packed",
-                                  "start from the kernel, or from its text at xegpu-packed or before")
+                                  "generation's form is made after pack-vnni",
+                                  "start from the kernel, or from its text at pack-vnni or before")
             from xetile.text.reader import older_text
 
             return older_text(module)
@@ -163,7 +176,7 @@ class CompiledKernel:
     @cached_property
     def emitted(self) -> Source:
         """The OpenCL C text with what its launch needs."""
-        function = only_function(self.modules["xegpu"])
+        function = only_function(self.final)
         try:
             with collection_waits():
                 from codegen import opencl
@@ -197,7 +210,7 @@ class CompiledKernel:
         from codegen import sycl
 
         try:
-            return sycl.emit(self.emitted, only_function(self.modules["xegpu"]), prelude)
+            return sycl.emit(self.emitted, only_function(self.final), prelude)
         except XeError as error:
             raise error.at(self.location) from None
 
@@ -290,23 +303,23 @@ class CompiledKernel:
 
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup_size
-        slow = slow_ways(only_function(self.modules["xegpu"]), self.target, self.access)
+        slow = slow_ways(only_function(self.final), self.target, self.access)
         remedy = self._remedy if self._origin else None
         return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
 
     def _work(self, subgroups: int) -> Work | None:
-        stages = self.modules
-        if "xetile" not in stages:  # text at a later stage no longer says what belongs to a work-group
-            return None
+        recorded, distributed = self.after("lower-supervector"), self.after("distribute-subgroups")
+        if recorded is None or distributed is None:
+            return None  # text at a later stage no longer says what belongs to a work-group
         from xetile.compiler.report.cost import work_of
 
-        return work_of(only_function(stages["xetile"]), only_function(stages["subgroup"]), subgroups)
+        return work_of(only_function(recorded), only_function(distributed), subgroups)
 
     def live_bytes(self) -> int:
         """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
         from xegpu.analysis.register_pressure import live_bytes
 
-        return live_bytes(only_function(self.modules["xegpu"]))
+        return live_bytes(only_function(self.final))
 
     def in_memory(self) -> int:
         """Bytes a thread that live in memory for lack of registers: spilled ones and private ones."""
@@ -321,9 +334,11 @@ class CompiledKernel:
 
 def upstream_text(compiled: CompiledKernel, level: str) -> str:
     """A kernel in LLVM's form of XeGPU, at ``"subgroup"`` or ``"workgroup"`` level."""
+    from xetile.compiler.pipeline import after
+
     stage, export = _UPSTREAM[level]
     try:
-        module = compiled.without_shares.get(stage)
+        module = after(compiled.without_shares, stage)
         if module is None:
             raise TargetError("XT4003",
                               f"the text of {compiled.name} is at the stage {stage_of(compiled.module)}, and LLVM's "
@@ -347,8 +362,8 @@ def _to_workgroups(function: func.FuncOp, target: Target, access: Sequence[str])
 
 
 _UPSTREAM: dict[str, tuple[str, Callable[[func.FuncOp, Target, Sequence[str]], ModuleOp]]] = {
-    "subgroup": ("xegpu-blocks", _to_subgroups),
-    "workgroup": ("xetile", _to_workgroups),
+    "subgroup": ("normalize", _to_subgroups),
+    "workgroup": ("lower-supervector", _to_workgroups),
 }
 
 

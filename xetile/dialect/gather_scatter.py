@@ -21,6 +21,7 @@ from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_k
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import MovesView
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import Invalid
 from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, shape_of, text, tile_of
@@ -93,7 +94,7 @@ class UpdateScatteredTileOp(IRDLOperation):
     tile = operand_def(TILE)
     indices = operand_def(VECTOR)
     result = result_def(TILE)
-    traits = traits_def(Pure())
+    traits = traits_def(MovesView(), Pure())
     assembly_format = "$tile `,` $indices attr-dict `:` type($tile) `,` type($indices) `->` type($result)"
 
     def __init__(self, tile: SSAValue, indices: SSAValue) -> None:

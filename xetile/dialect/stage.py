@@ -7,8 +7,13 @@ from xdsl.ir import Operation
 
 from xetile.dialect.supervector import NAME
 
-FIRST = "supervector"
-"""The stage before the first pass."""
+FIRST, RECORDED = "supervector", "xetile"
+INPUTS = (FIRST, RECORDED)
+"""The stages that no pass leads to: what was recorded or written in a dialect. Text in XeGPU is at ``to-xegpu``."""
+IN_XETILE = (RECORDED, "lower-supervector")
+"""Where a kernel is in XeTile as an author writes it."""
+IN_XEGPU = ("to-xegpu", "normalize")
+"""Where a kernel is in XeGPU as an author writes it; what text in XeGPU is becomes ``normalize`` when it is read."""
 
 STAGE, TARGET = "xetile.stage", "xetile.target"
 """A module's attributes: how far it is lowered, and for which device."""
@@ -27,4 +32,4 @@ def stage_of(module: ModuleOp) -> str:
     if is_supervector(module):
         return FIRST
     dialects = {operation.name.partition(".")[0] for operation in module.walk()}
-    return "xegpu-blocks" if "xegpu" in dialects and "xetile" not in dialects else "xetile"
+    return "to-xegpu" if "xegpu" in dialects and "xetile" not in dialects else RECORDED

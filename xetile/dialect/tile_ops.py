@@ -26,6 +26,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import MovesView
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.types import (
@@ -254,7 +255,7 @@ class UpdateTileOffsetOp(IRDLOperation):
     tile = operand_def(TILE)
     offsets = var_operand_def(IndexType)
     result = result_def(TILE)
-    traits = traits_def(Pure())
+    traits = traits_def(MovesView(), Pure())
     assembly_format = "$tile `,` `[` $offsets `]` attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, offsets: Sequence[SSAValue]) -> None:

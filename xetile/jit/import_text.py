@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis import barriers, simt, uniformity
 from xegpu.analysis.slm import verify_memory
-from xegpu.passes.normalize import plain
+from xegpu.passes.normalize import Normalize
 from xegpu.support.errors import (
     Note,
     TextError,
@@ -22,9 +22,9 @@ from xegpu.support.errors import (
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import parties
 from xegpu.target.targets import TARGETS
-from xetile.compiler.pipeline import PASSES
-from xetile.dialect.stage import FIRST, STAGE, TARGET, stage_of
-from xetile.passes.distribute import is_dealt, subgroups_of
+from xetile.compiler.pipeline import STAGES, precedes, run_pass
+from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, stage_of
+from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
 from xetile.runtime.numpy_executor import MEANINGS
 from xetile.text.canonicalize import normalise, rewrite
 from xetile.text.gpu_module import (
@@ -74,11 +74,11 @@ def import_text(text: str, name: str) -> tuple[list[ImportedFunction], str]:
         module.attributes.pop(GENERATION, None)
         found = present(found)
     whole = ModuleOp(found, dict(module.attributes))
-    if stage_of(whole) == "xegpu-blocks":
+    if stage_of(whole) == "to-xegpu":
         for function in found:
             simt.settle(function)
         text = text if isinstance(reader, OlderReader) else printed(whole)
-        whole = ModuleOp([plain(function) for function in found], dict(module.attributes))
+        whole = run_pass("normalize", Normalize(), whole)
         _settle(whole)
     else:
         _settle(whole)
@@ -108,10 +108,10 @@ def _settle(module: ModuleOp) -> None:
     """Bring what was read to the form that the language records, and check it."""
     for function in module.body.block.ops:
         assert isinstance(function, func.FuncOp)
-        if (stage := stage_of(module)) in (FIRST, "xetile"):
-            normalise(function, any_rank=stage == FIRST)
+        if (stage := stage_of(module)) in (FIRST, "assign-wg-map", *IN_XETILE):
+            normalise(function, any_rank=stage not in IN_XETILE)
         else:
-            if not stage.startswith("xegpu"):
+            if precedes(stage, "to-xegpu"):
                 rewrite(function)
             simt.settle(function)
         for operation in function.walk():
@@ -165,9 +165,8 @@ def _verify(operation: Operation) -> None:
 
 def _check_stage(module: ModuleOp) -> None:
     stage, target = module.attributes.get(STAGE), module.attributes.get(TARGET)
-    known = (FIRST, *(name for name, _ in PASSES))
-    if stage is not None and not (isinstance(stage, StringAttr) and stage.data in known):
-        raise TextError("XT2014", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(known)}",
+    if stage is not None and not (isinstance(stage, StringAttr) and stage.data in STAGES):
+        raise TextError("XT2014", f"there is no stage {stage}", f"{STAGE} is one of {', '.join(STAGES)}",
                         text_location(module))
     if target is not None and not (isinstance(target, StringAttr) and target.data in TARGETS):
         raise TextError("XT2015",

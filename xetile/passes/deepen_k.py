@@ -1,4 +1,4 @@
-"""Longer steps along K for products that read memory themselves: their sums stay in registers for as long as a step.
+"""Enlarges the K tile of fused load+mma on CPUs, so that accumulators are spilled less often.
 
     for %k = %c0 to %K step %c32 iter_args(%a, %b, %acc) {
       %c = load_mma %a, %b, %acc : tile<32x32xbf16>, tile<32x64xbf16>
@@ -14,14 +14,13 @@ nothing but this, start where A's tile does, and leave no tile behind; its sums 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import bf16, f16, f32, i32, of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import static_form
@@ -41,25 +40,26 @@ _ALONE = (LoadMmaOp, tile_ops.UpdateTileOffsetOp, tile_ops.PrefetchTileOp, arith
 
 
 @dataclass(frozen=True)
-class DeeperProducts:
+class DeepenK:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with longer steps where that is the same."""
-        return rewrite(module, lambda function: _Deepener(function).function(function))
+        """The module with longer steps where that is the same; itself if that is nowhere so."""
+        return rewrite(module, _function)
 
 
-def _links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, tile_ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
+def _function(function: func.FuncOp) -> func.FuncOp:
+    deepener = _Deepener(function)
+    return deepener.function(function) if deepener.factors else function
 
 
 class _Deepener(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
-        super().__init__({scf.ForOp: _loop, tile_ops.InitTileOp: _init, tile_ops.UpdateTileOffsetOp: _update})
-        webs = Webs(function, _links)
+        super().__init__({scf.ForOp: _loop, tile_ops.InitTileOp: _init_tile,
+                          tile_ops.UpdateTileOffsetOp: _update_tile_offset})
+        webs = view_webs(function)
         self.factors = {loop: factor for loop in function.walk() if isinstance(loop, scf.ForOp)
                         if (factor := _factor(loop, webs)) > 1}
         self.shapes: dict[SSAValue, tuple[int, int]] = {}
@@ -156,13 +156,13 @@ def _loop(build: _Deepener, loop: scf.ForOp) -> None:
     build.loop(loop)
 
 
-def _init(build: _Deepener, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(build: _Deepener, operation: tile_ops.InitTileOp) -> None:
     tile = TileType(tile_ops.tile_of(operation.result))
     shape = build.shapes.get(operation.result)
     build.retyped(operation, tile if shape is None else tile.with_(shape=shape))
 
 
-def _update(build: _Deepener, operation: tile_ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: _Deepener, operation: tile_ops.UpdateTileOffsetOp) -> None:
     loop = operation.parent_op()
     offsets = [build.scaled(offset, loop) if loop in build.factors else build.one(offset)  # type: ignore[arg-type]
                for offset in operation.offsets]

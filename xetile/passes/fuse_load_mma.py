@@ -1,4 +1,4 @@
-"""Products of what is loaded for products alone, to products that read memory themselves, on processors without lanes.
+"""Fuses loads into the products that they serve, on processors, whose instructions read memory themselves.
 
     %a = load_tile %ta : tile<32x32xbf16> -> vector<32x32xbf16>
     %b = load_tile %tb : tile<32x64xbf16> -> vector<32x64xbf16>
@@ -13,16 +13,15 @@ waits for nothing; a tile that is stored to, or read in another way, keeps its l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.traits import Pure
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import view_webs
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import arrays_of
 from xegpu.rewrite.rewriter import Rebuilder, rewrite
@@ -33,25 +32,25 @@ _HARMLESS = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp)
 
 
 @dataclass(frozen=True)
-class LoadedProducts:
+class FuseLoadMma:
     """The pass; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with ``load_mma`` where both operands are loaded for products alone."""
-        return rewrite(module, lambda function: _Fuser(function).function(function))
+        """The module with ``load_mma`` where both operands are loaded for products alone; itself without such."""
+        return rewrite(module, _function)
 
 
-def _links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, tile_ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
+def _function(function: func.FuncOp) -> func.FuncOp:
+    fuser = _Fuser(function)
+    return fuser.function(function) if fuser.products else function
 
 
 class _Fuser(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
-        super().__init__({tile_ops.LoadTileOp: _load, tile_ops.TileMmaOp: _mma})
-        self.tiles = Webs(function, _links)
+        super().__init__({tile_ops.LoadTileOp: _load_tile, tile_ops.TileMmaOp: _tile_mma})
+        self.tiles = view_webs(function)
         products = [op for op in function.walk() if isinstance(op, tile_ops.TileMmaOp) and _reads_both(op)]
         while True:  # a tile that one product cannot read by itself is loaded for all others, too
             loads = {load for product in products for load in (product.a.owner, product.b.owner)
@@ -92,12 +91,12 @@ def _is_loaded_for(value: SSAValue, product: tile_ops.TileMmaOp) -> bool:
     return True
 
 
-def _load(build: _Fuser, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(build: _Fuser, operation: tile_ops.LoadTileOp) -> None:
     if operation not in build.loads:
         build.copy(operation)
 
 
-def _mma(build: _Fuser, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(build: _Fuser, operation: tile_ops.TileMmaOp) -> None:
     if operation not in build.products:
         build.copy(operation)
         return

@@ -53,7 +53,7 @@ def _each(build: Rebuilder, make: Make, *operands: SSAValue) -> tuple[SSAValue, 
     return tuple(build.emit(make(*values)) for values in zip(*(part.values for part in parts), strict=True))
 
 
-def _deal_init(build: Rebuilder, operation: InitScatteredTileOp) -> None:
+def _distribute_init_scattered_tile(build: Rebuilder, operation: InitScatteredTileOp) -> None:
     indices = build.get(operation.indices)
     result = TileType(tile_of(operation.result))
     if indices.form is not None:
@@ -63,23 +63,23 @@ def _deal_init(build: Rebuilder, operation: InitScatteredTileOp) -> None:
     build.set(operation.result, tiles, indices.form)
 
 
-def _deal_update(build: Rebuilder, operation: UpdateScatteredTileOp) -> None:
+def _distribute_update_scattered_tile(build: Rebuilder, operation: UpdateScatteredTileOp) -> None:
     moved = _each(build, UpdateScatteredTileOp, operation.tile, operation.indices)
     build.set(operation.result, moved, build.get(operation.tile).form)
 
 
-def _deal_load(build: Rebuilder, operation: LoadGatherOp) -> None:
+def _distribute_load_gather(build: Rebuilder, operation: LoadGatherOp) -> None:
     loaded = _each(build, lambda tile, mask: hinted(LoadGatherOp(tile, mask, operation.padding), operation),
                    operation.tile, operation.mask)
     build.set(operation.result, loaded, build.get(operation.tile).form)
 
 
-def _deal_store(build: Rebuilder, operation: StoreScatterOp) -> None:
+def _distribute_store_scatter(build: Rebuilder, operation: StoreScatterOp) -> None:
     _each(build, lambda *parts: hinted(StoreScatterOp(*parts), operation), operation.value, operation.tile,
           operation.mask)
 
 
-def _deal_atomic(build: Rebuilder, operation: AtomicRMWTileOp) -> None:
+def _distribute_atomic_rmw_tile(build: Rebuilder, operation: AtomicRMWTileOp) -> None:
     """Every subgroup updates its own parts: a part that several share would be updated by each of them."""
     form = build.get(operation.tile).form
     if form is not None and any(layout * data > size for layout, data, size in
@@ -93,11 +93,11 @@ def _deal_atomic(build: Rebuilder, operation: AtomicRMWTileOp) -> None:
 
 
 SUBGROUP_RULES: dict[type[Operation], Rule] = {
-    InitScatteredTileOp: _deal_init,
-    UpdateScatteredTileOp: _deal_update,
-    LoadGatherOp: _deal_load,
-    StoreScatterOp: _deal_store,
-    AtomicRMWTileOp: _deal_atomic,
+    InitScatteredTileOp: _distribute_init_scattered_tile,
+    UpdateScatteredTileOp: _distribute_update_scattered_tile,
+    LoadGatherOp: _distribute_load_gather,
+    StoreScatterOp: _distribute_store_scatter,
+    AtomicRMWTileOp: _distribute_atomic_rmw_tile,
 }
 """Work-group tiles to subgroup tiles."""
 
@@ -108,48 +108,48 @@ def _blocked(build: Any, value: SSAValue, tile: SSAValue) -> SSAValue:
     return blocked
 
 
-def _block_init(build: Any, operation: InitScatteredTileOp) -> None:
+def _block_init_scattered_tile(build: Any, operation: InitScatteredTileOp) -> None:
     tile = tile_of(operation.result)
     if tile.encoding.inner_blocks is not None:
         build.copy(operation)
         return
-    blocks: Pair = build.compute_block(tile.shape)
+    blocks: Pair = build.sizes.compute_block(tile.shape)
     indices = build.reblock(build.one(operation.indices), blocks)
     result = TileType(tile).with_(inner_blocks=blocks)
     build.set(operation.result, build.emit(InitScatteredTileOp(build.one(operation.source), indices, result)))
 
 
-def _block_update(build: Any, operation: UpdateScatteredTileOp) -> None:
+def _block_update_scattered_tile(build: Any, operation: UpdateScatteredTileOp) -> None:
     tile = build.one(operation.tile)
     build.set(operation.result, build.emit(UpdateScatteredTileOp(tile, _blocked(build, operation.indices, tile))))
 
 
-def _block_load(build: Any, operation: LoadGatherOp) -> None:
+def _block_load_gather(build: Any, operation: LoadGatherOp) -> None:
     tile = build.one(operation.tile)
     made = LoadGatherOp(tile, _blocked(build, operation.mask, tile), operation.padding)
     build.set(operation.result, build.emit(hinted(made, operation)))
 
 
-def _block_store(build: Any, operation: StoreScatterOp) -> None:
+def _block_store_scatter(build: Any, operation: StoreScatterOp) -> None:
     tile = build.one(operation.tile)
     made = StoreScatterOp(_blocked(build, operation.value, tile), tile, _blocked(build, operation.mask, tile))
     build.emit(hinted(made, operation))
 
 
-def _block_atomic(build: Any, operation: AtomicRMWTileOp) -> None:
+def _block_atomic_rmw_tile(build: Any, operation: AtomicRMWTileOp) -> None:
     tile = build.one(operation.tile)
     mask = None if operation.mask is None else _blocked(build, operation.mask, tile)
     made = build.emit(AtomicRMWTileOp(operation.kind.data, _blocked(build, operation.value, tile), tile, mask))
     flat = shape_of(operation.result)
-    build.set(operation.result, made if len(flat) == 4 else build.reblock(made, build.compute_block(flat)))
+    build.set(operation.result, made if len(flat) == 4 else build.reblock(made, build.sizes.compute_block(flat)))
 
 
 BLOCKING_RULES: dict[type[Operation], Rule] = {
-    InitScatteredTileOp: _block_init,
-    UpdateScatteredTileOp: _block_update,
-    LoadGatherOp: _block_load,
-    StoreScatterOp: _block_store,
-    AtomicRMWTileOp: _block_atomic,
+    InitScatteredTileOp: _block_init_scattered_tile,
+    UpdateScatteredTileOp: _block_update_scattered_tile,
+    LoadGatherOp: _block_load_gather,
+    StoreScatterOp: _block_store_scatter,
+    AtomicRMWTileOp: _block_atomic_rmw_tile,
 }
 """Flat vectors to the blocks that are computed with."""
 
@@ -198,7 +198,7 @@ def _assembled(build: Rebuilder, registers: list[SSAValue], form: Any, element: 
     return tuple(blocks)
 
 
-def _init(build: Rebuilder, operation: InitScatteredTileOp, lanes: int) -> None:
+def _lower_init_scattered_tile(build: Rebuilder, operation: InitScatteredTileOp, lanes: int) -> None:
     indices, source = build.get(operation.indices), build.one(operation.source)
     lines = _registers(build, indices, lanes)
     desc = TensorDesc(shape_of(lines[0]), tile_of(operation.result).element_type, scatter=ScatterTdesc())
@@ -206,14 +206,14 @@ def _init(build: Rebuilder, operation: InitScatteredTileOp, lanes: int) -> None:
     build.set(operation.result, made, indices.form)
 
 
-def _update(build: Rebuilder, operation: UpdateScatteredTileOp, lanes: int) -> None:
+def _lower_update_scattered_tile(build: Rebuilder, operation: UpdateScatteredTileOp, lanes: int) -> None:
     tile = build.get(operation.tile)
     lines = _registers(build, build.get(operation.indices), lanes)
     moved = tuple(build.emit(xegpu.UpdateOffsetOp(desc, line)) for desc, line in zip(tile.values, lines, strict=True))
     build.set(operation.result, moved, tile.form)
 
 
-def _load(build: Rebuilder, operation: LoadGatherOp, lanes: int) -> None:
+def _lower_load_gather(build: Rebuilder, operation: LoadGatherOp, lanes: int) -> None:
     tile, masks = build.get(operation.tile), _registers(build, build.get(operation.mask), lanes)
     loads = [build.emit(with_hints(xegpu.LoadGatherOp(desc, mask, operation.padding), hints_of(operation)))
              for desc, mask in zip(tile.values, masks, strict=True)]
@@ -223,7 +223,7 @@ def _load(build: Rebuilder, operation: LoadGatherOp, lanes: int) -> None:
     build.set(operation.result, _assembled(build, loads, tile.form, element), tile.form)
 
 
-def _store(build: Rebuilder, operation: StoreScatterOp, lanes: int) -> None:
+def _lower_store_scatter(build: Rebuilder, operation: StoreScatterOp, lanes: int) -> None:
     values, masks = (_registers(build, build.get(vector), lanes) for vector in (operation.value, operation.mask))
     for value, desc, mask in zip(values, build.get(operation.tile).values, masks, strict=True):
         build.emit(with_hints(xegpu.StoreScatterOp(value, desc, mask), hints_of(operation)))
@@ -242,7 +242,7 @@ def prefetch(build: Rebuilder, tile: SSAValue, hints: Mapping[str, Attribute]) -
         build.emit(with_hints(xegpu.PrefetchOp(desc), hints))
 
 
-def _atomic(build: Rebuilder, operation: AtomicRMWTileOp, lanes: int) -> None:
+def _lower_atomic_rmw_tile(build: Rebuilder, operation: AtomicRMWTileOp, lanes: int) -> None:
     value, tile = build.get(operation.value), tile_of(operation.tile)
     lines = _registers(build, value, lanes)
     if tile.encoding.scatter:
@@ -281,6 +281,7 @@ def _window(build: Rebuilder, operation: AtomicRMWTileOp, lanes: int) -> tuple[l
 def xegpu_rules(target: Target) -> dict[type[Operation], Rule]:
     """Blocked XeTile to XeGPU, for the lanes of a target."""
     rules: dict[type[Operation], Callable[..., None]] = {
-        InitScatteredTileOp: _init, UpdateScatteredTileOp: _update, LoadGatherOp: _load, StoreScatterOp: _store,
-        AtomicRMWTileOp: _atomic}
+        InitScatteredTileOp: _lower_init_scattered_tile, UpdateScatteredTileOp: _lower_update_scattered_tile,
+        LoadGatherOp: _lower_load_gather, StoreScatterOp: _lower_store_scatter,
+        AtomicRMWTileOp: _lower_atomic_rmw_tile}
     return {kind: partial(rule, lanes=target.subgroup_size) for kind, rule in rules.items()}

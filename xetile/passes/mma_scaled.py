@@ -57,7 +57,7 @@ def to_blocks(build: Any, operation: TileMmaScaledOp) -> None:
     blocks = (ROWS, DEPTH), (DEPTH, lanes), (ROWS, lanes), (ROWS, 1), (1, lanes)
     whole = [build.one(operand) for operand in operation.operands]
     values = [build.reblock(value, block) for value, block in zip(whole, blocks, strict=True)]
-    build.set(operation.result, build.reblock(build.emit(TileMmaScaledOp(*values)), build.compute_block((m, n))))
+    build.set(operation.result, build.reblock(build.emit(TileMmaScaledOp(*values)), build.sizes.compute_block((m, n))))
 
 
 def to_products(build: Any, operation: TileMmaScaledOp, form: Any) -> None:

@@ -13,15 +13,14 @@ array that is stored column by column, such as a transposed view, takes that ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from xegpu.analysis.memory_access import way_of
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import hinted
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
@@ -33,7 +32,7 @@ from xetile.dialect.types import TileType
 
 
 @dataclass(frozen=True)
-class Orders:
+class RowMajor:
     """The pass.
 
     Attributes:
@@ -43,12 +42,19 @@ class Orders:
     access: tuple[str, ...]
 
     def apply(self, module: ModuleOp) -> ModuleOp:
-        """The module with every tile's order that of memory, and no transposition of what is only loaded."""
+        """The module with every tile's order that of memory, and no transposition of what is only loaded.
+
+        It is the module itself if all tiles are so.
+        """
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         check_orders(function, self.access)
-        return _Orders(self.access, function).function(function)
+        orders = _Orders(self.access, function)
+        inits = (operation for operation in function.walk() if isinstance(operation, tile_ops.InitTileOp))
+        if not any(orders.is_transposed(init.result) or orders.result_type(init) != init.result.type for init in inits):
+            return function
+        return orders.function(function)
 
 
 def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
@@ -75,21 +81,24 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
                 "base_strides=(1, pitch)"), operation)
 
 
-def _links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, tile_ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
-
-
 class _Orders(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self, access: tuple[str, ...], function: func.FuncOp) -> None:
-        super().__init__({tile_ops.InitTileOp: _init, tile_ops.UpdateTileOffsetOp: _update, tile_ops.LoadTileOp: _load,
-                          tile_ops.TileTransposeOp: _transpose})
+        super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
+                          tile_ops.LoadTileOp: _load_tile,
+                          tile_ops.TileTransposeOp: _tile_transpose})
         self.ways = dict(zip(function.body.block.args, access, strict=True))
-        self.webs = Webs(function, _links)
+        self.webs = view_webs(function)
 
-    def turns(self, tile: SSAValue) -> bool:
+    def result_type(self, operation: tile_ops.InitTileOp) -> TileType:
+        """The type of a tile in the order of memory."""
+        tile, transposed = tile_ops.tile_of(operation.result), self.is_transposed(operation.result)
+        columns = way_of(operation, self.ways).endswith("columns")
+        return TileType(tile).with_(shape=tile.shape[::-1] if transposed else tile.shape,
+                                    order=(0, 1) if columns != transposed else (1, 0))
+
+    def is_transposed(self, tile: SSAValue) -> bool:
         """Whether everything that is loaded through a tile's web is transposed, and nothing is stored."""
         loads = [use.operation for use in self.webs.uses(tile) if isinstance(use.operation, tile_ops.LoadTileOp)]
         stores = any(isinstance(use.operation, (tile_ops.StoreTileOp, AtomicRMWTileOp)) for use in self.webs.uses(tile))
@@ -97,36 +106,33 @@ class _Orders(Rebuilder):
         return bool(users) and not stores and all(isinstance(user, tile_ops.TileTransposeOp) for user in users)
 
 
-def _init(build: _Orders, operation: tile_ops.InitTileOp) -> None:
-    tile, turned = tile_ops.tile_of(operation.result), build.turns(operation.result)
-    columns = way_of(operation, build.ways).endswith("columns")
+def _init_tile(build: _Orders, operation: tile_ops.InitTileOp) -> None:
+    transposed = build.is_transposed(operation.result)
     offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
     sizes, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
-    if turned:
+    if transposed:
         source, sizes, strides = spelled_out(build, operation)
         offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
-    shape = tile.shape[::-1] if turned else tile.shape
-    result = TileType(tile).with_(shape=shape, order=(0, 1) if columns != turned else (1, 0))
-    made = tile_ops.InitTileOp(source, offsets, sizes, strides, result)
+    made = tile_ops.InitTileOp(source, offsets, sizes, strides, build.result_type(operation))
     made.attributes.update({name: value for name, value in operation.attributes.items()
-                            if not turned or name in tile_ops.PROMISES})
-    build.set(operation.result, build.emit(made), turned or None)
+                            if not transposed or name in tile_ops.PROMISES})
+    build.set(operation.result, build.emit(made), transposed or None)
 
 
-def _update(build: _Orders, operation: tile_ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: _Orders, operation: tile_ops.UpdateTileOffsetOp) -> None:
     tile = build.get(operation.tile)
     offsets = [build.one(offset) for offset in operation.offsets]
     moved = tile_ops.UpdateTileOffsetOp(tile.values[0], offsets[::-1] if tile.form else offsets)
     build.set(operation.result, build.emit(moved), tile.form)
 
 
-def _load(build: _Orders, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(build: _Orders, operation: tile_ops.LoadTileOp) -> None:
     tile = build.get(operation.tile)
     made = hinted(tile_ops.LoadTileOp(tile.values[0], operation.padding), operation)
     build.set(operation.result, build.emit(made), tile.form)
 
 
-def _transpose(build: _Orders, operation: tile_ops.TileTransposeOp) -> None:
+def _tile_transpose(build: _Orders, operation: tile_ops.TileTransposeOp) -> None:
     source = build.get(operation.source)
     if source.form:
         build.set(operation.result, source.values[0])

@@ -112,7 +112,7 @@ class DeviceExecutor:
     def _build(self, compiled: CompiledKernel, compiler: str) -> Any:
         emitted, on_cpu = compiled.emitted, _is_cpu(self.queue)
         if on_cpu and emitted.apart:
-            waits = barriers.apart(only_function(compiled.modules["xegpu"]))
+            waits = barriers.apart(only_function(compiled.final))
             raise TargetError("XT4001",
                               f"{emitted.name} has subgroups that wait for each other where not all of them come by, "
                               f"and {self.device} runs the subgroups of a work-group one after the other",

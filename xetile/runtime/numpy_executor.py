@@ -16,7 +16,7 @@ from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.dialect.stage import stage_of
 from xetile.interpreter.supervector import MEANINGS as SUPERVECTOR_MEANINGS
 from xetile.interpreter.tile_ops import MEANINGS as XETILE_MEANINGS
-from xetile.passes.distribute import subgroups_of
+from xetile.passes.distribute_subgroups import subgroups_of
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
 
@@ -60,7 +60,7 @@ class NumPyXeGPUExecutor(_InHostMemory):
     """The fully lowered program, lane by lane."""
 
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
-        function = only_function(compiled.modules["xegpu"])
+        function = only_function(compiled.final)
         compiled.dump(compiled.modules)
         subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
                   lanes_of(function))

@@ -48,7 +48,7 @@ def test_the_loop_is_as_if_tiles_were_moved(counted: bool) -> None:
     require_ocloc()
     matrices = [xt.Spec((None, None), dtype) for dtype in ("bf16", "bf16", "f32")]
     low = product.lower(*matrices, target="bmg", BM=64, BN=128, counted=counted)
-    loop = low.stages["xegpu-counted"].split("scf.for")[1].split("scf.yield")[0]
+    loop = low.stages["induction-variables"].split("scf.for")[1].split("scf.yield")[0]
     assert "create_nd_tdesc" not in loop
     assert "gpu.subgroup_id" not in loop
     report = low.report()

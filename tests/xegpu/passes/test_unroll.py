@@ -121,9 +121,9 @@ def test_the_loops_that_are_written() -> None:
 def test_the_option_is_in_the_text_and_comes_back() -> None:
     arrays = xt.Spec((None, None), "bf16"), xt.Spec((None, None), "bf16"), xt.Spec((None, None), "f32")
     low = plain.lower(*arrays, target="pvc", steps=2)
-    for stage in ("xetile", "subgroup", "xegpu-lanes", "xegpu"):
+    for stage in ("xetile", "distribute-subgroups", "distribute-lanes", "legalize"):
         assert "xegpu.unroll = 2" in low.stages[stage], stage
-    assert xt.parse(low.stages["blocked"])["plain"].lower(*arrays, target="pvc").opencl.count("for (") == 2
+    assert xt.parse(low.stages["blocking"])["plain"].lower(*arrays, target="pvc").opencl.count("for (") == 2
 
 
 @xt.kernel

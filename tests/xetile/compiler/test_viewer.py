@@ -18,8 +18,8 @@ from xetile.compiler.viewer import layout_svg
 from xetile.tools.cli import main
 
 PROBE = """<script>
-const third = document.querySelector('#s-xegpu-blocks');
-document.querySelector('nav a[href="#s-xegpu-blocks"]').click();
+const third = document.querySelector('#s-to-xegpu');
+document.querySelector('nav a[href="#s-to-xegpu"]').click();
 const load = all('[data-line]', third).find(e => e.textContent.includes('load_nd'));
 load.click();
 const lit = all('.lit').map(e => e.parentElement.parentElement.id || e.parentElement.parentElement.parentElement.id);
@@ -43,7 +43,7 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
     found = re.search(r"<title>(.*?)</title>", done.stdout)
     assert found is not None
     told = found[1]
-    assert '"shown":["s-xegpu-blocks"]' in told
+    assert '"shown":["s-to-xegpu"]' in told
     assert f'"line":"{line_of_the_product()}"' in told
     assert "tile_mma(xt.load_tile(a)" in told
     assert '"outside":0' in told
@@ -73,10 +73,10 @@ def test_what_a_pass_changed_is_marked_and_linked() -> None:
     low = _lowered()
     stages = {text.name: text for text in stages_of(low, low.location.positions[0].file)}
     assert not any(line.mark for line in stages["xetile"].lines)
-    dealt = stages["subgroup"]
+    dealt = stages["distribute-subgroups"]
     assert dealt.removed > 0
     assert any("32x64xf32" in line.text and line.mark == "+" for line in dealt.lines)
-    for name in ("xetile", "xegpu-lanes", "OpenCL C"):
+    for name in ("xetile", "distribute-lanes", "OpenCL C"):
         dpas = [line for line in stages[name].lines if "tile_mma" in line.text or "dpas" in line.text
                 or "matrix_mad" in line.text]
         assert dpas

@@ -56,7 +56,7 @@ def test_the_register_mode_is_the_authors() -> None:
         assert report.registers == asked
         assert report.spill_size == 0
     assert xt.kernel(gemm).lower(*SPECS, target="pvc").report().registers == 128
-    text = xt.kernel(gemm, registers=256).lower(*SPECS, target="pvc").stages["blocked"]
+    text = xt.kernel(gemm, registers=256).lower(*SPECS, target="pvc").stages["blocking"]
     assert xt.parse(text)["gemm"].lower(*SPECS, target="pvc").report().registers == 256
 
 

@@ -187,7 +187,7 @@ def test_lower() -> None:
         assert "xegpu." in low.xegpu
         assert "product" in low.opencl
         assert next(iter(low.stages)) == "xetile"
-        assert list(low.stages)[-1] == "xegpu"
+        assert list(low.stages)[-1] == "legalize"
     assert product.lower(*specs) is product.lower(*specs, target="pvc")
     assert "load_block2d" in product.lower(*specs, target="pvc").opencl.lower() or "2d" in product.lower(*specs).opencl
     assert repr(product) == "<kernel product(A, B, C)>"

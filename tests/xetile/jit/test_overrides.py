@@ -46,7 +46,7 @@ def test_every_stage_is_written(folder: Path, capfd: pytest.CaptureFixture[str])
     assert f"files in {folder}" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(("where", "count"), [("numpy", 1), ("numpy:xegpu", 10)])
+@pytest.mark.parametrize(("where", "count"), [("numpy", 1), ("numpy:xegpu", 9)])
 def test_what_numpy_runs_is_written(folder: Path, capfd: pytest.CaptureFixture[str], where: str, count: int) -> None:
     scaled.forget()
     a, c = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
@@ -55,7 +55,7 @@ def test_what_numpy_runs_is_written(folder: Path, capfd: pytest.CaptureFixture[s
     (made,) = folder.glob("scaled-bmg-*")
     written = sorted(path.name for path in made.iterdir())
     assert len(written) == count
-    assert (written[0], written[-1]) == ("00-xetile.mlir", "00-xetile.mlir" if count == 1 else "09-xegpu.mlir")
+    assert (written[0], written[-1]) == ("00-xetile.mlir", "00-xetile.mlir" if count == 1 else "08-legalize.mlir")
     assert capfd.readouterr().err.count("files in") == 1
 
 
@@ -64,7 +64,7 @@ def test_an_edited_stage_runs_everywhere(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("XETILE_DEBUG")
     require_device()
     a = np.random.default_rng(3).integers(-8, 9, (8, 16)).astype(np.float32)
-    for stage in ("xetile", "xegpu-blocks", "xegpu"):
+    for stage in ("xetile", "to-xegpu", "legalize"):
         edited = files[f"{stage}.mlir"]
         text = edited.read_text()
         assert "2.000000e+00" in text
@@ -113,9 +113,9 @@ def test_a_stage_that_fails_leaves_those_before_it(folder: Path) -> None:
 
 def test_mistakes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = dumped(folder, "cpu")
-    for stage, path, text in (("xegpo", files["xegpu.mlir"], "there is no stage 'xegpo'"),
-                              ("xegpu", tmp_path / "nowhere", "cannot be read"),
-                              ("xegpu", files["blocked.mlir"], "holds the stage blocked, and not xegpu"),
+    for stage, path, text in (("xegpo", files["legalize.mlir"], "there is no stage 'xegpo'"),
+                              ("legalize", tmp_path / "nowhere", "cannot be read"),
+                              ("legalize", files["blocking.mlir"], "holds the stage blocking, and not legalize"),
                               ("xetile", files["kernel.cl"], "kernel.cl")):
         with pytest.raises(xt.XeError, match=text):
             scaled.override(stage, path)
@@ -123,7 +123,7 @@ def test_mistakes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     other.write_text(files["xetile.mlir"].read_text().replace("@scaled", "@scale"))
     with pytest.raises(xt.TextError, match="holds scale, and no scaled"):
         scaled.override("xetile", other)
-    scaled.override("xegpu", files["xegpu.mlir"])
+    scaled.override("legalize", files["legalize.mlir"])
     with pytest.raises(xt.TargetError, match="lowered for cpu, not for pvc"):
         scaled.lower(xt.Spec((None, None), xt.f32), xt.Spec((None, None), xt.f32), target="pvc")
     scaled.override(None)

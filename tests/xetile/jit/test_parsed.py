@@ -15,8 +15,8 @@ from xetile.compiler.compiled import CompiledKernel
 
 pytestmark = pytest.mark.unoptimised
 
-STAGES = ("xetile", "subgroup", "row-major", "blocked", "xegpu-blocks", "xegpu-packed", "xegpu-lanes",
-          "xegpu-scheduled", "xegpu-counted", "xegpu")
+STAGES = ("xetile", "distribute-subgroups", "blocking", "to-xegpu", "pack-vnni", "distribute-lanes",
+          "schedule", "induction-variables", "legalize")
 TARGETS = ("pvc", "dg2", "cpu")
 
 
@@ -89,7 +89,7 @@ def test_same_result(stage: str, where: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("stage", ["xetile", "blocked", "xegpu-packed", "xegpu"])
+@pytest.mark.parametrize("stage", ["xetile", "blocking", "pack-vnni", "legalize"])
 def test_same_result_on_a_device(stage: str, target: str, cpu_queue: Any) -> None:
     kernel = xt.parse(lowered(target).stages[stage])["product"]
     c = np.zeros((70, 90), np.float16)
@@ -112,7 +112,7 @@ def test_integers(stage: str, where: str) -> None:
     np.testing.assert_array_equal(c, want)
 
 
-@pytest.mark.parametrize("stage", ["xetile", "blocked", "xegpu"])
+@pytest.mark.parametrize("stage", ["xetile", "blocking", "legalize"])
 def test_same_source_from_text(stage: str) -> None:
     original = lowered("pvc")
     parsed = xt.parse(original.stages[stage])["product"].lower(*data(), np.zeros((70, 90), np.float16), 2.0)
@@ -127,7 +127,7 @@ def _without_lines(source: str) -> str:
 
 
 def test_another_target() -> None:
-    kernel = xt.parse(lowered("pvc").stages["xegpu"])["product"]
+    kernel = xt.parse(lowered("pvc").xegpu)["product"]
     c = np.full((70, 90), 7, np.float16)
     for where, target in (("numpy:xegpu", "dg2"), ("numpy", "bmg")):
         with pytest.raises(xt.TargetError, match=f"lowered for pvc, not for {target}") as caught:
@@ -140,7 +140,7 @@ def test_another_target() -> None:
 
 def test_arrays_that_the_text_cannot_reach(cpu_queue: Any) -> None:
     specs = [xt.Spec((None, None), dtype) for dtype in (xt.bf16, xt.bf16, xt.f16)]
-    text = product.lower(*specs, 2.0).stages["xegpu"]
+    text = product.lower(*specs, 2.0).xegpu
     assert 'xegpu.access = ["block", "block", "block", ""]' in text
     c = np.full((70, 90), 7, np.float16)
     with pytest.raises(xt.ShapeError, match=r"reaches A by 2D block IO, .* can only be reached row by row"):
@@ -191,10 +191,10 @@ def test_written_by_hand(where: str) -> None:
     np.testing.assert_array_equal(c, a)
 
 
-@pytest.mark.parametrize("stage", ["subgroup", "blocked"])
+@pytest.mark.parametrize("stage", ["distribute-subgroups", "blocking"])
 def test_a_later_stage_written_by_hand(stage: str) -> None:
     """What the passes do not know is put in other words there, too."""
-    blocks, encoding = ("1x1x", ", #xetile.tile_attr<inner_blocks = [8, 16]>") if stage == "blocked" else ("", "")
+    blocks, encoding = ("1x1x", ", #xetile.tile_attr<inner_blocks = [8, 16]>") if stage == "blocking" else ("", "")
     text = f"""
 builtin.module attributes {{xetile.stage = "{stage}"}} {{
   func.func @put(%C: memref<12x24xf32>) {{
@@ -263,7 +263,7 @@ def test_text_without_a_kernel(text: str) -> None:
 
 
 def test_every_cut_is_an_error_or_a_kernel() -> None:
-    text = lowered("pvc").stages["xegpu"]
+    text = lowered("pvc").xegpu
     for end in range(0, len(text), 997):
         with pytest.raises(xt.TextError):
             xt.parse(text[:end])

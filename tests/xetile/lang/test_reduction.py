@@ -193,11 +193,11 @@ def test_text_of_every_stage_reads_back_and_means_the_same(target: str) -> None:
 
 
 BROKEN = [
-    ("xegpu-blocks", "axes = [1 : i64]} : vector<8x16xf32>", "axes = [2 : i64]} : vector<8x16xf32>", "no dimensions"),
-    ("xegpu-blocks", 'kind = "maximumf"', 'kind = "maxsi"', "has no reduction"),
-    ("xegpu-blocks", 'kind = "maximumf"', 'kind = "max"', "is short"),
-    ("xegpu-blocks", ", [1, 0] :", ", [0, 1] :", "does not exchange two dimensions"),
-    ("xegpu-lanes", "block = [8 : i64, 16 : i64]", "block = [4 : i64, 16 : i64]", "stands where"),
+    ("to-xegpu", "axes = [1 : i64]} : vector<8x16xf32>", "axes = [2 : i64]} : vector<8x16xf32>", "no dimensions"),
+    ("to-xegpu", 'kind = "maximumf"', 'kind = "maxsi"', "has no reduction"),
+    ("to-xegpu", 'kind = "maximumf"', 'kind = "max"', "is short"),
+    ("to-xegpu", ", [1, 0] :", ", [0, 1] :", "does not exchange two dimensions"),
+    ("distribute-lanes", "block = [8 : i64, 16 : i64]", "block = [4 : i64, 16 : i64]", "stands where"),
 ]
 
 

@@ -191,11 +191,11 @@ def test_a_promise_leaves_no_comparison_in_the_code(target: str) -> None:
     spec = xt.Spec((None, None, None), "f32")
     held = promising.lower(spec, spec, first=1, target=target)
     careful = promising.lower(spec, spec, first=1, padding=0, in_bounds=False, target=target)
-    assert "cmpi" not in held.stages["xetile"]
-    assert "cmpi" in careful.stages["xetile"]
+    assert "cmpi" not in held.stages["lower-supervector"]
+    assert "cmpi" in careful.stages["lower-supervector"]
     assert not re.search(r"[<>]=? |\? ", held.opencl.replace("<<", "").replace(">>", "")), held.opencl
     assert re.search(r"< ", careful.opencl)
-    assert str(xt.parse(held.stages["xetile"])) == held.stages["xetile"]
+    assert str(xt.parse(held.stages["lower-supervector"])) == held.stages["lower-supervector"]
 
 
 def test_a_broken_promise_is_seen_by_numpy() -> None:

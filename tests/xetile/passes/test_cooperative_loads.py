@@ -55,7 +55,7 @@ def is_shared(kernel: Any, *given: Any, target: str = "pvc", **constants: Any) -
     """Whether subgroups hand something to each other behind the stage that is for that."""
     low = kernel.lower(*given, target=target, **constants)
     found = stages(low.module, Options.of(low.module, low.target, low.access))
-    module = next((module for name, module in found if name == "shared-operands"), None)
+    module = next((module for name, module in found if name == "cooperative-loads"), None)
     return module is not None and any(isinstance(operation, AllocOp) and operation.memref.name_hint == "shared"
                                       for operation in module.walk())
 
@@ -134,7 +134,7 @@ def test_several_loops_and_operands(place: Place) -> None:
             wanted = sum(multiplied(left[matrix][:, part_of], b[matrix][part_of], xt.f32)
                          for left, part_of in ((a, k), (a2, k), (a, first)))
             np.testing.assert_array_equal(c[part * 3 + matrix], wanted, err_msg=f"{part}, {matrix}")
-    text = parts.lower(a, a2, b, c).stages["shared-operands"]
+    text = parts.lower(a, a2, b, c).stages["cooperative-loads"]
     assert text.count("nbarrier_wait") == 4
     assert text.count("memref.alloc()") == 2  # the second loop has what the first one had
 
@@ -261,7 +261,7 @@ def test_where_it_applies() -> None:
     for target in ("dg2", "cpu"):
         assert not is_shared(variants, *given, target=target)
     assert [is_shared(variants, *given, target=target, way="memory") for target in ("pvc", "bmg")] == [True, False]
-    assert "xegpu.barrier" not in variants.lower(*given, way="option").stages["shared-operands"]
+    assert "xegpu.barrier" not in variants.lower(*given, way="option").stages["cooperative-loads"]
 
 
 def test_forms_in_which_it_cannot_be_said() -> None:
@@ -279,7 +279,7 @@ def without_places(text: str) -> list[str]:
 
 def test_stages_read_back() -> None:
     low = gemm_shared.lower(*specs(BF16), target="bmg", **MAPS)
-    for stage in ("shared-operands", "blocked", "xegpu-lanes"):
+    for stage in ("cooperative-loads", "blocking", "distribute-lanes"):
         again = xt.parse(low.stages[stage])["gemm_shared"].lower(*specs(BF16), target="bmg")
         assert without_places(again.opencl) == without_places(low.opencl), stage
 

@@ -100,7 +100,7 @@ MATRIX = xt.Spec((None, None), "f32")
 
 def _operations(kernel: Any, **constants: Any) -> tuple[int, int, int]:
     """How many products read memory themselves, how many do not, and how many loads are left."""
-    text = kernel.lower(*[MATRIX] * 3, target="cpu", **constants).stages["loaded-products"]
+    text = kernel.lower(*[MATRIX] * 3, target="cpu", **constants).stages["fuse-load-mma"]
     return text.count("xetile.load_mma"), text.count("xetile.tile_mma"), text.count("xetile.load_tile")
 
 
@@ -187,7 +187,7 @@ def gated(X, W, V, C, *, also=False):
 def test_one_load_for_two_products(also: bool, where: str) -> None:
     if where != "numpy:xegpu":
         require_device()
-    text = gated.lower(*[MATRIX] * 4, target="cpu", also=also).stages["deeper-products"]
+    text = gated.lower(*[MATRIX] * 4, target="cpu", also=also).stages["deepen-k"]
     assert text.count("xetile.load_mma") == (0 if also else 2)
     assert text.count("xetile.load_tile") == (4 if also else 0)
     rng = np.random.default_rng(8)
@@ -202,15 +202,15 @@ def test_one_load_for_two_products(also: bool, where: str) -> None:
 def test_the_stages_read_back() -> None:
     """Each is the same text again, and leads to the same kernel."""
     lowered = product.lower(MATRIX, MATRIX, MATRIX, 0, target="cpu")
-    assert "loaded-products" in lowered.stages
-    assert "loaded-products" not in product.lower(MATRIX, MATRIX, MATRIX, 0, target="pvc").stages
-    for stage in ("loaded-products", "blocked", "xegpu-blocks", "xegpu"):
+    assert "fuse-load-mma" in lowered.stages
+    assert "fuse-load-mma" not in product.lower(MATRIX, MATRIX, MATRIX, 0, target="pvc").stages
+    for stage in ("fuse-load-mma", "blocking", "to-xegpu", "legalize"):
         again = xt.parse(lowered.stages[stage])["product"].lower(MATRIX, MATRIX, MATRIX, 0, target="cpu")
         assert again.stages[stage] == lowered.stages[stage]
         assert again.xegpu == lowered.xegpu
 
 
-@pytest.mark.parametrize("stage", ["loaded-products", "xegpu-blocks"])
+@pytest.mark.parametrize("stage", ["fuse-load-mma", "to-xegpu"])
 def test_wrong_text_is_refused(stage: str) -> None:
     text = product.lower(MATRIX, MATRIX, MATRIX, 0, target="cpu").stages[stage]
     with pytest.raises(XeError, match="32 columns and B 16 rows"):
@@ -240,7 +240,7 @@ def summed(A, B, C, *, first=0, ahead=0, twice=False, seen=False, acc=xt.f32, st
     ({}, 256), ({"first": 16}, 16), ({"twice": True}, 16), ({"seen": True}, 16), ({"step": 32}, 16),
 ], ids=str)
 def test_how_long_a_step_may_be(constants: dict[str, Any], depth: int) -> None:
-    text = summed.lower(MATRIX, MATRIX, MATRIX, target="cpu", **constants).stages["deeper-products"]
+    text = summed.lower(MATRIX, MATRIX, MATRIX, target="cpu", **constants).stages["deepen-k"]
     (product,) = [line for line in text.splitlines() if "load_mma" in line]
     assert f"tile<16x{depth}xf32>, !xetile.tile<{depth}x16xf32>" in product
 
@@ -248,7 +248,7 @@ def test_how_long_a_step_may_be(constants: dict[str, Any], depth: int) -> None:
 def test_sums_that_are_rounded_at_each_step_keep_it() -> None:
     half = xt.Spec((None, None), "f16")
     for acc, depth in ((xt.f16, 16), (xt.f32, 256)):
-        text = summed.lower(half, half, xt.Spec((None, None), acc), target="cpu", acc=acc).stages["deeper-products"]
+        text = summed.lower(half, half, xt.Spec((None, None), acc), target="cpu", acc=acc).stages["deepen-k"]
         assert f"tile<16x{depth}xf16>, !xetile.tile<{depth}x16xf16>" in text
 
 

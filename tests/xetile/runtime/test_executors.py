@@ -62,7 +62,7 @@ def test_every_stage_prints_parses_and_runs_the_same(name: str, target: str) -> 
 def test_a_parsed_stage_runs_on_the_device() -> None:
     a, b = operands(np.random.default_rng(2), BF16, 20, 30, 40)
     c = np.zeros((20, 30), np.float32)
-    text = gemm.lower(a, b, c, target="pvc").stages["xegpu-blocks"]
+    text = gemm.lower(a, b, c, target="pvc").stages["to-xegpu"]
     Place("opencl:cpu", "pvc").of(xt.parse(text)["gemm"])[2, 2](a, b, c)
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 

@@ -228,8 +228,8 @@ def test_mistakes() -> None:
     with pytest.raises(xt.ArgumentError, match="there is no oob='clamp'"):
         edges.on("numpy")[1](whole(8, 16), whole(8, 16), load="clamp", store="drop")
     spec = xt.Spec((None, None), xt.f32)
-    late = xt.parse(edges.lower(spec, spec, load="padding", store="drop").stages["xegpu"])["edges"]
-    with pytest.raises(xt.DeviceError, match="is at the stage xegpu"):
+    late = xt.parse(edges.lower(spec, spec, load="padding", store="drop").xegpu)["edges"]
+    with pytest.raises(xt.DeviceError, match="is at the stage legalize"):
         late.on("numpy", check=True)[1](whole(8, 16), whole(8, 16))
 
 

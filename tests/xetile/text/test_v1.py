@@ -226,7 +226,7 @@ def apart(A, B, C):
 def test_the_schedule_barrier_keeps_a_load_behind_it() -> None:
     require_ocloc()
     spec = xt.Spec((8, 16), xt.f32)
-    text = apart.lower(spec, spec, spec, target="pvc").stages["xegpu-blocks"]
+    text = apart.lower(spec, spec, spec, target="pvc").stages["to-xegpu"]
     hint = '    xegpu.compile_hint {hint = "schedule_barrier"}\n'
     second = [line for line in text.splitlines(True) if "xegpu.load_nd" in line][1]
     hinted = text.replace(second, hint + second)

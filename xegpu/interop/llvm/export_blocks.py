@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp, ExtractOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import Webs, view_webs
 from xegpu.dialect import gather_scatter, reduction, sync
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
@@ -53,7 +53,7 @@ from xegpu.ir.memref import is_shared
 from xegpu.layout.lane_map import LaneMap, operand_b, plain
 from xegpu.mlir.arith import IndexCastOp, SelectOp
 from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, values_of, vector_type
-from xegpu.passes.distribute.operand_roles import descriptor_webs, sides
+from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import ShapeError
 from xegpu.target.targets import Target
@@ -75,7 +75,7 @@ from xegpu.target.targets import Target
 _ELEMENTS = "single elements of an array"
 
 
-def _create_elements(build: Export, operation: gather_scatter.CreateTdescOp) -> None:
+def _create_tdesc(build: Export, operation: gather_scatter.CreateTdescOp) -> None:
     source = build.one(operation.source)
     if isinstance(source.type, MemRefType) and not _is_line(source.type):
         if is_shared(source.type):
@@ -95,13 +95,13 @@ def _address(build: Export, source: SSAValue) -> SSAValue:
     return build.emit(arith.IndexCastOp(address, i64))
 
 
-def _update(build: Export, operation: gather_scatter.UpdateOffsetOp) -> None:
+def _update_offset(build: Export, operation: gather_scatter.UpdateOffsetOp) -> None:
     source, offsets = build.get(operation.desc).values
     moved = build.emit(arith.AddiOp(offsets, build.one(operation.offsets)))
     build.set(operation.result, (source, moved), _ELEMENTS)
 
 
-def _load_elements(build: Export, operation: gather_scatter.LoadGatherOp) -> None:
+def _load_gather(build: Export, operation: gather_scatter.LoadGatherOp) -> None:
     desc, (source, offsets) = desc_of(operation.desc), build.get(operation.desc).values
     chunk, mask = gather_scatter.scatter_of(desc).chunk_size, build.one(operation.mask)
     made = LoadOp(source, offsets, mask, vector_type(desc.shape, desc.element_type), chunk)
@@ -126,7 +126,7 @@ def _padding(build: Export, operation: gather_scatter.LoadGatherOp, type_: Vecto
     return build.emit(BroadcastOp(build.emit(arith.ConstantOp(number)), type_))
 
 
-def _store_elements(build: Export, operation: gather_scatter.StoreScatterOp) -> None:
+def _store_scatter(build: Export, operation: gather_scatter.StoreScatterOp) -> None:
     source, offsets = build.get(operation.desc).values
     chunk, value = gather_scatter.scatter_of(desc_of(operation.desc)).chunk_size, build.one(operation.value)
     value = build.emit(TransposeOp(value)) if chunk > 1 else value
@@ -151,10 +151,10 @@ def _iota(build: Export, operation: IotaOp) -> None:
 
 
 ELEMENT_RULES: dict[type[Operation], Rule] = {
-    gather_scatter.CreateTdescOp: _create_elements,
-    gather_scatter.UpdateOffsetOp: _update,
-    gather_scatter.LoadGatherOp: _load_elements,
-    gather_scatter.StoreScatterOp: _store_elements,
+    gather_scatter.CreateTdescOp: _create_tdesc,
+    gather_scatter.UpdateOffsetOp: _update_offset,
+    gather_scatter.LoadGatherOp: _load_gather,
+    gather_scatter.StoreScatterOp: _store_scatter,
     gather_scatter.PrefetchOp: _prefetch_elements,
     IotaOp: _iota,
 }
@@ -164,7 +164,7 @@ _SIDE_BY_SIDE = "blocks side by side"
 
 
 def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> ModuleOp:
-    """A kernel at stage ``xegpu-blocks`` in LLVM's form, at subgroup level.
+    """A kernel at stage ``to-xegpu`` in LLVM's form, at subgroup level.
 
     Args:
         function: the kernel.
@@ -175,7 +175,7 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
         TargetError: LLVM's dialect lacks the target or something that the kernel needs.
     """
     check_chip(target)
-    webs = descriptor_webs(function)
+    webs = view_webs(function)
     rules: dict[type[Operation], Rule] = {**RULES, CreateNdTdescOp: _create(webs, target)}
     build = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
     counts = function.attributes.get("xegpu.subgroups")
@@ -209,7 +209,7 @@ def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
         return None
 
 
-def _load(build: Export, operation: LoadNdOp) -> None:
+def _load_nd(build: Export, operation: LoadNdOp) -> None:
     desc = desc_of(operation.desc)
     if operation.transposes:
         _turned(build, operation)
@@ -229,7 +229,7 @@ def _reduce(build: Export, operation: reduction.ReduceOp) -> None:
     build.set(operation.result, reduced(build, operation.kind.data, values, operation.dimensions, result))
 
 
-def _repeat(build: Export, operation: reduction.BroadcastOp) -> None:
+def _broadcast(build: Export, operation: reduction.BroadcastOp) -> None:
     result = operation.result.type
     assert isinstance(result, VectorType)
     build.set(operation.result, build.emit(BroadcastOp(build.one(operation.source), result)))
@@ -240,7 +240,7 @@ def _fence(build: Export, operation: sync.FenceOp) -> None:
     build.emit(FenceOp(memory, operation.scope.data))
 
 
-def _nbarrier(build: Export, operation: sync.InitNbarrierOp) -> None:
+def _init_nbarrier(build: Export, operation: sync.InitNbarrierOp) -> None:
     """LLVM counts barriers and participants in bytes."""
     id_, count = (_byte(build, value) for value in operation.operands)
     build.set(operation.result, build.emit(sync.InitNbarrierOp(id_, count, operation.said_producers)))
@@ -253,7 +253,7 @@ def _byte(build: Export, value: SSAValue) -> SSAValue:
     return build.emit(IndexCastOp(build.one(value), i8) if known is None else ConstantOp(IntegerAttr(known, i8)))
 
 
-def _insert(build: Export, operation: InsertStridedSliceOp) -> None:
+def _insert_strided_slice(build: Export, operation: InsertStridedSliceOp) -> None:
     made = UpstreamInsertOp(build.one(operation.source), build.one(operation.dest), values_of(operation.offsets))
     build.set(operation.result, build.emit(made))
 
@@ -275,12 +275,12 @@ def _turned(build: Export, operation: LoadNdOp) -> None:
     build.set(operation.result, build.emit(TransposeOp(load)))
 
 
-def _store(build: Export, operation: StoreNdOp) -> None:
+def _store_nd(build: Export, operation: StoreNdOp) -> None:
     made = upstream.StoreNdOp(build.one(operation.value), *build.standing(operation.desc))
     build.emit(with_hints(made, hints_of(operation)))
 
 
-def _prefetch(build: Export, operation: PrefetchNdOp) -> None:
+def _prefetch_nd(build: Export, operation: PrefetchNdOp) -> None:
     desc = desc_of(operation.desc)
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         hints = hints_of(operation)
@@ -300,16 +300,16 @@ def _dpas(build: Export, operation: DpasOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     UpdateNdOffsetOp: Export.move,
-    LoadNdOp: _load,
-    StoreNdOp: _store,
-    PrefetchNdOp: _prefetch,
+    LoadNdOp: _load_nd,
+    StoreNdOp: _store_nd,
+    PrefetchNdOp: _prefetch_nd,
     DpasOp: _dpas,
     ExtractOp: _extract,
-    InsertStridedSliceOp: _insert,
+    InsertStridedSliceOp: _insert_strided_slice,
     reduction.ReduceOp: _reduce,
-    reduction.BroadcastOp: _repeat,
+    reduction.BroadcastOp: _broadcast,
     sync.FenceOp: _fence,
     **dict.fromkeys(sync.NAMED, Export.copy),
-    sync.InitNbarrierOp: _nbarrier,
+    sync.InitNbarrierOp: _init_nbarrier,
     **ELEMENT_RULES,
 }

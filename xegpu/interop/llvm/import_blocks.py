@@ -145,7 +145,7 @@ class Blocks(Import):
         return self.emit(CreateNdTdescOp(source, self.starts(operation), sizes, strides, type_))
 
 
-def _load(build: Blocks, operation: upstream.LoadNdOp) -> None:
+def _load_nd(build: Blocks, operation: upstream.LoadNdOp) -> None:
     width = operation.transpose_bit_width
     if _is_only_turned(operation):
         build.set(operation.result, build.emit(LoadNdOp(build.desc(operation), transpose=True)), _TURNED)
@@ -165,7 +165,7 @@ def _is_only_turned(operation: upstream.LoadNdOp) -> bool:
     return plain and all(isinstance(use.operation, TransposeOp) for use in operation.result.uses)
 
 
-def _turn(build: Blocks, operation: TransposeOp) -> None:
+def _transpose(build: Blocks, operation: TransposeOp) -> None:
     source = build.get(operation.source)
     if source.form == _TURNED:
         build.set(operation.result, source.values[0])
@@ -173,11 +173,11 @@ def _turn(build: Blocks, operation: TransposeOp) -> None:
         build.copy(operation)
 
 
-def _store(build: Blocks, operation: upstream.StoreNdOp) -> None:
+def _store_nd(build: Blocks, operation: upstream.StoreNdOp) -> None:
     build.emit(StoreNdOp(build.one(operation.value), build.desc(operation)))
 
 
-def _prefetch(build: Blocks, operation: upstream.PrefetchNdOp) -> None:
+def _prefetch_nd(build: Blocks, operation: upstream.PrefetchNdOp) -> None:
     build.emit(PrefetchNdOp(build.desc(operation)))
 
 
@@ -187,11 +187,11 @@ def _dpas(build: Blocks, operation: upstream.DpasOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _convert(build: Blocks, operation: upstream.ConvertLayoutOp) -> None:
+def _convert_layout(build: Blocks, operation: upstream.ConvertLayoutOp) -> None:
     build.set(operation.result, build.one(operation.source))
 
 
-def _reduce(build: Blocks, operation: MultiReductionOp) -> None:
+def _multi_reduction(build: Blocks, operation: MultiReductionOp) -> None:
     """A reduction; what is left keeps both dimensions here."""
     build.check_reduction(operation)
     source = build.one(operation.source)
@@ -201,7 +201,7 @@ def _reduce(build: Blocks, operation: MultiReductionOp) -> None:
     build.set(operation.result, build.onto(operation, made), _REDUCED)
 
 
-def _cast(build: Blocks, operation: ShapeCastOp) -> None:
+def _shape_cast(build: Blocks, operation: ShapeCastOp) -> None:
     source = build.get(operation.source)
     if source.form == _REDUCED:
         if source.values[0].type != operation.result.type:
@@ -213,7 +213,7 @@ def _cast(build: Blocks, operation: ShapeCastOp) -> None:
         build.copy(operation)
 
 
-def _repeat(build: Blocks, operation: BroadcastOp) -> None:
+def _broadcast(build: Blocks, operation: BroadcastOp) -> None:
     source = build.one(operation.source)
     if not isinstance(source.type, VectorType):
         build.fill(source, operation.vector)
@@ -235,14 +235,14 @@ def _constant(build: Blocks, operation: arith.ConstantOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     arith.ConstantOp: _constant,
-    upstream.LoadNdOp: _load,
-    upstream.StoreNdOp: _store,
-    upstream.PrefetchNdOp: _prefetch,
+    upstream.LoadNdOp: _load_nd,
+    upstream.StoreNdOp: _store_nd,
+    upstream.PrefetchNdOp: _prefetch_nd,
     upstream.DpasOp: _dpas,
-    upstream.ConvertLayoutOp: _convert,
-    MultiReductionOp: _reduce,
-    ShapeCastOp: _cast,
-    TransposeOp: _turn,
-    BroadcastOp: _repeat,
+    upstream.ConvertLayoutOp: _convert_layout,
+    MultiReductionOp: _multi_reduction,
+    ShapeCastOp: _shape_cast,
+    TransposeOp: _transpose,
+    BroadcastOp: _broadcast,
     **GATHER_RULES,
 }

@@ -180,7 +180,7 @@ class Import(Rebuilder):
         return [self.add(start, by) for start, by in zip(mine, given, strict=True)]
 
 
-def _create(build: Import, operation: CreateNdTdescOp) -> None:
+def _create_nd_tdesc(build: Import, operation: CreateNdTdescOp) -> None:
     desc = desc_of(operation.result)
     if len(desc.shape) != 2:
         build.refuse("XT3633", f"a tensor_desc of {len(desc.shape)} dimensions is not read",
@@ -232,7 +232,7 @@ def _own_numbers(build: Import, source: SSAValue) -> tuple[list[SSAValue], list[
     return list(metadata.sizes), list(metadata.strides)
 
 
-def _update(build: Import, operation: UpdateNdOffsetOp) -> None:
+def _update_nd_offset(build: Import, operation: UpdateNdOffsetOp) -> None:
     old = build.get(operation.desc)
     steps = build.mixed(operation.starts)
     steps = [build.constant(0)] * (len(old.values) - len(steps)) + steps
@@ -245,7 +245,7 @@ def _fence(build: Import, operation: FenceOp) -> None:
     build.emit(OurFenceOp(operation.fence_scope.data, memory))
 
 
-def _insert(build: Import, operation: InsertStridedSliceOp) -> None:
+def _insert_strided_slice(build: Import, operation: InsertStridedSliceOp) -> None:
     offsets = values_of(operation.offsets)
     made = OurInsertOp(build.one(operation.source), build.one(operation.dest), offsets)
     build.set(operation.result, build.emit(made))
@@ -279,7 +279,7 @@ def _of_indices(rule: Rule) -> Rule:
     return apply
 
 
-def _thread(build: Import, operation: gpu.ThreadIdOp) -> None:
+def _thread_id(build: Import, operation: gpu.ThreadIdOp) -> None:
     """A thread's number counts lanes; only what becomes of it can be read."""
     for use in operation.result.uses:
         if not isinstance(use.operation, (arith.DivUIOp, arith.DivSIOp)) or number(use.operation.rhs) != LANES:
@@ -288,14 +288,14 @@ def _thread(build: Import, operation: gpu.ThreadIdOp) -> None:
     build.set(operation.result, build.constant(0))
 
 
-def _block(build: Import, operation: gpu.BlockDimOp) -> None:
+def _block_dim(build: Import, operation: gpu.BlockDimOp) -> None:
     if build.threads is None:
         build.refuse("XT3638", "nothing says how many threads a work-group has",
                      "give the gpu.func known_block_size = array<i32: 512, 1, 1>")
     build.set(operation.result, build.constant(build.threads if operation.dimension.data.value == "x" else 1))
 
 
-def _subgroups(build: Import, operation: gpu.NumSubgroupsOp) -> None:
+def _num_subgroups(build: Import, operation: gpu.NumSubgroupsOp) -> None:
     if build.threads is None:
         build.refuse("XT3638", "nothing says how many threads a work-group has",
                      "give the gpu.func known_block_size = array<i32: 512, 1, 1>")
@@ -325,20 +325,20 @@ def _lane(build: Import, operation: Operation) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    CreateNdTdescOp: _create,
-    UpdateNdOffsetOp: _update,
+    CreateNdTdescOp: _create_nd_tdesc,
+    UpdateNdOffsetOp: _update_nd_offset,
     FenceOp: _fence,
     **dict.fromkeys(NAMED, lambda build, operation: build.copy(operation)),
-    InsertStridedSliceOp: _insert,
+    InsertStridedSliceOp: _insert_strided_slice,
     arith.ConstantOp: _constant,
     memref.ExtractAlignedPointerAsIndexOp: _pointer,
     arith.DivUIOp: _of_indices(_divide),
     arith.DivSIOp: _of_indices(_divide),
     arith.RemUIOp: _of_indices(_remainder),
     arith.RemSIOp: _of_indices(_remainder),
-    gpu.ThreadIdOp: _thread,
-    gpu.BlockDimOp: _block,
-    gpu.NumSubgroupsOp: _subgroups,
+    gpu.ThreadIdOp: _thread_id,
+    gpu.BlockDimOp: _block_dim,
+    gpu.NumSubgroupsOp: _num_subgroups,
     gpu.LaneIdOp: _lane,
     gpu.GlobalIdOp: _lane,
     gpu.SubgroupSizeOp: lambda build, operation: build.set(operation.result, build.constant(LANES)),

@@ -19,7 +19,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import Webs, view_webs
 from xegpu.dialect import gather_scatter
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
@@ -39,7 +39,7 @@ from xegpu.interop.v1.importer import KINDS, SCOPES
 from xegpu.interop.v1.types import VC, OlderDescType, earlier_map
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ShapeCastOp, shape_of
-from xegpu.passes.distribute.operand_roles import descriptor_webs, sides
+from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rebuilder, Rule
 from xegpu.support.errors import TargetError
 
@@ -53,7 +53,7 @@ def exported(function: func.FuncOp) -> func.FuncOp:
     Raises:
         TargetError: it is written for lanes, and multiplies what no descriptor says the map of.
     """
-    build = _Export(descriptor_webs(function))
+    build = _Export(view_webs(function))
     return build.function(function, [build.typed(argument, argument.type) for argument in function.body.block.args])
 
 
@@ -110,7 +110,7 @@ def _like(kind: type[Operation]) -> Rule:
     return lambda build, operation: build.same(kind, operation)
 
 
-def _load(build: _Export, operation: LoadNdOp) -> None:
+def _load_nd(build: _Export, operation: LoadNdOp) -> None:
     axis = 0 if operation.packed is not None else 1 if _is_a(operation) else None
     desc, earlier = desc_of(operation.desc), desc_of(build.one(operation.desc))
     result, words = operation.result.type, axis == 1 and desc.sg_map is None
@@ -141,7 +141,7 @@ def _is_a(operation: LoadNdOp) -> bool:
         or (isinstance(use.operation, ShapeCastOp) and shape_of(use.operation.result) == split) for use in uses)
 
 
-def _cast(build: _Export, operation: ShapeCastOp) -> None:
+def _shape_cast(build: _Export, operation: ShapeCastOp) -> None:
     """A block that is seen as words, where it was loaded so."""
     source = build.get(operation.source)
     if source.form == _WORDS and shape_of(source.values[0]) == shape_of(operation.result):
@@ -168,11 +168,11 @@ def _dpas(build: _Export, operation: DpasOp) -> None:
     build.set(operation.result, made.results[0])
 
 
-def _create(build: _Export, operation: CreateNdTdescOp) -> None:
+def _create_nd_tdesc(build: _Export, operation: CreateNdTdescOp) -> None:
     build.same(dialect.CreateNdTdescOp, operation)
 
 
-def _create_scattered(build: _Export, operation: gather_scatter.CreateTdescOp) -> None:
+def _create_tdesc(build: _Export, operation: gather_scatter.CreateTdescOp) -> None:
     chunk = gather_scatter.scatter_of(desc_of(operation.result)).chunk_size
     build.same(dialect.CreateTdescOp, operation, chunk_size_per_lane=IntegerAttr(chunk, i64) if chunk > 1 else None)
 
@@ -185,12 +185,12 @@ def _fence(build: _Export, operation: FenceOp) -> None:
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
-    CreateNdTdescOp: _create, UpdateNdOffsetOp: _like(dialect.UpdateNdOffsetOp), LoadNdOp: _load,
+    CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: _like(dialect.UpdateNdOffsetOp), LoadNdOp: _load_nd,
     StoreNdOp: _like(dialect.StoreNdOp), PrefetchNdOp: _like(dialect.PrefetchNdOp), DpasOp: _dpas,
-    gather_scatter.CreateTdescOp: _create_scattered, gather_scatter.UpdateOffsetOp: _like(dialect.UpdateOffsetOp),
+    gather_scatter.CreateTdescOp: _create_tdesc, gather_scatter.UpdateOffsetOp: _like(dialect.UpdateOffsetOp),
     gather_scatter.LoadGatherOp: _like(dialect.LoadGatherOp),
     gather_scatter.StoreScatterOp: _like(dialect.StoreScatterOp),
     gather_scatter.PrefetchOp: _like(dialect.PrefetchOp), gather_scatter.AtomicRMWOp: _like(dialect.AtomicRMWOp),
     FenceOp: _fence,
-    ShapeCastOp: _cast,
+    ShapeCastOp: _shape_cast,
 }

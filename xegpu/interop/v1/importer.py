@@ -109,7 +109,7 @@ def _like(kind: type[Operation], *drop: str) -> Rule:
     return lambda build, operation: build.same(kind, operation, *drop)
 
 
-def _create(build: _Import, operation: dialect.CreateNdTdescOp) -> None:
+def _create_nd_tdesc(build: _Import, operation: dialect.CreateNdTdescOp) -> None:
     offsets, sizes, strides = ([build.one(value) for value in group]
                                for group in (operation.offsets, operation.shape, operation.strides))
     type_ = _type(operation.result.type)
@@ -118,7 +118,7 @@ def _create(build: _Import, operation: dialect.CreateNdTdescOp) -> None:
               build.emit(CreateNdTdescOp(build.one(operation.source), offsets, sizes, strides, type_)))
 
 
-def _load(build: _Import, operation: dialect.LoadNdOp) -> None:
+def _load_nd(build: _Import, operation: dialect.LoadNdOp) -> None:
     desc = build.one(operation.desc)
     parameters, axis = desc_of(desc), operation.axis
     given = build.properties(operation, "vnni_axis")
@@ -142,7 +142,7 @@ def _load(build: _Import, operation: dialect.LoadNdOp) -> None:
     build.set(operation.result, value, lanes)
 
 
-def _store(build: _Import, operation: dialect.StoreNdOp) -> None:
+def _store_nd(build: _Import, operation: dialect.StoreNdOp) -> None:
     desc, value = build.one(operation.desc), build.get(operation.value)
     lanes, stored = desc_of(desc).sg_map, value.values[0]
     if lanes is not None and isinstance(value.form, LaneMap) and value.form != lanes:
@@ -172,16 +172,17 @@ def _dpas(build: _Import, operation: dialect.DpasOp) -> None:
     build.set(operation.result, build.emit(made), None if maps is None else maps[2])
 
 
-def _fence(build: _Import, operation: dialect.MfenceOp) -> None:
+def _mfence(build: _Import, operation: dialect.MfenceOp) -> None:
     build.emit(FenceOp(SCOPES[operation.fence_scope.data], KINDS[operation.memory_kind.data]))
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {
-    dialect.CreateNdTdescOp: _create, dialect.UpdateNdOffsetOp: _like(UpdateNdOffsetOp), dialect.LoadNdOp: _load,
-    dialect.StoreNdOp: _store, dialect.PrefetchNdOp: _like(PrefetchNdOp), dialect.DpasOp: _dpas,
+    dialect.CreateNdTdescOp: _create_nd_tdesc, dialect.UpdateNdOffsetOp: _like(UpdateNdOffsetOp),
+    dialect.LoadNdOp: _load_nd,
+    dialect.StoreNdOp: _store_nd, dialect.PrefetchNdOp: _like(PrefetchNdOp), dialect.DpasOp: _dpas,
     dialect.CreateTdescOp: _like(gather_scatter.CreateTdescOp, "chunk_size_per_lane"),
     dialect.UpdateOffsetOp: _like(gather_scatter.UpdateOffsetOp),
     dialect.LoadGatherOp: _like(gather_scatter.LoadGatherOp),
     dialect.StoreScatterOp: _like(gather_scatter.StoreScatterOp), dialect.PrefetchOp: _like(gather_scatter.PrefetchOp),
-    dialect.AtomicRMWOp: _like(gather_scatter.AtomicRMWOp), dialect.MfenceOp: _fence,
+    dialect.AtomicRMWOp: _like(gather_scatter.AtomicRMWOp), dialect.MfenceOp: _mfence,
 }

@@ -14,7 +14,7 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.matchers import number
 from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp, flat_shape, shape_of, tile_of
 from xetile.dialect.wg_map import Pair
-from xetile.passes.distribute import is_dealt, subgroups_of
+from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
 
 
 @dataclass(frozen=True)

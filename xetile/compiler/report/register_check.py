@@ -15,6 +15,7 @@ from xegpu.support.errors import TargetError
 from xegpu.support.location import Location, SourceLocation
 from xegpu.target import grf_mode
 from xegpu.target.targets import Target
+from xetile.compiler.pipeline import after
 from xetile.compiler.report.suggest_tile_sizes import Origin, Variant, first_change
 
 _FOR_ACCUMULATORS = 7 / 8
@@ -43,7 +44,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     Raises:
         TargetError: they leave none.
     """
-    asked = next((grf_mode.said(op) for op in modules["xegpu"].walk() if isinstance(op, FuncOp)), None)
+    asked = next((grf_mode.said(op) for op in modules["legalize"].walk() if isinstance(op, FuncOp)), None)
     most, taken = asked or max(target.registers), accumulator_registers(modules, target)
     if not most or taken <= most * _FOR_ACCUMULATORS:
         return
@@ -63,13 +64,13 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
 
 
 def _accumulated(modules: Mapping[str, ModuleOp]) -> tuple[int, scf.ForOp | None]:
-    (function,) = (operation for operation in modules["xegpu"].ops if isinstance(operation, FuncOp))
+    (function,) = (operation for operation in [*modules.values()][-1].ops if isinstance(operation, FuncOp))
     return accumulated(function)
 
 
 def _described(modules: Mapping[str, ModuleOp], origin: Origin | None, change: Mapping[str, int] | None) -> str:
     """The largest vector that a loop of a subgroup carries, and the constants that made it so."""
-    stage = modules.get("subgroup")
+    stage = after(modules, "distribute-subgroups")
     types = [] if stage is None else [value.type for loop in stage.walk() if isinstance(loop, scf.ForOp)
                                       for value in loop.iter_args if isinstance(value.type, VectorType)]
     if not types:

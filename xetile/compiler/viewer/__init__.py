@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 
 from xegpu.support.errors import ArgumentError, TargetError, ToolError
+from xetile.compiler.pipeline import after
 from xetile.compiler.viewer import layout_svg
 from xetile.compiler.viewer.lines import Line, Shown, Source, Text, machine_code, source_of, stages_of
 
@@ -142,7 +143,7 @@ def _machine_code(lowered: Shown) -> str:
 
 
 def _maps(lowered: Shown) -> str:
-    modules = lowered.modules
-    found = [*(layout_svg.of_tiles(modules["xetile"]) if "xetile" in modules else []),
-             *(layout_svg.of_products(modules["xegpu-lanes"]) if "xegpu-lanes" in modules else [])]
+    recorded, distributed = (after(lowered.modules, name) for name in ("lower-supervector", "distribute-lanes"))
+    found = [*(layout_svg.of_tiles(recorded) if recorded is not None else []),
+             *(layout_svg.of_products(distributed) if distributed is not None else [])]
     return "".join(found) or "<p>no tile of this kernel is dealt to subgroups, and it multiplies no matrices</p>"

@@ -13,36 +13,27 @@ computed with takes the blocks of the accumulator. Pairs of unpack and pack that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.analysis.webs import Webs
 from xegpu.dialect.hints import hinted
-from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.ir.dtypes import of_mlir
 from xegpu.rewrite.memref_operands import spelled_out
 from xegpu.rewrite.rewriter import Parts, Rebuilder, follow, rewrite
 from xegpu.support.errors import XeError, located
-from xegpu.target.targets import BlockShape, MmaShape, Target
+from xegpu.target.targets import MmaShape, Target
 from xetile.dialect import tile_ops
-from xetile.dialect.gather_scatter import AtomicRMWTileOp
 from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
 from xetile.dialect.types import TileType
 from xetile.dialect.wg_map import Pair
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.blocking import vector
-from xetile.passes.blocking.unpack import wanted_blocks
-
-_MEMORY = (tile_ops.InitTileOp, tile_ops.LoadTileOp, tile_ops.StoreTileOp, tile_ops.PrefetchTileOp,
-           tile_ops.UpdateTileOffsetOp)
-_PRODUCTS = (tile_ops.TileMmaOp, TileMmaScaledOp)
-_PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
-_UNBLOCKED_ROWS = 32
+from xetile.passes.blocking.block_sizes import BlockSizes
+from xetile.passes.blocking.unpack_blocks import wanted_blocks
 
 
 @dataclass(frozen=True)
@@ -60,35 +51,23 @@ class Blocking:
         return rewrite(module, lambda function: _Blocker(self.target, function).function(function))
 
 
-def _tile_links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, tile_ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
-
-
-def _vector_links(operation: Operation) -> Iterator[SSAValue]:
-    """Element-wise operations join their vectors; products join accumulator and result."""
-    if isinstance(operation, _PRODUCTS):
-        yield from (value for value in (operation.acc, operation.result) if value is not None)
-    elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, tile_ops.TilePackOp, tile_ops.TileUnpackOp,
-                                    scf.ForOp,
-                                    scf.IfOp, scf.YieldOp)):
-        values = (*operation.operands, *operation.results)
-        yield from (value for value in values if isinstance(value.type, VectorType))
-
-
 class _Blocker(Rebuilder):
-    """One function's rewrite."""
+    """One function's rewrite.
+
+    Attributes:
+        target: whose block messages and products there are.
+        sizes: the blocks of its tiles and vectors.
+    """
 
     def __init__(self, target: Target, function: func.FuncOp) -> None:
-        super().__init__({tile_ops.InitTileOp: _init, tile_ops.LoadTileOp: _load, tile_ops.StoreTileOp: _store,
-                          tile_ops.UpdateTileOffsetOp: follow, tile_ops.TileMmaOp: _mma,
-                          tile_ops.PrefetchTileOp: _prefetch,
+        super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.LoadTileOp: _load_tile,
+                          tile_ops.StoreTileOp: _store_tile,
+                          tile_ops.UpdateTileOffsetOp: follow, tile_ops.TileMmaOp: _tile_mma,
+                          tile_ops.PrefetchTileOp: _prefetch_tile,
                           TileMmaScaledOp: mma_scaled.to_blocks,
                           LoadMmaOp: _load_mma,
-                          BroadcastOp: _spread, **vector.RULES, **gather_scatter.BLOCKING_RULES})
-        self.target = target
-        self.tiles = Webs(function, _tile_links)
-        self.vectors = Webs(function, _vector_links)
+                          BroadcastOp: _broadcast, **vector.RULES, **gather_scatter.BLOCKING_RULES})
+        self.target, self.sizes = target, BlockSizes(function, target)
 
     def copy(self, operation: Operation) -> None:
         """A copy whose vectors are blocked as those of their web are."""
@@ -106,186 +85,8 @@ class _Blocker(Rebuilder):
         type_ = value.type
         assert isinstance(type_, VectorType)
         rows, columns = type_.get_shape()
-        height, width = self.compute_block((rows, columns))
+        height, width = self.sizes.compute_block((rows, columns))
         return VectorType(type_.element_type, (rows // height, columns // width, height, width))
-
-    def compute_block(self, shape: Pair) -> Pair:
-        """Rows and columns of an accumulator's blocks: a repeat count by the lanes of a subgroup.
-
-        Where rows are shorter than that, a block has at least the rows that fill a register.
-        """
-        lanes = self.target.subgroup_size
-        columns = lanes if shape[1] % lanes == 0 else next(c for c in range(min(lanes, shape[1]), 0, -1)
-                                                           if shape[1] % c == 0 and lanes % c == 0)
-        rows, register = self.target.repeat(shape[0]), lanes // columns
-        return register if rows < register and shape[0] % register == 0 else rows, columns
-
-    def side(self, vector: SSAValue) -> str:
-        """``"a"`` or ``"b"`` for a value that is loaded and only ever that side of products, else empty."""
-        return self.vectors.note("side", vector, self._side)
-
-    def _side(self, vector: SSAValue) -> str:
-        members, uses = self.vectors.members(vector), self.vectors.uses(vector)
-        loaded = all(isinstance(member.owner,
-                                tile_ops.LoadTileOp) and member.owner.padding is None for member in members)
-        if not loaded or not all(isinstance(use.operation, _PRODUCTS) for use in uses):
-            return ""
-        sides = {"ab"[use.index] for use in uses if use.index < 2} | {"c" for use in uses if use.index == 2}
-        return sides.pop() if len(sides) == 1 and sides < {"a", "b"} else ""
-
-    def role(self, tile: SSAValue) -> str:
-        """What a tile's web is for: ``a``, ``b``, ``plain``, ``store``, ``prefetch``, ``words``, ``whole`` products."""
-        return self.tiles.note("role", tile, self._role)
-
-    def _role(self, tile: SSAValue) -> str:
-        operations = {type(use.operation): use.operation for use in self.tiles.uses(tile)}
-        if LoadMmaOp in operations:
-            return "whole"
-        if self.words(tile) is not None:
-            return "words"
-        if tile_ops.StoreTileOp in operations or AtomicRMWTileOp in operations:
-            return "store"
-        sides = {self.side(use.operation.results[0]) for use in self.tiles.uses(tile)
-                 if isinstance(use.operation, tile_ops.LoadTileOp)}
-        if not sides:
-            return "prefetch"
-        return sides.pop() or "plain" if len(sides) == 1 else "plain"
-
-    def words(self, tile: SSAValue) -> BlockShape | None:
-        """The message that loads words of several rows, where a tile is for copying a transpose; else None."""
-        parameters = tile_ops.tile_of(tile)
-        if not self.tiles.note("transposes", tile, lambda tile: vector.transposes(self.tiles, tile)):
-            return None
-        return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup_size,
-                                         parameters.shape)
-
-    def form_of(self, tile: SSAValue) -> MmaShape | None:
-        """The product that the elements of a tile's web go into."""
-        return self.tiles.note("form", tile, self._form_of)
-
-    def _form_of(self, tile: SSAValue) -> MmaShape | None:
-        for use in self.tiles.uses(tile):
-            if isinstance(use.operation, tile_ops.LoadTileOp):
-                for inner in self.vectors.uses(use.operation.result):
-                    if isinstance(inner.operation, _PRODUCTS):
-                        return self.form(inner.operation)
-        return None
-
-    def form(self, operation: tile_ops.TileMmaOp | TileMmaScaledOp) -> MmaShape:
-        """The target's product for an operation.
-
-        Raises:
-            TargetError: the target has none for these element types.
-        """
-        if isinstance(operation, TileMmaScaledOp):
-            mma_scaled.check_target(operation, self.target)
-        types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
-        try:
-            return self.target.mma_shape(*types)
-        except XeError as error:
-            raise located(error, operation) from None
-
-    def tile_blocks(self, tile: SSAValue) -> tuple[Pair, int]:
-        """Rows and columns of a tile's blocks, and how many of them lie side by side in one message."""
-        parameters, role = tile_ops.tile_of(tile), self.role(tile)
-        shape, dtype = parameters.shape, parameters.dtype
-        if role == "whole":
-            return shape, 1
-        if (block := self.words(tile)) is not None:
-            return (block.rows, block.columns), 1 if parameters.encoding.order == (0, 1) else block.blocks
-        if parameters.encoding.order == (0, 1):
-            return self._transposed_blocks(tile, role)
-        if role == "prefetch":
-            return self._prefetch_blocks(shape, dtype)
-        if role in "ab" and (form := self.form_of(tile)) is not None:
-            columns = form.k if role == "a" else self.target.subgroup_size
-            transform = role == "b" and form.engine == "dpas" and dtype.bits < 32
-            if form.engine == "dpas" and not self.target.block_io:
-                return self._step(role, form.k, shape)
-            return self._message("read_transform" if transform else "read", dtype, columns, shape)
-        kind = "write" if role == "store" else "read"
-        compute = self.compute_block(shape)
-        if kind == "write":
-            return compute, 1
-        return self._message(kind, dtype, compute[1], shape)
-
-    def has_message(self, tile: SSAValue, blocks: Pair) -> bool:
-        """Whether a message can move blocks that the author wants, in the columns that its elements are used in.
-
-        Where there is no 2D block IO, rows are read one by one, or elements, and any power of two of them is a block.
-        """
-        parameters, role = tile_ops.tile_of(tile), self.role(tile)
-        shape, dtype, (rows, columns) = parameters.shape, parameters.dtype, blocks
-        if role in ("whole", "words") or parameters.encoding.order == (0, 1) or shape[0] % rows or shape[1] % columns:
-            return False
-        if role == "prefetch":
-            return self.target.has_block("prefetch", dtype.bits, rows, columns, 1)
-        kind, unit = self._operand_unit(tile, role)
-        if columns != unit[1] or rows % unit[0] or rows * columns % self.target.subgroup_size:
-            return False
-        if self.target.block_io:
-            return self.target.has_block(kind, dtype.bits, rows, columns, 1)
-        return rows & (rows - 1) == 0
-
-    def _operand_unit(self, tile: SSAValue, role: str) -> tuple[str, Pair]:
-        """The kind of message that moves what a tile is for, and the rows and columns that it comes in multiples of."""
-        shape, form = tile_ops.tile_of(tile).shape, self.form_of(tile) if role in "ab" else None
-        if form is None:
-            return "write" if role == "store" else "read", (1, self.compute_block(shape)[1])
-        if role == "a":
-            return "read", (self.target.repeat(shape[0]), form.k)
-        transforms = form.engine == "dpas" and tile_ops.tile_of(tile).dtype.bits < 32
-        return "read_transform" if transforms else "read", (form.k, self.target.subgroup_size)
-
-    def _transposed_blocks(self, tile: SSAValue, role: str) -> tuple[Pair, int]:
-        """Blocks of a tile whose columns are contiguous: one row of memory a lane, eight 32-bit words of it."""
-        shape, dtype, lanes = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype, self.target.subgroup_size
-        if role == "prefetch":
-            (rows, columns), length = self._prefetch_blocks(shape[::-1], dtype)
-            return (columns, rows), length
-        if role == "store":
-            return self.compute_block(shape), 1
-        words = 8 * 32 // dtype.bits
-        form = self.form_of(tile) if role in "ab" else None
-        if form is not None and form.engine == "dpas":
-            if role == "b" and shape[0] % words == 0 and words == form.k:
-                return (words, lanes), 1
-            if role == "a" and dtype.bits == 16 and shape[0] % words == 0:
-                return (words, lanes), 1
-        columns = form.k if role == "a" and form is not None else self.compute_block(shape)[1]
-        return self._message("none", dtype, columns, shape)
-
-    def turned(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
-        """Whether a tile whose columns are contiguous is read along them: then its messages transpose."""
-        role = self.role(tile)
-        words = 8 * 32 // tile_ops.tile_of(tile).dtype.bits
-        return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup_size) and length == 1
-                                      and (form := self.form_of(tile)) is not None and form.engine == "dpas")
-
-    def _message(self, kind: str, dtype: DType, columns: int, shape: Pair) -> tuple[Pair, int]:
-        block = self.target.largest_block(kind, dtype.bits, columns, shape)
-        if block is not None:
-            return (block.rows, block.columns), block.blocks
-        rows = gcd(shape[0], _UNBLOCKED_ROWS)  # a power of two, as rows of operands are: none of those straddles two
-        if shape[1] % columns:
-            return (rows, shape[1]), 1
-        return (rows, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
-
-    def _step(self, role: str, depth: int, shape: Pair) -> tuple[Pair, int]:
-        """What one step of a product takes: read row by row it is used at once, and the next step's takes its place."""
-        if role == "a":
-            return (gcd(shape[0], _UNBLOCKED_ROWS), depth), 1
-        columns = self.target.subgroup_size
-        return (depth, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
-
-    def _prefetch_blocks(self, shape: Pair, dtype: DType) -> tuple[Pair, int]:
-        options = [self.target.largest_block("prefetch", dtype.bits, columns, shape)
-                   for columns in _PREFETCH_COLUMNS.get(dtype.bits, ())]
-        found = [block for block in options if block is not None]
-        if not found:
-            return shape, 1
-        best = max(found, key=lambda block: block.rows * block.columns * block.blocks)
-        return (best.rows, best.columns), best.blocks
 
     def reblock(self, value: SSAValue, blocks: Pair) -> SSAValue:
         """A 4D vector in other blocks: packed anew unless its blocks are these."""
@@ -306,16 +107,16 @@ def _is_flat(type_: Attribute) -> bool:
     return isinstance(type_, VectorType) and len(type_.get_shape()) == 2
 
 
-def _init(build: _Blocker, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(build: _Blocker, operation: tile_ops.InitTileOp) -> None:
     tile = tile_ops.tile_of(operation.result)
     if tile.encoding.inner_blocks is not None:
         build.copy(operation)
         return
-    blocks, length = build.tile_blocks(operation.result)
-    if (wanted := wanted_blocks(operation)) is not None and build.has_message(operation.result, wanted):
+    blocks, length = build.sizes.tile_blocks(operation.result)
+    if (wanted := wanted_blocks(operation)) is not None and build.sizes.has_message(operation.result, wanted):
         blocks, length = wanted, 1
     result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
-    if tile.encoding.order == (1, 0) or build.turned(operation.result, blocks, length):
+    if tile.encoding.order == (1, 0) or build.sizes.reads_transposed(operation.result, blocks, length):
         offsets, shape, strides = ([build.one(value) for value in group]
                                    for group in (operation.offsets, operation.shape, operation.strides))
         made = tile_ops.InitTileOp(build.one(operation.source), offsets, shape, strides, result)
@@ -334,22 +135,22 @@ def _promised(build: _Blocker, made: tile_ops.InitTileOp, old: tile_ops.InitTile
     return build.emit(made)
 
 
-def _load(build: _Blocker, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(build: _Blocker, operation: tile_ops.LoadTileOp) -> None:
     value = build.emit(hinted(tile_ops.LoadTileOp(build.one(operation.tile), operation.padding), operation))
     flat = tile_ops.shape_of(operation.result)
-    if len(flat) == 2 and not build.side(operation.result) and build.words(operation.tile) is None:
-        value = build.reblock(value, build.compute_block((flat[0], flat[1])))
+    if len(flat) == 2 and not build.sizes.side(operation.result) and build.sizes.words(operation.tile) is None:
+        value = build.reblock(value, build.sizes.compute_block((flat[0], flat[1])))
     build.set(operation.result, value)
 
 
-def _store(build: _Blocker, operation: tile_ops.StoreTileOp) -> None:
+def _store_tile(build: _Blocker, operation: tile_ops.StoreTileOp) -> None:
     tile = build.one(operation.tile)
     blocks = tile_ops.tile_of(tile).encoding.inner_blocks
     assert blocks is not None
     build.emit(hinted(tile_ops.StoreTileOp(build.reblock(build.one(operation.value), blocks), tile), operation))
 
 
-def _prefetch(build: _Blocker, operation: tile_ops.PrefetchTileOp) -> None:
+def _prefetch_tile(build: _Blocker, operation: tile_ops.PrefetchTileOp) -> None:
     """A prefetch stays only where a message covers the tile: on other targets and shapes it would do nothing."""
     tile = build.one(operation.tile)
     parameters = tile_ops.tile_of(tile)
@@ -358,16 +159,16 @@ def _prefetch(build: _Blocker, operation: tile_ops.PrefetchTileOp) -> None:
         build.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
 
 
-def _spread(build: _Blocker, operation: BroadcastOp) -> None:
+def _broadcast(build: _Blocker, operation: BroadcastOp) -> None:
     blocked = build.blocked(operation.vector) if _is_flat(operation.vector.type) else operation.vector.type
     build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), blocked)))  # type: ignore[arg-type]
 
 
-def _mma(build: _Blocker, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(build: _Blocker, operation: tile_ops.TileMmaOp) -> None:
     if len(tile_ops.shape_of(operation.result)) == 4:
         build.copy(operation)
         return
-    form = build.form(operation)
+    form = build.sizes.form(operation)
     (m, k), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
     _check_depth(build, operation, form, k, n)
     repeat, lanes = build.target.repeat(m), build.target.subgroup_size
@@ -387,7 +188,7 @@ def _load_mma(build: _Blocker, operation: LoadMmaOp) -> None:
     except XeError as error:
         raise located(error, operation) from None
     _check_depth(build, operation, form, a.shape[1], b.shape[1])
-    acc = build.reblock(build.one(operation.acc), build.compute_block((a.shape[0], b.shape[1])))
+    acc = build.reblock(build.one(operation.acc), build.sizes.compute_block((a.shape[0], b.shape[1])))
     build.set(operation.result, build.emit(LoadMmaOp(build.one(operation.a), build.one(operation.b), acc)))
 
 

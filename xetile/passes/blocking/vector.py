@@ -34,7 +34,7 @@ def _flat(value: SSAValue) -> Pair:
 
 def _lined_up(build: Any, narrow: Pair, wide: Pair) -> tuple[Pair, Pair]:
     """Blocks of a vector of size 1 along some dimensions, and of the vector that it comes from or goes to."""
-    small, large = build.compute_block(narrow), build.compute_block(wide)
+    small, large = build.sizes.compute_block(narrow), build.sizes.compute_block(wide)
     rows = small[0] if narrow[0] == wide[0] else large[0]
     columns = small[1] if narrow[1] == wide[1] else large[1]
     return small, (rows, columns)
@@ -44,7 +44,7 @@ def _paired(axes: tuple[int, ...]) -> list[int]:
     return sorted([*axes, *(axis + 2 for axis in axes)])
 
 
-def _reduce(build: Any, operation: TileReduceOp) -> None:
+def _tile_reduce(build: Any, operation: TileReduceOp) -> None:
     if len(tile_ops.shape_of(operation.source)) == 4:
         build.copy(operation)
         return
@@ -54,7 +54,7 @@ def _reduce(build: Any, operation: TileReduceOp) -> None:
     build.set(operation.result, build.reblock(made, small))
 
 
-def _broadcast(build: Any, operation: TileBroadcastOp) -> None:
+def _tile_broadcast(build: Any, operation: TileBroadcastOp) -> None:
     result = tile_ops.shape_of(operation.result)
     if len(result) == 4:
         build.copy(operation)
@@ -63,27 +63,28 @@ def _broadcast(build: Any, operation: TileBroadcastOp) -> None:
     source = build.reblock(build.one(operation.source), small)
     shape = (result[0] // large[0], result[1] // large[1], *large)
     made = build.emit(TileBroadcastOp(source, shape, _paired(axes_of(operation))))
-    build.set(operation.result, build.reblock(made, build.compute_block(_flat(operation.result))))
+    build.set(operation.result, build.reblock(made, build.sizes.compute_block(_flat(operation.result))))
 
 
-def _bitcast(build: Any, operation: TileBitcastOp) -> None:
+def _tile_bitcast(build: Any, operation: TileBitcastOp) -> None:
     if len(tile_ops.shape_of(operation.source)) == 4:
         build.copy(operation)
         return
-    source = build.reblock(build.one(operation.source), build.compute_block(_flat(operation.source)))
+    source = build.reblock(build.one(operation.source), build.sizes.compute_block(_flat(operation.source)))
     made = build.emit(TileBitcastOp(source, operation.result.type.element_type))  # type: ignore[attr-defined]
-    build.set(operation.result, build.reblock(made, build.compute_block(_flat(operation.result))))
+    build.set(operation.result, build.reblock(made, build.sizes.compute_block(_flat(operation.result))))
 
 
-def _transpose(build: Any, operation: tile_ops.TileTransposeOp) -> None:
+def _tile_transpose(build: Any, operation: tile_ops.TileTransposeOp) -> None:
     flat = build.emit(tile_ops.TileUnpackOp(build.one(operation.source)))
     turned = build.emit(tile_ops.TileTransposeOp(flat))
-    build.set(operation.result, build.emit(tile_ops.TilePackOp(turned, build.compute_block(_flat(operation.result)))))
+    blocks = build.sizes.compute_block(_flat(operation.result))
+    build.set(operation.result, build.emit(tile_ops.TilePackOp(turned, blocks)))
 
 
-RULES: dict[type[Any], Rule] = {TileReduceOp: _reduce, TileBroadcastOp: _broadcast,
-                                tile_ops.TileTransposeOp: _transpose,
-                                TileBitcastOp: _bitcast}
+RULES: dict[type[Any], Rule] = {TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast,
+                                tile_ops.TileTransposeOp: _tile_transpose,
+                                TileBitcastOp: _tile_bitcast}
 """Rules of :mod:`xetile.passes.blocking`, whose rebuilder knows the block sizes."""
 
 OPERATIONS = tuple(RULES)

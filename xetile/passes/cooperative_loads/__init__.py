@@ -1,4 +1,4 @@
-"""Operand A stored by columns: each subgroup of a work-group loads a share of it, and hands that to the others.
+"""Cooperative loads of a column-major A: each subgroup loads 1/N of the tile and publishes it in double-buffered SLM.
 
     for ... (%t = %tA, %c = %zero)               A stored by columns; each row of subgroups uses the same rows of A
       %a = load_tile %t : tile<256x32xbf16, wg_map<sg_layout = [8, 4], sg_data = [32, 32]>>
@@ -21,8 +21,8 @@ The matrix engine takes rows of A, and memory has its columns: whoever loads a t
 with a move for each register. A share is loaded as B's blocks are, words of two rows of the transpose in each lane, and
 each lane's words are a row of A, which is stored as it is. So nobody takes anything apart, at the price of a barrier a
 step; the loads run a step ahead, and subgroups may drift apart by as much. Prefetches in parts that are narrower than a
-message become prefetches of the shares. What is stored by rows and transposed when it is loaded goes the same way, and
-tiles that are made anew in each step are carried first (:mod:`.carried_tiles`).
+message become prefetches of the shares. What is stored by rows and transposed when it is loaded goes the same way. A
+tile that is made anew in each step is carried first (:mod:`.carried_tiles`).
 
 A loop stays as it is where the operand of a subgroup is small, where its body waits for something else, and where
 shared local memory does not suffice.
@@ -30,7 +30,7 @@ shared local memory does not suffice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, memref, scf
@@ -48,7 +48,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from xegpu.dialect.hints import hinted
-from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
+from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir.matchers import BARRIER
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
@@ -57,14 +57,12 @@ from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.wg_map import Pair
-from xetile.passes.cooperative_loads.analysis import EXCHANGES, Share, narrow_prefetches, shares_of
-from xetile.passes.cooperative_loads.carry_tiles import carry
-from xetile.passes.distribute import slm_bytes
-from xetile.passes.distribute.slm_exchange import SLM
+from xetile.passes.cooperative_loads.analysis import Share, cooperative_loops, narrow_prefetches
+from xetile.passes.distribute_subgroups.slm_exchange import SLM
 
 
 @dataclass(frozen=True)
-class SharedOperands:
+class CooperativeLoads:
     """The pass.
 
     Attributes:
@@ -80,13 +78,12 @@ class SharedOperands:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        moving = carry(function)
-        sharing = _Sharing(self, moving)
-        new = sharing.function(moving)
-        if sharing.layout is None:
-            return Rebuilder({}).function(function)
-        # how many subgroups take part in the barrier
-        new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in sharing.layout])
+        loops = cooperative_loops(function, self.access, self.target)
+        if not loops:
+            return function
+        new = _Sharing(self.target, loops).function(function)
+        layout = next(reversed(loops.values()))[0].map.sg_layout  # how many subgroups take part in the barrier
+        new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in layout])
         return new
 
 
@@ -94,31 +91,24 @@ class _Sharing(Rebuilder):
     """One function's rewrite.
 
     Attributes:
-        free: bytes of shared local memory that are left.
-        values: operands that were taken from there, by their old loads.
-        layout: rows and columns of subgroups, where operands are shared.
+        loops: those whose operands are loaded in shares, and these.
+        values: operands that were taken from shared local memory, by their old loads.
+        arrays: what was allocated there.
     """
 
-    def __init__(self, options: SharedOperands, function: func.FuncOp) -> None:
-        super().__init__({tile_ops.LoadTileOp: _load, tile_ops.UpdateTileOffsetOp: _update,
-                          tile_ops.TileTransposeOp: _transpose})
-        self.target = options.target
-        self.ways = dict(zip(function.body.block.args, options.access, strict=True))
-        self.layout: Pair | None = None
+    def __init__(self, target: Target, loops: Mapping[scf.ForOp, list[Share]]) -> None:
+        super().__init__({tile_ops.LoadTileOp: _load_tile, tile_ops.UpdateTileOffsetOp: _update_tile_offset,
+                          tile_ops.TileTransposeOp: _tile_transpose})
+        self.target, self.loops = target, loops
         self.values: dict[tile_ops.LoadTileOp, SSAValue] = {}
         self.arrays: dict[tuple[Pair, Attribute, int], SSAValue] = {}
-        kinds = {type(operation) for operation in function.walk()}
-        # One split barrier is open at a time, and what is exchanged elsewhere needs memory, too.
-        self.free = 0 if any(issubclass(kind, NbarrierOp) for kind in kinds) else \
-            self.target.slm_bytes // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
 
     def loop(self, loop: scf.ForOp) -> None:
         """A loop; where it has such operands, they are loaded in shares, a step ahead."""
-        shares = shares_of(loop, self.ways, self.target)
-        if not shares or not self._has_room(shares):
+        shares = self.loops.get(loop)
+        if shares is None:
             super().loop(loop)
             return
-        self.layout = shares[0].map.sg_layout
         barrier = self.emit(InitNbarrierOp(self.constant(0), self.constant(shares[0].map.subgroups)))
         carried = [self.get(value) for value in loop.iter_args]
         for share in shares:
@@ -130,17 +120,9 @@ class _Sharing(Rebuilder):
         self._stepping(loop, [*carried, Parts((self.constant(0),))], shares, barrier)
         self.emit(NbarrierWaitOp(barrier))
 
-    def _has_room(self, shares: Sequence[Share]) -> bool:
-        """Whether shared local memory suffices; what a loop before this one had serves again."""
-        new = [share.bytes for number, share in enumerate(shares) if _key(share, number) not in self.arrays]
-        if sum(new) > self.free:
-            return False
-        self.free -= sum(new)
-        return True
-
     def _array(self, share: Share, number: int) -> SSAValue:
         """Shared local memory for two of a loop's operands, the ``number``-th, one below the other."""
-        key = _key(share, number)
+        key = share.array(number)
         if key not in self.arrays:
             rows, columns = share.shape
             made = memref.AllocOp([], [], MemRefType(share.tile.element_type, (2 * rows, columns), memory_space=SLM))
@@ -252,18 +234,14 @@ class _Sharing(Rebuilder):
         return other
 
 
-def _key(share: Share, number: int) -> tuple[Pair, Attribute, int]:
-    return share.shape, share.tile.element_type, number
-
-
-def _load(build: _Sharing, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(build: _Sharing, operation: tile_ops.LoadTileOp) -> None:
     if operation in build.values:
         build.set(operation.result, build.values[operation])
     else:
         build.copy(operation)
 
 
-def _transpose(build: _Sharing, operation: tile_ops.TileTransposeOp) -> None:
+def _tile_transpose(build: _Sharing, operation: tile_ops.TileTransposeOp) -> None:
     """What is taken from shared local memory lies there as the operand does."""
     if operation.source.owner in build.values:
         build.set(operation.result, build.one(operation.source))
@@ -271,7 +249,7 @@ def _transpose(build: _Sharing, operation: tile_ops.TileTransposeOp) -> None:
         build.copy(operation)
 
 
-def _update(build: _Sharing, operation: tile_ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: _Sharing, operation: tile_ops.UpdateTileOffsetOp) -> None:
     tile = build.get(operation.tile)
     if isinstance(tile.form, Share):
         build.set(operation.result, build.moved(tile.form, tile.values[0]), tile.form)

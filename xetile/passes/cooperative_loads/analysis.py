@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from xdsl.dialects import gpu, scf
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects import func, gpu, scf
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from xegpu.analysis.memory_access import way_of
 from xegpu.dialect.sync import NbarrierOp
@@ -18,7 +18,7 @@ from xegpu.target.targets import Target
 from xetile.dialect import tile_ops, vector_ops
 from xetile.dialect.types import TileParameters
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.passes.cooperative_loads.carry_tiles import is_made_in
+from xetile.passes.distribute_subgroups import slm_bytes
 
 _LEAST = 2048
 """Bytes of an operand of 16 bits that a subgroup multiplies in a step: fewer it takes apart sooner than it waits."""
@@ -65,6 +65,38 @@ class Share:
     def bytes(self) -> int:
         """Shared local memory for the operands of two steps."""
         return 2 * prod(self.shape) * self.tile.dtype.bytes
+
+    def array(self, number: int) -> tuple[Pair, Attribute, int]:
+        """What the array in shared local memory of the ``number``-th operand of a loop is known by."""
+        return self.shape, self.tile.element_type, number
+
+
+def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Target) -> dict[scf.ForOp, list[Share]]:
+    """The loops of a kernel that load operands in shares, and the operands, as long as shared local memory lasts.
+
+    Args:
+        function: a kernel whose tiles are not dealt out yet.
+        access: for each argument how it may be reached.
+        target: its block messages and its shared local memory.
+    """
+    kinds = {type(operation) for operation in function.walk()}
+    if any(issubclass(kind, NbarrierOp) for kind in kinds):  # one split barrier is open at a time
+        return {}
+    ways = dict(zip(function.body.block.args, access, strict=True))
+    # What is exchanged elsewhere needs memory, too.
+    free = target.slm_bytes // (1 if kinds.isdisjoint(EXCHANGES) else 2) - slm_bytes(function)
+    found: dict[scf.ForOp, list[Share]] = {}
+    arrays: set[tuple[Pair, Attribute, int]] = set()
+    for loop in function.walk():
+        if not isinstance(loop, scf.ForOp) or not (shares := shares_of(loop, ways, target)):
+            continue
+        new = {share.array(number): share.bytes for number, share in enumerate(shares)
+               if share.array(number) not in arrays}  # what a loop before this one had serves again
+        if sum(new.values()) <= free:
+            free -= sum(new.values())
+            arrays.update(new)
+            found[loop] = shares
+    return found
 
 
 def shares_of(loop: scf.ForOp, ways: Mapping[Any, str], target: Target) -> list[Share]:
@@ -175,3 +207,9 @@ def _is_narrow(init: tile_ops.InitTileOp, share: Share, target: Target) -> bool:
     rows, columns = tile.encoding.wg_map.sg_data
     data = (rows, columns) if share.is_transposed else (columns, rows)
     return not any(target.largest_block("prefetch", tile.dtype.bits, across, data) for across in (32, 16, 8))
+
+
+def is_made_in(value: SSAValue, body: Block | Operation) -> bool:
+    """Whether a value is made in the body of a loop."""
+    owner = value.owner
+    return owner is body or (isinstance(owner, Operation) and owner.parent is body)

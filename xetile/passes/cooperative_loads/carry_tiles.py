@@ -1,4 +1,4 @@
-"""Tiles that a loop of products makes anew in each step, as tiles that it carries and moves.
+"""Tiles that a loop of products makes anew in each step become loop-carried tiles.
 
     for %k = %0 to %n step %32 {
       %t = init_tile %A, [%m, %k]
@@ -9,22 +9,53 @@ becomes
       %a = load_tile %t
       yield update_tile_offset %t, [%0, %32] }
 
-It is for those who look at what a loop carries (:mod:`.shared_operands`), and no stage of its own.
+Where nothing is loaded in shares then (:mod:`.shared_operands`), the kernel stays as it is.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import Block, Region, SSAValue
 
-from xegpu.rewrite.rewriter import Parts, Rebuilder
+from xegpu.rewrite.rewriter import Parts, Rebuilder, rewrite
+from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
+from xetile.passes.cooperative_loads.analysis import cooperative_loops, is_made_in
 
 
-def carry(function: func.FuncOp) -> func.FuncOp:
-    """The function with such tiles carried."""
-    return _Carrier().function(function)
+@dataclass(frozen=True)
+class CarryTiles:
+    """The pass.
+
+    Attributes:
+        target: its block messages and its shared local memory.
+        access: for each argument how it may be reached.
+    """
+
+    target: Target
+    access: tuple[str, ...]
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with such tiles carried, if one of them is loaded in shares; else itself."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        if not any(_made_anew(loop) for loop in function.walk() if isinstance(loop, scf.ForOp)):
+            return function
+        new = _Carrier().function(function)
+        return new if cooperative_loops(new, self.access, self.target) else function
+
+
+def _made_anew(loop: scf.ForOp) -> list[tile_ops.InitTileOp]:
+    """The tiles that a loop of products makes anew in each step, and could carry."""
+    body = loop.body.block
+    if not any(isinstance(operation, tile_ops.TileMmaOp) for operation in body.ops):
+        return []
+    return [operation for operation in body.ops
+            if isinstance(operation, tile_ops.InitTileOp) and _moves(operation, body)]
 
 
 class _Carrier(Rebuilder):
@@ -35,15 +66,14 @@ class _Carrier(Rebuilder):
     """
 
     def __init__(self) -> None:
-        super().__init__({tile_ops.InitTileOp: _init})
+        super().__init__({tile_ops.InitTileOp: _init_tile})
         self.tiles: dict[tile_ops.InitTileOp, SSAValue] = {}
 
     def loop(self, loop: scf.ForOp) -> None:
         """A loop, with more tiles carried."""
         old = loop.body.block
-        inits = [operation for operation in old.ops if isinstance(operation,
-                                                                  tile_ops.InitTileOp) and _moves(operation, old)]
-        if not inits or not any(isinstance(operation, tile_ops.TileMmaOp) for operation in old.ops):
+        inits = _made_anew(loop)
+        if not inits:
             super().loop(loop)
             return
         carried = [self.get(value) for value in loop.iter_args]
@@ -92,7 +122,7 @@ class _Carrier(Rebuilder):
         return self.emit(tile_ops.UpdateTileOffsetOp(tile, by))
 
 
-def _init(build: _Carrier, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(build: _Carrier, operation: tile_ops.InitTileOp) -> None:
     if operation in build.tiles:
         build.set(operation.result, build.tiles[operation])
     else:
@@ -116,8 +146,3 @@ def _beside(value: SSAValue, counter: SSAValue) -> SSAValue | None:
     others = [operand for operand in made.operands if operand is not counter]
     return others[0] if len(others) == 1 and not is_made_in(others[0], body) else None
 
-
-def is_made_in(value: SSAValue, body: Block | Operation) -> bool:
-    """Whether a value is made in the body of a loop."""
-    owner = value.owner
-    return owner is body or (isinstance(owner, Operation) and owner.parent is body)

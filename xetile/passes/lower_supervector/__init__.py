@@ -24,17 +24,16 @@ from xegpu.rewrite.rewriter import Rebuilder, Rule, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
 from xetile.dialect.wg_map_inference import map_of
-from xetile.passes.lower_supervector.assign_wg_map import spread_out
 from xetile.passes.lower_supervector.slices import Slice, fits, gather, load, masked_scatter, store, whole
 
 
 @dataclass(frozen=True)
-class ToTiles:
+class LowerSupervector:
     """The pass."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with XeTile operations in the place of SuperVector ones; all vectors have two dimensions."""
-        return rewrite(module, lambda function: _tiled(spread_out(function)))
+        return rewrite(module, _tiled)
 
 
 def _tiled(function: func.FuncOp) -> func.FuncOp:
@@ -80,13 +79,13 @@ def _check_blocks(build: _Tiler, shape: tuple[int, ...]) -> None:
                    "leave inner_blocks, tile_pack and tile_unpack out of kernels with such transfers")
 
 
-def _read(build: _Tiler, operation: TransferReadOp) -> None:
+def _transfer_read(build: _Tiler, operation: TransferReadOp) -> None:
     slice_ = Slice.of_read(build, operation)
     _check_blocks(build, slice_.vector.get_shape())
     build.set(operation.result, load(build, slice_) if fits(slice_) else gather(build, slice_))
 
 
-def _write(build: _Tiler, operation: TransferWriteOp) -> None:
+def _transfer_write(build: _Tiler, operation: TransferWriteOp) -> None:
     slice_ = Slice.of_write(build, operation)
     _check_blocks(build, slice_.vector.get_shape())
     value = build.one(operation.value)
@@ -127,6 +126,6 @@ def _transposed(build: _Tiler, value: SSAValue) -> SSAValue:
 
 
 RULES: dict[type[Operation], Rule] = {
-    TransferReadOp: _read, TransferWriteOp: _write, TypeCastOp: _type_cast, memref.LoadOp: _load,
+    TransferReadOp: _transfer_read, TransferWriteOp: _transfer_write, TypeCastOp: _type_cast, memref.LoadOp: _load,
     memref.StoreOp: _store, ContractOp: _contract,
 }

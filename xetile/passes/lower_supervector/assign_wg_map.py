@@ -1,4 +1,4 @@
-"""Vectors that are too large for one subgroup, dealt out to the subgroups of a work-group.
+"""Distribution of vectors that are too large for one subgroup: each gets a ``wg_map``.
 
     %v = supervector.transfer_read %A[...], %p : -> vector<16x32x64xf32>
 becomes
@@ -11,19 +11,21 @@ calculates element by element, all its vectors are dealt out, so that a subgroup
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation
 
 from xegpu.analysis.uniformity import per_subgroup
 from xegpu.ir.dtypes import of_mlir
+from xegpu.rewrite.rewriter import rewrite
 from xegpu.support.errors import XeError
 from xetile.dialect.supervector import ContractOp, TransferReadOp, collapsed
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.passes.distribute import is_dealt
+from xetile.passes.distribute_subgroups import is_dealt
 
 _LARGE, _HELD = 8 << 10, 4 << 10
 """Bytes of a vector that is dealt out, and those of it that a subgroup then holds."""
@@ -33,8 +35,16 @@ _MOST = 32
 _SUBGROUPS = "xegpu.subgroups"
 
 
-def spread_out(function: func.FuncOp) -> func.FuncOp:
-    """The function with maps on its vectors, if they are large and nothing speaks against it; else as it is."""
+@dataclass(frozen=True)
+class AssignWgMap:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with maps on its vectors, if they are large and nothing speaks against it; else itself."""
+        return rewrite(module, _function)
+
+
+def _function(function: func.FuncOp) -> func.FuncOp:
     vectors = list(_vectors(function))
     largest = max((_bytes(type_) for type_ in vectors), default=0)
     if largest <= _LARGE or _SUBGROUPS in function.attributes or is_dealt(function) or not _is_plain(function):

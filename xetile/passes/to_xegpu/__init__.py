@@ -73,9 +73,9 @@ class ToXeGPU:
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         rules: dict[type[Operation], Rule] = {
-            tile_ops.TileMmaOp: partial(_mma, target=self.target),
+            tile_ops.TileMmaOp: partial(_tile_mma, target=self.target),
             TileMmaScaledOp: lambda build, op: mma_scaled.to_products(build, op, _form(op.result)),
-            tile_ops.TileTransposeOp: partial(_transpose, lanes=self.target.subgroup_size),
+            tile_ops.TileTransposeOp: partial(_tile_transpose, lanes=self.target.subgroup_size),
             **gather_scatter.xegpu_rules(self.target)}
         return Rebuilder({**RULES, **rules}).function(function)
 
@@ -86,7 +86,7 @@ def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
     return tile, tile.encoding.inner_blocks
 
 
-def _init(build: Rebuilder, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(build: Rebuilder, operation: tile_ops.InitTileOp) -> None:
     tile, blocks = _parameters(operation.result)
     scope = "slm" if is_shared(operation.source.type) else "global"
     checked = tile_ops.IN_BOUNDS not in operation.attributes
@@ -104,7 +104,7 @@ def _init(build: Rebuilder, operation: tile_ops.InitTileOp) -> None:
     build.set(operation.result, build.emit(made))
 
 
-def _update(build: Rebuilder, operation: tile_ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: Rebuilder, operation: tile_ops.UpdateTileOffsetOp) -> None:
     offsets = [build.one(offset) for offset in operation.offsets]
     if tile_ops.tile_of(operation.tile).encoding.order == (0, 1):
         offsets = offsets[::-1]
@@ -131,7 +131,7 @@ def _messages(build: Rebuilder, tile: SSAValue) -> list[SSAValue]:
             for column in range(0, parameters.shape[1], width)]
 
 
-def _load(build: Rebuilder, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(build: Rebuilder, operation: tile_ops.LoadTileOp) -> None:
     tile, blocks = _parameters(operation.tile)
     transpose = tile.encoding.order == (0, 1)
     hints = hints_of(operation)
@@ -152,12 +152,12 @@ def _load(build: Rebuilder, operation: tile_ops.LoadTileOp) -> None:
     build.set(operation.result, tuple(loads), Blocks(tile.shape, blocks))
 
 
-def _store(build: Rebuilder, operation: tile_ops.StoreTileOp) -> None:
+def _store_tile(build: Rebuilder, operation: tile_ops.StoreTileOp) -> None:
     for value, desc in zip(build.get(operation.value).values, _messages(build, operation.tile), strict=True):
         build.emit(with_hints(StoreNdOp(value, desc), hints_of(operation)))
 
 
-def _prefetch(build: Rebuilder, operation: tile_ops.PrefetchTileOp) -> None:
+def _prefetch_tile(build: Rebuilder, operation: tile_ops.PrefetchTileOp) -> None:
     hints = hints_of(operation) or of_locality(operation.locality.value.data)
     if tile_ops.tile_of(operation.tile).encoding.scatter:
         gather_scatter.prefetch(build, operation.tile, hints)
@@ -166,11 +166,11 @@ def _prefetch(build: Rebuilder, operation: tile_ops.PrefetchTileOp) -> None:
         build.emit(PrefetchNdOp(desc, hints))
 
 
-def _unpack(build: Rebuilder, operation: tile_ops.TileUnpackOp) -> None:
+def _tile_unpack(build: Rebuilder, operation: tile_ops.TileUnpackOp) -> None:
     build.parts[operation.result] = build.get(operation.source)
 
 
-def _pack(build: Rebuilder, operation: tile_ops.TilePackOp) -> None:
+def _tile_pack(build: Rebuilder, operation: tile_ops.TilePackOp) -> None:
     shape = tile_ops.shape_of(operation.result)
     cut = _cut(build, build.get(operation.source), (shape[2], shape[3]))
     build.set(operation.result, cut.values, cut.form)
@@ -192,21 +192,21 @@ def _form(value: SSAValue) -> Blocks:
     return Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
 
 
-def _reduce(build: Rebuilder, operation: TileReduceOp) -> None:
+def _tile_reduce(build: Rebuilder, operation: TileReduceOp) -> None:
     build.set(operation.result, vector.reduce(build, operation), _form(operation.result))
 
 
-def _bitcast(build: Rebuilder, operation: TileBitcastOp) -> None:
+def _tile_bitcast(build: Rebuilder, operation: TileBitcastOp) -> None:
     element = operation.result.type.element_type  # type: ignore[attr-defined]
     values = tuple(build.emit(BitcastOp(value, element)) for value in build.get(operation.source).values)
     build.set(operation.result, values, _form(operation.result))
 
 
-def _broadcast(build: Rebuilder, operation: TileBroadcastOp) -> None:
+def _tile_broadcast(build: Rebuilder, operation: TileBroadcastOp) -> None:
     build.set(operation.result, vector.broadcast(build, operation), _form(operation.result))
 
 
-def _transpose(build: Rebuilder, operation: tile_ops.TileTransposeOp, lanes: int) -> None:
+def _tile_transpose(build: Rebuilder, operation: tile_ops.TileTransposeOp, lanes: int) -> None:
     values, block = vector.transpose(build, build.get(operation.source), lanes, _cut)
     rows, columns = tile_ops.shape_of(operation.result)
     build.set(operation.result, values, Blocks((rows, columns), block))
@@ -233,7 +233,7 @@ def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) 
     return result
 
 
-def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
+def _broadcast(build: Rebuilder, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
     if len(shape) != 4:
         build.copy(operation)
@@ -259,7 +259,7 @@ def _iota(build: Rebuilder, operation: IotaOp) -> None:
     build.set(operation.result, values, Blocks((rows * block[0], columns * block[1]), (block[0], block[1])))
 
 
-def _mma(build: Rebuilder, operation: tile_ops.TileMmaOp, target: Target) -> None:
+def _tile_mma(build: Rebuilder, operation: tile_ops.TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     product = DpasOp if target.mma_shape(*types).engine == "dpas" else MadOp
     a, b = build.get(operation.a).values, build.get(operation.b).values
@@ -291,17 +291,17 @@ def _load_mma(build: Rebuilder, operation: LoadMmaOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    tile_ops.InitTileOp: _init,
-    tile_ops.UpdateTileOffsetOp: _update,
-    tile_ops.LoadTileOp: _load,
-    tile_ops.StoreTileOp: _store,
-    tile_ops.PrefetchTileOp: _prefetch,
-    tile_ops.TilePackOp: _pack,
-    tile_ops.TileUnpackOp: _unpack,
-    BroadcastOp: _spread,
-    TileReduceOp: _reduce,
-    TileBroadcastOp: _broadcast,
-    TileBitcastOp: _bitcast,
+    tile_ops.InitTileOp: _init_tile,
+    tile_ops.UpdateTileOffsetOp: _update_tile_offset,
+    tile_ops.LoadTileOp: _load_tile,
+    tile_ops.StoreTileOp: _store_tile,
+    tile_ops.PrefetchTileOp: _prefetch_tile,
+    tile_ops.TilePackOp: _tile_pack,
+    tile_ops.TileUnpackOp: _tile_unpack,
+    BroadcastOp: _broadcast,
+    TileReduceOp: _tile_reduce,
+    TileBroadcastOp: _tile_broadcast,
+    TileBitcastOp: _tile_bitcast,
     IotaOp: _iota,
     LoadMmaOp: _load_mma,
 }

@@ -25,10 +25,10 @@ from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreScatterOp
-from xetile.dialect.stage import FIRST, stage_of
+from xetile.dialect.stage import IN_XETILE, stage_of
 from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp
 from xetile.dialect.vector_ops import TileReduceOp
-from xetile.passes.distribute import is_dealt, subgroups_of
+from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
 from xetile.runtime.grid import Grid
 from xetile.runtime.numpy_executor import MEANINGS, NumPyExecutor
 from xetile.runtime.sanitizer.float_nan import Numbers, Product
@@ -84,12 +84,13 @@ class CheckedExecutor(NumPyExecutor):
 
 def _recorded(compiled: CompiledKernel) -> func.FuncOp:
     stage = stage_of(compiled.module)
-    if stage == "xetile":
+    if stage in IN_XETILE:
         return compiled.function
-    if stage != FIRST:
+    recorded = compiled.after("lower-supervector")
+    if recorded is None:
         raise DeviceError("XT6007", f"{compiled.name} is at the stage {stage}, and checks are for what an author "
                           "writes", "start from the kernel, or from its stage xetile")
-    return only_function(compiled.modules["xetile"])
+    return only_function(recorded)
 
 
 def _used(function: func.FuncOp, values: Sequence[Any]) -> list[tuple[Any, frozenset[str]]]:

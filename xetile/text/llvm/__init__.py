@@ -15,9 +15,10 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, Module
 from xegpu.interop.llvm import context
 from xegpu.interop.llvm.import_blocks import Blocks, needs_blocks
 from xegpu.interop.llvm.importer import LANES
-from xegpu.passes.normalize import plain
+from xegpu.passes.normalize import Normalize
 from xegpu.rewrite.verifier import verify
-from xetile.dialect.stage import FIRST, STAGE, is_supervector
+from xetile.compiler.pipeline import run_pass
+from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector
 from xetile.text.gpu_module import SUBGROUPS
 from xetile.text.llvm.importer import Tiles
 from xetile.text.reader import FOREIGN_READERS, Reader
@@ -57,7 +58,7 @@ def converted(function: func.FuncOp) -> ModuleOp:
     """
     threads = _threads(function)
     blocks = needs_blocks(function)
-    new = plain(Blocks(threads).function(function)) if blocks else Tiles(function, threads).function(function)
+    new = (Blocks(threads) if blocks else Tiles(function, threads)).function(function)
     for name in _MADE:
         new.attributes.pop(name, None)
     count = 1 if threads is None else max(threads // LANES, 1)
@@ -66,8 +67,9 @@ def converted(function: func.FuncOp) -> ModuleOp:
     if blocks:
         new.attributes[WRITTEN_FOR] = IntegerAttr(LANES, i64)
     verify(new)
-    tiles = FIRST if is_supervector(new) else "xetile"
-    return ModuleOp([new], {STAGE: StringAttr("xegpu-blocks" if blocks else tiles)})
+    if blocks:
+        return run_pass("normalize", Normalize(), ModuleOp([new], {STAGE: StringAttr("to-xegpu")}))
+    return ModuleOp([new], {STAGE: StringAttr(FIRST if is_supervector(new) else RECORDED)})
 
 
 def _threads(function: func.FuncOp) -> int | None:

@@ -14,7 +14,7 @@ parts up (``inst_data``) is left to LLVM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, VectorType
@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis.memory_access import way_of
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import hints_of, with_hints
 from xegpu.dialect.sync import OPERATIONS as SYNCHRONISATION
 from xegpu.interop.llvm import ops as upstream
@@ -62,17 +62,12 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
     return as_gpu_module(build.function(function), found.subgroups, target.subgroup_size)
 
 
-def _links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, tile_ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
-
-
 class _Export(Export):
     """The rewrite of one kernel."""
 
     def __init__(self, function: func.FuncOp, target: Target, access: Sequence[str]) -> None:
         super().__init__(RULES, target, dict(zip(function.body.block.args, access, strict=True)))
-        self._webs = Webs(function, _links)
+        self._webs = view_webs(function)
 
     def is_turned(self, tile: SSAValue) -> bool:
         """Whether something that is loaded through a tile's web is transposed."""

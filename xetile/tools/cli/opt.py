@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from xegpu.support.errors import ArgumentError
 from xegpu.target.targets import find_target
 from xetile.compiler.compiled import CompiledKernel
-from xetile.compiler.pipeline import PASSES, Options, stage_names, stages
-from xetile.dialect.stage import FIRST, stage_of
+from xetile.compiler.pipeline import PASSES, STAGES, Options, precedes, stage_names, steps
+from xetile.dialect.stage import FIRST, INPUTS, RECORDED, STAGE, stage_of
 from xetile.jit.base import BaseKernel
 from xetile.text.gpu_module import printed
 from xetile.tools.cli.arguments import add_operands, add_target, constants_of, described
 from xetile.tools.cli.output import write_text
 from xetile.tools.cli.sources import kernels_of
 
-STAGES = (FIRST, *(name for name, _ in PASSES))
 _ABROAD: Mapping[str, Callable[[CompiledKernel], str]] = {
     "upstream": lambda compiled: compiled.xegpu_upstream,
     "upstream-workgroup": lambda compiled: compiled.xegpu_upstream_workgroup,
@@ -66,46 +67,62 @@ def command(given: argparse.Namespace) -> None:
 def _listing() -> str:
     """Each stage with what the pass that leads to it does: the first line of the pass's file."""
     # Between them these have all stages.
-    some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",))]
+    some = [Options(find_target("cpu"), ()), Options(find_target("pvc"), ("block-columns",), is_text=True)]
     made = ((name, next(step for options in some if (step := make(options)) is not None)) for name, make in PASSES)
-    rows = [(FIRST, "What was recorded or read, where it has transfers of vectors; else that is xetile.")]
+    rows = [(FIRST, "What was recorded or read, where it has transfers of vectors."),
+            (RECORDED, "What was recorded or read in XeTile.")]
     rows += [(name, str(sys.modules[type(step).__module__].__doc__).partition("\n")[0]) for name, step in made]
-    rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made from xegpu-blocks."),
-             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made from xetile."),
-             ("xegpu-older", "The earlier generation of XeGPU, made from xegpu-packed.")]
+    rows += [("upstream", "LLVM's form of XeGPU at subgroup level, made after to-xegpu."),
+             ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, made of what was recorded."),
+             ("xegpu-older", "The earlier generation of XeGPU, made after pack-vnni.")]
     return "\n".join(f"{name:<20} {what}" for name, what in rows)
 
 
 def _printed(kernel: BaseKernel, given: argparse.Namespace) -> str:
     compiled = kernel.lower(*described(kernel, given.operands), target=given.target, **constants_of(given.constant))
-    stage = _wanted(compiled, given)
-    if stage in _ABROAD:
-        return _ABROAD[stage](compiled)
-    found = stages(compiled.module, Options.of(compiled.module, compiled.target, compiled.access))
-    return next(printed(module) for name, module in found if name == stage)
+    if given.to in _ABROAD:
+        return _ABROAD[given.to](compiled)
+    options = Options.of(compiled.module, compiled.target, compiled.access)
+    found = steps(compiled.module, options)
+    if given.to is None:
+        stage, module = _after_passes(compiled, given.passes, found)
+    else:
+        _check_stage(compiled, given.to, stage_names(options))
+        stage, module = next(step for step in found if step[0] == given.to)
+    said = module.clone()
+    said.attributes[STAGE] = StringAttr(stage)  # the pass itself may have changed nothing
+    return printed(said)
 
 
-def _wanted(compiled: CompiledKernel, given: argparse.Namespace) -> str:
-    """The stage to print; passes must follow each other, as the stages do."""
-    first = stage_of(compiled.module)
-    own = stage_names(Options.of(compiled.module, compiled.target, compiled.access))
-    if given.to is not None:
-        known = (*STAGES, *_ABROAD)
-        if given.to not in known:
-            raise ArgumentError("XT8031", f"there is no stage {given.to}", f"the stages are {', '.join(known)}")
-        if given.to in STAGES and given.to not in own:
-            raise ArgumentError("XT8031", f"there is no stage {given.to} for {compiled.target.name}",
-                                f"the stages are {', '.join(own)}")
-        if given.to in STAGES and STAGES.index(given.to) < STAGES.index(first):
-            raise ArgumentError("XT8032", f"{compiled.name} is at stage {first}, which is behind {given.to}",
-                                f"choose {first} or a later stage")
-        return str(given.to)
-    here = own.index(first)
-    for name in given.passes:
-        after = own[here + 1] if here + 1 < len(own) else None
-        if name != after:
-            raise ArgumentError("XT8033",
-                                f"{compiled.name} is at stage {own[here]}, and the pass to {name} does not start "
-                                "there", f"the next is --pass {after}" if after else "there is none after it")
-        here += 1
-    return own[here]
+def _check_stage(compiled: CompiledKernel, stage: str, own: Sequence[str]) -> None:
+    """Raise unless a kernel comes to a stage; ``own`` are those that its target and its arrays have."""
+    first, known = stage_of(compiled.module), (*STAGES, *_ABROAD)
+    if stage not in known:
+        raise ArgumentError("XT8031", f"there is no stage {stage}", f"the stages are {', '.join(known)}")
+    if stage not in own:
+        raise ArgumentError("XT8031", f"there is no stage {stage} for {compiled.target.name}",
+                            f"the stages are {', '.join(own)}")
+    if stage != first and (stage in INPUTS or not precedes(first, stage)):
+        raise ArgumentError("XT8032", f"{compiled.name} is at stage {first}, which is behind {stage}",
+                            f"choose {first} or a later stage")
+
+
+def _after_passes(compiled: CompiledKernel, names: Sequence[str], found: Iterator[tuple[str, ModuleOp]]) -> \
+        tuple[str, ModuleOp]:
+    """Run passes by name, in order; only one that would change nothing may be left out."""
+    here, module = next(found)
+    for wanted in names:
+        for name, made in found:
+            if name == wanted:
+                here, module = name, made
+                break
+            if made is not module:
+                raise _not_here(compiled, here, wanted, f"the next is --pass {name}")
+        else:
+            raise _not_here(compiled, here, wanted, "it is behind that stage, or its target has no such pass")
+    return here, module
+
+
+def _not_here(compiled: CompiledKernel, stage: str, wanted: str, hint: str) -> ArgumentError:
+    return ArgumentError("XT8033", f"{compiled.name} is at stage {stage}, and the pass {wanted} does not start there",
+                         hint)

@@ -36,7 +36,7 @@ def test_no_locality_changes_a_result(locality: int, place: Place) -> None:
 def test_hints_say_where_a_block_is_kept(locality: int) -> None:
     lowered = copied.lower(*SPECS, locality=locality)
     first, last = (f"#xegpu.cache_hint<{hint}>" for hint in HINTS[locality])
-    for stage in ("xegpu-blocks", "xegpu-lanes", "xegpu"):
+    for stage in ("to-xegpu", "distribute-lanes", "legalize"):
         line = next(line for line in lowered.stages[stage].splitlines() if "prefetch_nd" in line)
         assert f"l1_hint = {first}, l3_hint = {last}" in line, stage
         assert str(xt.parse(lowered.stages[stage])) == lowered.stages[stage]
@@ -48,7 +48,7 @@ def test_hints_say_where_a_block_is_kept(locality: int) -> None:
 
 def test_what_is_kept_nowhere_is_not_prefetched() -> None:
     lowered = copied.lower(*SPECS, locality=0)
-    assert "l3_hint = #xegpu.cache_hint<uncached>" in lowered.stages["xegpu-lanes"]
+    assert "l3_hint = #xegpu.cache_hint<uncached>" in lowered.stages["distribute-lanes"]
     assert "prefetch" not in lowered.xegpu
     assert "prefetch" not in lowered.opencl
 

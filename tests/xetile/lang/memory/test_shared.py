@@ -298,7 +298,7 @@ def test_a_message_moves_512_bytes(kernel: Any, target: str) -> None:
 def test_nothing_is_checked_where_the_sizes_say_that_it_is_inside() -> None:
     lowered = gemm_ring.lower(*SPECS)
     assert lowered.xegpu.count("boundary_check = false") > 4
-    assert "boundary_check = false" not in lowered.stages["xegpu-lanes"]
+    assert "boundary_check = false" not in lowered.stages["distribute-lanes"]
     assert "store_slm_ushort" not in lowered.opencl
 
 

@@ -127,7 +127,7 @@ def test_opposite_pairs_cancel() -> None:
     specs = [xt.Spec((None, None), xt.f32)] * 2
     stages = back_and_forth.lower(*specs).stages
     assert stages["xetile"].count("tile_pack") == 3
-    assert "tile_pack" not in stages["subgroup"]
+    assert "tile_pack" not in stages["distribute-subgroups"]
 
     @xt.kernel
     def straight(A, C, *, shape=(16, 32)):

@@ -67,4 +67,4 @@ def _turned_units(build: Any, value: SSAValue, shape: tuple[int, int], lanes: La
 
 
 RULES: dict[type[Any], Rule] = {ReduceOp: _reduce, BroadcastOp: _broadcast, TransposeOp: _transpose}
-"""Rules of :mod:`xegpu.passes.distribute`, whose rebuilder knows the maps."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`, whose rebuilder knows the maps."""

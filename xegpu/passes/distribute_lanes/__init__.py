@@ -20,10 +20,11 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 
-from xegpu.passes.distribute import block_io, dpas, gather_scatter, reduction, split_gathers, vector
-from xegpu.passes.distribute.operand_roles import descriptor_webs
-from xegpu.passes.distribute.rewriter import Distributor
-from xegpu.rewrite.rewriter import Rebuilder, Rule, rewrite
+from xegpu.analysis.simt import SUBGROUP_SIZE
+from xegpu.analysis.webs import view_webs
+from xegpu.passes.distribute_lanes import block_io, dpas, gather_scatter, reduction, vector
+from xegpu.passes.distribute_lanes.rewriter import Distributor
+from xegpu.rewrite.rewriter import Rule, rewrite
 from xegpu.target.targets import Target
 
 RULES: dict[type[Operation], Rule] = {
@@ -33,7 +34,7 @@ RULES: dict[type[Operation], Rule] = {
 
 
 @dataclass(frozen=True)
-class Distribute:
+class DistributeLanes:
     """The pass.
 
     Attributes:
@@ -47,9 +48,8 @@ class Distribute:
         return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
-        if "xegpu.subgroup_size" in function.attributes:
-            return Rebuilder({}).function(function)  # distributed already
-        function = split_gathers.cut(function, self.target.subgroup_size)
-        new = Distributor(RULES, self.target, descriptor_webs(function)).function(function)
-        new.attributes["xegpu.subgroup_size"] = IntegerAttr(self.target.subgroup_size, i64)
+        if SUBGROUP_SIZE in function.attributes:
+            return function  # distributed already
+        new = Distributor(RULES, self.target, view_webs(function)).function(function)
+        new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup_size, i64)
         return new

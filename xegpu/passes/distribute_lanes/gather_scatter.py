@@ -42,7 +42,7 @@ def cast(build: Any, operation: ShapeCastOp) -> None:
     build.set(operation.result, build.emit(ShapeCastOp(source.values[0], (1, 1))), form)
 
 
-def _create(build: Any, operation: CreateTdescOp) -> None:
+def _create_tdesc(build: Any, operation: CreateTdescOp) -> None:
     result = operation.result.type
     assert isinstance(result, TensorDescType)
     lanes = build.line(result.data.shape[0]).lanes
@@ -50,27 +50,27 @@ def _create(build: Any, operation: CreateTdescOp) -> None:
     build.retyped(operation, result.with_(sg_map=lanes.transposed if chunked else lanes))
 
 
-def _load(build: Any, operation: LoadGatherOp) -> None:
+def _load_gather(build: Any, operation: LoadGatherOp) -> None:
     made = hinted(LoadGatherOp(build.one(operation.desc), build.one(operation.mask), operation.padding), operation)
     desc = desc_of(operation.desc)
     form = build.line(desc.shape[0])
     build.set(operation.result, build.emit(made), replace(form, shape=(scatter_of(desc).chunk_size, desc.shape[0])))
 
 
-def _store(build: Any, operation: StoreScatterOp) -> None:
+def _store_scatter(build: Any, operation: StoreScatterOp) -> None:
     value = build.get(operation.value)
     made = StoreScatterOp(build.converted(value, build.line(value.form.shape[1]).lanes), build.one(operation.desc),
                           build.one(operation.mask))
     build.emit(hinted(made, operation))
 
 
-def _atomic(build: Any, operation: AtomicRMWOp) -> None:
+def _atomic_rmw(build: Any, operation: AtomicRMWOp) -> None:
     value = build.get(operation.value)
     made = AtomicRMWOp(operation.kind.data, value.values[0], build.one(operation.desc), build.one(operation.mask))
     build.set(operation.result, build.emit(made), value.form)
 
 
-def _elements(build: Any, operation: BlockElementsOp) -> None:
+def _block_elements(build: Any, operation: BlockElementsOp) -> None:
     at, sizes = operation.part()
     line = build.line(sizes[0] * sizes[1])
     made = BlockElementsOp(build.one(operation.desc), at, sizes, line.lanes)
@@ -80,10 +80,10 @@ def _elements(build: Any, operation: BlockElementsOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    CreateTdescOp: _create,
+    CreateTdescOp: _create_tdesc,
     UpdateOffsetOp: follow,
-    LoadGatherOp: _load,
-    StoreScatterOp: _store,
-    AtomicRMWOp: _atomic,
-    BlockElementsOp: _elements,
+    LoadGatherOp: _load_gather,
+    StoreScatterOp: _store_scatter,
+    AtomicRMWOp: _atomic_rmw,
+    BlockElementsOp: _block_elements,
 }

@@ -16,11 +16,11 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import PadOp
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
-from xegpu.passes.distribute.rewriter import Distributed, Distributor, Shape
+from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor, Shape
 from xegpu.rewrite.rewriter import Rule, follow
 
 
-def _create(build: Distributor, operation: CreateNdTdescOp) -> None:
+def _create_nd_tdesc(build: Distributor, operation: CreateNdTdescOp) -> None:
     result = operation.result.type
     assert isinstance(result, TensorDescType)
     typed = result if result.data.sg_map else result.with_(sg_map=build.lanes_of(operation.result))
@@ -29,7 +29,7 @@ def _create(build: Distributor, operation: CreateNdTdescOp) -> None:
     build.retyped(operation, typed)
 
 
-def _load(build: Distributor, operation: LoadNdOp) -> None:
+def _load_nd(build: Distributor, operation: LoadNdOp) -> None:
     desc = build.one(operation.desc)
     packed = operation.packed is not None or build.goes_by_words(operation.desc)
     parameters = desc_of(desc)
@@ -59,7 +59,7 @@ def _exchanged_units(build: Distributor, value: SSAValue, shape: Shape, lanes: L
     return result
 
 
-def _store(build: Distributor, operation: StoreNdOp) -> None:
+def _store_nd(build: Distributor, operation: StoreNdOp) -> None:
     desc = build.one(operation.desc)
     lanes = desc_of(desc).sg_map
     assert lanes is not None
@@ -74,6 +74,6 @@ def _pad(build: Distributor, operation: PadOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    CreateNdTdescOp: _create, UpdateNdOffsetOp: follow, LoadNdOp: _load, StoreNdOp: _store, PadOp: _pad,
+    CreateNdTdescOp: _create_nd_tdesc, UpdateNdOffsetOp: follow, LoadNdOp: _load_nd, StoreNdOp: _store_nd, PadOp: _pad,
 }
-"""Rules of :mod:`xegpu.passes.distribute`."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`."""

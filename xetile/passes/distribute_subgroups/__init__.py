@@ -14,7 +14,6 @@ that spares the exchange between subgroups (XeTile.md, Appendix 2.3).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -23,7 +22,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.analysis.webs import Webs
+from xegpu.analysis.webs import view_webs
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
@@ -38,14 +37,13 @@ from xetile.dialect.types import TileType, WgMapAttr
 from xetile.dialect.vector_ops import IotaOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
-from xetile.passes.blocking.unpack import flattened
-from xetile.passes.distribute import slm_exchange
-from xetile.passes.distribute.slm_exchange import SLM, Dealer, serves
+from xetile.passes.distribute_subgroups import slm_exchange
+from xetile.passes.distribute_subgroups.slm_exchange import SLM, Dealer, serves
 from xetile.passes.wg_offsets import Dealt, coordinate, offset
 
 
 @dataclass(frozen=True)
-class WorkgroupToSubgroup:
+class DistributeSubgroups:
     """The pass.
 
     Attributes:
@@ -56,12 +54,12 @@ class WorkgroupToSubgroup:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with every work-group value replaced by a subgroup's share of it."""
-        return rewrite(module, lambda function: self._function(flattened(function)))
+        return rewrite(module, self._function)
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         first = self._first_map(function)
         layout = None if first is None else first[0].sg_layout
-        new = Dealer(RULES, self.target, Webs(function, _tile_links), slm_bytes(function), layout).function(function)
+        new = Dealer(RULES, self.target, view_webs(function), slm_bytes(function), layout).function(function)
         if first is not None:
             new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
         self._check_count(new, function if first is None else first[1])
@@ -106,11 +104,6 @@ def slm_bytes(function: func.FuncOp) -> int:
     return total
 
 
-def _tile_links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, tile_ops.UpdateTileOffsetOp):
-        yield from (operation.tile, operation.result)
-
-
 def subgroups_of(function: func.FuncOp) -> Pair:
     """Subgroups of a work-group along two axes, as a function's attribute says."""
     attribute = function.attributes.get("xegpu.subgroups")
@@ -132,7 +125,7 @@ def _map_of(operation: Operation) -> WgMap | None:
     return attribute.data if isinstance(attribute, WgMapAttr) else None
 
 
-def _init(build: Dealer, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(build: Dealer, operation: tile_ops.InitTileOp) -> None:
     tile = tile_ops.tile_of(operation.result)
     if tile.encoding.wg_map is None:
         build.copy(operation)
@@ -168,13 +161,13 @@ def _turned(build: Dealer, operation: tile_ops.InitTileOp) -> Dealt | None:
     return None if serves(mine, wanted) else wanted
 
 
-def _load(build: Dealer, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(build: Dealer, operation: tile_ops.LoadTileOp) -> None:
     tiles = build.get(operation.tile)
     loaded = tuple(build.emit(hinted(tile_ops.LoadTileOp(tile, operation.padding), operation)) for tile in tiles.values)
     build.set(operation.result, loaded, tiles.form)
 
 
-def _store(build: Rebuilder, operation: tile_ops.StoreTileOp) -> None:
+def _store_tile(build: Rebuilder, operation: tile_ops.StoreTileOp) -> None:
     value, tiles = build.get(operation.value), build.get(operation.tile)
     if value.form != tiles.form:
         how = "has no wg_map, and the tile is" if value.form is None else f"is dealt out as {value.form}, the tile as"
@@ -184,19 +177,19 @@ def _store(build: Rebuilder, operation: tile_ops.StoreTileOp) -> None:
         build.emit(hinted(tile_ops.StoreTileOp(part, tile), operation))
 
 
-def _prefetch(build: Rebuilder, operation: tile_ops.PrefetchTileOp) -> None:
+def _prefetch_tile(build: Rebuilder, operation: tile_ops.PrefetchTileOp) -> None:
     for tile in build.get(operation.tile).values:
         build.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
 
 
-def _update(build: Rebuilder, operation: tile_ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(build: Rebuilder, operation: tile_ops.UpdateTileOffsetOp) -> None:
     tiles = build.get(operation.tile)
     offsets = [build.one(offset) for offset in operation.offsets]
     moved = tuple(build.emit(tile_ops.UpdateTileOffsetOp(tile, offsets)) for tile in tiles.values)
     build.set(operation.result, moved, tiles.form)
 
 
-def _spread(build: Rebuilder, operation: BroadcastOp) -> None:
+def _broadcast(build: Rebuilder, operation: BroadcastOp) -> None:
     map_ = _map_of(operation)
     if map_ is None:
         build.copy(operation)
@@ -230,7 +223,7 @@ def _counted(build: Rebuilder, part: VectorType, axis: int, start: SSAValue) -> 
     return build.shared(("iota", part, axis, start), lambda: build.emit(IotaOp(part, axis, start)))
 
 
-def _mma(build: Rebuilder, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(build: Rebuilder, operation: tile_ops.TileMmaOp) -> None:
     a, b = build.get(operation.a), build.get(operation.b)
     if operation.wg_map is None:
         build.copy(operation)
@@ -264,7 +257,7 @@ def _check_dealt(build: Rebuilder, operation: tile_ops.TileMmaOp) -> None:
                    "wg_map", f"give what {bare[0]} is made of a wg_map, or none to the product", **operands)
 
 
-def _bitcast(build: Dealer, operation: vector_ops.TileBitcastOp) -> None:
+def _tile_bitcast(build: Dealer, operation: vector_ops.TileBitcastOp) -> None:
     source = build.get(operation.source)
     if source.form is None:
         build.copy(operation)
@@ -291,19 +284,19 @@ def _diagnostic(build: Dealer, operation: DiagnosticOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     PrintOp: _diagnostic,
     AssertOp: _diagnostic,
-    tile_ops.InitTileOp: _init,
-    tile_ops.LoadTileOp: _load,
-    tile_ops.StoreTileOp: _store,
-    tile_ops.PrefetchTileOp: _prefetch,
-    tile_ops.UpdateTileOffsetOp: _update,
-    tile_ops.TileMmaOp: _mma,
+    tile_ops.InitTileOp: _init_tile,
+    tile_ops.LoadTileOp: _load_tile,
+    tile_ops.StoreTileOp: _store_tile,
+    tile_ops.PrefetchTileOp: _prefetch_tile,
+    tile_ops.UpdateTileOffsetOp: _update_tile_offset,
+    tile_ops.TileMmaOp: _tile_mma,
     TileMmaScaledOp: mma_scaled.to_subgroups,
     tile_ops.TileTransposeOp: slm_exchange.transpose,
     vector_ops.TileConvLayoutOp: slm_exchange.conv_layout,
     vector_ops.TileReduceOp: slm_exchange.reduce,
     vector_ops.TileBroadcastOp: slm_exchange.broadcast,
-    vector_ops.TileBitcastOp: _bitcast,
-    BroadcastOp: _spread,
+    vector_ops.TileBitcastOp: _tile_bitcast,
+    BroadcastOp: _broadcast,
     **gather_scatter.SUBGROUP_RULES,
     IotaOp: _iota,
 }

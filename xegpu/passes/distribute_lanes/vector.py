@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.vector import IotaOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
-from xegpu.passes.distribute.rewriter import Distributed, Distributor, Shape
+from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor, Shape
 from xegpu.rewrite.rewriter import Parts, Rule
 
 
@@ -29,7 +29,7 @@ def _extract(build: Distributor, operation: ExtractOp) -> None:
     build.set(operation.result, build.emit(ExtractOp(source.values[0], position, part)), form)  # type: ignore
 
 
-def _slice(build: Distributor, operation: ExtractStridedSliceOp) -> None:
+def _extract_strided_slice(build: Distributor, operation: ExtractStridedSliceOp) -> None:
     source = build.get(operation.source)
     form: Distributed = source.form
     factor = form.lanes.wi_data[0] if form.packed else 1
@@ -66,7 +66,7 @@ def _units(build: Distributor, value: SSAValue, source: Distributed, part: Distr
     return result
 
 
-def _insert(build: Distributor, operation: InsertStridedSliceOp) -> None:
+def _insert_strided_slice(build: Distributor, operation: InsertStridedSliceOp) -> None:
     source, dest = build.get(operation.source), build.get(operation.dest)
     form: Distributed = dest.form
     part: Distributed = source.form
@@ -108,9 +108,9 @@ def _assembled(build: Distributor, source: Parts, dest: Parts) -> tuple[Parts, P
 
 
 RULES: dict[type[Operation], Rule] = {
-    ExtractOp: _extract, ExtractStridedSliceOp: _slice, InsertStridedSliceOp: _insert,
+    ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice, InsertStridedSliceOp: _insert_strided_slice,
 }
-"""Rules of :mod:`xegpu.passes.distribute`."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`."""
 
 
 # Vectors that come from no other block, and those that are told of, to the fragments of one lane.
@@ -126,7 +126,7 @@ def _poison(build: Distributor, operation: ub.PoisonOp) -> None:
     build.set(operation.result, build.emit(made), form)
 
 
-def _spread(build: Distributor, operation: BroadcastOp) -> None:
+def _broadcast(build: Distributor, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
     if len(shape) == 1:
         line = VectorType(operation.vector.type.element_type, (1,))
@@ -159,6 +159,6 @@ def _diagnostic(build: Distributor, operation: DiagnosticOp) -> None:
 
 
 VALUE_RULES: dict[type[Operation], Rule] = {
-    ub.PoisonOp: _poison, BroadcastOp: _spread, IotaOp: _iota, PrintOp: _diagnostic, AssertOp: _diagnostic,
+    ub.PoisonOp: _poison, BroadcastOp: _broadcast, IotaOp: _iota, PrintOp: _diagnostic, AssertOp: _diagnostic,
 }
-"""Rules of :mod:`xegpu.passes.distribute`."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`."""

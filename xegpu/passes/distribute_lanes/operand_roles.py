@@ -8,11 +8,8 @@ In words of several rows, as operand B, a lane holds a column, whose elements ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from xdsl.dialects import func
 from xdsl.dialects.vector import ExtractOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from xegpu.analysis.memory_access import geometry
 from xegpu.analysis.webs import Webs
@@ -78,16 +75,6 @@ def _is_turned(desc: SSAValue) -> bool:
 
 _SLICES = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
 _OPERANDS = "abc"
-
-
-def descriptor_webs(function: func.FuncOp) -> Webs:
-    """Descriptors, each with those it is moved and carried into."""
-    return Webs(function, _links)
-
-
-def _links(operation: Operation) -> Iterator[SSAValue]:
-    if isinstance(operation, UpdateNdOffsetOp):
-        yield from (operation.desc, operation.result)
 
 
 def uses_of_value(value: SSAValue) -> set[str]:

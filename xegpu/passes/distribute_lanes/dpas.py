@@ -15,8 +15,8 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ShapeCastOp, shape_of
-from xegpu.passes.distribute import gather_scatter
-from xegpu.passes.distribute.rewriter import Distributed, Distributor
+from xegpu.passes.distribute_lanes import gather_scatter
+from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Note, TargetError, XeError
 from xegpu.support.notes import made_at, valued
@@ -70,7 +70,7 @@ def _legal(target: Target, form: MmaShape, c: DType) -> str:
             f"vector<{rows}x{lanes}x{c}>, or {counts} rows in the place of {rows}")
 
 
-def _cast(build: Distributor, operation: ShapeCastOp) -> None:
+def _shape_cast(build: Distributor, operation: ShapeCastOp) -> None:
     """Words seen as elements, or elements as words: a lane's fragment has them that way already.
 
     So it has a register seen as a line.
@@ -134,7 +134,7 @@ def _product(build: Distributor, operation: ProductOp) -> None:
     build.set(operation.result, build.emit(made), c)
 
 
-def _scaled(build: Distributor, operation: DpasScaledOp) -> None:
+def _dpas_scaled(build: Distributor, operation: DpasScaledOp) -> None:
     lanes = build.target.subgroup_size
     a, b, acc, scale_a, scale_b = (build.get(operand) for operand in operation.operands)
     c = Distributed(acc.form.shape, build.plain(acc.form.shape))
@@ -154,7 +154,8 @@ def _load_mad(build: Distributor, operation: LoadMadOp) -> None:
 
 
 RULES: dict[type[Operation], Rule] = {
-    DpasOp: _product, MadOp: _product, DpasScaledOp: _scaled, LoadMadOp: _load_mad, PackOp: _pack, BitcastOp: _bitcast,
-    ShapeCastOp: _cast,
+    DpasOp: _product, MadOp: _product, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mad, PackOp: _pack,
+    BitcastOp: _bitcast,
+    ShapeCastOp: _shape_cast,
 }
-"""Rules of :mod:`xegpu.passes.distribute`."""
+"""Rules of :mod:`xegpu.passes.distribute_lanes`."""

@@ -1,4 +1,4 @@
-"""Blocks that the author chose, to plain vectors that say nothing of blocks (XeTile.md, ``inner_blocks``).
+"""Blocks that the author chose are unpacked: plain vectors say nothing of them (XeTile.md, ``inner_blocks``).
 
     %t = init_tile %A, [%m, %c0] : tile<64x32xbf16, inner_blocks = [16, 16]>
     %v = load_tile %t : -> vector<4x2x16x16xbf16>
@@ -14,12 +14,14 @@ target has such a message, and cuts everything else as the target wants it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, i64
 from xdsl.ir import Attribute, Operation
 
 from xegpu.dialect.hints import hinted
-from xegpu.rewrite.rewriter import Rebuilder, follow
+from xegpu.rewrite.rewriter import Rebuilder, follow, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileType
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
@@ -29,8 +31,16 @@ BLOCKS = "inner_blocks"
 """The attribute of ``init_tile`` in the place of the tile's own ``inner_blocks``."""
 
 
-def flattened(function: func.FuncOp) -> func.FuncOp:
-    """The function with vectors of two dimensions in the place of those of four; itself if there are none."""
+@dataclass(frozen=True)
+class UnpackBlocks:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with vectors of two dimensions in the place of those of four; itself if there are none."""
+        return rewrite(module, _function)
+
+
+def _function(function: func.FuncOp) -> func.FuncOp:
     if not any(_is_blocked(operation) for operation in function.walk()):
         return function
     return _Flattener().function(function)
@@ -62,9 +72,10 @@ class _Flattener(Rebuilder):
     """One function's rewrite."""
 
     def __init__(self) -> None:
-        super().__init__({tile_ops.InitTileOp: _init, tile_ops.UpdateTileOffsetOp: follow, tile_ops.LoadTileOp: _load,
+        super().__init__({tile_ops.InitTileOp: _init_tile, tile_ops.UpdateTileOffsetOp: follow,
+                          tile_ops.LoadTileOp: _load_tile,
                           tile_ops.TilePackOp: _same, tile_ops.TileUnpackOp: _same,
-                          TileReduceOp: _reduce, TileBroadcastOp: _broadcast})
+                          TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast})
 
     def copy(self, operation: Operation) -> None:
         """A copy whose vectors have two dimensions."""
@@ -77,7 +88,7 @@ class _Flattener(Rebuilder):
             self.set(before, after)
 
 
-def _init(build: _Flattener, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(build: _Flattener, operation: tile_ops.InitTileOp) -> None:
     tile = tile_ops.tile_of(operation.result)
     blocks = tile.encoding.inner_blocks
     if blocks is None:
@@ -89,7 +100,7 @@ def _init(build: _Flattener, operation: tile_ops.InitTileOp) -> None:
     made.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in blocks])
 
 
-def _load(build: _Flattener, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(build: _Flattener, operation: tile_ops.LoadTileOp) -> None:
     made = hinted(tile_ops.LoadTileOp(build.one(operation.tile), operation.padding), operation)
     build.set(operation.result, build.emit(made))
 
@@ -99,13 +110,13 @@ def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:
     return sorted({axis % 2 for axis in axes_of(operation)})
 
 
-def _reduce(build: _Flattener, operation: TileReduceOp) -> None:
+def _tile_reduce(build: _Flattener, operation: TileReduceOp) -> None:
     map_ = operation.wg_map.data if operation.wg_map else None
     flat = TileReduceOp(operation.kind.data, build.one(operation.source), _flat_axes(operation), map_)
     build.set(operation.result, build.emit(flat))
 
 
-def _broadcast(build: _Flattener, operation: TileBroadcastOp) -> None:
+def _tile_broadcast(build: _Flattener, operation: TileBroadcastOp) -> None:
     map_ = operation.wg_map.data if operation.wg_map else None
     shape = tile_ops.flat_shape(tile_ops.shape_of(operation.result))
     build.set(operation.result, build.emit(TileBroadcastOp(build.one(operation.source), shape, _flat_axes(operation),

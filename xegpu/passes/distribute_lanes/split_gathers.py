@@ -16,12 +16,14 @@ The lines of 1, 2, 4, 8, 16 and 32 elements that the document allows so fit ever
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import func, ub
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, SSAValue
 
+from xegpu.analysis.simt import SUBGROUP_SIZE
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.gather_scatter import (
     AtomicRMWOp,
@@ -35,17 +37,33 @@ from xegpu.dialect.gather_scatter import (
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector_type
-from xegpu.rewrite.rewriter import Rebuilder
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.target.targets import Target
 
 _CUT = "cut"
 """The form of a line that became several."""
 
 
-def cut(function: func.FuncOp, subgroup: int) -> func.FuncOp:
-    """The function with descriptors of at most ``subgroup`` elements; itself if it has no larger ones."""
-    if not any(_is_long(result.type, subgroup) for operation in function.walk() for result in operation.results):
-        return function
-    return _Cutter(subgroup).function(function)
+@dataclass(frozen=True)
+class SplitGathers:
+    """The pass.
+
+    Attributes:
+        target: its subgroup size is the most elements that a descriptor keeps.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with descriptors of at most as many elements as lanes; itself if it has no larger ones."""
+        return rewrite(module, self._function)
+
+    def _function(self, function: func.FuncOp) -> func.FuncOp:
+        lanes = self.target.subgroup_size
+        if SUBGROUP_SIZE in function.attributes or not any(
+                _is_long(result.type, lanes) for operation in function.walk() for result in operation.results):
+            return function
+        return _Cutter(lanes).function(function)
 
 
 def _is_long(type_: Attribute, subgroup: int) -> bool:
@@ -58,9 +76,10 @@ class _Cutter(Rebuilder):
     keeps_unused = True
 
     def __init__(self, subgroup: int) -> None:
-        super().__init__({BroadcastOp: _spread, ShapeCastOp: _cast, CreateTdescOp: _create, UpdateOffsetOp: _update,
-                          PrefetchOp: _prefetch, LoadGatherOp: _load, StoreScatterOp: _store,
-                          AtomicRMWOp: _update_memory})
+        super().__init__({BroadcastOp: _broadcast, ShapeCastOp: _shape_cast, CreateTdescOp: _create_tdesc,
+                          UpdateOffsetOp: _update_offset,
+                          PrefetchOp: _prefetch, LoadGatherOp: _load_gather, StoreScatterOp: _store_scatter,
+                          AtomicRMWOp: _atomic_rmw})
         self.subgroup = subgroup
 
     def together(self, *operands: SSAValue) -> Iterator[tuple[SSAValue, ...]]:
@@ -84,7 +103,7 @@ class _Cutter(Rebuilder):
         return whole
 
 
-def _spread(build: _Cutter, operation: BroadcastOp) -> None:
+def _broadcast(build: _Cutter, operation: BroadcastOp) -> None:
     """A line of one value: the same short one for each part."""
     type_ = operation.vector.type
     shape = shape_of(operation.vector)
@@ -95,7 +114,7 @@ def _spread(build: _Cutter, operation: BroadcastOp) -> None:
     build.set(operation.vector, (part,) * (shape[0] // build.subgroup), _CUT)
 
 
-def _cast(build: _Cutter, operation: ShapeCastOp) -> None:
+def _shape_cast(build: _Cutter, operation: ShapeCastOp) -> None:
     """A block as a line, and a line as a block."""
     source, result = shape_of(operation.source), shape_of(operation.result)
     if len(result) == 1 and result[0] > build.subgroup:
@@ -110,7 +129,7 @@ def _cast(build: _Cutter, operation: ShapeCastOp) -> None:
         build.copy(operation)
 
 
-def _create(build: _Cutter, operation: CreateTdescOp) -> None:
+def _create_tdesc(build: _Cutter, operation: CreateTdescOp) -> None:
     if not _is_long(operation.result.type, build.subgroup):
         build.copy(operation)
         return
@@ -121,7 +140,7 @@ def _create(build: _Cutter, operation: CreateTdescOp) -> None:
                                       for (offsets,) in build.together(operation.offsets)), _CUT)
 
 
-def _update(build: _Cutter, operation: UpdateOffsetOp) -> None:
+def _update_offset(build: _Cutter, operation: UpdateOffsetOp) -> None:
     parts = tuple(build.emit(UpdateOffsetOp(*each)) for each in build.together(operation.desc, operation.offsets))
     build.set(operation.result, parts, build.get(operation.desc).form)
 
@@ -131,7 +150,7 @@ def _prefetch(build: _Cutter, operation: PrefetchOp) -> None:
         build.emit(hinted(PrefetchOp(*each), operation))
 
 
-def _load(build: _Cutter, operation: LoadGatherOp) -> None:
+def _load_gather(build: _Cutter, operation: LoadGatherOp) -> None:
     desc = desc_of(operation.desc)
     parts = tuple(build.emit(hinted(LoadGatherOp(part, mask, operation.padding), operation))
                   for part, mask in build.together(operation.desc, operation.mask))
@@ -142,7 +161,7 @@ def _load(build: _Cutter, operation: LoadGatherOp) -> None:
     build.set(operation.result, build.joined(parts, corners, shape_of(operation.result)))
 
 
-def _store(build: _Cutter, operation: StoreScatterOp) -> None:
+def _store_scatter(build: _Cutter, operation: StoreScatterOp) -> None:
     desc, values = desc_of(operation.desc), build.get(operation.value).values
     descs = build.get(operation.desc).values
     if len(descs) > len(values):  # a chunk's elements are rows of a block
@@ -153,7 +172,7 @@ def _store(build: _Cutter, operation: StoreScatterOp) -> None:
         build.emit(hinted(StoreScatterOp(value, part, mask), operation))
 
 
-def _update_memory(build: _Cutter, operation: AtomicRMWOp) -> None:
+def _atomic_rmw(build: _Cutter, operation: AtomicRMWOp) -> None:
     each = build.together(operation.value, operation.desc, operation.mask)
     parts = tuple(build.emit(AtomicRMWOp(operation.kind.data, *operands)) for operands in each)
     build.set(operation.result, parts, build.get(operation.desc).form)

@@ -15,8 +15,8 @@ from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import shape_of, vector_type
-from xegpu.passes.distribute import operand_roles
-from xegpu.passes.distribute.operand_roles import sides
+from xegpu.passes.distribute_lanes import operand_roles
+from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target

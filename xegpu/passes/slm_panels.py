@@ -1,0 +1,42 @@
+"""Layout of arrays in shared local memory: panels of blocks, where that takes fewer messages (:mod:`xegpu.panels`).
+
+    %s = memref.alloc() : memref<32x256xbf16, 3>
+becomes
+    %s = memref.alloc() {xegpu.panels = [2, 16]} : memref<32x256xbf16, 3>
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.memref import AllocOp
+
+from xegpu.analysis import slm
+from xegpu.analysis.webs import view_webs
+from xegpu.rewrite.rewriter import Rebuilder, rewrite
+
+
+@dataclass(frozen=True)
+class SlmPanels:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with a layout on every array that is not row-major; itself if there is none."""
+        return rewrite(module, _function)
+
+
+def _function(function: func.FuncOp) -> func.FuncOp:
+    if not slm.allocations(function):
+        return function
+    panels = slm.choose_panels(function, view_webs(function))
+    if not panels:
+        return function
+
+    def allocate(build: Rebuilder, operation: AllocOp) -> None:
+        build.copy(operation)
+        if operation in panels:
+            build.one(operation.memref).owner.attributes[slm.PANELS] = panels[operation]  # type: ignore[union-attr]
+
+    return Rebuilder({AllocOp: allocate}).function(function)

@@ -1,0 +1,235 @@
+"""Block sizes of tiles and vectors: what a tile is for, the messages that move it, the blocks that are computed with.
+
+What is loaded for one side of a product takes the largest block message that the target has; everything that is
+computed with takes the blocks of the accumulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.analysis.webs import Webs, view_webs
+from xegpu.ir.dtypes import DType, of_mlir
+from xegpu.support.errors import XeError, located
+from xegpu.target.targets import BlockShape, MmaShape, Target
+from xetile.dialect import tile_ops
+from xetile.dialect.gather_scatter import AtomicRMWTileOp
+from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
+from xetile.dialect.wg_map import Pair
+from xetile.passes import mma_scaled
+from xetile.passes.blocking import vector
+
+_MEMORY = (tile_ops.InitTileOp, tile_ops.LoadTileOp, tile_ops.StoreTileOp, tile_ops.PrefetchTileOp,
+           tile_ops.UpdateTileOffsetOp)
+_PRODUCTS = (tile_ops.TileMmaOp, TileMmaScaledOp)
+_PREFETCH_COLUMNS = {8: (32, 16), 16: (16,), 32: (16, 8)}
+"""Columns of the prefetch messages of a target, by the bits of an element."""
+_UNBLOCKED_ROWS = 32
+"""The most rows of a block where there is no block message."""
+
+
+def _vector_links(operation: Operation) -> Iterator[SSAValue]:
+    """Element-wise operations join their vectors; products join accumulator and result."""
+    if isinstance(operation, _PRODUCTS):
+        yield from (value for value in (operation.acc, operation.result) if value is not None)
+    elif not isinstance(operation, (*_MEMORY, *vector.OPERATIONS, tile_ops.TilePackOp, tile_ops.TileUnpackOp, scf.ForOp,
+                                    scf.IfOp, scf.YieldOp)):
+        values = (*operation.operands, *operation.results)
+        yield from (value for value in values if isinstance(value.type, VectorType))
+
+
+class BlockSizes:
+    """The analysis of one function, before its vectors are blocked.
+
+    Args:
+        function: a kernel of one subgroup, on vectors of two dimensions.
+        target: whose block messages and products decide the block sizes.
+    """
+
+    def __init__(self, function: func.FuncOp, target: Target) -> None:
+        self.target = target
+        self.tiles = view_webs(function)
+        self.vectors = Webs(function, _vector_links)
+
+    def compute_block(self, shape: Pair) -> Pair:
+        """Rows and columns of an accumulator's blocks: a repeat count by the lanes of a subgroup.
+
+        Where rows are shorter than that, a block has at least the rows that fill a register.
+        """
+        lanes = self.target.subgroup_size
+        columns = lanes if shape[1] % lanes == 0 else next(c for c in range(min(lanes, shape[1]), 0, -1)
+                                                           if shape[1] % c == 0 and lanes % c == 0)
+        rows, register = self.target.repeat(shape[0]), lanes // columns
+        return register if rows < register and shape[0] % register == 0 else rows, columns
+
+    def side(self, vector: SSAValue) -> str:
+        """``"a"`` or ``"b"`` for a value that is loaded and only ever that side of products, else empty."""
+        return self.vectors.note("side", vector, self._side)
+
+    def _side(self, vector: SSAValue) -> str:
+        members, uses = self.vectors.members(vector), self.vectors.uses(vector)
+        loaded = all(isinstance(member.owner, tile_ops.LoadTileOp) and member.owner.padding is None
+                     for member in members)
+        if not loaded or not all(isinstance(use.operation, _PRODUCTS) for use in uses):
+            return ""
+        sides = {"ab"[use.index] for use in uses if use.index < 2} | {"c" for use in uses if use.index == 2}
+        return sides.pop() if len(sides) == 1 and sides < {"a", "b"} else ""
+
+    def role(self, tile: SSAValue) -> str:
+        """What a tile's web is for: ``a``, ``b``, ``plain``, ``store``, ``prefetch``, ``words``, ``whole`` products."""
+        return self.tiles.note("role", tile, self._role)
+
+    def _role(self, tile: SSAValue) -> str:
+        operations = {type(use.operation): use.operation for use in self.tiles.uses(tile)}
+        if LoadMmaOp in operations:
+            return "whole"
+        if self.words(tile) is not None:
+            return "words"
+        if tile_ops.StoreTileOp in operations or AtomicRMWTileOp in operations:
+            return "store"
+        sides = {self.side(use.operation.results[0]) for use in self.tiles.uses(tile)
+                 if isinstance(use.operation, tile_ops.LoadTileOp)}
+        if not sides:
+            return "prefetch"
+        return sides.pop() or "plain" if len(sides) == 1 else "plain"
+
+    def words(self, tile: SSAValue) -> BlockShape | None:
+        """The message that loads words of several rows, where a tile is for copying a transpose; else None."""
+        parameters = tile_ops.tile_of(tile)
+        if not self.tiles.note("transposes", tile, lambda tile: vector.transposes(self.tiles, tile)):
+            return None
+        return self.target.largest_block("read_transform", parameters.dtype.bits, self.target.subgroup_size,
+                                         parameters.shape)
+
+    def form_of(self, tile: SSAValue) -> MmaShape | None:
+        """The product that the elements of a tile's web go into."""
+        return self.tiles.note("form", tile, self._form_of)
+
+    def _form_of(self, tile: SSAValue) -> MmaShape | None:
+        for use in self.tiles.uses(tile):
+            if isinstance(use.operation, tile_ops.LoadTileOp):
+                for inner in self.vectors.uses(use.operation.result):
+                    if isinstance(inner.operation, _PRODUCTS):
+                        return self.form(inner.operation)
+        return None
+
+    def form(self, operation: tile_ops.TileMmaOp | TileMmaScaledOp) -> MmaShape:
+        """The target's product for an operation.
+
+        Raises:
+            TargetError: the target has none for these element types.
+        """
+        if isinstance(operation, TileMmaScaledOp):
+            mma_scaled.check_target(operation, self.target)
+        types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
+        try:
+            return self.target.mma_shape(*types)
+        except XeError as error:
+            raise located(error, operation) from None
+
+    def tile_blocks(self, tile: SSAValue) -> tuple[Pair, int]:
+        """Rows and columns of a tile's blocks, and how many of them lie side by side in one message."""
+        parameters, role = tile_ops.tile_of(tile), self.role(tile)
+        shape, dtype = parameters.shape, parameters.dtype
+        if role == "whole":
+            return shape, 1
+        if (block := self.words(tile)) is not None:
+            return (block.rows, block.columns), 1 if parameters.encoding.order == (0, 1) else block.blocks
+        if parameters.encoding.order == (0, 1):
+            return self._transposed_blocks(tile, role)
+        if role == "prefetch":
+            return self._prefetch_blocks(shape, dtype)
+        if role in "ab" and (form := self.form_of(tile)) is not None:
+            columns = form.k if role == "a" else self.target.subgroup_size
+            transform = role == "b" and form.engine == "dpas" and dtype.bits < 32
+            if form.engine == "dpas" and not self.target.block_io:
+                return self._step(role, form.k, shape)
+            return self._message("read_transform" if transform else "read", dtype, columns, shape)
+        kind = "write" if role == "store" else "read"
+        compute = self.compute_block(shape)
+        if kind == "write":
+            return compute, 1
+        return self._message(kind, dtype, compute[1], shape)
+
+    def has_message(self, tile: SSAValue, blocks: Pair) -> bool:
+        """Whether a message can move blocks that the author wants, in the columns that its elements are used in.
+
+        Where there is no 2D block IO, rows are read one by one, or elements, and any power of two of them is a block.
+        """
+        parameters, role = tile_ops.tile_of(tile), self.role(tile)
+        shape, dtype, (rows, columns) = parameters.shape, parameters.dtype, blocks
+        if role in ("whole", "words") or parameters.encoding.order == (0, 1) or shape[0] % rows or shape[1] % columns:
+            return False
+        if role == "prefetch":
+            return self.target.has_block("prefetch", dtype.bits, rows, columns, 1)
+        kind, unit = self._operand_unit(tile, role)
+        if columns != unit[1] or rows % unit[0] or rows * columns % self.target.subgroup_size:
+            return False
+        if self.target.block_io:
+            return self.target.has_block(kind, dtype.bits, rows, columns, 1)
+        return rows & (rows - 1) == 0
+
+    def _operand_unit(self, tile: SSAValue, role: str) -> tuple[str, Pair]:
+        """The kind of message that moves what a tile is for, and the rows and columns that it comes in multiples of."""
+        shape, form = tile_ops.tile_of(tile).shape, self.form_of(tile) if role in "ab" else None
+        if form is None:
+            return "write" if role == "store" else "read", (1, self.compute_block(shape)[1])
+        if role == "a":
+            return "read", (self.target.repeat(shape[0]), form.k)
+        transforms = form.engine == "dpas" and tile_ops.tile_of(tile).dtype.bits < 32
+        return "read_transform" if transforms else "read", (form.k, self.target.subgroup_size)
+
+    def _transposed_blocks(self, tile: SSAValue, role: str) -> tuple[Pair, int]:
+        """Blocks of a tile whose columns are contiguous: one row of memory a lane, eight 32-bit words of it."""
+        shape, dtype, lanes = tile_ops.tile_of(tile).shape, tile_ops.tile_of(tile).dtype, self.target.subgroup_size
+        if role == "prefetch":
+            (rows, columns), length = self._prefetch_blocks(shape[::-1], dtype)
+            return (columns, rows), length
+        if role == "store":
+            return self.compute_block(shape), 1
+        words = 8 * 32 // dtype.bits
+        form = self.form_of(tile) if role in "ab" else None
+        if form is not None and form.engine == "dpas":
+            if role == "b" and shape[0] % words == 0 and words == form.k:
+                return (words, lanes), 1
+            if role == "a" and dtype.bits == 16 and shape[0] % words == 0:
+                return (words, lanes), 1
+        columns = form.k if role == "a" and form is not None else self.compute_block(shape)[1]
+        return self._message("none", dtype, columns, shape)
+
+    def reads_transposed(self, tile: SSAValue, blocks: Pair, length: int) -> bool:
+        """Whether a tile whose columns are contiguous is read along them: then its messages transpose."""
+        role = self.role(tile)
+        words = 8 * 32 // tile_ops.tile_of(tile).dtype.bits
+        return role == "prefetch" or (role in "ab" and blocks == (words, self.target.subgroup_size) and length == 1
+                                      and (form := self.form_of(tile)) is not None and form.engine == "dpas")
+
+    def _message(self, kind: str, dtype: DType, columns: int, shape: Pair) -> tuple[Pair, int]:
+        block = self.target.largest_block(kind, dtype.bits, columns, shape)
+        if block is not None:
+            return (block.rows, block.columns), block.blocks
+        rows = gcd(shape[0], _UNBLOCKED_ROWS)  # a power of two, as rows of operands are: none of those straddles two
+        if shape[1] % columns:
+            return (rows, shape[1]), 1
+        return (rows, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
+
+    def _step(self, role: str, depth: int, shape: Pair) -> tuple[Pair, int]:
+        """What one step of a product takes: read row by row it is used at once, and the next step's takes its place."""
+        if role == "a":
+            return (gcd(shape[0], _UNBLOCKED_ROWS), depth), 1
+        columns = self.target.subgroup_size
+        return (depth, columns), next(count for count in (8, 4, 2, 1) if shape[1] // columns % count == 0)
+
+    def _prefetch_blocks(self, shape: Pair, dtype: DType) -> tuple[Pair, int]:
+        options = [self.target.largest_block("prefetch", dtype.bits, columns, shape)
+                   for columns in _PREFETCH_COLUMNS.get(dtype.bits, ())]
+        found = [block for block in options if block is not None]
+        if not found:
+            return shape, 1
+        best = max(found, key=lambda block: block.rows * block.columns * block.blocks)
+        return (best.rows, best.columns), best.blocks
