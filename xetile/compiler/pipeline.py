@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 from xegpu.ir.memref import ALIGNED
 from xegpu.passes.check_target import CheckTarget
@@ -22,7 +21,7 @@ from xegpu.passes.reorder_dpas import ReorderDpas
 from xegpu.passes.schedule import Schedule
 from xegpu.passes.slm_panels import SlmPanels
 from xegpu.target.targets import Target
-from xetile.dialect.stage import IN_XEGPU, INPUTS, STAGE, TARGET, stage_of
+from xetile.dialect.stage import IN_XEGPU, INPUTS, Pass, run_pass, stage_of
 from xetile.dialect.tile_ops import InitTileOp, TileTransposeOp
 from xetile.passes.blocking import Blocking
 from xetile.passes.blocking.unpack_blocks import UnpackBlocks
@@ -35,13 +34,6 @@ from xetile.passes.lower_supervector import LowerSupervector
 from xetile.passes.lower_supervector.assign_wg_map import AssignWgMap
 from xetile.passes.row_major import RowMajor
 from xetile.passes.to_xegpu import ToXeGPU
-
-
-class Pass(Protocol):
-    """A module in, a new module out; the old one stays as it is."""
-
-    def apply(self, module: ModuleOp) -> ModuleOp:
-        """The new module."""
 
 
 @dataclass(frozen=True)
@@ -132,16 +124,6 @@ def steps(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]:
         if name == "lower-supervector":  # what was a transfer may be transposed now
             options = Options.of(module, options.target, options.access, shares=options.shares)
         yield name, module
-
-
-def run_pass(name: str, step: Pass, module: ModuleOp, target: Target | None = None) -> ModuleOp:
-    """The module after a pass, which says so of itself; the same module where the pass changed nothing."""
-    new = step.apply(module)
-    if new is not module:
-        new.attributes[STAGE] = StringAttr(name)
-        if target is not None:
-            new.attributes[TARGET] = StringAttr(target.name)
-    return new
 
 
 def stages(module: ModuleOp, options: Options) -> Iterator[tuple[str, ModuleOp]]:

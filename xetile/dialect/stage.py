@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 
+from xegpu.target.targets import Target
 from xetile.dialect.supervector import NAME
 
 FIRST, RECORDED = "supervector", "xetile"
@@ -33,3 +36,20 @@ def stage_of(module: ModuleOp) -> str:
         return FIRST
     dialects = {operation.name.partition(".")[0] for operation in module.walk()}
     return "to-xegpu" if "xegpu" in dialects and "xetile" not in dialects else RECORDED
+
+
+class Pass(Protocol):
+    """A module in, a new module out; the old one stays as it is."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The new module."""
+
+
+def run_pass(name: str, step: Pass, module: ModuleOp, target: Target | None = None) -> ModuleOp:
+    """The module after a pass, which says so of itself; the same module where the pass changed nothing."""
+    new = step.apply(module)
+    if new is not module:
+        new.attributes[STAGE] = StringAttr(name)
+        if target is not None:
+            new.attributes[TARGET] = StringAttr(target.name)
+    return new

@@ -22,8 +22,8 @@ from xegpu.support.errors import (
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.notes import parties
 from xegpu.target.targets import TARGETS
-from xetile.compiler.pipeline import STAGES, precedes, run_pass
-from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, stage_of
+from xetile.compiler.pipeline import STAGES, precedes
+from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
 from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
 from xetile.runtime.numpy_executor import MEANINGS
 from xetile.text.canonicalize import normalise, rewrite

@@ -17,8 +17,7 @@ from xegpu.interop.llvm.import_blocks import Blocks, needs_blocks
 from xegpu.interop.llvm.importer import LANES
 from xegpu.passes.normalize import Normalize
 from xegpu.rewrite.verifier import verify
-from xetile.compiler.pipeline import run_pass
-from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector
+from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector, run_pass
 from xetile.text.gpu_module import SUBGROUPS
 from xetile.text.llvm.importer import Tiles
 from xetile.text.reader import FOREIGN_READERS, Reader
