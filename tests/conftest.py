@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NO_SKIP = os.environ.get("XETILE_TEST_NO_SKIP") == "1"
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
-settings.register_profile("default", derandomize=True, max_examples=10, database=None, **_QUIET)
+settings.register_profile("default", derandomize=True, max_examples=6, database=None, **_QUIET)
 settings.register_profile("everything", derandomize=True, max_examples=40, database=None, **_QUIET)
 settings.register_profile("thorough", max_examples=1000, **_QUIET)
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
