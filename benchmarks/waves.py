@@ -9,7 +9,7 @@ from __future__ import annotations
 from benchmarks.rows import Row
 from xegpu.ir.dtypes import bf16
 from xegpu.target.targets import TARGETS
-from xetile.library.tile_heuristics import CORES, Plan, choose, plans
+from xetile.library.tile_heuristics import Plan, choose, plans
 
 _DEPTH = 4096
 SIZES = {"pvc": ((2560, 1792), (2560, 2816), (4352, 4096), (4096, 4096)), "bmg": ((1536, 3584), (2304, 2816))}
@@ -26,7 +26,7 @@ def _row(target: str, rows: int, columns: int) -> Row:
     shared, whole = (min((plan for plan in found if plan.tiling.is_shared is sharing), key=_clocks, default=None)
                      for sharing in (True, False))
     assert whole is not None
-    waves = -(-rows // 256) * -(-columns // 256) / CORES[target]
+    waves = -(-rows // 256) * -(-columns // 256) / TARGETS[target].cores
     name = f"{rows} x {columns} on {target}, {waves:.2f} waves: {'taken' if chosen.shared else 'not taken'}"
     best = shared or whole
     return Row("stream-K, predicted", name, best.clocks / 1000, "1000 clocks", whole.clocks / best.clocks,

@@ -18,8 +18,8 @@ from benchmarks.code_snapshot.library import library_calls
 ROOT = Path(xt.__file__).resolve().parent.parent
 """The tree whose compiler is imported: its examples and texts are recorded."""
 
-BLOCK_IO = ("pvc", "bmg", "lnl", "ptl", "cri")
-DPAS8 = ("dg2", "arl")
+BLOCK_IO = tuple(target.name for target in xt.TARGETS.values() if target.block_io)
+DPAS8 = tuple(target.name for target in xt.TARGETS.values() if target.subgroup_size == 8)
 """Targets with matrix engines of 8 lanes and no 2D block IO."""
 MOST = ("pvc", "bmg", "dg2", "cpu")
 KINDS = ("pvc", "dg2", "cpu")

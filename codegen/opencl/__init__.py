@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType
 from xdsl.ir import Operation
 
 from codegen.opencl import arith, block_io, compare, control_flow, debug, dpas, gather_scatter, kernel, sync, vector
-from codegen.opencl.block_io import scalar, slm
-from codegen.opencl.cpu_gemm import simt
+from codegen.opencl.block_io import bounds, payload, scalar, slm
+from codegen.opencl.cpu_gemm import fused_store, simt
 from codegen.opencl.emitter import CALL, FETCH, FILL, Emitter, Rule
 from codegen.opencl.kernel import Source, build_options
 from codegen.opencl.vector import convert_layout, padding, reduction, shuffle_rows
@@ -69,7 +69,7 @@ RULES: dict[type[Operation], Rule] = {
     operation: rule
     for family in (arith, compare, vector, reduction, convert_layout, shuffle_rows, dpas, simt, block_io, padding,
                    scalar, slm,
-                   gather_scatter, sync, debug, control_flow, kernel)
+                   gather_scatter, sync, debug, control_flow, kernel, fused_store, bounds, payload)
     for operation, rule in family.RULES.items()
 }
 """Emission rules by operation, from the module of each family."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, gpu, math
+from xdsl.dialects import arith, gpu, math, scf
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Operation
+from xdsl.ir import BlockArgument, Operation
 
 from codegen.opencl import predicate
 from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.values import Coordinate, Fragment, vector_type
 from xegpu.ir.dtypes import DType, bf16, e5m2, f16, f32, f64, i1, of_mlir, tf32, u32
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CONVERSIONS
@@ -273,6 +273,16 @@ def _index(symbol: str) -> Rule:
     return rule
 
 
+def _add(emitter: Emitter, operation: arith.AddiOp) -> None:
+    """An index sum; a counter and a constant are written where they are used."""
+    counter, added = operation.lhs, number(operation.rhs)
+    loop = counter.block.parent_op() if isinstance(counter, BlockArgument) else None
+    if added is not None and isinstance(loop, scf.ForOp) and loop.body.block.args[0] is counter:
+        emitter.values[operation.result] = str(Coordinate(emitter.values[counter], added))
+        return
+    _index("+")(emitter, operation)
+
+
 def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
     if isinstance(operation.result.type, VectorType) or of_mlir(operation.result.type).opencl != "int":
         binary(emitter, operation)
@@ -308,7 +318,7 @@ RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys(_UNARY, unary), **dict.fromkeys(_IN_FLOAT, in_float),
     arith.BitcastOp: _bitcast,
     arith.ConstantOp: _constant,
-    arith.AddiOp: _index("+"), arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
+    arith.AddiOp: _add, arith.SubiOp: _index("-"), arith.MuliOp: _index("*"),
     arith.AndIOp: _index("&"), arith.OrIOp: _index("|"), arith.XOrIOp: _index("^"),
     arith.ShLIOp: _index("<<"), arith.ShRSIOp: _index(">>"),
     arith.FloorDivSIOp: _floor_divide,

@@ -1,7 +1,4 @@
-"""``scf.for`` in OpenCL C: carried values are variables that the loop's end assigns.
-
-One loop, or where several steps stand in its body (:mod:`codegen.opencl.unroll`) that and one for what is left over.
-"""
+"""``scf.for`` and ``scf.if`` in OpenCL C: carried values are variables that the end of a body assigns."""
 
 from __future__ import annotations
 
@@ -11,91 +8,71 @@ from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue, Use
-from xdsl.traits import Pure
 
-from codegen.opencl.bounds import Inside
-from codegen.opencl.cpu_gemm import fused_store
-from codegen.opencl.emitter import Emitter, Rule, atom
-from codegen.opencl.unroll import ROLLED, period_of, steps_of, trips_of
+from codegen.opencl.emitter import ROLLED, Emitter, Rule, atom
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
-from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
-from xegpu.dialect.dpas import DpasOp, LoadMadOp
+from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.ir.matchers import OPTIONS
+from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, SKIP_IF_ROLLED
 from xegpu.ir.use_def import makings
 
-_AS_IT_IS = "__attribute__((opencl_unroll_hint(1)))"
+_DISABLE_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
 """Intel's compiler unrolls short loops as a whole, and then copies their payloads until registers run out."""
-_ASKED = "; what is asked;"
-"""Stands for the head of a loop whose body says what it asks."""
-_STAYS = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 
 
 def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
-    if (found := fused_store.stored(loop, emitter.subgroup)) is None:
-        _written(emitter, loop)
-    else:
-        fused_store.emit(emitter, found, lambda: _written(emitter, loop))
-
-
-def _written(emitter: Emitter, loop: scf.ForOp) -> None:
     start, stop, step = (atom(emitter.values[value]) for value in (loop.lb, loop.ub, loop.step))
-    outside, held, variables = emitter.names, [], []
-    for argument, initial in zip(loop.body.block.args[1:], loop.iter_args, strict=True):
-        moves, single = len(makings(argument)) > 1, _sums(argument)
-        if single:
-            changing = list(_carried_words(emitter, argument, initial))
-        else:
-            emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
-        held.append(_Held(emitter.values[argument], tuple(changing) if single else None, moves))
+    is_main, goes_on, (index, *arguments) = MAIN_LOOP in loop.attributes, _goes_on(loop), loop.body.block.args
+    held: list[_Held] = []
+    variables: list[str] = []
+    for argument, initial in zip(arguments[:len(arguments) - is_main], loop.iter_args, strict=False):
+        value, changing = (_kept if goes_on else _declared)(emitter, argument, initial)
+        held.append(value)
         variables += changing
-    counter = emitter.name(loop.body.block.args[0].name_hint or "k")
-    text = _Text(loop, counter, step, 1, held, variables, outside)
-    steps, trips, asked = steps_of(loop, emitter.target), trips_of(loop), not loop.attributes.keys().isdisjoint(OPTIONS)
-    far = f"{counter} += {_times(steps, step)}"
-    if _peels(loop) and _peeled(emitter, replace(text, steps=steps), start, stop, far):
-        _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
-    elif steps == 1 or (asked and trips is not None and trips % steps == 0):
-        _steps(emitter, replace(text, steps=steps), f"int {counter} = {start}; {counter} < {stop}; {far}")
-    else:
-        emitter.line(f"int {counter} = {start};")
-        emitter.lines += [] if asked else [f"#ifndef {ROLLED}"]
-        _steps(emitter, replace(text, steps=steps), f"; {counter} < {stop} - {_times(steps - 1, step)}; {far}")
-        emitter.lines += [] if asked else ["#endif"]
-        _steps(emitter, text, f"; {counter} < {stop}; {counter} += {step}")
-    for result, value in zip(loop.results, held, strict=True):
+    counter = emitter.values[index] = start if goes_on else emitter.name(index.name_hint or "k")
+    first = "" if goes_on else f"int {counter} = {start}"
+    if is_main:  # the last value that it carries is its counter, with which the remainder goes on
+        emitter.line(f"{first};")
+        emitter.values[arguments[-1]] = emitter.values[loop.results[-1]] = counter
+        first = ""
+    may_be_left_out = SKIP_IF_ROLLED in loop.attributes
+    emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out
+    if DISABLE_UNROLL in loop.attributes:
+        emitter.line(_DISABLE_UNROLL)
+    emitter.line(f"for ({first}; {counter} < {stop}; {counter} += {step}) {{")
+    emitter.depth += 1
+    yielded = _body(emitter, loop, held)
+    rebind(emitter, variables, [part for value in yielded for part in value.parts],
+           [type_ for value in held for type_ in value.types])
+    emitter.depth -= 1
+    emitter.line("}")
+    emitter.lines += ["#endif"] * may_be_left_out
+    for result, value in zip(loop.results, held, strict=False):
         value.become(emitter, result)
 
 
-def _peels(loop: scf.ForOp) -> bool:
-    """Whether a loop is written twice, first for blocks that lie inside: a straight one of products without block IO.
-
-    A barrier must be one and the same for all subgroups, and they may leave the first loop at different times.
-    """
-    body = loop.body.block.ops
-    ways = {desc_of(operation.desc).block.access for operation in body if isinstance(operation, LoadNdOp)}
-    return "block" not in ways and any(isinstance(operation, DpasOp) for operation in body) and all(
-        isinstance(operation, _STAYS) or (operation.has_trait(Pure) and not operation.regions) for operation in body)
+def _goes_on(loop: scf.ForOp) -> bool:
+    """Whether a loop takes over all that a main loop carried, its counter included, and nothing else needs that."""
+    main = loop.lb.owner
+    return isinstance(main, scf.ForOp) and MAIN_LOOP in main.attributes \
+        and [*loop.iter_args, loop.lb] == list(main.results) and all(value.has_one_use() for value in main.results)
 
 
-def _peeled(emitter: Emitter, text: _Text, start: str, stop: str, far: str) -> bool:
-    """Write the loop over steps all of whose blocks lie inside their arrays, if that is known in front of them."""
-    first = len(emitter.lines)
-    emitter.line(f"int {text.counter} = {start};")
-    emitter.inside = Inside(emitter.names)
-    _steps(emitter, text, _ASKED)
-    inside, emitter.inside = emitter.inside, None
-    if not (condition := inside.condition()):
-        del emitter.lines[first:]
-        return False
-    end = stop if text.steps == 1 else f"{stop} - {_times(text.steps - 1, text.step)}"
-    head = f"; {text.counter} < {end} && {condition}; {far}"
-    emitter.lines[first:] = [line.replace(f"for ({_ASKED})", f"for ({head})") for line in emitter.lines[first:]]
-    return True
+def _kept(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Held, list[str]]:
+    """A carried value that stays in the variables of its first value; their names."""
+    value = _Held(emitter.values[initial], emitter.split.get(initial), len(makings(argument)) > 1)
+    value.become(emitter, argument)
+    return value, value.parts
 
 
-def _times(steps: int, step: str) -> str:
-    return str(steps * int(step)) if step.isdigit() else f"{steps} * {step}"
+def _declared(emitter: Emitter, argument: SSAValue, initial: SSAValue) -> tuple[_Held, list[str]]:
+    """A carried value in variables of its own, declared with its first value; their names."""
+    moves = len(makings(argument)) > 1
+    if _sums(argument):
+        words = _carried_words(emitter, argument, initial)
+        return _Held(emitter.values[argument], words, moves), list(words)
+    emitter.values[argument], changing = carried(emitter, argument, emitter.values[initial], moves)
+    return _Held(emitter.values[argument], None, moves), changing
 
 
 @dataclass(frozen=True)
@@ -129,52 +106,6 @@ class _Held:
             emitter.split[value] = self.words
 
 
-@dataclass(frozen=True)
-class _Text:
-    """What is written of a loop, once or twice.
-
-    Attributes:
-        counter, step: the counter's name, and what it grows by at a step.
-        steps: how many steps stand in the body.
-        held, variables: what the loop carries, and the variables that it is in.
-        outside: names that were there before the loop.
-    """
-
-    loop: scf.ForOp
-    counter: str
-    step: str
-    steps: int
-    held: list[_Held]
-    variables: list[str]
-    outside: frozenset[str]
-
-
-def _steps(emitter: Emitter, text: _Text, head: str) -> None:
-    """A loop with some steps in its body, and before it what stays as it is in all of them."""
-    before, place = emitter.enter(text.outside), len(emitter.lines)
-    emitter.line(f"for ({head}) {{")
-    emitter.depth += 1
-    counter, *arguments = text.loop.body.block.args
-    held, period = text.held, period_of(text.loop, emitter.target)
-    for position in range(text.steps):
-        _count(emitter, counter, text, position)
-        for argument, value in zip(arguments, held, strict=True):
-            value.become(emitter, argument)
-        meets = period and text.steps % period == 0 and position % period == 0
-        if meets:
-            emitter.line("intel_work_group_barrier_arrive(0);")
-        held = _body(emitter, text.loop, held)
-        if meets:
-            emitter.line("intel_work_group_barrier_wait(0);")
-    rebind(emitter, text.variables, [part for value in held for part in value.parts],
-           [type_ for value in text.held for type_ in value.types])
-    emitter.depth -= 1
-    emitter.line("}")
-    emitter.loops.pop()
-    as_it_is = ["  " * emitter.depth + _AS_IT_IS] if before.payloads and trips_of(text.loop) is not None else []
-    emitter.lines[place:place] = [*before.ahead, *as_it_is]
-
-
 def _body(emitter: Emitter, loop: scf.ForOp, held: list[_Held]) -> list[_Held]:
     """Write one step; what it yields in the place of what it was given."""
     for operation in loop.body.block.ops:
@@ -182,20 +113,8 @@ def _body(emitter: Emitter, loop: scf.ForOp, held: list[_Held]) -> list[_Held]:
             emitter.emit(operation)
             continue
         return [_Held(emitter.values[new], None if old.words is None else emitter.words(new), old.moves)
-                for new, old in zip(operation.operands, held, strict=True)]
+                for new, old in zip(operation.operands, held, strict=False)]
     return []
-
-
-def _count(emitter: Emitter, argument: SSAValue, text: _Text, position: int) -> None:
-    """Say what the counter is at one of the steps."""
-    if text.step.isdigit() or not position:
-        ahead = position * int(text.step) if position else 0
-        emitter.places[argument] = place = Coordinate(text.counter, ahead)
-        emitter.values[argument] = str(place)
-        return
-    name = emitter.name(text.counter)
-    emitter.line(f"const int {name} = {text.counter} + {_times(position, text.step)};")
-    emitter.places[argument], emitter.values[argument] = Coordinate(name), name
 
 
 def _sums(argument: SSAValue) -> bool:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from os.path import basename
 from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, VectorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from codegen.opencl.bounds import Inside
 from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.values import Coordinate, Fragment, empty, vector_type, width_of
 from xegpu.ir.dtypes import of_mlir
@@ -30,40 +28,8 @@ FILL = "XETILE_FILL"
 """The same for functions that give their results through pointers, which fewer compilers can keep."""
 FETCH = "XETILE_FETCH"
 """What brings a line of memory to the cache: nothing, unless a prelude defines it for a processor."""
-
-
-@dataclass
-class Loop:
-    """A loop whose body is being written.
-
-    Attributes:
-        outside: names that were there before it.
-        depth: how far its first line is indented.
-        ahead: lines that go before it.
-        payloads: addresses that stand before it: name, what they are for, and where they were set to.
-    """
-
-    outside: frozenset[str]
-    depth: int
-    ahead: list[str] = field(default_factory=list)
-    payloads: list[tuple[str, Any, tuple[int, int]]] = field(default_factory=list)
-    _known: dict[str, str] = field(default_factory=dict)
-
-    def is_outside(self, expression: str) -> bool:
-        """Whether an expression has the same value all through the loop."""
-        return all(word in self.outside for word in re.findall(r"[A-Za-z_]\w*", expression))
-
-    def before(self, emitter: Emitter, c_type: str, stem: str, expression: str, use: str = "") -> str:
-        """A variable that is declared before the loop: one for each expression and what it is used for."""
-        key = f"{expression} for {use}"
-        if key in self._known:
-            return self._known[key]
-        name = emitter.name(stem)
-        space = "" if c_type.endswith("*") else " "
-        self.ahead.append("  " * self.depth + f"{c_type}{space}{name} = {expression};")
-        self._known[key] = name
-        self.outside |= {name}
-        return name
+ROLLED = "XETILE_ROLLED"
+"""What a prelude defines to leave main loops out that their authors did not ask for (``xegpu.skip_if_rolled``)."""
 
 
 class Emitter:
@@ -72,7 +38,6 @@ class Emitter:
     def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int) -> None:
         self.rules, self.target, self.subgroup = rules, target, subgroup
         self.values: dict[SSAValue, Any] = {}
-        self.places: dict[SSAValue, Coordinate] = {}
         self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
         self.functions: dict[str, str] = {}
@@ -81,14 +46,10 @@ class Emitter:
         self.handed_barriers: Mapping[SSAValue, tuple[int, int]] = {}
         self.assertions: tuple[Any, ...] = ()
         self.depth = 1
-        self.loops: list[Loop] = []
-        self.inside: Inside | None = None
-        self.block: Block | None = None
         self._place = self._printed = ""
         self._names: set[str] = set(KEYWORDS | RULES)
         self._claimed: set[str] = set()
         self._tried: dict[str, int] = {}  # numbers below these are taken
-        self._ahead: set[Operation] = set()
 
     def line(self, text: str) -> None:
         """Append a line, and before it the author's line if it is another than that of the line above."""
@@ -169,35 +130,17 @@ class Emitter:
             return self.coordinate(owner.lhs).plus(self.coordinate(owner.rhs))
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
             return Coordinate("", owner.value.value.data)
-        return self.places.get(value) or Coordinate(self.values[value])
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All names that there are."""
-        return frozenset(self._names)
-
-    def enter(self, outside: frozenset[str]) -> Loop:
-        """Begin a loop; ``outside`` are the names from before it."""
-        self.loops.append(Loop(outside, self.depth))
-        return self.loops[-1]
+        return Coordinate(self.values[value])
 
     def function(self, text: str) -> None:
         """A function that the kernel calls; it is written once."""
         self.functions[text.partition("(")[0]] = text
 
-    def emit_ahead(self, operation: Operation) -> None:
-        """Emit one operation where it does not stand yet; there it is left out."""
-        self.emit(operation)
-        self._ahead.add(operation)
-
     def emit(self, operation: Operation) -> None:
         """Emit one operation by its rule."""
-        if operation in self._ahead:
-            return
         rule = self.rules.get(type(operation))
         if rule is None:
             raise XeError("XT9401", f"{operation.name} cannot be emitted as OpenCL C", BUG)
-        self.block = operation.parent
         location = operation.location.data if isinstance(operation.location, SourceLocation) else None
         self._place = _place(location) or self._place
         try:

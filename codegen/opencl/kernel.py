@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import func, memref, scf
+from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import Array
-from xegpu.analysis.gemm_loops import is_plain
-from xegpu.analysis.register_pressure import live_bytes, loop_bytes
+from xegpu.analysis.register_pressure import fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.debug import Assertion
 from xegpu.ir.dtypes import of_mlir
@@ -119,15 +118,6 @@ def _part(function: func.FuncOp) -> float:
             if isinstance(operation, (LoadNdOp, StoreNdOp))}
     return grf_mode.FOR_FRAGMENTS if ways <= {"block"} else _WITH_ADDRESSES
 
-
-def fragment_bytes(function: func.FuncOp) -> int:
-    """About the bytes of fragments that a lane keeps alive at once.
-
-    Of a loop all that it carries and loads counts, except where it does nothing but load and multiply: there the
-    compiler keeps loads where they are when registers run out.
-    """
-    loops = (operation for operation in function.walk() if isinstance(operation, scf.ForOp))
-    return max([live_bytes(function), *(loop_bytes(loop) for loop in loops if not is_plain(loop))])
 
 
 # A kernel as OpenCL C, with what its build and its launch need.

@@ -17,8 +17,17 @@ from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.emitter import Emitter, Rule
-from xegpu.dialect.sync import AllocNbarrierOp, CompileHintOp, FenceOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
-from xegpu.dialect.types import TensorDescType
+from xegpu.dialect.sync import (
+    AllocNbarrierOp,
+    CompileHintOp,
+    ControlBarrierArriveOp,
+    ControlBarrierWaitOp,
+    FenceOp,
+    InitNbarrierOp,
+    NbarrierArriveOp,
+    NbarrierWaitOp,
+)
+from xegpu.ir.traits import read_operands, written_operand
 from xegpu.ir.use_def import arrays_of
 
 _FLAGS = {"shared": "CLK_LOCAL_MEM_FENCE", "global": "CLK_GLOBAL_MEM_FENCE"}
@@ -27,6 +36,14 @@ _SCOPES = {"workgroup": "memory_scope_work_group", "gpu": "memory_scope_device"}
 
 def _barrier(emitter: Emitter, operation: BarrierOp) -> None:
     emitter.line(f"barrier({_flags(operation) or '0'});")
+
+
+def _control_arrive(emitter: Emitter, operation: ControlBarrierArriveOp) -> None:
+    emitter.line("intel_work_group_barrier_arrive(0);")
+
+
+def _control_wait(emitter: Emitter, operation: ControlBarrierWaitOp) -> None:
+    emitter.line("intel_work_group_barrier_wait(0);")
 
 
 def _fence(emitter: Emitter, operation: FenceOp) -> None:
@@ -113,18 +130,20 @@ def handed_over(function: func.FuncOp) -> list[str]:
     An address that is no array may be that of any array.
     """
     shared = any(isinstance(operation, memref.AllocOp) for operation in function.walk())
-    written, read = (_reached(function, *kinds) for kinds in (("store", "atomic"), ("load", "atomic")))
+    written, read = set[SSAValue](), set[SSAValue]()
+    for operation in function.walk():
+        if (operand := written_operand(type(operation))) is not None:
+            written |= _global_bases(operation.operands[operand])
+        for operand in read_operands(type(operation)):
+            read |= _global_bases(operation.operands[operand])
     unknown = any(not isinstance(base.type, MemRefType) for base in written | read)
     handed = bool(written and read) if unknown else not written.isdisjoint(read)
     return ["shared"] * shared + ["global"] * handed
 
 
-def _reached(function: func.FuncOp, *kinds: str) -> set[SSAValue]:
-    """What operations of these kinds reach in global memory."""
-    prefixes = tuple(f"xegpu.{kind}" for kind in kinds)
-    bases = [arrays_of(operand) for operation in function.walk() if operation.name.startswith(prefixes)
-             for operand in operation.operands if isinstance(operand.type, TensorDescType)]
-    return {base for some in bases for base in some if not isinstance(base.owner, memref.AllocOp)}
+def _global_bases(view: SSAValue) -> set[SSAValue]:
+    """The arrays and addresses in global memory that a descriptor or memref may be a view of."""
+    return {base for base in arrays_of(view) if not isinstance(base.owner, memref.AllocOp)}
 
 
 def _function(operation: Operation) -> func.FuncOp:
@@ -155,6 +174,8 @@ def _hint(emitter: Emitter, operation: CompileHintOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     BarrierOp: _barrier,
+    ControlBarrierArriveOp: _control_arrive,
+    ControlBarrierWaitOp: _control_wait,
     FenceOp: _fence,
     AllocNbarrierOp: _allocate,
     InitNbarrierOp: _init,

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from xegpu.support.errors import DeviceError
-from xegpu.target.targets import listed
+from xegpu.target.targets import TARGETS, listed
 
 Queue: TypeAlias = Any
 """A ``dpctl.SyclQueue``; dpctl has no type annotations."""
@@ -23,32 +23,8 @@ _DRIVER = "libintelocl.so"
 INSTALL = 'pip install "xetile[device]"'
 _NOTHING_FOUND = f"dpctl sees no device at all: {INSTALL}, and import xetile before anything that lists devices"
 
-# PCI device ids, both ends included. An id says more than a name: several products share a name.
-_IDS = (
-    (0x0B69, 0x0B6E, "pvc"),
-    (0x0BD0, 0x0BDB, "pvc"),
-    (0x4F80, 0x4F88, "dg2"),
-    (0x5690, 0x56C2, "dg2"),
-    (0x6420, 0x6420, "lnl"),
-    (0x64A0, 0x64B0, "lnl"),
-    (0x674C, 0x674C, "cri"),
-    (0x7D51, 0x7D51, "arl"),
-    (0x7DD1, 0x7DD1, "arl"),
-    (0xB080, 0xB0B0, "ptl"),
-    (0xE202, 0xE223, "bmg"),
-    (0xFD80, 0xFD81, "ptl"),
-)
 # Meteor Lake and the S and U lines of Arrow Lake are called "Arc Graphics" too, but have no DPAS.
 _WITHOUT_DPAS = frozenset({0x7D40, 0x7D41, 0x7D45, 0x7D55, 0x7D60, 0x7D67, 0x7DD5})
-_NAMES = (
-    (r"Data Center GPU Max", "pvc"),
-    (r"Arc.* B3\d0\b", "ptl"),  # before B580: Panther Lake's graphics carry a B number as well
-    (r"Arc.* B\d{2,3}\b", "bmg"),
-    (r"Arc.* 1[34]0V\b", "lnl"),
-    (r"Arc.* 1[34]0T\b", "arl"),
-    (r"Arc.* A\d{2,3}M?\b|Data Center GPU Flex", "dg2"),
-    (r"Crescent Island", "cri"),
-)
 
 
 @cache
@@ -185,8 +161,8 @@ def gpu_target(device_id: int | None, name: str) -> str:
     if number in _WITHOUT_DPAS:
         raise DeviceError("XT5003",
                           f"{name} (device id {number:#06x}) has no matrix engine (DPAS)", 'run on "opencl:cpu"')
-    by_id = (target for low, high, target in _IDS if low <= number <= high)
-    by_name = (target for pattern, target in _NAMES if re.search(pattern, name))
+    by_id = (target.name for target in TARGETS.values() for low, high in target.device_ids if low <= number <= high)
+    by_name = (target.name for target in TARGETS.values() if target.device_name and re.search(target.device_name, name))
     found = next(by_id, None) or next(by_name, None)
     if found is None:
         known = "" if device_id is None else f" (device id {number:#06x})"

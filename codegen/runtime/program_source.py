@@ -17,16 +17,16 @@ from typing import Any
 
 from codegen.opencl.cpu_gemm import DOT_BF16, FENCE_X86, WHOLE
 from codegen.opencl.cpu_gemm.microkernel import DOT
-from codegen.opencl.emitter import CALL, FETCH, FILL
+from codegen.opencl.emitter import CALL, FETCH, FILL, ROLLED
 from codegen.opencl.prelude import prelude_for
 from codegen.opencl.sync import SIGNAL, WAIT
-from codegen.opencl.unroll import ROLLED
 from codegen.runtime.devices import VARIABLE, Queue, has_intel_cpu_compiler, needs_spirv, requested_spirv_compiler
 from codegen.toolchain.cpu_features import has_feature
 from codegen.toolchain.logger import LOGGER
-from codegen.toolchain.ocloc import OCLOC_DEVICES, compile_spirv, has_ocloc
+from codegen.toolchain.ocloc import compile_spirv, has_ocloc
 from codegen.toolchain.sycl import compile_sycl, has_sycl_compiler
 from xegpu.support.errors import ToolError
+from xegpu.target.targets import find_target
 
 _NAMES = {"sycl": "the SYCL runtime's compiler", "ocloc": "ocloc"}
 _OTHER = {"sycl": "ocloc", "ocloc": "sycl"}
@@ -183,7 +183,7 @@ def _by_sycl(text: KernelSource, emulated: bool) -> bytes:
 
 
 def _by_ocloc(text: KernelSource, emulated: bool) -> bytes:
-    device = text.target if text.target in OCLOC_DEVICES else "pvc"  # any device's front end takes plain OpenCL C
+    device = text.target if find_target(text.target).ocloc else "pvc"  # any device's front end takes plain OpenCL C
     if not emulated:
         return compile_spirv(text.opencl, device, text.options)
     whole = _portable(text.opencl)  # ocloc declares the builtins itself, so there they go under other names

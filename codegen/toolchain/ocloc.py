@@ -18,9 +18,6 @@ from codegen.toolchain.compile_error import refusal
 from xegpu.support.errors import TargetError, ToolError
 from xegpu.target.targets import TARGETS
 
-OCLOC_DEVICES: Mapping[str, str] = {target.name: target.ocloc for target in TARGETS.values() if target.ocloc}
-"""Our targets under the names that ocloc's ``-device`` takes."""
-
 _LENGTH = 8
 _SECONDS = 600  # a compiler that takes longer hangs
 _HINT = "install Debian's or Ubuntu's package intel-ocloc, or set XETILE_OCLOC to the program"
@@ -209,10 +206,12 @@ def read_ze_info(text: str) -> dict[str, dict[str, int]]:
 
 
 def _device_name(target: str) -> str:
-    if target not in OCLOC_DEVICES:
-        raise TargetError("XT5104",
-                          f"ocloc compiles nothing for target {target!r}", f"use one of {', '.join(OCLOC_DEVICES)}")
-    return OCLOC_DEVICES[target]
+    """The name that ocloc's ``-device`` takes."""
+    found = TARGETS[target].ocloc if target in TARGETS else None
+    if found is None:
+        having = ", ".join(other.name for other in TARGETS.values() if other.ocloc)
+        raise TargetError("XT5104", f"ocloc compiles nothing for target {target!r}", f"use one of {having}")
+    return found
 
 
 def _with_standard(options: str) -> str:

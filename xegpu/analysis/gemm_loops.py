@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import arith, scf
 from xdsl.dialects import vector as xvector
 from xdsl.ir import Operation
+from xdsl.traits import Pure
 
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
@@ -14,6 +15,8 @@ from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp
 _PLAIN = (LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, xvector.ExtractOp, xvector.ShuffleOp,
           ExtractStridedSliceOp, ShapeCastOp,
           arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp)
+
+_PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, scf.YieldOp)
 
 
 def is_plain(loop: scf.ForOp, *, hands_over: bool = False) -> bool:
@@ -32,6 +35,18 @@ def is_plain(loop: scf.ForOp, *, hands_over: bool = False) -> bool:
 def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
     """Whether a message goes to shared local memory, where nothing is waited for as long."""
     return desc_of(operation.desc).block.memory_scope == "slm"
+
+
+def may_peel(loop: scf.ForOp) -> bool:
+    """Whether a loop may run in two parts, first the steps whose blocks lie inside their arrays (``peel-bounds``).
+
+    It is straight, multiplies what it loads without 2D block IO, and has no barrier: that must be one and the same for
+    all subgroups, and they may leave the first part at different times.
+    """
+    body = loop.body.block.ops
+    accesses = {desc_of(operation.desc).block.access for operation in body if isinstance(operation, LoadNdOp)}
+    return "block" not in accesses and any(isinstance(operation, DpasOp) for operation in body) and all(
+        isinstance(operation, _PEELED) or (operation.has_trait(Pure) and not operation.regions) for operation in body)
 
 
 def _hands_over(operation: Operation) -> bool:

@@ -7,7 +7,20 @@ from xdsl.dialects import builtin, func, math, memref, scf, ub
 from xdsl.dialects import vector as xdsl_vector
 from xdsl.ir import Dialect
 
-from xegpu.dialect import block_io, debug, dpas, gather_scatter, hints, reduction, sync, types, vector
+from xegpu.dialect import (
+    block_io,
+    bounds,
+    debug,
+    dpas,
+    fused_store,
+    gather_scatter,
+    hints,
+    payload,
+    reduction,
+    sync,
+    types,
+    vector,
+)
 from xegpu.mlir import vector as mlir_vector
 from xegpu.mlir.arith import Arith
 from xegpu.mlir.gpu import Gpu
@@ -18,9 +31,10 @@ XeGPU = Dialect(
     [*block_io.DESCRIPTOR_OPERATIONS, *block_io.OPERATIONS, *dpas.OPERATIONS, *vector.OPERATIONS,
      vector.PadOp, dpas.DpasScaledOp, vector.ConvertLayoutOp, dpas.LoadMadOp, vector.IotaOp,
      reduction.ReduceOp, reduction.BroadcastOp, sync.CompileHintOp, *sync.OPERATIONS, *gather_scatter.OPERATIONS,
-     *debug.OPERATIONS, *block_io.SCALAR_OPERATIONS],
+     *debug.OPERATIONS, *block_io.SCALAR_OPERATIONS, *bounds.OPERATIONS, *payload.OPERATIONS,
+     *fused_store.OPERATIONS],
     [SourceLocation, types.SgMapAttr, types.BlockTdescAttr, types.ScatterTdescAttr, types.TensorDescType,
-     gather_scatter.AtomicKindAttr, hints.CacheHintAttr, sync.NbarrierType],
+     gather_scatter.AtomicKindAttr, hints.CacheHintAttr, sync.NbarrierType, payload.PayloadType],
 )
 
 Vector = Dialect(

@@ -29,7 +29,7 @@ from xegpu.dialect.types import ACCESS, DescriptorType, TensorDesc, TensorDescTy
 from xegpu.ir import dtypes
 from xegpu.ir.memref import array_at, is_address, is_shared, verify_described, verify_line
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView
+from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
 from xegpu.mlir.vector import VECTOR, IntegersAttr, shape_of, vector_type
 from xegpu.support.errors import Invalid
 
@@ -139,7 +139,7 @@ class UpdateNdOffsetOp(IRDLOperation):
     desc = operand_def(DESC)
     offsets = var_operand_def(IndexType)
     result = result_def(DESC)
-    traits = traits_def(MovesView(), Pure())
+    traits = traits_def(Pure(), MovesView())
     assembly_format = "$desc `,` `[` $offsets `]` attr-dict `:` type($desc) `->` type($result)"
 
     def __init__(self, desc: SSAValue, offsets: Sequence[SSAValue]) -> None:
@@ -155,7 +155,47 @@ class UpdateNdOffsetOp(IRDLOperation):
                           "write the type of the operand again behind the arrow")
 
 
-DESCRIPTOR_OPERATIONS = (CreateNdTdescOp, UpdateNdOffsetOp)
+@operation_definition
+class GetNdOffsetsOp(IRDLOperation):
+    """The row and the column at which a descriptor stands."""
+
+    name = "xegpu.get_nd_offsets"
+    desc = operand_def(DESC)
+    row = result_def(IndexType)
+    column = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$desc attr-dict `:` type($desc)"
+
+    def __init__(self, desc: SSAValue) -> None:
+        super().__init__(operands=[desc], result_types=[IndexType(), IndexType()])
+
+    def verify_(self) -> None:
+        check_block(desc_of(self.desc))
+
+
+@operation_definition
+class SetNdOffsetsOp(IRDLOperation):
+    """The descriptor of the same array at a row and a column, wherever it stood before."""
+
+    name = "xegpu.set_nd_offsets"
+    desc = operand_def(DESC)
+    row = operand_def(IndexType)
+    column = operand_def(IndexType)
+    result = result_def(DESC)
+    traits = traits_def(MovesView(), Pure())
+    assembly_format = "$desc `,` `[` $row `,` $column `]` attr-dict `:` type($desc) `->` type($result)"
+
+    def __init__(self, desc: SSAValue, row: SSAValue, column: SSAValue) -> None:
+        super().__init__(operands=[desc, row, column], result_types=[desc.type])
+
+    def verify_(self) -> None:
+        check_block(desc_of(self.desc))
+        if self.desc.type != self.result.type:
+            raise Invalid("XT3011", f"moving a descriptor does not make a {self.result.type} of {self.desc.type}\n"
+                          "write the type of the operand again behind the arrow")
+
+
+DESCRIPTOR_OPERATIONS = (CreateNdTdescOp, UpdateNdOffsetOp, GetNdOffsetsOp, SetNdOffsetsOp)
 
 
 def loaded_shape(desc: TensorDesc, packed: bool, transpose_bits: int = 0) -> tuple[int, ...]:
@@ -192,14 +232,19 @@ def _loaded_line(desc: TensorDesc, changed: bool) -> tuple[int, ...]:
 
 @operation_definition
 class LoadNdOp(HintedOp):
-    """A block from memory; ``packed`` gives it in VNNI form."""
+    """A block from memory; ``packed`` gives it in VNNI form, ``in_bounds`` says that all of it is inside its array.
+
+    Rows of a block that is in bounds also begin on 4-byte boundaries.
+    """
 
     name = "xegpu.load_nd"
     desc = operand_def(DESC)
     packed = opt_prop_def(UnitAttr)
     transpose = opt_prop_def(IntegersAttr)
     transpose_bit_width = opt_prop_def(IntegerAttr)
+    in_bounds = opt_prop_def(UnitAttr)
     result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc attr-dict `:` type($desc) `->` type($result)"
 
@@ -284,6 +329,7 @@ class StoreNdOp(HintedOp):
     MESSAGE: ClassVar[str] = "store"
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
+    traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $desc attr-dict `:` type($value) `,` type($desc)"
 
     def __init__(self, value: SSAValue, desc: SSAValue) -> None:
@@ -338,6 +384,7 @@ class LoadScalarOp(IRDLOperation):
     array = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
     result = result_def(Attribute)
+    traits = traits_def(ReadsMemory((0,)))
     assembly_format = "$array `,` `[` $indices `]` attr-dict `:` type($array) `->` type($result)"
 
     def __init__(self, array: SSAValue, indices: list[SSAValue]) -> None:

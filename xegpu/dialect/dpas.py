@@ -28,6 +28,7 @@ from xegpu.dialect.block_io import DESC, check_block, desc_of
 from xegpu.dialect.types import MAP_NAMES, SgMapAttr, check_dpas, two_sizes
 from xegpu.ir.dtypes import f32, of_mlir, u8
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import ReadsMemory
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, shape_of
 from xegpu.support.errors import Invalid, ShapeError
@@ -174,6 +175,7 @@ class LoadMadOp(IRDLOperation):
     acc = var_operand_def(VECTOR)
     sg_map = opt_prop_def(SgMapAttr)
     results_ = var_result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0, 1)))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc) `->` type($results_)"
 

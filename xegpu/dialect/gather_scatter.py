@@ -34,7 +34,7 @@ from xegpu.ir.dtypes import DType, i4, index, u4
 from xegpu.ir.dtypes import i1 as i1_type
 from xegpu.ir.memref import array_at, is_shared
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView
+from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, values_of, vector_type
 from xegpu.support.errors import Invalid, misread
@@ -172,7 +172,7 @@ class UpdateOffsetOp(IRDLOperation):
     desc = operand_def(DESC)
     offsets = operand_def(VECTOR)
     result = result_def(DESC)
-    traits = traits_def(MovesView(), Pure())
+    traits = traits_def(Pure(), MovesView())
     assembly_format = "$desc `,` $offsets attr-dict `:` type($desc) `,` type($offsets) `->` type($result)"
 
     def __init__(self, desc: SSAValue, offsets: SSAValue) -> None:
@@ -201,6 +201,7 @@ class LoadGatherOp(HintedOp):
     padding = opt_prop_def(Attribute)
     transpose = opt_prop_def(IntegersAttr)
     result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc `,` $mask attr-dict `:` type($desc) `,` type($mask) `->` type($result)"
 
@@ -239,6 +240,7 @@ class StoreScatterOp(HintedOp):
     value = operand_def(VECTOR)
     desc = operand_def(DESC)
     mask = operand_def(VECTOR)
+    traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $desc `,` $mask attr-dict `:` type($value) `,` type($desc) `,` type($mask)"
 
     def __init__(self, value: SSAValue, desc: SSAValue, mask: SSAValue) -> None:
@@ -282,6 +284,7 @@ class AtomicRMWOp(IRDLOperation):
     desc = operand_def(DESC)
     mask = operand_def(VECTOR)
     result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((1,)), WritesMemory(1))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = ("$kind $value `,` $desc `,` $mask attr-dict `:` type($value) `,` type($desc) `,` type($mask) "
                        "`->` type($result)")

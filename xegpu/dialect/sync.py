@@ -56,6 +56,22 @@ class FenceOp(IRDLOperation):
                           'use the scope "workgroup", or the memory "global"')
 
 
+@operation_definition
+class ControlBarrierArriveOp(IRDLOperation):
+    """Arrives at the barrier of the whole work-group, which hands no memory over; the next wait is for all."""
+
+    name = "xegpu.control_barrier_arrive"
+    assembly_format = "attr-dict"
+
+
+@operation_definition
+class ControlBarrierWaitOp(IRDLOperation):
+    """Waits until all subgroups of the work-group have arrived at its barrier."""
+
+    name = "xegpu.control_barrier_wait"
+    assembly_format = "attr-dict"
+
+
 @irdl_attr_definition
 class NbarrierType(ParametrizedAttribute, TypeAttribute):
     """A named barrier, bound to an id and a number of participants."""
@@ -226,8 +242,8 @@ class NbarrierWaitOp(NbarrierOp):
     name = "xegpu.nbarrier_wait"
 
 
-OPERATIONS = (FenceOp, AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp)
-NAMED = OPERATIONS[1:]
+NAMED = (AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp)
+OPERATIONS = (FenceOp, ControlBarrierArriveOp, ControlBarrierWaitOp, *NAMED)
 """The operations that our dialect and LLVM's have in the same form."""
 
 

@@ -7,11 +7,23 @@ its last batch axis. ``machine`` is what runs the operations; it tells the numbe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import (
+    CreateNdTdescOp,
+    GetNdOffsetsOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    SetNdOffsetsOp,
+    StoreNdOp,
+    UpdateNdOffsetOp,
+    desc_of,
+)
+from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp
+from xegpu.dialect.payload import PayloadCreateOp, PayloadPrefetchOp, PayloadSetOp, SubgroupBroadcastOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Machine, Meanings, Window
 from xegpu.interpreter.memory import check_promise, memory_at
@@ -89,10 +101,55 @@ def _store_nd(machine: Machine, operation: Any, operands: Sequence[Any]) -> None
     memory.write(window.array, window.row, window.column, value, machine.active, window.lead)
 
 
+def _in_bounds(machine: Machine, operation: InBoundsOp, operands: Sequence[Any]) -> list[Any]:
+    """Whether the box is inside and aligned, and by how many rows and columns it could go on."""
+    (window,), (top, left, bottom, right) = operands, operation.sides
+    array, size = window.array, desc_of(operation.desc).dtype.bytes
+    row, column, exists = window.row, window.column, True
+    if isinstance(array, memory.Surfaces):
+        (height, width), pitch = array.sizes, array.strides[0] * array.flat.itemsize
+        address = array.flat.ctypes.data + array.first * array.flat.itemsize
+    else:
+        (height, width), pitch, address = array.shape[-2:], array.strides[-2], array.ctypes.data
+        for index, count, stride in zip(window.lead, array.shape, array.strides, strict=False):
+            exists, address = exists & (index >= 0) & (index < count), address + index * stride
+    inside = exists & (row + top >= 0) & (column + left >= 0) & (row + bottom <= height) & (column + right <= width)
+    if size < ALIGNMENT:
+        inside = inside & ((address | pitch | (column + left) * size) % ALIGNMENT == 0)
+    rows, columns = height - (row + bottom), width - (column + right)
+    return [np.bool_(inside) if np.ndim(inside) == 0 else inside, rows, columns]
+
+
+@dataclass
+class Payload:
+    """A payload at run time.
+
+    Attributes:
+        window: the descriptor of the block whose address it holds.
+    """
+
+    window: Any
+
+
+def _payload_set(machine: Machine, operation: PayloadSetOp, operands: Sequence[Any]) -> None:
+    payload, desc = operands
+    if operation.rows is not None:
+        payload.window = replace(payload.window, row=desc.row)
+    if operation.columns is not None:
+        payload.window = replace(payload.window, column=desc.column)
+
+
 MEANINGS: Meanings = {
     CreateNdTdescOp: lambda machine, operation, operands: Window(*described(machine, operation, operands)),
     UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
+    GetNdOffsetsOp: lambda machine, operation, operands: [operands[0].row, operands[0].column],
+    SetNdOffsetsOp: lambda machine, operation, operands: replace(operands[0], row=operands[1], column=operands[2]),
     LoadNdOp: _load_nd,
     StoreNdOp: _store_nd,
     PrefetchNdOp: lambda machine, operation, operands: None,
+    InBoundsOp: _in_bounds,
+    PayloadCreateOp: lambda machine, operation, operands: Payload(operands[0]),
+    PayloadSetOp: _payload_set,
+    PayloadPrefetchOp: lambda machine, operation, operands: None,
+    SubgroupBroadcastOp: lambda machine, operation, operands: operands[0],
 }

@@ -19,6 +19,7 @@ from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import DEPTH as SCALED_DEPTH
 from xegpu.dialect.dpas import ROWS as SCALED_ROWS
 from xegpu.dialect.dpas import SCALE_MAPS, DpasOp, DpasScaledOp, LoadMadOp, MadOp
+from xegpu.dialect.fused_store import LoadMadStoreOp
 from xegpu.dialect.types import TensorDesc
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import Delayed, Machine, Meanings, Window, now
@@ -221,4 +222,5 @@ def _load_mad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return results if len(results) > 1 else results[0]
 
 
-MEANINGS: Meanings = {DpasOp: _dpas, MadOp: _dpas, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mad}
+MEANINGS: Meanings = {DpasOp: _dpas, MadOp: _dpas, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mad,
+    LoadMadStoreOp: lambda machine, operation, operands: machine.run(operation.body.block)}

@@ -25,3 +25,12 @@ BARRIER = "xegpu.barrier"
 """The subgroups of a work-group wait for each other in every so many steps, so that they stay together."""
 
 OPTIONS = frozenset((UNROLL, BARRIER))
+
+MAIN_LOOP = "xegpu.main_loop"
+"""The loop behind it does the steps that it leaves: from where it ended, the last value that it carries."""
+
+SKIP_IF_ROLLED = "xegpu.skip_if_rolled"
+"""A main loop that a text for a device may leave out: the other one then does all steps."""
+
+DISABLE_UNROLL = "xegpu.disable_unroll"
+"""The device's compiler leaves the loop's steps as they are."""

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, UnrealizedConversionCastOp
-from xdsl.dialects.memref import CastOp
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from xegpu.ir.traits import MovesView
+from xegpu.ir.traits import moves_view, written_operand
 from xegpu.support.location import Location, SourceLocation
-
-_STORES = ("xetile.store_tile", "xegpu.store_nd", "xetile.store_scatter", "xegpu.store_scatter",
-           "xetile.atomic_rmw_tile", "xegpu.atomic_rmw", "supervector.transfer_write", "memref.store")
-"""Operations whose second operand is the tile or descriptor that they write."""
 
 
 def makings(value: SSAValue) -> set[SSAValue]:
@@ -50,7 +45,7 @@ def _before(value: SSAValue) -> Iterator[SSAValue]:
     elif isinstance(owner, scf.IfOp):  # the branch that keeps what was there before comes first
         ends = [region.block.last_op for region in reversed(owner.regions)]
         yield from (end.operands[owner.results.index(value)] for end in ends if end is not None)  # type: ignore
-    elif isinstance(owner, (UnrealizedConversionCastOp, CastOp)) or owner.has_trait(MovesView):
+    elif moves_view(type(owner)):
         yield owner.operands[0]
 
 
@@ -93,7 +88,7 @@ def array_of(value: SSAValue) -> SSAValue:
 
 def written_arguments(function: func.FuncOp) -> tuple[int, ...]:
     """Positions of the array arguments that a kernel writes to."""
-    found: set[SSAValue] = set().union(*(arrays_of(operation.operands[1]) for operation in _stores(function)))
+    found: set[SSAValue] = set().union(*(arrays_of(written) for _, written in _writes(function)))
     return tuple(position for position, argument in enumerate(function.body.block.args)
                  if argument in found and isinstance(argument.type, MemRefType))
 
@@ -101,9 +96,11 @@ def written_arguments(function: func.FuncOp) -> tuple[int, ...]:
 def written_at(function: func.FuncOp, position: int) -> Location | None:
     """The author's line that writes an argument, the first one; None if that is not known."""
     argument = function.body.block.args[position]
-    first = next((op for op in _stores(function) if argument in arrays_of(op.operands[1])), None)
+    first = next((op for op, written in _writes(function) if argument in arrays_of(written)), None)
     return first.location.data if first and isinstance(first.location, SourceLocation) else None  # type: ignore
 
 
-def _stores(function: func.FuncOp) -> Iterator[Operation]:
-    return (op for op in function.walk() if op.name in _STORES)
+def _writes(function: func.FuncOp) -> Iterator[tuple[Operation, SSAValue]]:
+    """The operations that write memory, each with the tile, descriptor or array that it writes."""
+    return ((op, op.operands[operand]) for op in function.walk()
+            if (operand := written_operand(type(op))) is not None)

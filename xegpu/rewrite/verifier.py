@@ -56,6 +56,15 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
             raise ShapeError(code, f"{operation.name}: {message}", hint, author_location(operation), notes) from error
 
 
+def verify_made(function: func.FuncOp, made: Collection[Operation]) -> None:
+    """Verify the operations of a function that a pass inserted into it; the others are copies of verified ones.
+
+    Raises:
+        ShapeError: one does not verify; it points at the author's line.
+    """
+    verify(function, {operation for operation in function.walk() if operation not in made})
+
+
 def _is_like_another(operation: Operation, seen: set[Any]) -> bool:
     """Whether an operation that is judged by its types and properties has those of one that was seen before."""
     if type(operation) not in _JUDGED_BY_TYPES:

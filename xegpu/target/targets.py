@@ -1,12 +1,14 @@
 """What each device can do, as tables (hardware.md; XeGPU.md, "Rules of sg_map").
 
-A :class:`Target` answers questions; it holds no code of any pass. Adding a device is adding a record.
+A :class:`Target` answers questions; it holds no code of any pass. Adding a device is adding a record: how compilers and
+drivers call it stands in it as well.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, tf32, u8
@@ -110,6 +112,11 @@ class Target:
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
         block_scales: whether its products of 8-bit floats take a scale for each 32 elements.
         llvm_chip: its name in LLVM's own lowering of XeGPU; None where that does not know it.
+        device_ids: ranges of PCI device ids, both ends included. An id says more than a name: products share names.
+        device_name: a regular expression that finds its products by the names that drivers give them; "" for none.
+        cores: Xe cores of the largest usual device: how many work-groups of 32 subgroups run at once. On a CPU, its
+            own cores, which run a work-group each.
+        clocks_per_element: clocks of a core's matrix engines for one element of a tile of C and 64 bytes of K.
     """
 
     name: str
@@ -130,6 +137,10 @@ class Target:
     named_barriers: bool = False
     block_scales: bool = False
     llvm_chip: str | None = None
+    device_ids: tuple[tuple[int, int], ...] = ()
+    device_name: str = ""
+    cores: int = 16
+    clocks_per_element: float = 1 / 32
 
     @property
     def block_io(self) -> bool:
@@ -191,32 +202,39 @@ class Target:
         return max(fitting, key=lambda block: (block.rows * block.columns * block.blocks, block.rows), default=None)
 
 
-def _xe2(name: str, description: str, ocloc: str, slm_bytes: int = 64 * 1024, *, immediate_offsets: bool = True,
-         caches: Caches = XE2, more: tuple[MmaShape, ...] = (), llvm_chip: str | None = None) -> Target:
-    forms = _dpas_shapes(16) + more + _vector_shapes(16, all_types=False)
-    return Target(name, description, ocloc, 16, forms, XE2_BLOCKS, slm_bytes=slm_bytes,
-                  immediate_offsets=immediate_offsets, caches=caches, named_barriers=True, block_scales=bool(more),
-                  llvm_chip=llvm_chip)
-
-
-def _alchemist(name: str, description: str, ocloc: str, unsupported_types: frozenset[DType] = frozenset()) -> Target:
-    forms = _dpas_shapes(8) + _vector_shapes(8, all_types=False)
-    return Target(name, description, ocloc, 8, forms, register_bytes=32, unsupported_types=unsupported_types, caches=XE)
-
+_XE2 = Target("", "Xe2: 2D block IO and a matrix engine of 16 lanes", None, 16,
+              _dpas_shapes(16) + _vector_shapes(16, all_types=False), XE2_BLOCKS, immediate_offsets=True, caches=XE2,
+              named_barriers=True)
+_ALCHEMIST = Target("", "Xe-HPG: a matrix engine of 8 lanes", None, 8,
+                    _dpas_shapes(8) + _vector_shapes(8, all_types=False), register_bytes=32, caches=XE)
+"""What the targets of a generation share; not targets themselves."""
 
 TARGETS = {
     target.name: target
     for target in (
-        _xe2("pvc", "Data Center GPU Max (Ponte Vecchio)", "pvc", slm_bytes=128 * 1024, immediate_offsets=False,
-             caches=XE, llvm_chip="pvc"),
-        _xe2("bmg", "Arc B-series (Battlemage)", "bmg", llvm_chip="bmg"),
-        _xe2("lnl", "Core Ultra 200V (Lunar Lake)", "lnl-m"),
-        _xe2("ptl", "Core Ultra 300 (Panther Lake)", "ptl-h"),
-        _xe2("cri", "Crescent Island (Xe3P)", "cri", caches=XE3P, more=_FLOAT8, llvm_chip="cri"),
-        _alchemist("dg2", "Arc A-series, Data Center GPU Flex (Alchemist)", "dg2", frozenset([f64])),
-        _alchemist("arl", "Core Ultra 200H (Arrow Lake H)", "arl-h"),
+        replace(_XE2, name="pvc", description="Data Center GPU Max (Ponte Vecchio)", ocloc="pvc", llvm_chip="pvc",
+                device_ids=((0x0B69, 0x0B6E), (0x0BD0, 0x0BDB)), device_name=r"Data Center GPU Max",
+                slm_bytes=128 * 1024, immediate_offsets=False, caches=XE, cores=64, clocks_per_element=1 / 64),
+        replace(_XE2, name="bmg", description="Arc B-series (Battlemage)", ocloc="bmg", llvm_chip="bmg",
+                device_ids=((0xE202, 0xE223),), device_name=r"Arc.* B(?!3\d0\b)\d{2,3}\b", cores=20),
+        replace(_XE2, name="lnl", description="Core Ultra 200V (Lunar Lake)", ocloc="lnl-m",
+                device_ids=((0x6420, 0x6420), (0x64A0, 0x64B0)), device_name=r"Arc.* 1[34]0V\b", cores=8),
+        # Panther Lake's graphics carry a B number as Battlemage's do: B370, B390.
+        replace(_XE2, name="ptl", description="Core Ultra 300 (Panther Lake)", ocloc="ptl-h",
+                device_ids=((0xB080, 0xB0B0), (0xFD80, 0xFD81)), device_name=r"Arc.* B3\d0\b", cores=12),
+        replace(_XE2, name="cri", description="Crescent Island (Xe3P)", ocloc="cri", llvm_chip="cri",
+                device_ids=((0x674C, 0x674C),), device_name=r"Crescent Island",
+                mma_shapes=_dpas_shapes(16) + _FLOAT8 + _vector_shapes(16, all_types=False), caches=XE3P,
+                block_scales=True, cores=32),
+        replace(_ALCHEMIST, name="dg2", description="Arc A-series, Data Center GPU Flex (Alchemist)", ocloc="dg2",
+                device_ids=((0x4F80, 0x4F88), (0x5690, 0x56C2)),
+                device_name=r"Arc.* A\d{2,3}M?\b|Data Center GPU Flex",
+                unsupported_types=frozenset([f64]), cores=32),
+        replace(_ALCHEMIST, name="arl", description="Core Ultra 200H (Arrow Lake H)", ocloc="arl-h",
+                device_ids=((0x7D51, 0x7D51), (0x7DD1, 0x7DD1)), device_name=r"Arc.* 1[34]0T\b", cores=8),
         Target("cpu", "any CPU with an OpenCL driver", None, 16, _vector_shapes(16, all_types=True),
-               registers=(0, 0), max_subgroups=(512, 512), slm_bytes=32 * 1024, fuses_loads=True),
+               registers=(0, 0), max_subgroups=(512, 512), slm_bytes=32 * 1024, fuses_loads=True,
+               cores=os.cpu_count() or 1),
     )
 }
 

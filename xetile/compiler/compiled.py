@@ -94,6 +94,11 @@ class CompiledKernel:
         """The kernel after all passes: what is emitted."""
         return next(reversed(self.modules.values()))
 
+    @property
+    def legal(self) -> ModuleOp:
+        """The kernel in operations that the target has, before its loops are rewritten; else, what was read later."""
+        return self.after("legalize") or self.final
+
     def _passed(self, *, shares: bool) -> dict[str, ModuleOp]:
         made: dict[str, ModuleOp] = {}
         try:
@@ -303,7 +308,7 @@ class CompiledKernel:
 
         facts = self.isa().kernels[self.emitted.name]
         subgroups = self.emitted.local_size // self.target.subgroup_size
-        slow = slow_ways(only_function(self.final), self.target, self.access)
+        slow = slow_ways(only_function(self.legal), self.target, self.access)
         remedy = self._remedy if self._origin else None
         return Report(facts, self.target, subgroups, self._work(subgroups), remedy, slow)
 
@@ -319,7 +324,7 @@ class CompiledKernel:
         """Bytes of fragments that a lane keeps alive at once: an estimate, made without a compiler."""
         from xegpu.analysis.register_pressure import live_bytes
 
-        return live_bytes(only_function(self.final))
+        return live_bytes(only_function(self.legal))
 
     def in_memory(self) -> int:
         """Bytes a thread that live in memory for lack of registers: spilled ones and private ones."""

@@ -21,7 +21,7 @@ from xegpu.dialect.gather_scatter import AtomicKindAttr, check_elements, check_k
 from xegpu.dialect.hints import check_hints
 from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView
+from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import Invalid
 from xetile.dialect.tile_ops import TILE, VECTOR, check_map, check_moved, shape_of, text, tile_of
@@ -94,7 +94,7 @@ class UpdateScatteredTileOp(IRDLOperation):
     tile = operand_def(TILE)
     indices = operand_def(VECTOR)
     result = result_def(TILE)
-    traits = traits_def(MovesView(), Pure())
+    traits = traits_def(Pure(), MovesView())
     assembly_format = "$tile `,` $indices attr-dict `:` type($tile) `,` type($indices) `->` type($result)"
 
     def __init__(self, tile: SSAValue, indices: SSAValue) -> None:
@@ -116,6 +116,7 @@ class LoadGatherOp(IRDLOperation):
     mask = operand_def(VECTOR)
     padding = opt_prop_def(Attribute)
     result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tile `,` $mask attr-dict `:` type($tile) `,` type($mask) `->` type($result)"
 
@@ -142,6 +143,7 @@ class StoreScatterOp(IRDLOperation):
     value = operand_def(VECTOR)
     tile = operand_def(TILE)
     mask = operand_def(VECTOR)
+    traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $tile `,` $mask attr-dict `:` type($value) `,` type($tile) `,` type($mask)"
 
     def __init__(self, value: SSAValue, tile: SSAValue, mask: SSAValue) -> None:
@@ -169,6 +171,7 @@ class AtomicRMWTileOp(IRDLOperation):
     tile = operand_def(TILE)
     mask = opt_operand_def(VECTOR)
     result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((1,)), WritesMemory(1))
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = ("$kind $value `,` $tile (`,` $mask^)? attr-dict `:` type($value) `,` type($tile) "
                        "(`,` type($mask)^)? `->` type($result)")

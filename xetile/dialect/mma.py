@@ -16,6 +16,7 @@ from xdsl.traits import Pure
 
 from xegpu.dialect.dpas import DEPTH, check_scaled_types
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import ReadsMemory
 from xegpu.support.errors import Invalid
 from xetile.dialect.tile_ops import TILE, VECTOR, flat_shape, shape_of, text, tile_of
 from xetile.dialect.types import WgMapAttr, verify_product_types
@@ -75,6 +76,7 @@ class LoadMmaOp(IRDLOperation):
     b = operand_def(TILE)
     acc = operand_def(VECTOR)
     result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0, 1)))
     assembly_format = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc) `->` type($result)"
 
     def __init__(self, a: SSAValue, b: SSAValue, acc: SSAValue) -> None:

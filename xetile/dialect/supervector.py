@@ -38,6 +38,7 @@ from xdsl.traits import Pure
 
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import ReadsMemory, WritesMemory
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.contract import check_contraction
 from xetile.dialect.permutation_map import (
@@ -108,6 +109,7 @@ class TransferReadOp(IRDLOperation):
     permutation_map = prop_def(AffineMapAttr)
     wg_map = opt_prop_def(WgMapAttr)
     result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = ("$source `[` $indices `]` (`,` $padding^)? attr-dict `:` type($source) (`,` type($padding)^)? "
                        "`->` type($result)")
@@ -147,6 +149,7 @@ class TransferWriteOp(IRDLOperation):
     indices = var_operand_def(IndexType)
     permutation_map = prop_def(AffineMapAttr)
     in_bounds = opt_prop_def(UnitAttr)
+    traits = traits_def(WritesMemory(1))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$value `,` $source `[` $indices `]` attr-dict `:` type($value) `,` type($source)"
 

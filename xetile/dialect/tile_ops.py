@@ -26,7 +26,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import ALIGNED, is_shared, static_form, verify_described
 from xegpu.ir.op_definition import operation_definition
-from xegpu.ir.traits import MovesView
+from xegpu.ir.traits import MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import Invalid, XeError
 from xetile.dialect.types import (
@@ -44,7 +44,7 @@ from xetile.dialect.types import (
     verify_stored_map,
 )
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.dialect.wg_map_inference import map_of
+from xetile.dialect.wg_map_inference import TransformsWgMap, map_of
 
 TILE = base(TileType)
 VECTOR = base(VectorType)
@@ -176,6 +176,7 @@ class LoadTileOp(IRDLOperation):
     tile = operand_def(TILE)
     padding = opt_prop_def(Attribute)
     result = result_def(VECTOR)
+    traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
 
@@ -204,6 +205,7 @@ class StoreTileOp(IRDLOperation):
     name = "xetile.store_tile"
     value = operand_def(VECTOR)
     tile = operand_def(TILE)
+    traits = traits_def(WritesMemory(1))
     assembly_format = "$value `,` $tile attr-dict `:` type($value) `,` type($tile)"
 
     def __init__(self, value: SSAValue, tile: SSAValue) -> None:
@@ -255,7 +257,7 @@ class UpdateTileOffsetOp(IRDLOperation):
     tile = operand_def(TILE)
     offsets = var_operand_def(IndexType)
     result = result_def(TILE)
-    traits = traits_def(MovesView(), Pure())
+    traits = traits_def(Pure(), MovesView())
     assembly_format = "$tile `,` `[` $offsets `]` attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, offsets: Sequence[SSAValue]) -> None:
@@ -324,7 +326,7 @@ class TileTransposeOp(IRDLOperation):
     wg_map = opt_prop_def(WgMapAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), TransformsWgMap(lambda op, source: source.transposed()))
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, wg_map: WgMap | None = None) -> None:

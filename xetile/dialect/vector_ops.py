@@ -34,7 +34,7 @@ from xegpu.support.errors import ElementTypeError, Invalid, XeError
 from xetile.dialect.tile_ops import check_map, shape_of, text
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import WgMap
-from xetile.dialect.wg_map_inference import map_of
+from xetile.dialect.wg_map_inference import TransformsWgMap, map_of
 
 VECTOR = base(VectorType)
 
@@ -116,7 +116,8 @@ class TileReduceOp(_AxesOp):
     wg_map = opt_prop_def(WgMapAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), TransformsWgMap(
+        lambda op, source: source.collapsed([axis.value.data for axis in op.axes])))
 
     def __init__(self, kind: str, source: SSAValue, axes: Sequence[int], wg_map: WgMap | None = None) -> None:
         shape = [1 if axis in axes else size for axis, size in enumerate(shape_of(source))]
@@ -265,7 +266,7 @@ class TileBitcastOp(IRDLOperation):
     wg_map = opt_prop_def(WgMapAttr)
     result = result_def(VECTOR)
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), TransformsWgMap(lambda op, source: source.split(op.factor)))
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, element: Attribute, wg_map: WgMap | None = None) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import OpTrait
 
 from xetile.dialect.types import TileType, WgMapAttr
 from xetile.dialect.wg_map import WgMap
@@ -15,9 +19,13 @@ _without: WeakSet[SSAValue] = WeakSet()
 """Vectors that were found to have no map: else a long chain of operations would be searched for every one of them."""
 _without_yet: WeakKeyDictionary[SSAValue, ref[Block]] = WeakKeyDictionary()
 """The same as long as a body is not yet that of a loop: what the loop carries into it may have a map."""
-_COLLAPSING = "xetile.tile_reduce"
-_TURNING = "xetile.tile_transpose"
-_SPLITTING = "xetile.tile_bitcast"
+
+
+@dataclass(frozen=True)
+class TransformsWgMap(OpTrait):
+    """The result's map is a function of the first operand's: ``transform(operation, map of the operand)``."""
+
+    transform: Callable[[Any, WgMap], WgMap]
 
 
 def map_of(value: SSAValue) -> WgMap | None:
@@ -45,8 +53,8 @@ def map_of(value: SSAValue) -> WgMap | None:
             continue
         if (found := _said(owner)) is not None:
             return found
-        if owner.name in (_COLLAPSING, _TURNING, _SPLITTING):
-            return _derived(owner)
+        if (trait := owner.get_trait(TransformsWgMap)) is not None:
+            return _transformed(owner, trait)
         pending += owner.operands
     if unfinished is None:
         _without.update(seen)
@@ -75,15 +83,11 @@ def _said(operation: Operation) -> WgMap | None:
     return attribute.data if isinstance(attribute, WgMapAttr) else None
 
 
-def _derived(operation: Operation) -> WgMap | None:
+def _transformed(operation: Operation, trait: TransformsWgMap) -> WgMap | None:
     if not operation.operands:  # a kernel that runs itself lets go of what a value was made of
         return None
     source = map_of(operation.operands[0])
-    if source is None or operation.name == _TURNING:
-        return source and source.transposed()
-    if operation.name == _SPLITTING:
-        return source.split(operation.factor)  # type: ignore[attr-defined]
-    return source.collapsed([axis.value.data for axis in operation.properties["axes"]])  # type: ignore[attr-defined]
+    return None if source is None else trait.transform(operation, source)
 
 
 def _first_value(argument: SSAValue, block: Block) -> list[SSAValue]:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xegpu.ir.dtypes import DType
 from xegpu.target.targets import Target
-
-CORES = {"pvc": 64, "bmg": 20, "lnl": 8, "ptl": 12, "cri": 32, "dg2": 32, "arl": 8, "cpu": os.cpu_count() or 1}
-"""Xe cores of the largest usual device of a target: how many work-groups of 32 subgroups run at once. On a CPU, its own
-cores, which run a work-group each."""
 
 _SUBGROUPS_A_CORE = 32
 _LEAST_STEPS_A_PART = 8
@@ -20,9 +15,8 @@ _MOST_PARTS = 32
 
 _STEP_BYTES = 64
 """Bytes of a row of A in a K step."""
-_CLOCKS = {"pvc": 1 / 64}
-"""Clocks of a core's matrix engines for one element of a tile and one step; half that rate elsewhere."""
-_OTHER_CLOCKS, _VECTOR_CLOCKS = 1 / 32, 1 / 8
+_VECTOR_CLOCKS = 1 / 8
+"""Clocks of a core's vector engines for one element of a tile and one step."""
 _SECOND_LAUNCH = 8192
 """Clocks for the launch that adds up what several work-groups have of a tile: some microseconds."""
 _DOUBT = 1.03
@@ -166,10 +160,10 @@ def _cases(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target, 
     step = max(_STEP_BYTES * 8 // dtype.bits, 16)
     steps = [max(-(-depth // step), 1) for *_, depth in sizes]
     vector = target.mma_shape(dtype, dtype).engine == "vector"
-    clocks = _VECTOR_CLOCKS if vector else _CLOCKS.get(target.name, _OTHER_CLOCKS)
+    clocks = _VECTOR_CLOCKS if vector else target.clocks_per_element
     for tiling in table:
         tiles = math.prod(tiling.groups(*sizes[0][:2])) * batch
-        yield _Case(tiling if target.fuses_loads else replace(tiling, depth=step), CORES.get(target.name, 16), tiles,
+        yield _Case(tiling if target.fuses_loads else replace(tiling, depth=step), target.cores, tiles,
                     steps[0], clocks, target.fuses_loads), steps
 
 

@@ -50,7 +50,7 @@ def to_blocks(build: Any, operation: TileMmaScaledOp) -> None:
         build.copy(operation)
         return
     (m, _), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
-    lanes = build.target.subgroup
+    lanes = build.target.subgroup_size
     if m % ROWS or n % lanes:
         raise located(ShapeError("XT4109", f"{m}x{n} is no block-scaled product of a subgroup",
                                 f"make its rows a multiple of {ROWS} and its columns one of {lanes}"), operation)

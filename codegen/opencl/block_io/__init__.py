@@ -14,7 +14,16 @@ from codegen.opencl.block_io import cache_controls, element_access, payload, slm
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.values import Array, Coordinate, Descriptor
 from codegen.opencl.vector import shuffle_rows
-from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
+from xegpu.dialect.block_io import (
+    CreateNdTdescOp,
+    GetNdOffsetsOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    SetNdOffsetsOp,
+    StoreNdOp,
+    UpdateNdOffsetOp,
+    desc_of,
+)
 from xegpu.dialect.types import TensorDesc
 from xegpu.ir.memref import is_address
 
@@ -69,6 +78,16 @@ def _update(emitter: Emitter, operation: UpdateNdOffsetOp) -> None:
     emitter.values[operation.result] = emitter.values[operation.desc].moved(row, column)
 
 
+def _get_nd_offsets(emitter: Emitter, operation: GetNdOffsetsOp) -> None:
+    desc: Descriptor = emitter.values[operation.desc]
+    emitter.values[operation.row], emitter.values[operation.column] = str(desc.row), str(desc.column)
+
+
+def _set_nd_offsets(emitter: Emitter, operation: SetNdOffsetsOp) -> None:
+    row, column = emitter.coordinate(operation.row), emitter.coordinate(operation.column)
+    emitter.values[operation.result] = replace(emitter.values[operation.desc], row=row, column=column)
+
+
 def block_builtin(kind: str, desc: TensorDesc) -> str:
     """The name of a 2D block builtin."""
     shuffle_rows, columns = desc.shape
@@ -80,10 +99,9 @@ def _block_arguments(emitter: Emitter, operand: SSAValue, together: int = 1) -> 
     desc: Descriptor = emitter.values[operand]
     size = desc_of(operand).dtype.bytes
     scale = f" * {size}" if size > 1 else ""
-    x, y = payload.place_of(emitter, desc)
-    column = str(x) if together == 1 else f"({x}) / {together}"
+    column = str(desc.column) if together == 1 else f"({desc.column}) / {together}"
     return (f"{desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
-            f"(int2)({column}, {y})")
+            f"(int2)({column}, {desc.row})")
 
 
 def _load(emitter: Emitter, operation: LoadNdOp) -> None:
@@ -142,16 +160,16 @@ def _store(emitter: Emitter, operation: StoreNdOp) -> None:
 
 def _prefetch(emitter: Emitter, operation: PrefetchNdOp) -> None:
     desc = desc_of(operation.desc)
-    cache = cache_controls.number(emitter, operation) or payload.CACHED
-    if payload.prefetch(emitter, emitter.values[operation.desc], desc, cache):
-        return
+    cache = cache_controls.number(emitter, operation)
     cache_controls.block_call(emitter, block_builtin("prefetch", desc), _block_arguments(emitter, operation.desc), "",
-                           0 if cache == payload.CACHED else cache)
+                              0 if cache == payload.CACHED else cache)
 
 
 RULES: dict[type[Operation], Rule] = {
     CreateNdTdescOp: _create,
     UpdateNdOffsetOp: _update,
+    GetNdOffsetsOp: _get_nd_offsets,
+    SetNdOffsetsOp: _set_nd_offsets,
     LoadNdOp: _load,
     StoreNdOp: _store,
     PrefetchNdOp: _prefetch,

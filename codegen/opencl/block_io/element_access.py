@@ -171,10 +171,9 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         predicate.from_memory(emitter, operation.result)
         return
     emitter.function(_rows_function(block, fragment))
-    kind, place = "read", emitter.values[operation.desc]
-    if emitter.inside is None or not emitter.inside.admits(place, block.shape, block.desc.dtype.bytes):
+    kind = "load" if operation.in_bounds is None else "read"
+    if operation.in_bounds is None:
         emitter.function(_asking_function(emitter, block, fragment))
-        kind = "load"
     emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
     results = ", ".join(f"&{name}" for name in fragment.names)
     emitter.line(f"{block.function(kind)}({_arguments(emitter, operation.desc)}, {results});")

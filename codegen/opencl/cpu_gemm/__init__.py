@@ -21,76 +21,48 @@ reads the portable text that stands beside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from codegen.opencl.cpu_gemm.macrokernel import FENCE, ProductText
-from codegen.opencl.cpu_gemm.microkernel import DOT, LANES
-from codegen.opencl.cpu_gemm.skinny import MOST, FewRows
+from codegen.opencl.cpu_gemm.microkernel import DOT
+from codegen.opencl.cpu_gemm.skinny import FewRows
 from codegen.opencl.emitter import Emitter
-from xegpu.ir.dtypes import DType, bf16, f16, f32
+from xegpu.ir.dtypes import bf16
+from xegpu.target.gemm_microkernel import MicrokernelShape
 
 WHOLE = "XETILE_WHOLE"
 """Defined where functions of whole vectors can be called in this way."""
-_FEWEST_ROWS = 12
-"""For fewer rows of A, packing B costs more than it saves; for very few it is read as it is."""
-_MOST_SUMS = 8192
-"""Each lane gets memory for so many, though one lane's is used."""
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What a function depends on.
+def function_name(shape: MicrokernelShape) -> str:
+    """The name of the function of a shape."""
+    return f"xetile_product_{shape.a}_{shape.rows}x{shape.columns}"
 
-    Attributes:
-        rows, columns: of the tile of sums.
-        a, b: element types of the operands; the sums are f32.
+
+def function_call(shape: MicrokernelShape, sums: str, operands: str) -> str:
+    """A call that adds products to the sums of a whole tile in private memory.
+
+    Args:
+        shape: of the tile.
+        sums: the pointer.
+        operands: A, its pitch, B, its pitch, depth, rows, columns, and how many rows of B there are from the
+            first on.
     """
-
-    rows: int
-    columns: int
-    a: DType
-    b: DType
-
-    @property
-    def fits(self) -> bool:
-        """Whether there is such a function, and it pays."""
-        return self.a is self.b and self.a in (f32, bf16, f16) and self.columns % LANES == 0 \
-            and (self.rows >= _FEWEST_ROWS or self.is_few) and self.rows * self.columns <= _MOST_SUMS
-
-    @property
-    def is_few(self) -> bool:
-        """Whether B is read where it is, since so few rows of A need it."""
-        return self.rows <= MOST
-
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return f"xetile_product_{self.a}_{self.rows}x{self.columns}"
-
-    def call(self, sums: str, operands: str) -> str:
-        """A call that adds products to the sums of a whole tile in private memory.
-
-        Args:
-            sums: the pointer.
-            operands: A, its pitch, B, its pitch, depth, rows, columns, and how many rows of B there are from the
-                first on.
-        """
-        if self.is_few:
-            return f"{self.name}_call({sums}, {operands})"
-        return f"{self.name}_call((global float *)(ulong){sums}, {self.columns}, {operands}, 1, 0)"
+    name = f"{function_name(shape)}_call"
+    if shape.is_skinny:
+        return f"{name}({sums}, {operands})"
+    return f"{name}((global float *)(ulong){sums}, {shape.columns}, {operands}, 1, 0)"
 
 
-def define(emitter: Emitter, shape: Shape) -> None:
+def define(emitter: Emitter, shape: MicrokernelShape) -> None:
     """Write the function of a shape, once."""
-    element, name = shape.a.opencl, shape.name
+    element, name = shape.a.opencl, function_name(shape)
     operands = (f"global const {element} *A, long pitch_a, global const {element} *B, long pitch_b, int depth, "
                 "int rows, int columns, int below")
-    parameters = f"(private float *sums, {operands})" if shape.is_few else \
+    parameters = f"(private float *sums, {operands})" if shape.is_skinny else \
         f"(global float *C, long pitch_c, {operands}, int adds, int past)"
     lines = [f"#ifdef {WHOLE}", f'void {name}_call{parameters} __asm("{name}");',
              f'__attribute__((noinline, used)) void {name}{parameters} __asm("\\01{name}");',
              f"__attribute__((noinline, used)) void {name}{parameters}", "{"]
-    if shape.is_few:
+    if shape.is_skinny:
         lines += FewRows(shape.rows, shape.columns, shape.a).body()
     elif shape.a is bf16:
         lines += [f"#ifdef {DOT}", *_text(shape, pairs=True).body(), "#else", *_text(shape).body(), "#endif"]
@@ -99,7 +71,7 @@ def define(emitter: Emitter, shape: Shape) -> None:
     emitter.functions[name] = "\n".join([*lines, "}", "#endif", ""])
 
 
-def _text(shape: Shape, *, pairs: bool = False) -> ProductText:
+def _text(shape: MicrokernelShape, *, pairs: bool = False) -> ProductText:
     return ProductText(shape.rows, shape.columns, shape.a, pairs)
 
 

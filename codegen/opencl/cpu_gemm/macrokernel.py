@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from codegen.opencl.cpu_gemm.edge_columns import MOST, SingleColumns
-from codegen.opencl.cpu_gemm.microkernel import ACCUMULATORS, LANES, LINE, WIDEST, Numbers, RowsOfSums, even, heights
+from codegen.opencl.cpu_gemm.microkernel import ACCUMULATORS, LINE, WIDEST, Numbers, RowsOfSums, even, heights
 from codegen.opencl.cpu_gemm.skinny import vector, widened
 from xegpu.ir.dtypes import DType
+from xegpu.target.gemm_microkernel import LANES
 
 FENCE = "xetile_store_fence"
 """What comes after stores past the caches."""

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from codegen.opencl.cpu_gemm.skinny import vector
 from codegen.opencl.emitter import FETCH
 from xegpu.ir.dtypes import DType, f32
+from xegpu.target.gemm_microkernel import LANES
 
 DOT = "XETILE_DOT_BF16"
 """``DOT(sums, a, b)``: 16 sums of products of pairs of bf16. Defined where the processor has such an instruction."""
-LANES = 16
 LINE = 64
 """Bytes of a line of the cache."""
 WIDEST = 4

@@ -25,15 +25,15 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
-from codegen.opencl.cpu_gemm import WHOLE, Shape, define
+from codegen.opencl.cpu_gemm import WHOLE, define, function_call
 from codegen.opencl.cpu_gemm.macrokernel import parts_of
-from codegen.opencl.cpu_gemm.microkernel import LANES
 from codegen.opencl.dpas import narrowed, widened
 from codegen.opencl.emitter import FETCH, Emitter, Rule, atom
 from codegen.opencl.values import Descriptor, Fragment
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.dpas import LoadMadOp
 from xegpu.ir.dtypes import DType, bf16, f16, f32
+from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 _EXACT = 1 << 24
 """Sums of integers are exact in float32 up to here."""
@@ -105,9 +105,9 @@ class _Product:
         return "float" if self.dtype.is_float or self.k * _largest(self.types) <= _EXACT else "int"
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MicrokernelShape:
         """What a function for the whole tile depends on."""
-        return Shape(self.m, self.n, *self.types)
+        return MicrokernelShape(self.m, self.n, *self.types)
 
     @property
     def is_whole(self) -> bool:
@@ -183,7 +183,7 @@ def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
     operands = (f"{a.array.name} + ({a.row}) * (long){a.pitch} + {a.column} + {names.first}, {a.pitch}, "
                 f"{b.array.name} + ({b.row} + {names.first}) * (long){b.pitch} + {b.column}, {b.pitch}, "
                 f"{names.end} - {names.first}, {names.rows}, {names.columns}, {b.height} - ({b.row} + {names.first})")
-    yield f"      if ({names.lane} == 0) {product.shape.call(names.whole, operands)};"
+    yield f"      if ({names.lane} == 0) {function_call(product.shape, names.whole, operands)};"
     yield "      sub_group_barrier(CLK_LOCAL_MEM_FENCE);"
     yield from _summed(product, sums)
     yield "    } else {"
@@ -191,7 +191,7 @@ def _by_call(product: _Product, sums: list[str]) -> Iterator[str]:
 
 def _summed(product: _Product, sums: list[str]) -> Iterator[str]:
     """Lines that take the sums back; for a few rows of A, the function leaves numbers in what lies outside."""
-    names, few = product.names, product.shape.is_few
+    names, few = product.names, product.shape.is_skinny
     if few:
         yield f"      float {names.sum};"
     for row in range(product.m):

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from codegen.opencl.emitter import FETCH
 from xegpu.ir.dtypes import DType, bf16, f32
 
-MOST = 4
-"""Rows of A."""
 _TOGETHER = 8
 """Numbers of A that are held at a time, each spread over a register."""
 

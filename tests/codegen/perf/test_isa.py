@@ -7,6 +7,7 @@ import pytest
 from codegen.perf.isa import InstructionMix, read_instructions, read_mix
 from codegen.toolchain.ocloc import compile_device, disassemble, find_ocloc
 from xegpu.support.errors import ToolError
+from xegpu.target.targets import TARGETS
 
 ASM = """L0:
 (W)     send.ugm (1|M0) r1 r255    null:0  0xFF  0x62  {A@1,$0} // wr:1+0, rd:1; load.ugm.d32x16t.a32.bti[255]
@@ -133,7 +134,7 @@ def test_labels_are_placed_before_their_instruction() -> None:
     assert instructions[positions["L128"]].category == "load_block2d"
 
 
-@pytest.mark.parametrize("target", ["pvc", "bmg", "lnl", "ptl", "cri"])
+@pytest.mark.parametrize("target", [target.name for target in TARGETS.values() if target.block_io])
 def test_a_matrix_kernel_is_read(target: str) -> None:
     loop = mix_of(GEMM, target, "-cl-intel-256-GRF-per-thread")
     found = [loop.categories[name] for name in ("dpas", "load_block2d", "prefetch", "branch", "scratch")]

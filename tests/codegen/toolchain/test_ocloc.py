@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from codegen.toolchain.ocloc import OCLOC_DEVICES, compile_device, compile_spirv, disassemble, find_ocloc, read_ze_info
+from codegen.toolchain.ocloc import compile_device, compile_spirv, disassemble, find_ocloc, read_ze_info
 from xegpu.support.errors import TargetError, ToolError
+from xegpu.target.targets import TARGETS
 
 SOURCE = """
 kernel __attribute__((intel_reqd_sub_group_size(SG))) void sum(global int *a, int n) {
@@ -115,7 +116,7 @@ def test_a_target_that_ocloc_lacks_is_named(ocloc: str, target: str) -> None:
         compile_device("kernel void f() {}", target)
 
 
-@pytest.mark.parametrize("target", OCLOC_DEVICES)
+@pytest.mark.parametrize("target", [target.name for target in TARGETS.values() if target.ocloc])
 def test_every_target_compiles_and_disassembles(ocloc: str, target: str) -> None:
     binary = compile_device(SOURCE, target, f"-DSG={subgroup_size(target)}")
     found = disassemble(binary)

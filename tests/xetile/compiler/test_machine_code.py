@@ -9,7 +9,7 @@ from tests.conftest import require_ocloc
 from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
 
-BLOCK_IO = ("pvc", "bmg", "lnl", "ptl", "cri")
+BLOCK_IO = tuple(target.name for target in xt.TARGETS.values() if target.block_io)
 LARGE = "-cl-intel-256-GRF-per-thread"
 WORK_GROUP = {"BM": 256, "BN": 256, "sg": (8, 4)}  # 32x64 a subgroup
 SMALL_WORK_GROUP = {"BM": 128, "BN": 128, "sg": (8, 4)}  # 16x32 a subgroup

@@ -14,7 +14,7 @@ from tests.conftest import require_dpnp, require_ocloc
 from tests.kernels import DEVICE, LANES, NUMPY, Array, Place
 from xetile.library.matmul_kernels import product
 from xetile.library.streamk import first_step, owner, streamed_product, sum_of_shares
-from xetile.library.tile_heuristics import CORES, choose, plans
+from xetile.library.tile_heuristics import choose, plans
 
 pytestmark = pytest.mark.unoptimised
 RANDOM = np.random.default_rng(11)
@@ -28,7 +28,7 @@ def test_it_is_chosen_for_the_rest_of_a_wave(target: str, size: tuple[int, int, 
     tiling = choose(*size, 1, xt.bf16, xt.TARGETS[target], sharing=True)
     assert tiling.shared == shared
     if shared:
-        assert math.prod(tiling.groups(*size[:2])) % CORES[target] == shared
+        assert math.prod(tiling.groups(*size[:2])) % xt.TARGETS[target].cores == shared
         assert tiling.sharers > shared
         found = plans(*size, 1, xt.bf16, xt.TARGETS[target])
         best = {sharing: min(plan.clocks for plan in found if plan.tiling.is_shared is sharing)

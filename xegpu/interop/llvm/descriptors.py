@@ -28,6 +28,7 @@ from xdsl.traits import Pure
 from xegpu.interop.llvm.types import DescType, Mixed, desc_of, joined, parse_mixed, print_mixed, resolved, split
 from xegpu.ir.memref import is_shared
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import MovesView
 from xegpu.support.errors import Invalid
 
 DESC = base(DescType)
@@ -142,7 +143,7 @@ class UpdateNdOffsetOp(IRDLOperation):
     const_offsets = opt_prop_def(DenseArrayBase)
     result = result_def(DESC)
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesView())
 
     @property
     def starts(self) -> list[SSAValue | int]:

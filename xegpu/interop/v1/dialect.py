@@ -36,6 +36,7 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.interop.v1.types import VC, OlderDescType, WordAttr
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traits import MovesView
 from xegpu.mlir.arith import Arith
 from xegpu.mlir.gpu import Gpu
 from xegpu.mlir.vector import shape_of
@@ -121,7 +122,7 @@ class UpdateNdOffsetOp(OlderOp):
     desc = operand_def(DESC)
     offsets = var_operand_def(IndexType)
     result = result_def(DESC)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesView())
     assembly_format = "$desc `,` `[` $offsets `]` attr-dict `:` type($desc) `->` type($result)"
 
     def verify_(self) -> None:
@@ -252,7 +253,7 @@ class UpdateOffsetOp(VectorOp):
     desc = operand_def(DESC)
     offsets = operand_def(VECTOR)
     result = result_def(DESC)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesView())
     assembly_format = "$desc `,` $offsets attr-dict `:` type($desc) `,` type($offsets) `->` type($result)"
 
     def verify_(self) -> None:

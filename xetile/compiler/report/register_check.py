@@ -44,7 +44,7 @@ def check(modules: Mapping[str, ModuleOp], target: Target, origin: Origin | None
     Raises:
         TargetError: they leave none.
     """
-    asked = next((grf_mode.said(op) for op in modules["legalize"].walk() if isinstance(op, FuncOp)), None)
+    asked = next((grf_mode.said(op) for op in [*modules.values()][-1].walk() if isinstance(op, FuncOp)), None)
     most, taken = asked or max(target.registers), accumulator_registers(modules, target)
     if not most or taken <= most * _FOR_ACCUMULATORS:
         return

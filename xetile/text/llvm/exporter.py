@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.analysis.memory_access import way_of
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import hints_of, with_hints
-from xegpu.dialect.sync import OPERATIONS as SYNCHRONISATION
+from xegpu.dialect.sync import NAMED, FenceOp
 from xegpu.interop.llvm import ops as upstream
 from xegpu.interop.llvm.export_blocks import RULES as SUBGROUP_RULES
 from xegpu.interop.llvm.export_vector import RESULT, reduced
@@ -225,5 +225,5 @@ RULES: dict[type[Operation], Rule] = {
     vector_ops.TileReduceOp: _reduce,
     vector_ops.TileBroadcastOp: _repeat,
     vector_ops.TileConvLayoutOp: _convert,
-    **{kind: SUBGROUP_RULES[kind] for kind in SYNCHRONISATION},
+    **{kind: SUBGROUP_RULES[kind] for kind in (FenceOp, *NAMED)},
 }

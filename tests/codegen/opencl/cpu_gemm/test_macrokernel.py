@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import xetile as xt
-from codegen.opencl.cpu_gemm import DOT_BF16, WHOLE, Shape
+from codegen.opencl.cpu_gemm import DOT_BF16, WHOLE
 from codegen.opencl.emitter import CALL
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue
 from codegen.toolchain.cpu_features import has_feature
 from tests.conftest import require_device
 from xegpu.ir.dtypes import bf16, f16, f32, i8
+from xegpu.target.gemm_microkernel import MicrokernelShape
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)
 SHAPES = ((64, 160, 96), (37, 77, 45), (5, 3, 1), (70, 96, 600))
@@ -130,8 +131,8 @@ def test_only_edges_are_stored_by_calls() -> None:
 def test_which_products_are_whole() -> None:
     kinds = (f32, bf16, i8)
     fitting = {(rows, a.name, b.name) for rows, a, b in itertools.product((8, 16, 256), kinds, kinds)
-               if Shape(rows, 64, a, b).fits}
-    assert Shape(1, 1024, f16, f16).is_few
+               if MicrokernelShape(rows, 64, a, b).fits}
+    assert MicrokernelShape(1, 1024, f16, f16).is_skinny
     assert fitting == {(16, "f32", "f32"), (16, "bf16", "bf16")}
-    assert Shape(16, 48, f16, f16).fits
-    assert not Shape(16, 40, f16, f16).fits
+    assert MicrokernelShape(16, 48, f16, f16).fits
+    assert not MicrokernelShape(16, 40, f16, f16).fits

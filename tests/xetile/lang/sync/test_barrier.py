@@ -176,3 +176,16 @@ def test_every_stage_reads_back(kernel, target: str) -> None:
     if kernel is fenced:
         assert 'xegpu.fence {scope = "gpu", memory_kind = "global"}' in low.xegpu
         assert 'xegpu.fence {scope = "workgroup", memory_kind = "shared"}' in low.xetile
+
+
+def test_a_number_that_is_read_behind_a_barrier_is_waited_for() -> None:
+    """What ``load_scalar`` reads is memory as well as what a tile's load reads."""
+    @xt.kernel
+    def publish(T, C):
+        xt.store_tile(xt.zeros((8, 16), xt.i32), xt.init_tile(T, (0, 0), (8, 16)))
+        xt.barrier()
+        row = xt.load_scalar(T, (0, 0)).to(xt.index)
+        xt.store_tile(xt.zeros((8, 16), xt.i32), xt.init_tile(C, (row, 0), (8, 16)))
+
+    low = publish.lower(xt.Spec((8, 16), xt.i32), xt.Spec((64, 16), xt.i32), target="pvc", subgroups=(2, 1))
+    assert low.opencl.count("barrier(CLK_GLOBAL_MEM_FENCE);") == 1

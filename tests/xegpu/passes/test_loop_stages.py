@@ -1,0 +1,157 @@
+"""Stages behind legalisation: loops unrolled, peeled, with payloads, and fused with stores. NumPy runs each of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.kernels import integers, wide
+from xegpu.dialect.block_io import CreateNdTdescOp
+from xegpu.dialect.bounds import InBoundsOp
+from xegpu.dialect.payload import PayloadSetOp
+from xegpu.interpreter.block_io import MEANINGS, Payload
+from xegpu.interpreter.interpreter import Window
+
+NEW = ("fuse-store", "unroll", "peel-bounds", "hoist-payloads")
+
+
+@xt.kernel
+def prefetched(A, B, C, *, BM=32, BN=64, ahead=3, depth=None, unroll=None, barrier=None):
+    """A product that fetches its operands some steps ahead."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    a, b = xt.init_tile(A, (m, 0), (BM, 32)), xt.init_tile(B, (0, n), (32, BN))
+    pa, pb = xt.init_tile(A, (m, ahead * 32), (BM, 32)), xt.init_tile(B, (ahead * 32, n), (32, BN))
+    acc = xt.zeros((BM, BN), xt.f32)
+    for _ in xt.range(0, A.shape[1] if depth is None else depth, 32, unroll=unroll, barrier=barrier):
+        xt.prefetch_tile(pa)
+        xt.prefetch_tile(pb)
+        acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
+        a, pa = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(pa, 0, 32)
+        b, pb = xt.update_tile_offset(b, 32, 0), xt.update_tile_offset(pb, 32, 0)
+    xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+SPECS = xt.Spec((None, None), "bf16"), xt.Spec((None, None), "bf16"), xt.Spec((None, None), "f32")
+
+
+def stages(target: str, kernel: Any = prefetched, **constants: Any) -> dict[str, str]:
+    """The new stages of a kernel, as text."""
+    texts = kernel.lower(*SPECS, target=target, **constants).stages
+    return {name: texts[name] for name in NEW if name in texts}
+
+
+def run(text: str, name: str, a: Any, b: Any, size: tuple[int, int], grid: tuple[int, int]) -> np.ndarray:
+    """What a text computes in NumPy."""
+    c = np.full(size, -77, np.float32)
+    xt.parse(text)[name].on("numpy")[grid](a, b, c)
+    return c
+
+
+@pytest.mark.parametrize(("target", "constants", "expected"), [
+    ("pvc", {}, ("hoist-payloads",)),
+    ("pvc", {"unroll": 3, "barrier": 2}, ("unroll", "hoist-payloads")),
+    ("bmg", {}, ("unroll", "hoist-payloads")),
+    ("dg2", {}, ("peel-bounds",)),
+    ("dg2", {"unroll": 2}, ("unroll", "peel-bounds")),
+    ("cpu", {}, ("fuse-store",)),
+    ("cpu", {"unroll": 2}, ("fuse-store", "unroll")),
+])
+def test_each_stage_reads_back_and_runs(target: str, constants: dict[str, int], expected: tuple[str, ...]) -> None:
+    texts = stages(target, **constants)
+    assert tuple(texts) == expected
+    rng = np.random.default_rng(3)
+    for rows, columns, depth in ((64, 128, 320), (37, 130, 333), (64, 64, 30), (33, 64, 0)):
+        a, b = integers(rng, xt.bf16, rows, depth), integers(rng, xt.bf16, depth, columns)
+        for stage, text in texts.items():
+            assert str(xt.parse(text)) == text
+            c = run(text, "prefetched", a, b, (rows, columns), (-(-rows // 32), -(-columns // 64)))
+            np.testing.assert_array_equal(c, wide(a) @ wide(b), f"{stage} {rows}x{columns}x{depth}")
+
+
+def test_an_unrolled_loop_says_what_is_left_to_the_next() -> None:
+    text = stages("pvc", unroll=4, barrier=2)["unroll"]
+    loops = re.findall(r"scf\.for (%\w+) = (%\w+) to (%\w+) step (%\w+)", text)
+    assert len(loops) == 2
+    assert re.search(rf"{loops[1][1]} = scf\.for", text)  # the last result of the first is where the second begins
+    assert (text.count("xegpu.main_loop"), text.count("xegpu.skip_if_rolled")) == (1, 0)
+    assert (text.count("control_barrier_arrive"), text.count("control_barrier_wait")) == (2, 2)
+    assert "xegpu.unroll" not in text
+    assert "xegpu.barrier" not in text
+    assert stages("bmg")["unroll"].count("xegpu.skip_if_rolled") == 1
+
+
+def test_blocks_of_a_main_loop_are_in_bounds() -> None:
+    text = stages("dg2", unroll=2)["peel-bounds"]
+    main, rest = (body.partition("\n    }")[0] for body in text.split("scf.for")[1:])
+    assert main.count("xegpu.load_nd") == main.count("in_bounds") == 2 * rest.count("xegpu.load_nd") > 0
+    assert "in_bounds" not in rest
+    boxes = re.findall(r"xegpu\.in_bounds %\w+ \[(.*?)\]", text)  # one for all blocks of A, and one for those of B
+    assert [box.replace(" : i64", "") for box in boxes] == ["0, 0, 32, 64", "0, 0, 64, 64"]
+
+
+@pytest.mark.parametrize("pitch", [64, 65])
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_lies_inside_and_on_boundaries(first: int, pitch: int) -> None:
+    """Against every element of the box, for boxes all around an array of 16-bit elements."""
+    module = prefetched.lower(*SPECS, target="dg2").final
+    check = InBoundsOp(next(op.result for op in module.walk() if isinstance(op, CreateNdTdescOp)), (0, 0, 32, 32))
+    array = np.zeros((40, pitch), np.uint16)[:, first:45]
+    for row in range(-2, 12):
+        for column in range(-2, 16):
+            inside, rows, columns = MEANINGS[InBoundsOp](None, check, [Window(array, row, column)])
+            aligned = pitch % 2 == 0 and (array.ctypes.data // 2 + column) % 2 == 0
+            assert bool(inside) == (aligned and row >= 0 and column >= 0 and row <= 8 and column <= 44 - first - 31)
+            assert (rows, columns) == (8 - row, 45 - first - 32 - column)
+
+
+def test_payloads_are_made_once_and_set_where_they_move() -> None:
+    text = stages("pvc", BN=32)["hoist-payloads"]
+    before, body = text.split("scf.for")
+    assert (before.count("payload_create"), body.count("payload_create")) == (2, 0)
+    assert re.findall(r"payload_set %\w+, %\w+ \{(\w+)\}", body) == ["columns", "rows"]
+    assert "prefetch_nd" not in text
+    unrolled = stages("bmg", BN=32)["hoist-payloads"].split("scf.for")[1]
+    distances = re.findall(r"payload_prefetch %payload\w*, \[(\d+) : i64, (\d+) : i64\]", unrolled)
+    assert distances == [pair for i in range(8) for pair in (("0", str(32 * i)), (str(32 * i), "0"))]
+    assert unrolled.count("payload_set") == 2
+    assert "xegpu.disable_unroll" not in text
+    assert "xegpu.disable_unroll" in stages("pvc", depth=64)["hoist-payloads"]
+
+
+def test_a_payload_keeps_what_is_not_set() -> None:
+    module = prefetched.lower(*SPECS, target="pvc").modules["hoist-payloads"]
+    rows, columns = (next(op for op in module.walk() if isinstance(op, PayloadSetOp) and getattr(op, side) is not None)
+                     for side in ("rows", "columns"))
+    array = np.zeros((8, 8))
+    held = Payload(Window(array, 1, 2))
+    MEANINGS[PayloadSetOp](None, rows, [held, Window(array, 5, 6)])
+    assert (held.window.row, held.window.column) == (5, 2)
+    MEANINGS[PayloadSetOp](None, columns, [held, Window(array, 7, 3)])
+    assert (held.window.row, held.window.column) == (5, 3)
+
+
+@xt.kernel
+def two_products(A, B, C):
+    """A product and its double: behind the first one's stores there is more to do."""
+    for part in range(2):
+        a, b = xt.init_tile(A, (0, 0), (16, 32)), xt.init_tile(B, (0, 0), (32, 64))
+        acc = xt.zeros((16, 64), xt.f32)
+        for _ in xt.range(0, A.shape[1], 32):
+            acc = xt.tile_mma(xt.load_tile(a), xt.load_tile(b), acc)
+            a, b = xt.update_tile_offset(a, 0, 32), xt.update_tile_offset(b, 32, 0)
+        xt.store_tile(acc, xt.init_tile(C, (16 * part, 0), (16, 64)))
+
+
+def test_a_fused_store_says_whether_it_is_the_last() -> None:
+    text = stages("cpu", two_products)["fuse-store"]
+    heads = [line for line in text.splitlines() if "xegpu.load_mad_store" in line]
+    assert ["ends_kernel" in line for line in heads] == [False, True]
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(-4, 5, (16, 70)).astype(ml_dtypes.bfloat16), integers(rng, xt.bf16, 70, 64)
+    c = run(text, "two_products", a, b, (32, 64), (1, 1))
+    np.testing.assert_array_equal(c, np.tile(wide(a) @ wide(b), (2, 1)))

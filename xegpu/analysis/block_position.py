@@ -1,0 +1,126 @@
+"""Where a block stands on its array, as sums of index values: what was added to a descriptor's offsets on its way.
+
+    %d = create_nd_tdesc %A, [%m, %0] ; %e = update_nd_offset %d, [%0, %k] ; %f = update_nd_offset %e, [%8, %32]
+%f stands on the array of %d at row %m + 8, column %k + 32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp
+from xegpu.ir.matchers import number
+from xegpu.ir.use_def import makings
+
+
+@dataclass(frozen=True)
+class OffsetOf:
+    """The row (``axis`` 0) or the column (1) at which a descriptor stands, where no index value is known to be it."""
+
+    desc: SSAValue
+    axis: int
+
+
+Term = SSAValue | OffsetOf
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Index values and a constant that are added up."""
+
+    terms: tuple[Term, ...] = ()
+    constant: int = 0
+
+    def plus(self, other: Sum) -> Sum:
+        """The sum of two sums."""
+        return Sum(self.terms + other.terms, self.constant + other.constant)
+
+    def divided(self, is_first: Callable[[Term], bool]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+        """The terms of which something holds, and the others."""
+        return tuple(t for t in self.terms if is_first(t)), tuple(t for t in self.terms if not is_first(t))
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a block stands.
+
+    Attributes:
+        root: the descriptor that it was moved from, at whatever place: one on the same array.
+        row, column: of its first element.
+    """
+
+    root: SSAValue
+    row: Sum
+    column: Sum
+
+
+def sum_of(value: SSAValue) -> Sum:
+    """An index value as a sum; only constants that were added to it are taken out of it."""
+    known = number(value)
+    if known is not None:
+        return Sum((), known)
+    owner = value.owner
+    if isinstance(owner, arith.AddiOp) and any(number(side) is not None for side in owner.operands):
+        return sum_of(owner.lhs).plus(sum_of(owner.rhs))
+    return Sum((value,))
+
+
+def position_of(desc: SSAValue, known: dict[SSAValue, Position] | None = None) -> Position:
+    """Where the block of a descriptor stands, as far back as it was only moved.
+
+    Args:
+        desc: the descriptor.
+        known: positions of other descriptors, which are looked up and added to, so that a chain of moves is followed
+            once.
+    """
+    known = {} if known is None else known
+    moves: list[UpdateNdOffsetOp] = []
+    while desc not in known and isinstance(owner := desc.owner, UpdateNdOffsetOp):
+        moves.append(owner)
+        desc = owner.desc
+    if desc not in known:
+        known[desc] = Position(desc, *_first(desc))
+    at = known[desc]
+    for move in reversed(moves):
+        row, column = (sum_of(offset) for offset in move.offsets)
+        at = known[move.result] = Position(at.root, at.row.plus(row), at.column.plus(column))
+    return at
+
+
+def _first(desc: SSAValue) -> tuple[Sum, Sum]:
+    owner = desc.owner
+    if isinstance(owner, SetNdOffsetsOp):
+        return sum_of(owner.row), sum_of(owner.column)
+    if not isinstance(owner, CreateNdTdescOp):
+        return Sum((OffsetOf(desc, 0),)), Sum((OffsetOf(desc, 1),))
+    *batch, row, column = owner.offsets
+    # One of a batch stands below all rows where there is no such matrix.
+    return Sum((OffsetOf(desc, 0),)) if batch else sum_of(row), sum_of(column)
+
+
+def surface_of(root: SSAValue) -> tuple[Any, ...] | None:
+    """What tells the array of a descriptor, and the matrix of it, from others; None where a loop may change it."""
+    made = makings(root)
+    if len(made) != 1:
+        return None
+    (making,) = made
+    owner = making.owner
+    if not isinstance(owner, CreateNdTdescOp) or len(owner.offsets) > 2:
+        return (making,)
+    return owner.source, tuple(owner.shape), tuple(owner.strides)
+
+
+def is_inside(value: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether a value is made in a loop's body, however deep, or changes from step to step."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None:
+        above = block.parent_op()
+        if above is loop:
+            return True
+        block = above.parent if isinstance(above, Operation) else None
+    return False

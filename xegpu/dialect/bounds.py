@@ -1,0 +1,77 @@
+"""Bounds checks of blocks: whether what loads read lies inside its array, asked once for a loop.
+
+    %inside, %rows, %columns = xegpu.in_bounds %a [0, 0, 32, 64] : tensor_desc<32x16xbf16>
+    %more = arith.minsi %end, %columns
+    scf.for %k = %0 to %more step %32 {
+      %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d {in_bounds} }
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IndexType, i1
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from xegpu.dialect.block_io import DESC, check_block, desc_of
+from xegpu.dialect.types import TensorDesc
+from xegpu.ir.op_definition import operation_definition
+from xegpu.mlir.vector import IntegersAttr, integers, values_of
+from xegpu.support.errors import Invalid
+
+ALIGNMENT = 4
+"""Subgroup block reads take rows that begin at a multiple of these bytes."""
+_ROW_BITS = (8, 16, 32)
+"""Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""
+
+
+def row_bits(desc: TensorDesc, lanes: int) -> int:
+    """Bits that a lane gets of one row in a subgroup block read; 0 where blocks are not read by such messages.
+
+    Args:
+        desc: what describes the blocks.
+        lanes: of a subgroup.
+    """
+    if desc.block.memory_scope != "global" or desc.block.access != "rows" or desc.sg_map is None:
+        return 0
+    bits = desc.sg_map.wi_data[1] * desc.dtype.bits
+    return bits if desc.sg_map.wi_layout == (1, lanes) and bits in _ROW_BITS else 0
+
+
+@operation_definition
+class InBoundsOp(IRDLOperation):
+    """Whether a box (top, left, bottom, right), counted from a descriptor's place, lies inside its array.
+
+    ``inside`` also says that its rows begin on 4-byte boundaries. ``rows`` and ``columns`` are how far the box could go
+    on, down and to the right, and still lie inside; they are negative where it does not.
+    """
+
+    name = "xegpu.in_bounds"
+    desc = operand_def(DESC)
+    box = prop_def(IntegersAttr)
+    inside = result_def(i1)
+    rows = result_def(IndexType)
+    columns = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$desc $box attr-dict `:` type($desc)"
+
+    def __init__(self, desc: SSAValue, box: tuple[int, int, int, int]) -> None:
+        super().__init__(operands=[desc], result_types=[i1, IndexType(), IndexType()],
+                         properties={"box": integers(box)})
+
+    @property
+    def sides(self) -> tuple[int, int, int, int]:
+        """The box: top, left, bottom, right."""
+        top, left, bottom, right = values_of(self.box)
+        return top, left, bottom, right
+
+    def verify_(self) -> None:
+        check_block(desc_of(self.desc))
+        sides = values_of(self.box)
+        if len(sides) != 4 or sides[0] >= sides[2] or sides[1] >= sides[3]:
+            raise Invalid("XT3123", f"{list(sides)} is no box: it has top, left, bottom and right, the last two behind "
+                          "the first two\nwrite [0, 0, 8, 16] for a block of 8 x 16 where the descriptor stands",
+                          alone=True)
+
+
+OPERATIONS = (InBoundsOp,)

@@ -1,0 +1,291 @@
+"""Hoists the parts of block addresses that a loop leaves as they are, and makes payloads of them for prefetches.
+
+    scf.for %k = %0 to %n step %32 {
+      %p = update_nd_offset %a, [%0, %k] ; prefetch_nd %p
+      %d = update_nd_offset %b, [%k, %32] ; %v = load_nd %d ; ... }
+becomes
+    %at = set_nd_offsets %a, [%m, %0] ; %payload = payload_create %at
+    %start = subgroup_broadcast %n1 ; %b1 = set_nd_offsets %b, [%0, %start]     with %n1 = %n + 32
+    scf.for %k = %0 to %n step %32 {
+      %p = update_nd_offset %at, [%0, %k] ; payload_set %payload, %p {columns} ; payload_prefetch %payload, [0, 0]
+      %d = update_nd_offset %b1, [%k, %0] ; %v = load_nd %d ; ... }
+
+Intel's compiler keeps the address of a 2D block message in a register that each step changes in one place. How often it
+must be copied or made anew depends on how the text says where a block lies:
+
+- a distance that the loop leaves as it is is computed before the loop, and broadcast, so that the compiler cannot see
+  how it came about; else it is computed again at every step, or the address of a neighbouring block is copied and
+  changed;
+- a prefetch gets a *payload*: an address made before the loop, changed right before each use. Only ``set`` is used for
+  that. ``add`` after a read is miscompiled: the read moves past it.
+
+Devices whose block messages take constant distances (``Target.immediate_offsets``) share an address between blocks that
+lie a constant apart. A loop with payloads and a known number of steps is not to be unrolled by the compiler
+(``xegpu.disable_unroll``), which would copy its payloads until registers run out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
+from xegpu.analysis.register_pressure import FRAGMENT_BYTES, note_fragment_bytes
+from xegpu.dialect.block_io import (
+    CreateNdTdescOp,
+    LoadNdOp,
+    PrefetchNdOp,
+    SetNdOffsetsOp,
+    StoreNdOp,
+    UpdateNdOffsetOp,
+    desc_of,
+)
+from xegpu.dialect.hints import hinted
+from xegpu.dialect.payload import (
+    DISTANCE,
+    PayloadCreateOp,
+    PayloadPrefetchOp,
+    PayloadSetOp,
+    SubgroupBroadcastOp,
+)
+from xegpu.dialect.types import TensorDescType
+from xegpu.ir.matchers import DISABLE_UNROLL
+from xegpu.ir.use_def import makings
+from xegpu.passes.unroll import trips_of
+from xegpu.rewrite.dce import erase_dead
+from xegpu.rewrite.inserter import Inserter, copy_module
+from xegpu.rewrite.offsets import index_of
+from xegpu.rewrite.verifier import verify_made
+from xegpu.target.targets import Target
+
+_MOST = 8
+"""Payloads a loop: each takes a register."""
+_Message = LoadNdOp | StoreNdOp | PrefetchNdOp
+
+
+@dataclass(frozen=True)
+class HoistPayloads:
+    """The pass.
+
+    Attributes:
+        target: whether its block messages take distances.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with hoisted addresses; itself where no loop has block messages."""
+        if not any(_messages(loop) for loop in _loops(module)):
+            return module
+        new = copy_module(module)
+        changed = False
+        for function in new.body.block.ops:
+            assert isinstance(function, func.FuncOp)
+            if FRAGMENT_BYTES not in function.attributes:
+                note_fragment_bytes(function)
+            inserter = Inserter(function)
+            for loop in _loops(function):
+                if messages := _messages(loop):
+                    _LoopAddresses(inserter, loop, self.target.immediate_offsets).hoist(messages)
+            if inserter.made:
+                verify_made(function, inserter.made)
+                erase_dead(function.body.block)
+                changed = True
+        return new if changed else module
+
+
+def _loops(around: Operation) -> list[scf.ForOp]:
+    return [operation for operation in around.walk() if isinstance(operation, scf.ForOp)]
+
+
+def _messages(loop: scf.ForOp) -> list[_Message]:
+    """The block messages of a loop's steps, branches in them included, without those of inner loops."""
+    return [operation for operation in _straight(loop.body.block)
+            if isinstance(operation, (LoadNdOp, StoreNdOp, PrefetchNdOp))
+            and desc_of(operation.desc).block.memory_scope == "global"
+            and desc_of(operation.desc).block.access == "block"]
+
+
+def _straight(block: Block) -> Iterator[Operation]:
+    for operation in block.ops:
+        yield operation
+        if isinstance(operation, scf.IfOp):
+            for region in operation.regions:
+                for inner in region.blocks:
+                    yield from _straight(inner)
+
+
+@dataclass(frozen=True)
+class _Payload:
+    """A payload before a loop.
+
+    Attributes:
+        value: what holds it.
+        kind: the array, the blocks, and the block of operations that it is set in.
+        place: what it is set to, row and column.
+    """
+
+    value: SSAValue
+    kind: Any
+    place: tuple[Sum, Sum]
+
+
+@dataclass
+class _LoopAddresses:
+    """The addresses of one loop's messages.
+
+    Attributes:
+        inserter: for the function.
+        loop: the loop.
+        distances: whether messages take constant distances.
+    """
+
+    inserter: Inserter
+    loop: scf.ForOp
+    distances: bool
+    _payloads: list[_Payload] = field(default_factory=list)
+    _starts: dict[Any, SSAValue] = field(default_factory=dict)
+    _places: dict[Any, SSAValue] = field(default_factory=dict)
+    _surfaces: dict[Any, SSAValue] = field(default_factory=dict)
+    _totals: dict[Any, SSAValue] = field(default_factory=dict)
+    _known: dict[SSAValue, Position] = field(default_factory=dict)
+
+    def hoist(self, messages: list[_Message]) -> None:
+        """Rewrite the loop's messages."""
+        for message in messages:
+            at = position_of(message.desc, self._known)
+            if isinstance(message, PrefetchNdOp) and self._prefetch(message, at):
+                continue
+            row, column = self._place(at)
+            if (row, column) != (at.row, at.column):
+                message.operands = [*message.operands[:-1], self._moved(message, at.root, row, column)]
+        if self._payloads and trips_of(self.loop) is not None:
+            self.loop.attributes[DISABLE_UNROLL] = UnitAttr()
+
+    def _stays(self, term: Term) -> bool:
+        """Whether a term has the same value all through the loop."""
+        return not is_inside(term if isinstance(term, SSAValue) else term.desc, self.loop)
+
+    def _start(self, still: Sum, use: Any = None) -> Sum:
+        """A sum that stays, in a value of its own for each use, of which a compiler cannot see what it is."""
+        key = still, use
+        if key not in self._starts:
+            total = index_of(self.inserter, self.loop, still)
+            self._starts[key] = self.inserter.before(self.loop, SubgroupBroadcastOp(total), "start")
+        return Sum((self._starts[key],))
+
+    def _steady(self, along: Sum) -> Sum:
+        """A coordinate with what the loop leaves as it is in one value."""
+        still, moving = along.divided(self._stays)
+        constant = 0 if self.distances else along.constant
+        if not still or not (moving or constant):
+            return along
+        start = self._start(Sum(still, constant))
+        return Sum((*moving, *start.terms), along.constant - constant)
+
+    def _place(self, at: Position) -> tuple[Sum, Sum]:
+        """Row and column of a block that is loaded or stored."""
+        row, column = self._steady(at.row), self._steady(at.column)
+        return (row, column) if self.distances else (self._apart(row, column), self._apart(column, row))
+
+    def _apart(self, here: Sum, other: Sum) -> Sum:
+        """A coordinate that stays, in a value of its own where the other one moves a constant ahead of a neighbour's.
+
+        Blocks that stand in the same place along one axis share an address, which must then be changed twice a step.
+        """
+        still = here.divided(self._stays)[1] == ()
+        moves = other.divided(self._stays)[1] != ()
+        return self._start(here, other) if other.constant and moves and still else here
+
+    def _moved(self, message: Operation, root: SSAValue, row: Sum, column: Sum) -> SSAValue:
+        """A descriptor at a row and a column, in front of a message: what stays is set before the loop."""
+        if (surface := self._surface(root)) is None:
+            values = [index_of(self.inserter, message, along) for along in (row, column)]
+            return self.inserter.before(message, SetNdOffsetsOp(root, *values), root.name_hint)
+        moves = [along.divided(self._stays)[1] != () for along in (row, column)]
+        before = self._before(surface, *(Sum() if moving else along
+                                         for moving, along in zip(moves, (row, column), strict=True)))
+        if not any(moves):
+            return before
+        offsets = [self._total(message, along) if moving else self.inserter.constant(0)
+                   for moving, along in zip(moves, (row, column), strict=True)]
+        return self.inserter.before(message, UpdateNdOffsetOp(before, offsets), root.name_hint)
+
+    def _total(self, message: Operation, along: Sum) -> SSAValue:
+        """A sum that moves, in front of a message; without its constant it is made once in a block of operations."""
+        key = message.parent, along.terms
+        if key not in self._totals:
+            self._totals[key] = index_of(self.inserter, message, Sum(along.terms))
+        return self.inserter.add(message, self._totals[key], along.constant)
+
+    def _before(self, surface: SSAValue, row: Sum, column: Sum) -> SSAValue:
+        """A descriptor on an array before the loop, one for each place."""
+        key = surface, row, column
+        if key not in self._places:
+            values = [index_of(self.inserter, self.loop, along) for along in (row, column)]
+            made = SetNdOffsetsOp(surface, *values)
+            self._places[key] = self.inserter.before(self.loop, made, surface.name_hint)
+        return self._places[key]
+
+    def _surface(self, root: SSAValue) -> SSAValue | None:
+        """A descriptor on the same array from before the loop, or made there; None where the loop changes the array."""
+        if self._stays(root):
+            return root
+        made = makings(root)
+        owner = next(iter(made)).owner
+        if len(made) > 1 or not isinstance(owner, CreateNdTdescOp):
+            return None
+        if self._stays(owner.result):
+            return owner.result
+        described = [owner.source, *owner.shape, *owner.strides]
+        if len(owner.offsets) > 2 or not all(self._stays(value) for value in described):
+            return None
+        key = owner.result.type, *described
+        if key not in self._surfaces:
+            zero, kind = self.inserter.constant(0), owner.result.type
+            assert isinstance(kind, TensorDescType)
+            new = CreateNdTdescOp(owner.source, [zero, zero], list(owner.shape), list(owner.strides), kind)
+            new.attributes.update(owner.attributes)
+            self._surfaces[key] = self.inserter.before(self.loop, new, owner.result.name_hint)
+        return self._surfaces[key]
+
+    def _prefetch(self, message: PrefetchNdOp, at: Position) -> bool:
+        """Prefetch a block through a payload; False where the loop allows none, and nothing is changed."""
+        if (surface := self._surface(at.root)) is None:
+            return False
+        place = self._steady(at.row), self._steady(at.column)
+        kind = surface_of(at.root) or surface, message.desc.type, place[0].terms, place[1].terms, message.parent
+        payload, distance = self._near(kind, place) if self.distances else (None, (0, 0))
+        if payload is None:
+            if len(self._payloads) >= _MOST:
+                return False
+            payload = self._payload(message, surface, at.root, place)
+            self._payloads.append(_Payload(payload, kind, place))
+        made = hinted(PayloadPrefetchOp(payload, distance), message)
+        self.inserter.before(message, made)
+        message.detach()  # type: ignore[no-untyped-call]
+        message.erase()
+        return True
+
+    def _near(self, kind: Any, place: tuple[Sum, Sum]) -> tuple[SSAValue | None, tuple[int, int]]:
+        """A payload for the same blocks, set to at most so far in front of a place that a message reaches it."""
+        for payload in self._payloads:
+            row, column = (here.constant - there.constant for here, there in zip(place, payload.place, strict=True))
+            if payload.kind == kind and 0 <= row < DISTANCE and 0 <= column < DISTANCE:
+                return payload.value, (row, column)
+        return None, (0, 0)
+
+    def _payload(self, message: PrefetchNdOp, surface: SSAValue, root: SSAValue, place: tuple[Sum, Sum]) -> SSAValue:
+        """A payload that is made before the loop, and set in front of a prefetch to what moves."""
+        moves = [along.divided(self._stays)[1] != () for along in place]
+        start = self._before(surface, *(Sum() if moving else along for moving, along in zip(moves, place, strict=True)))
+        payload = self.inserter.before(self.loop, PayloadCreateOp(start), "payload")
+        if any(moves):
+            desc = self._moved(message, root, *place)
+            self.inserter.before(message, PayloadSetOp(payload, desc, rows=moves[0], columns=moves[1]))
+        return payload

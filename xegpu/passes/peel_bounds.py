@@ -1,0 +1,158 @@
+"""Peels the steps of a loop whose blocks all lie inside their arrays: these are read without a check.
+
+    scf.for %k = %0 to %n step %32 { %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d ; ... }
+becomes, where blocks are read row by row,
+    %inside, %rows, %columns = in_bounds %a [0, 0, 16, 32]
+    %more = addi %columns, 1 ; %fewer = minsi %n, %more ; %end = select %inside, %fewer, %0
+    %rest = scf.for %k = %0 to %end step %32 {
+      %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d {in_bounds} ; ... } {xegpu.main_loop}
+    scf.for %k = %rest to %n step %32 { %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d ; ... }
+
+Such a read is one message for each row of a block, which must not leave its array, and which takes rows that begin on
+4-byte boundaries. A load takes part whose place is the counter, values from before the loop, and constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.analysis.block_position import Position, Sum, Term, is_inside, position_of, surface_of
+from xegpu.analysis.gemm_loops import may_peel
+from xegpu.analysis.register_pressure import FRAGMENT_BYTES, note_fragment_bytes
+from xegpu.dialect.block_io import LoadNdOp, SetNdOffsetsOp, desc_of
+from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, row_bits
+from xegpu.ir.matchers import DISABLE_UNROLL, MAIN_LOOP, number
+from xegpu.mlir.arith import SelectOp
+from xegpu.passes.unroll import split_loop
+from xegpu.rewrite.inserter import Inserter, copy_module
+from xegpu.rewrite.offsets import index_of
+from xegpu.rewrite.verifier import verify_made
+
+_Box = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class PeelBounds:
+    """The pass; it has no options."""
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with peeled loops; itself where no loop reads blocks by rows."""
+        if not any(_reads(loop) for loop in _candidates(module)):
+            return module
+        new = copy_module(module)
+        for function in new.body.block.ops:
+            assert isinstance(function, func.FuncOp)
+            if FRAGMENT_BYTES not in function.attributes:
+                note_fragment_bytes(function)
+            inserter = Inserter(function)
+            for loop in list(_candidates(function)):
+                if reads := _reads(loop):
+                    _peel(inserter, loop, reads)
+            verify_made(function, inserter.made)
+        return new
+
+
+def _candidates(around: Operation) -> Iterator[scf.ForOp]:
+    """The loops that may be peeled, without those that do what a main loop leaves."""
+    for operation in around.walk():
+        if isinstance(operation, scf.ForOp) and may_peel(operation) and not _is_remainder(operation):
+            yield operation
+
+
+def _is_remainder(loop: scf.ForOp) -> bool:
+    before = loop.lb.owner
+    return isinstance(before, scf.ForOp) and MAIN_LOOP in before.attributes
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A load whose place is known before a step.
+
+    Attributes:
+        position: where it begins.
+        box: the rows and columns that it reads, without what is added to its place from step to step.
+        key: what it has in common with others that one check can stand for.
+    """
+
+    load: LoadNdOp
+    position: Position
+    box: _Box
+    key: Any
+
+
+def _reads(loop: scf.ForOp) -> list[_Read]:
+    lanes = _lanes(loop)
+    return [read for operation in loop.body.block.ops if isinstance(operation, LoadNdOp)
+            and row_bits(desc_of(operation.desc), lanes) and (read := _read(operation, loop)) is not None]
+
+
+def _lanes(loop: scf.ForOp) -> int:
+    above: Operation | None = loop
+    while not isinstance(above, func.FuncOp):
+        assert above is not None
+        above = above.parent_op()
+    size = above.attributes["xegpu.subgroup_size"]
+    assert isinstance(size, IntegerAttr)
+    return size.value.data
+
+
+def _read(load: LoadNdOp, loop: scf.ForOp) -> _Read | None:
+    """A load as one that a check before the loop can stand for; None if it cannot."""
+    counter, desc = loop.body.block.args[0], desc_of(load.desc)
+    at = position_of(load.desc)
+    if is_inside(at.root, loop):
+        return None
+    for along in (at.row, at.column):
+        if along.terms.count(counter) > 1 or any(_changes(term, loop) for term in along.terms if term is not counter):
+            return None
+    size, step = desc.dtype.bytes, number(loop.step)
+    if size < ALIGNMENT and counter in at.column.terms and (step is None or step * size % ALIGNMENT):
+        return None
+    top, left = at.row.constant, at.column.constant
+    box = (top, left, top + desc.shape[0], left + desc.shape[1] * desc.block.array_length)
+    surface = surface_of(at.root) or (at.root,)
+    return _Read(load, at, box, (surface, at.row.terms, at.column.terms, size, left * size % ALIGNMENT))
+
+
+def _changes(term: Term, loop: scf.ForOp) -> bool:
+    return is_inside(term if isinstance(term, SSAValue) else term.desc, loop)
+
+
+def _peel(inserter: Inserter, loop: scf.ForOp, reads: list[_Read]) -> None:
+    main = loop if MAIN_LOOP in loop.attributes else split_loop(inserter, loop, 1)[0]
+    boxes: dict[Any, tuple[Position, _Box]] = {}
+    for read in reads:
+        read.load.properties["in_bounds"] = UnitAttr()
+        position, (top, left, bottom, right) = boxes.get(read.key, (read.position, read.box))
+        boxes[read.key] = position, (min(top, read.box[0]), min(left, read.box[1]), max(bottom, read.box[2]),
+                                     max(right, read.box[3]))
+    inside: list[SSAValue] = []
+    ends: list[SSAValue] = [main.ub]
+    for position, box in boxes.values():
+        checked, reach = _check(inserter, main, position, box)
+        inside.append(checked)
+        ends += [inserter.add(main, inserter.add(main, main.lb, far), 1) for far in reach]
+    end = reduce(lambda a, b: inserter.before(main, arith.MinSIOp(a, b)), ends)
+    holds = reduce(lambda a, b: inserter.before(main, arith.AndIOp(a, b)), inside)
+    end = inserter.before(main, SelectOp(holds, end, main.lb), "inside_end")
+    main.operands = [main.lb, end, main.step, *main.iter_args]
+    main.attributes[DISABLE_UNROLL] = UnitAttr()
+
+
+def _check(inserter: Inserter, loop: scf.ForOp, at: Position, box: _Box) -> tuple[SSAValue, list[SSAValue]]:
+    """Whether a box lies inside at the first step; how far it does along each axis on which the counter moves it."""
+    counter = loop.body.block.args[0]
+    row, column = (index_of(inserter, loop, Sum(tuple(loop.lb if term is counter else term for term in along.terms)))
+                   for along in (at.row, at.column))
+    desc = inserter.before(loop, SetNdOffsetsOp(at.root, row, column), at.root.name_hint)
+    check = InBoundsOp(desc, box)
+    inserter.before(loop, check, "inside")
+    return check.inside, [far for far, along in ((check.rows, at.row), (check.columns, at.column))
+                          if counter in along.terms]

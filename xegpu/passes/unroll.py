@@ -1,0 +1,213 @@
+"""Unrolls loops: several steps in the body, and a loop of single steps for what is left over.
+
+    scf.for %k = %0 to %n step %32 iter_args(%c = %zero) { S(%k, %c) }
+becomes, unrolled twice,
+    %end = subi %n, %32
+    %c1, %rest = scf.for %k = %0 to %end step %64 iter_args(%c = %zero, %at = %0) {
+      S(%k, %c) S(%k + 32, ...) ; scf.yield ..., %k + 64
+    } {xegpu.main_loop}
+    %c2 = scf.for %k = %rest to %n step %32 iter_args(%c = %c1) { S(%k, %c) }
+
+The second loop has the steps that are left over, whatever the body does. An author says how many on the loop
+(``xt.range(..., unroll=4)``); where these are known to divide the loop's steps, there is no second loop.
+
+Otherwise only loops are unrolled that load, prefetch and multiply and do nothing else, and only for targets whose block
+messages take a constant distance: there the addresses of further steps cost nothing. Without that each step sets its
+addresses anew, and on ``pvc`` changing an address costs more than the jump that unrolling saves. A CPU, which emulates
+such messages, gains nothing and would build for minutes: such a main loop is marked ``xegpu.skip_if_rolled``, and the
+text of a kernel has it between ``#ifndef`` and ``#endif``. A loop that would be passed once stays in two passes at
+least: where nothing jumps back, Intel's compiler loads ahead across all steps, and runs out of registers.
+
+A loop whose author asks for barriers every so many steps (``xegpu.barrier``) gets them here, around the first step of
+that many: the subgroups of a work-group then stay together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.analysis.gemm_loops import is_plain, is_shared, may_peel
+from xegpu.analysis.register_pressure import note_fragment_bytes
+from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp
+from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.payload import DISTANCE
+from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp
+from xegpu.ir.matchers import BARRIER, MAIN_LOOP, OPTIONS, SKIP_IF_ROLLED, UNROLL, number
+from xegpu.rewrite.inserter import Inserter, copy_module, copy_operation
+from xegpu.rewrite.verifier import verify_made
+from xegpu.target.targets import Target
+
+_FACTORS = (8, 4, 2)
+_PRODUCTS = 256
+"""Products in a loop that was unrolled by itself: more of them gain nothing and cost room for code."""
+_MESSAGES = 40
+"""Messages in such a loop: a thread tells 32 apart that are under way, and beyond that waits in many places."""
+
+
+@dataclass(frozen=True)
+class Unroll:
+    """The pass.
+
+    Attributes:
+        target: whether its block messages take distances, and whether it has them.
+    """
+
+    target: Target
+
+    def apply(self, module: ModuleOp) -> ModuleOp:
+        """The module with unrolled loops; itself where there is nothing to unroll."""
+        if not any(_has_work(loop, self.target) for loop in _loops(module)):
+            return module
+        new = copy_module(module)
+        for function in new.body.block.ops:
+            assert isinstance(function, func.FuncOp)
+            note_fragment_bytes(function)
+            inserter = Inserter(function)
+            for loop in reversed(_loops(function)):  # inner ones first
+                _unroll(inserter, loop, self.target)
+            verify_made(function, inserter.made)
+        return new
+
+
+def _loops(around: Operation) -> list[scf.ForOp]:
+    return [operation for operation in around.walk() if isinstance(operation, scf.ForOp)]
+
+
+def _has_work(loop: scf.ForOp, target: Target) -> bool:
+    return not OPTIONS.isdisjoint(loop.attributes) or factor_of(loop, target) > 1
+
+
+def factor_of(loop: scf.ForOp, target: Target) -> int:
+    """How many steps of a loop become one; no more than it has."""
+    asked, trips = loop.attributes.get(UNROLL), trips_of(loop)
+    factor = asked.value.data if isinstance(asked, IntegerAttr) else _own_factor(loop, target)
+    if period := _period(loop, target):
+        factor = lcm(factor, period)
+    return factor if trips is None else max(1, min(factor, trips))
+
+
+def _period(loop: scf.ForOp, target: Target) -> int:
+    """Steps from one barrier of a loop to the next, 0 where there are none.
+
+    Without 2D block IO a loop may be peeled, and subgroups leave its main part at different times.
+    """
+    asked = loop.attributes.get(BARRIER)
+    return asked.value.data if isinstance(asked, IntegerAttr) and target.block_io else 0
+
+
+def trips_of(loop: scf.ForOp) -> int | None:
+    """How many steps a loop has, where that is known."""
+    start, stop, step = (number(value) for value in (loop.lb, loop.ub, loop.step))
+    return None if start is None or stop is None or not step else max(0, -(-(stop - start) // step))
+
+
+def _own_factor(loop: scf.ForOp, target: Target) -> int:
+    """How many steps of a loop become one where its author does not say."""
+    if not target.immediate_offsets or not (step := number(loop.step)):
+        return 1
+    trips = trips_of(loop)
+    products = sum(isinstance(operation, DpasOp) for operation in loop.body.block.ops)
+    messages = sum(isinstance(operation, (LoadNdOp, PrefetchNdOp)) and not is_shared(operation)
+                   for operation in loop.body.block.ops)
+    if not products or not is_plain(loop, hands_over=True):
+        return 1
+    return next((factor for factor in _FACTORS if products * factor <= _PRODUCTS and messages * factor <= _MESSAGES
+                 and (factor - 1) * step < DISTANCE
+                 and (trips is None or (trips % factor == 0 and trips > factor))), 1)
+
+
+def _unroll(inserter: Inserter, loop: scf.ForOp, target: Target) -> None:
+    factor, period, trips = factor_of(loop, target), _period(loop, target), trips_of(loop)
+    asked = not OPTIONS.isdisjoint(loop.attributes)
+    for name in OPTIONS:
+        loop.attributes.pop(name, None)
+    step, body = loop.step, list(loop.body.block.ops)[:-1]
+    if factor == 1:
+        if period:
+            _between_barriers(inserter, body)
+        return
+    if asked and trips is not None and trips % factor == 0 and not may_peel(loop):
+        loop.operands = [loop.lb, loop.ub, inserter.multiply(loop, step, factor), *loop.iter_args]
+        main = loop
+    else:
+        main, rest = split_loop(inserter, loop, factor)
+        if not asked:
+            main.attributes[SKIP_IF_ROLLED] = UnitAttr()
+        if period == 1:
+            _between_barriers(inserter, list(rest.body.block.ops)[:-1])
+    steps = _repeat(inserter, main, body, step, factor)
+    if period and factor % period == 0:
+        for position in range(0, factor, period):
+            _between_barriers(inserter, steps[position])
+
+
+def _repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSAValue,
+            factor: int) -> list[list[Operation]]:
+    """Write more steps behind the first one of a loop; the operations of each step.
+
+    Args:
+        inserter: for the function.
+        loop: the loop; values that its steps do not carry are the last that it yields.
+        body: the operations of the first step.
+        step: what the counter grows by from one step to the next.
+        factor: how many steps there are to be.
+    """
+    counter, *arguments = loop.body.block.args
+    terminator = loop.body.block.last_op
+    assert isinstance(terminator, scf.YieldOp)
+    behind = (body[-1].next_op if body else None) or terminator
+    first, steps = list(terminator.operands), [body]
+    carried = first[:len(first) - (MAIN_LOOP in loop.attributes)]
+    for position in range(1, factor):
+        place = inserter.add(behind, counter, inserter.multiply(loop, step, position))
+        values: dict[SSAValue, SSAValue] = {counter: place, **dict(zip(arguments, carried, strict=False))}
+        steps.append([copy_operation(operation, values) for operation in body])
+        loop.body.block.insert_ops_before(steps[-1], behind)
+        carried = [values.get(value, value) for value in first[:len(carried)]]
+    terminator.operands = [*carried, *first[len(carried):]]
+    return steps
+
+
+def _between_barriers(inserter: Inserter, step: list[Operation]) -> None:
+    """A barrier at which the subgroups of a work-group arrive before a step, and which they wait for behind it."""
+    if not step:
+        return
+    inserter.before(step[0], ControlBarrierArriveOp())
+    inserter.behind(step[-1], ControlBarrierWaitOp())
+
+
+def split_loop(inserter: Inserter, loop: scf.ForOp, factor: int) -> tuple[scf.ForOp, scf.ForOp]:
+    """Split a loop into a main loop, with ``factor`` times its step, and the remainder loop behind it.
+
+    The main loop carries, last of all, the index of the step that is next: there the other one goes on.
+    """
+    rest = copy_operation(loop, {})
+    assert isinstance(rest, scf.ForOp)
+    assert loop.parent is not None
+    end = inserter.subtract(loop, loop.ub, inserter.multiply(loop, loop.step, factor - 1))
+    far = inserter.multiply(loop, loop.step, factor)
+    region = loop.detach_region(loop.body)
+    block = region.block
+    block.insert_arg(IndexType(), len(block.args))
+    terminator = block.last_op
+    assert isinstance(terminator, scf.YieldOp)
+    following = inserter.add(terminator, block.args[0], far)
+    terminator.operands = [*terminator.operands, following]
+    main = scf.ForOp(loop.lb, end, far, [*loop.iter_args, loop.lb], region)
+    main.attributes.update({**loop.attributes, MAIN_LOOP: UnitAttr()})
+    for old, new in zip(loop.results, main.results, strict=False):
+        new.name_hint = old.name_hint
+    inserter.before(loop, main, main.results[0].name_hint)
+    main.results[-1].name_hint = block.args[-1].name_hint = "next"
+    loop.parent.insert_op_before(rest, loop)
+    rest.operands = [main.results[-1], rest.ub, rest.step, *main.results[:-1]]
+    for old, new in zip(loop.results, rest.results, strict=True):
+        old.replace_all_uses_with(new)
+    loop.detach()  # type: ignore[no-untyped-call]
+    loop.erase()
+    return main, rest

@@ -1,0 +1,123 @@
+"""Changes of a function in place: copies of operations, and index arithmetic in front of what stands there already."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from xegpu.ir.matchers import number
+
+
+def copy_operation(operation: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
+    """A copy of an operation and its regions, not inserted anywhere.
+
+    xDSL's own ``clone`` sets all operands a second time, for values that are used before they are defined; here there
+    are none, and it takes half of the time.
+
+    Args:
+        operation: what to copy.
+        values: what the copy uses in the place of a value, itself where it is not named; results and block arguments of
+            the copy are added.
+    """
+    made = type(operation).create(
+        operands=[values.get(operand, operand) for operand in operation.operands],
+        result_types=operation.result_types, properties=operation.properties,
+        attributes=operation.attributes, location=operation.location,
+        regions=[copy_region(region, values) for region in operation.regions] if operation.regions else ())
+    for old, new in zip(operation.results, made.results, strict=True):
+        values[old] = new
+        new.name_hint = old.name_hint
+    return made
+
+
+def copy_region(region: Region, values: dict[SSAValue, SSAValue]) -> Region:
+    """A copy of a region; ``values`` as in :func:`copy_operation`."""
+    return Region([copy_block(block, values) for block in region.blocks])
+
+
+def copy_block(block: Block, values: dict[SSAValue, SSAValue]) -> Block:
+    """A copy of a block; ``values`` as in :func:`copy_operation`."""
+    made = Block(arg_types=[argument.type for argument in block.args])
+    for old, new in zip(block.args, made.args, strict=True):
+        values[old] = new
+        new.name_hint = old.name_hint
+    made.add_ops([copy_operation(operation, values) for operation in block.ops])
+    return made
+
+
+def copy_module(module: ModuleOp) -> ModuleOp:
+    """A copy of a module, to be changed in place."""
+    made = copy_operation(module, {})
+    assert isinstance(made, ModuleOp)
+    return made
+
+
+class Inserter:
+    """Inserts operations into a function: constants at its head, others in front of an operation.
+
+    Args:
+        function: the function that is changed.
+    """
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.function, self.made = function, set[Operation]()
+        self._constants: dict[int, SSAValue] = {}
+        for operation in function.body.block.ops:
+            if not isinstance(operation, arith.ConstantOp):
+                break
+            if isinstance(operation.result.type, IndexType):
+                self._constants[number(operation.result) or 0] = operation.result
+
+    def constant(self, value: int) -> SSAValue:
+        """An index constant, one for each value."""
+        if value not in self._constants:
+            made = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            head = self.function.body.block
+            assert head.first_op is not None
+            head.insert_op_before(made, head.first_op)
+            self._constants[value] = made.result
+        return self._constants[value]
+
+    def before(self, place: Operation, operation: Operation, hint: str | None = None) -> SSAValue:
+        """Insert an operation in front of another one, as made for the same line of the author; its first result."""
+        operation.location = place.location
+        assert place.parent is not None
+        place.parent.insert_op_before(operation, place)
+        self.made.add(operation)
+        if not operation.results:
+            return None  # type: ignore[return-value]
+        operation.results[0].name_hint = hint
+        return operation.results[0]
+
+    def behind(self, place: Operation, operation: Operation) -> None:
+        """Insert an operation behind another one, as made for the same line of the author."""
+        operation.location = place.location
+        assert place.parent is not None
+        place.parent.insert_op_after(operation, place)
+        self.made.add(operation)
+
+    def add(self, place: Operation, left: SSAValue, right: SSAValue | int) -> SSAValue:
+        """``left + right``, indices, folded where both are constants, or one is 0."""
+        a, b = number(left), right if isinstance(right, int) else number(right)
+        if a is not None and b is not None:
+            return self.constant(a + b)
+        if b == 0:
+            return left
+        if a == 0 and not isinstance(right, int):
+            return right
+        return self.before(place, arith.AddiOp(left, self.constant(right) if isinstance(right, int) else right))
+
+    def subtract(self, place: Operation, left: SSAValue, right: SSAValue) -> SSAValue:
+        """``left - right``, indices, folded where both are constants, or the second is 0."""
+        a, b = number(left), number(right)
+        if a is not None and b is not None:
+            return self.constant(a - b)
+        return left if b == 0 else self.before(place, arith.SubiOp(left, right))
+
+    def multiply(self, place: Operation, value: SSAValue, factor: int) -> SSAValue:
+        """An index times a number, folded where it is a constant, or the number 0 or 1."""
+        known = number(value) if factor else 0
+        if known is not None:
+            return self.constant(known * factor)
+        return value if factor == 1 else self.before(place, arith.MuliOp(value, self.constant(factor)))

@@ -1,0 +1,42 @@
+"""The shapes of products for which CPUs get a function of whole vectors, instead of one number a lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xegpu.ir.dtypes import DType, bf16, f16, f32
+
+LANES = 16
+"""Lanes of a subgroup whose products such a function takes over: a vector of 512 bits of f32."""
+SKINNY = 4
+"""So few rows of A, and fewer, use B where it is, instead of packing it."""
+_FEWEST_ROWS = 12
+"""For fewer rows of A, packing B costs more than it saves; for very few it is read as it is."""
+_MOST_SUMS = 8192
+"""Each lane gets memory for so many, though one lane's is used."""
+
+
+@dataclass(frozen=True)
+class MicrokernelShape:
+    """What such a function depends on.
+
+    Attributes:
+        rows, columns: of the tile of sums.
+        a, b: element types of the operands; the sums are f32.
+    """
+
+    rows: int
+    columns: int
+    a: DType
+    b: DType
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is such a function, and it pays."""
+        return self.a is self.b and self.a in (f32, bf16, f16) and self.columns % LANES == 0 \
+            and (self.rows >= _FEWEST_ROWS or self.is_skinny) and self.rows * self.columns <= _MOST_SUMS
+
+    @property
+    def is_skinny(self) -> bool:
+        """Whether B is read where it is, since so few rows of A need it."""
+        return self.rows <= SKINNY
