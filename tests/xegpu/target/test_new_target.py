@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import require_device, require_ocloc
 
 import xetile as xt
 from codegen.runtime.devices import gpu_target
 from codegen.toolchain.ocloc import compile_device
+from tests.conftest import require_device, require_ocloc
 from xegpu.support.errors import TargetError
 from xegpu.target.machine_model import MachineModel
 from xegpu.target.targets import TARGETS, Target
