@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
-from typing import Any
-
-import pytest
-
-import xetile as xt
+from pathlib import Path
 
 NAMES = ("offsets", "tile_offset", "base_shape", "base_stride", "base_strides")
 
@@ -39,21 +36,21 @@ class Example:
         return f"func.func @example({arguments}) {{\n{''.join(pairs)}{lines}\n  func.return\n}}\n"
 
 
-def params(examples: dict[str, Example], table: dict[str, Example]) -> list[Any]:
-    """Parameters of a test, by the names of the examples."""
-    return [*(pytest.param(example, id=name) for name, example in examples.items()),
-            *(pytest.param(example, id=f"table: {name}") for name, example in table.items())]
+def read_document(path: Path) -> dict[str, Example]:
+    """The examples of a document: sections of a file, each with its name, what it uses, its slips, and its lines.
 
-
-def check_reads(example: Example) -> None:
-    """The example reads, and what is printed of it reads to the same."""
-    module = xt.parse(example.text())
-    assert str(xt.parse(str(module))) == str(module)
-
-
-def check_slips(example: Example) -> None:
-    """As the document prints it, it is an error that says what is wrong and where."""
-    with pytest.raises(xt.TextError, match=re.escape(example.slips[0][2])) as caught:
-        xt.parse(example.text(mended=False))
-    assert "  help: " in str(caught.value)
-    assert caught.value.location is not None
+    A section is ``// ===== name``, then ``// arguments: ...`` and ``// slip: ["old", "new", "what the error says"]``
+    where there are any, then the lines as the document prints them.
+    """
+    examples = {}
+    for section in path.read_text(encoding="utf-8").split("// ===== ")[1:]:
+        name, _, rest = section.partition("\n")
+        arguments, slips = "", []
+        while match := re.match(r"// (arguments|slip): (.*)\n", rest):
+            rest = rest[match.end():]
+            if match[1] == "slip":
+                slips.append(tuple(json.loads(match[2])))
+            else:
+                arguments = match[2]
+        examples[name] = Example(rest.removesuffix("\n"), arguments, tuple(slips))
+    return examples

@@ -59,7 +59,7 @@ def costs(**constants: Any) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("less", "more"), [
-    ({"steps": 24}, {"steps": 48}),
+    pytest.param({"steps": 24}, {"steps": 48}, marks=pytest.mark.everything),
     pytest.param({"steps": 24, "inside": True}, {"steps": 48, "inside": True}, marks=pytest.mark.everything),
     pytest.param({"steps": 24, "added": True, "rows": 16}, {"steps": 48, "added": True, "rows": 16},
                  marks=pytest.mark.everything),

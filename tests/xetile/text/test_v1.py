@@ -12,7 +12,7 @@ import pytest
 import xetile as xt
 from tests.conftest import require_ocloc
 from tests.kernels import PLACES, Place
-from tests.text_examples import Example, check_reads, check_slips, params
+from tests.text_examples import Example
 
 MAP_A = "  #sg_map_a = xegpu.sg_map<wi_layout = [2, 8], wi_data = [1, 2]>\n"
 MAP_B = "  #sg_map_b = xegpu.sg_map<wi_layout = [1, 16], wi_data = [2, 1]>\n"
@@ -23,131 +23,7 @@ OF_C = "sg = #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>"
 ADDRESS = "%mem_addr: uint64"
 WIDE = f"tensor_desc<8x24xbf16, {OF_C}>"
 BF16, F32 = "tensor_desc<8x16xbf16>", "tensor_desc<8x16xf32>"
-SLM = """  %slm = memref.alloc() : memref<512xbf16, slm>
-  %at = memref.extract_aligned_pointer_as_index %slm : memref<512xbf16, slm> -> index
-  %mem_addr = arith.index_cast %at : index to i64
-"""
 SCATTERED = "tensor_desc<16xui8, #scattered>"
-EXAMPLES = {
-    "create_nd_tdesc": Example(
-        MAP_A + """%tdesc1 = XeGPU.create_nd_tdesc %mem_addr, %offsets:2, %base_shape:2,%base_stride:2
-\t\t: uint64, index, index, index, index, index, index
-     \tinto tensor_desc<8x16xbf16, #sg_map_a>""", ADDRESS),
-    "create_nd_tdesc, vc": Example(
-        """%tdesc2 = XeGPU.create_nd_tdesc %mem_addr, %offsets:2, %base_shape:2,%base_stride:2 {mode =vc}
-\t\t: uint64, index, index, index, index, index, index
-     \tinto tensor_desc<8x16xbf16>""", ADDRESS),
-    "create_nd_tdesc of an array of blocks": Example(
-        """%tdesc2 = XeGPU.create_nd_tdesc %mem_addr, %offsets:2, %base_shape:2,%base_stride:2 {mode =vc}
-\t\t: uint64, index, index, index, index, index, index
-     \tinto tensor_desc<8x16xbf16, array_length=2>""", ADDRESS),
-    "create_nd_tdesc of a memref": Example(MAP_A + """ %tdesc1 = XeGPU.create_nd_tdesc %mref, %offsets:2
-\t\t: memref<1024x1024xbf16>, index, index
-     \tinto tensor_desc<8x16xbf16, #sg_map_a>""", "%mref: memref<1024x1024xbf16>"),
-    "create_nd_tdesc of a memref, vc": Example(""" %tdesc2 = XeGPU.create_nd_tdesc  %mref, %offsets:2 {mode =vc}
-\t\t: memref<1024x1024xbf16>, index, index
-     \tinto tensor_desc<8x16xbf16>""", "%mref: memref<1024x1024xbf16>"),
-    "create_nd_tdesc of a line": Example(SLM + """  #sg_map_a = xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>
-  #tdesc_attr1 = !xegpu.tdesc_attr< memory_scope=slm, boundary_check=false, sg= #sg_map_a>
-  %tdesc1 = XeGPU.create_nd_tdesc %mem_addr, %offset :
-\t\tuint64, index into tensor_desc<16xbf16, #tdesc_attr1>""", "%offset: index"),
-    "create_nd_tdesc of a line, vc": Example(
-        SLM + """  #tdesc_attr2 = !xegpu.tdesc_attr< memory_scope=slm, boundary_check=false>
-  %tdesc2 = XeGPU.create_nd_tdesc %mem_addr, %offset {mode = vc} :
-\t\tuint64, index into tensor_desc<16xbf16, #tdesc_attr2>""", "%offset: index"),
-    "load_nd": Example("""  %result = XeGPU.load_nd %tdesc1 {L1_hint = uncached, L3_hint = uncached} :
-          tensor_desc<8x16xbf16, #sg_map_a> into vector<4x2xbf16>
-
-  %result2 = XeGPU.load_nd %tdesc2 {L1_hint = uncached, L3_hint = uncached, mode = vc} :
-          tensor_desc<8x16xbf16> into vector<8x16xbf16>""",
-                       f"%tdesc1: tensor_desc<8x16xbf16, {OF_A}>, %tdesc2: {BF16}",
-                       (("#sg_map_a", OF_A, "#sg_map_a is not defined"),)),
-    "load_nd, transposed": Example("""  %at = XeGPU.load_nd %tdesc2 {transpose = [1,0], mode = vc} :
-     tile<8x16xf32> into vector<16x8xf32>""", f"%tdesc2: {F32}"),
-    "load_nd, vnni_axis 0": Example("""  %bt = XeGPU.load_nd %tdesc1 {vnni_axis = 0} :
-     tile<16x16xbf16, #sg_map_b> into vector<8x16x2xbf16>
-  %bt2 = XeGPU.load_nd %tdesc2 {vnni_axis = 0, mode = vc} :
-     tile<16x16xbf16> into vector<8x16x2xbf16>""",
-                                    f"%tdesc1: tensor_desc<16x16xbf16, {OF_B}>, %tdesc2: tensor_desc<16x16xbf16>",
-                                    (("#sg_map_b> into vector<8x16x2xbf16>", f"{OF_B}> into vector<8x2xbf16>",
-                                      "#sg_map_b is not defined"),)),
-    "load_nd, vnni_axis 1": Example("""  %at = XeGPU.load_nd %tdesc1 {vnni_axis = 1} :
-     tile<8x16xbf16, #sg_map_a> into vector<8x8x2xbf16>
-
-  %at2 = XeGPU.load_nd %tdesc2 {vnni_axis = 1, mode = vc} :
-     tile<8x16xbf16> into vector<8x8x2xbf16>""", f"%tdesc1: tensor_desc<8x16xbf16, {OF_A}>, %tdesc2: {BF16}",
-                                    (("#sg_map_a> into vector<8x8x2xbf16>", f"{OF_A}> into vector<4x2xbf16>",
-                                      "#sg_map_a is not defined"),)),
-    "load_nd, pairs transposed": Example(
-        """  %at = XeGPU.load_nd %tdesc1 {transpose = [1,0], transpose_bit_width = 32, mode = vc} :
-     tile<32x16xf16, #sg_map> into vector<8x64xf16>""", "%tdesc1: tensor_desc<32x16xf16>",
-        ((", #sg_map>", ">", "#sg_map is not defined"),)),
-    "load_nd in VNNI form by transposing": Example(
-        """  %at = XeGPU.load_nd %block_a {transpose = [1, 0], transpose_bit_width = 32, mode = vc} :
-     tile<32x16xf16> into vector<8x64xf16>
-  %bt = vector.shape_cast %at :  vector<8x64xf16> into vector<8x32x2xf16>""", "%block_a: tensor_desc<32x16xf16>"),
-    "dpas": Example("""  %vector_c = XeGPU.dpas %vector_a, %vector_b {mode = vc} :
-     vector<8x8x2xbf16>, vector<8x16x2xbf16>
-\t   into vector<8x16xfloat>  """, "%vector_a: vector<8x8x2xbf16>, %vector_b: vector<8x16x2xbf16>"),
-    "store_nd": Example("""  XeGPU.store_nd %value, %tdesc2:
-          vector<8x1xfp32>, tensor_desc<8x16xfp32, #sg_map_c>
-
-  XeGPU.store_nd %value2, %tdesc3 {mode = vc} :
-          vector<8x16xbf16>, tensor_desc<8x16xbf16>""",
-                        f"%value: vector<8x1xf32>, %tdesc2: tensor_desc<8x16xf32, {OF_C}>, %value2: vector<8x16xbf16>, "
-                        f"%tdesc3: {BF16}", (("#sg_map_c", OF_C, "#sg_map_c is not defined"),)),
-    "prefetch_nd": Example("""  XeGPU.prefetch_nd %tdesc2 {mode = vc} : tensor_desc<8x16xbf16>
-  XeGPU.prefetch_nd %tdesc3 {mode = vc} : tensor_desc<16xbf16>""", f"%tdesc2: {BF16}, %tdesc3: tensor_desc<16xbf16>"),
-    "update_nd_offset": Example("""  %tdesc_updated = XeGpu.update_nd_offset %tdesc, %offsets:2 {mode = vc} :
-  \t  tensor_desc<8x16xbf16>, index, index into tensor_desc<8x16xbf16>""", f"%tdesc: {BF16}"),
-    "create_tdesc": Example("""  %scatter_tdesc0 = XeGPU.create_tdesc %mem_addr, %offsets, mode = vc} :
-     \tuint64, Vector<16 x index>, into tensor_desc<16 x uint8, #scattered>""",
-                            f"{ADDRESS}, %offsets: vector<16xindex>",
-                            ((", mode = vc}", " {mode = vc}", "mode stands where an operand or a type is expected"),)),
-    "load_gather": Example(
-        """  %result0 = XeGPU.load_gather %scatter_tdesc0, %mask {L1_hint = cached, L2_hint = uncached, mode = vc} :
-        \t  tensor_desc<16xuint8, #Scattered>, vector<16xi1> into vector<16xuint8>""",
-        f"%scatter_tdesc0: {SCATTERED}, %mask: vector<16xi1>"),
-    "load_gather of chunks": Example(
-"""%result = XeGPU.load_gather %scatter_tdesc_chunk, %mask {L1 = cached, L2 = uncached, transpose=[1,0], mode = vc} :
-          tensor_desc<16x8xbf16, #Scattered>, vector<16xi1> -> vector<8x16xbf16>""",
-        "%scatter_tdesc_chunk: tensor_desc<16x8xbf16, #scattered>, %mask: vector<16xi1>"),
-    "store_scatter": Example("""XeGPU.store_scatter %value, %scatter_tdesc1, %mask {mode = vc} :
-     \t vector<16xuint16>, vector<16xi1>, tensor_desc<16xuint16, #scattered>""",
-                             "%value: vector<16xui16>, %scatter_tdesc1: tensor_desc<16xui16, #scattered>, "
-                             "%mask: vector<16xi1>"),
-    "prefetch": Example("XeGPU.prefetch %scatter_tdesc0 {mode = vc} : tensor_desc<16xuint8, #scattered>",
-                        f"%scatter_tdesc0: {SCATTERED}"),
-    "update_offset": Example("""%tdesc_updated = XeGpu.update_offsets %scatter_tdesc1, %offsets {mode = vc} :
-  \ttensor_desc<16xuint16, #scattered>, vector<16xuint16>, into tensor_desc<16xuint16, #scattered>""",
-                             "%scatter_tdesc1: tensor_desc<16xui16, #scattered>, %offsets: vector<16xindex>",
-                             (("vector<16xuint16>, into", "vector<16xindex>, into",
-                               "%offsets is vector<16xindex>, and the text says vector<16xui16>"),)),
-    "atomic_rmw": Example(
-        """  %ret_value = XeGPU.atomic_rmw \u201caddf\u201d %value, %scatter_Desc1, %mask {mode = vc} :
-          vector<16xbf16>, tensor_desc<16xbf16, #scattered>, vector<16xi1> to vector<16xbf16>""",
-                          "%value: vector<16xbf16>, %scatter_Desc1: tensor_desc<16xbf16, #scattered>, "
-                          "%mask: vector<16xi1>"),
-    "mfence": Example('  XeGPU.mfence {memory_kind = "ugm", fence_op = "none", fence_scope = "local"}'),
-    "compile_hint": Example("XeGPU.compile_hint {hint=schedule_barrier}"),
-}
-TABLE = {"compile_hint": Example("XeGPU.compile_hint {scheduling_barrier}"),
-         "mfence": Example("XeGPU.mfence {fence_scope = global}", "",
-                           (("{fence_scope = global}", '{fence_scope = "tile", fence_op = "none", memory_kind = "ugm"}',
-                             "it needs memory_kind"),))}
-ALL = params(EXAMPLES, TABLE)
-
-
-@pytest.mark.parametrize("example", ALL)
-def test_examples(example: Example) -> None:
-    check_reads(example)
-
-
-@pytest.mark.parametrize("example", [param for param in ALL if param.values[0].slips])
-def test_slips_of_the_document_are_errors_that_say_so(example: Example) -> None:
-    check_slips(example)
-
-
 RULES = {
     "vc must be declared": (Example("%v = XeGPU.load_nd %d : tensor_desc<8x16xbf16> into vector<8x16xbf16>\n"
                                     "XeGPU.mfence {memory_kind = ugm, fence_op = none, fence_scope = local}",
@@ -284,7 +160,7 @@ def operands() -> tuple[Any, ...]:
 @pytest.mark.parametrize("place", SIXTEEN, ids=str)
 @pytest.mark.parametrize("mode", GEMMS)
 def test_gemm(mode: str, place: Place) -> None:
-    from test_xegpu_kernels import memory
+    from tests.xetile.text.test_xegpu_kernels import memory
 
     a, b, c, expected = operands()
     kept, address = memory(b)
