@@ -27,13 +27,13 @@ from codegen.runtime.devices import find_queue
 from codegen.sycl import opencl_to_cxx
 from codegen.toolchain import disk_cache, ocloc
 from codegen.toolchain import sycl as sycl_compiler
-from xegpu.rewrite.rewriter import Parts
+from xegpu.rewrite.rewriter import ConvertedValues
 from xetile.compiler.report import roofline
 from xetile.dialect.tile_ops import LoadTileOp
 from xetile.dialect.wg_map import WgMap
 from xetile.passes import distribute_subgroups
-from xetile.passes.distribute_subgroups.slm_exchange import Dealer
-from xetile.passes.wg_offsets import Dealt
+from xetile.passes.distribute_subgroups.slm_exchange import DistributeSubgroupsRewriter
+from xetile.passes.wg_offsets import Distributed
 from xetile.runtime import device_executor, numpy_executor
 from xetile.tools.cli.output import write_bytes
 
@@ -292,7 +292,7 @@ def no_rules() -> object:
 @provokes("XT9402")
 def no_meanings() -> object:
     """The executor's table lacks an operation of the kernel."""
-    with mock.patch.dict(numpy_executor.MEANINGS, clear=True):  # type: ignore[arg-type]
+    with mock.patch.dict(numpy_executor.SEMANTICS, clear=True):  # type: ignore[arg-type]
         return copy.on("numpy")[1](np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32))
 
 
@@ -370,11 +370,11 @@ def another_gpu() -> None:
         clear.on("opencl:cpu", target="pvc")
 
 
-def _dealt_otherwise(change: Callable[[Parts], Parts]) -> None:
+def _dealt_otherwise(change: Callable[[ConvertedValues], ConvertedValues]) -> None:
     """Deal the second of a kernel's loads out in another way than a rule of the pass does, and lower the kernel."""
     rule, seen = distribute_subgroups.RULES[LoadTileOp], []
 
-    def other(build: Dealer, operation: LoadTileOp) -> None:
+    def other(build: DistributeSubgroupsRewriter, operation: LoadTileOp) -> None:
         rule(build, operation)
         seen.append(operation)
         if len(seen) == 2:
@@ -396,9 +396,9 @@ def _dealt_otherwise(change: Callable[[Parts], Parts]) -> None:
 
 @provokes("XT9301")
 def _another_form() -> None:
-    _dealt_otherwise(lambda parts: Parts(parts.values, Dealt(WgMap((4, 1), (16, 32)), (64, 32))))
+    _dealt_otherwise(lambda parts: ConvertedValues(parts.values, Distributed(WgMap((4, 1), (16, 32)), (64, 32))))
 
 
 @provokes("XT9302")
 def _another_number() -> None:
-    _dealt_otherwise(lambda parts: Parts((*parts.values, parts.values[0]), parts.form))
+    _dealt_otherwise(lambda parts: ConvertedValues((*parts.values, parts.values[0]), parts.form))

@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, Vector
 from xdsl.ir import Attribute, Operation
 
 from xegpu.interpreter import debug, scalar, slm, sync
-from xegpu.interpreter.compare import MEANINGS as COMPARISONS
-from xegpu.interpreter.interpreter import Machine, Meaning, Meanings, narrow
+from xegpu.interpreter.compare import SEMANTICS as COMPARISONS
+from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics, narrow
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType, of_mlir, round_to
 from xegpu.mlir.arith import CONVERSIONS
@@ -70,8 +70,8 @@ def _rounded(value: Any, dtype: DType) -> Any:
     return round_to(value, dtype)
 
 
-def _binary(function: Callable[[Any, Any], Any]) -> Meaning:
-    def meaning(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+def _binary(function: Callable[[Any, Any], Any]) -> Semantic:
+    def meaning(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
         dtype = element_type(operation.results[0].type)
         if dtype.kind in "iu" and dtype.numpy != np.bool_:
             operands = [np.asarray(value, dtype.compute) for value in operands]
@@ -80,8 +80,8 @@ def _binary(function: Callable[[Any, Any], Any]) -> Meaning:
     return meaning
 
 
-def _unary(function: Callable[[Any], Any]) -> Meaning:
-    def meaning(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+def _unary(function: Callable[[Any], Any]) -> Semantic:
+    def meaning(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
         dtype = element_type(operation.results[0].type)
         return _rounded(function(np.asarray(operands[0], dtype.compute)), dtype)
 
@@ -135,7 +135,7 @@ BINARY: dict[type[Operation], Callable[[Any, Any], Any]] = {
 }
 
 
-def _convert(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+def _convert(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
     source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
     value = operands[0]
     if "x" in (source.kind, target.kind):
@@ -153,19 +153,19 @@ def _saturated(whole: Any, target: DType) -> Any:
     return np.where(inside, numbers, np.where(whole < 0, limits.min, limits.max).astype(target.compute))
 
 
-def _fma(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+def _fma(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
     dtype = element_type(operation.results[0].type)
     return _rounded(fused(*(np.asarray(value, dtype.compute) for value in operands)), dtype)
 
 
-def _bitcast(machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+def _bitcast(machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
     source, target = element_type(operation.operands[0].type), element_type(operation.results[0].type)
     if source.numpy == target.numpy:
         return operands[0]
     return np.asarray(operands[0]).astype(source.numpy).view(target.numpy).astype(target.compute)
 
 
-def _constant(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _constant(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     dtype = element_type(operation.result.type)
     if isinstance(operation.result.type, VectorType):
         values = np.array(list(operation.value.get_values()), dtype.compute)
@@ -175,12 +175,12 @@ def _constant(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return int(number) if dtype.kind == "x" else round_to(np.asarray(number), dtype)
 
 
-def _poison(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _poison(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     type_ = operation.result.type
     return np.zeros((*[1] * machine.batch, *type_.get_shape()), element_type(type_).compute)
 
 
-def _spread(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _spread(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     type_ = operation.vector.type
     shape = type_.get_shape()
     value = np.asarray(machine.as_vector(operands[0], len(shape)), element_type(type_).compute)
@@ -188,11 +188,11 @@ def _spread(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return np.broadcast_to(value, (*leading, *shape))
 
 
-def _slice(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _slice(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     return operands[0][_part(values_of(operation.offsets), values_of(operation.sizes))]
 
 
-def _shuffle(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _shuffle(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     axis = -len(operation.v1.type.get_shape())
     leading = np.broadcast_shapes(*(operand.shape[:axis] for operand in operands))
     both = [np.broadcast_to(operand, (*leading, *operand.shape[axis:])) for operand in operands]
@@ -203,7 +203,7 @@ def _part(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[Any, ...]:
     return (..., *(slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True)))
 
 
-def _insert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _insert(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     source, dest = operands
     shape = source.shape[len(source.shape) - len(values_of(operation.offsets)):]
     leading = np.broadcast_shapes(source.shape[:-len(shape)], dest.shape[:-len(shape)])
@@ -212,19 +212,19 @@ def _insert(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return result
 
 
-def _extract(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _extract(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     position = tuple(operation.static_position.get_values())
     rank = len(operation.vector.type.get_shape())
     return operands[0][(..., *position, *[slice(None)] * (rank - len(position)))]
 
 
-def _metadata(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _metadata(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     array = operands[0]
     strides = [stride // array.itemsize for stride in array.strides]
     return [array, 0, *array.shape, *strides]
 
 
-def _cast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _cast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     target = operation.results[0].type
     if isinstance(target, MemRefType):
         return operands[0].view(of_mlir(target.element_type).numpy)
@@ -232,7 +232,7 @@ def _cast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return np.asarray(operands[0]).astype(dtype.compute)
 
 
-def _recast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _recast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     return operands[0]
 
 
@@ -240,9 +240,9 @@ def _axis(operation: Any) -> int:
     return "xyz".index(operation.dimension.data.value)
 
 
-MEANINGS: Meanings = {
-    **COMPARISONS, **slm.MEANINGS, **sync.MEANINGS,
-    **debug.MEANINGS, **scalar.MEANINGS,
+SEMANTICS: Semantics = {
+    **COMPARISONS, **slm.SEMANTICS, **sync.SEMANTICS,
+    **debug.SEMANTICS, **scalar.SEMANTICS,
     **{kind: _binary(function) for kind, function in BINARY.items()},
     **{kind: _unary(function) for kind, function in UNARY.items()},
     **dict.fromkeys((arith.ExtFOp, arith.TruncFOp, arith.IndexCastOp, *CONVERSIONS), _convert),

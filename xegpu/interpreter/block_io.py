@@ -25,7 +25,7 @@ from xegpu.dialect.block_io import (
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp
 from xegpu.dialect.payload import PayloadCreateOp, PayloadPrefetchOp, PayloadSetOp, SubgroupBroadcastOp
 from xegpu.interpreter import memory
-from xegpu.interpreter.interpreter import Machine, Meanings, Window
+from xegpu.interpreter.interpreter import Interpreter, Semantics, TileView
 from xegpu.interpreter.memory import check_aligned, memory_at
 from xegpu.interpreter.vector import vnni
 from xegpu.ir.memref import ALIGNED, is_address, is_shared
@@ -45,7 +45,7 @@ def surface(array: Array, sizes: Sequence[Any], strides: Sequence[Any]) -> Array
     return memory.strided(array, sizes, bytes_apart)
 
 
-def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
+def described(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
     """Array, row, column and leading indices that the operands of an init operation describe.
 
     Raises:
@@ -57,7 +57,8 @@ def described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tupl
         raise error.at(author_location(operation)) from None
 
 
-def _described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any, ...]]:
+def _described(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[Array, Any, Any, tuple[Any,
+                                                                                                              ...]]:
     array, *numbers = operands
     if is_address(operation.source.type):
         rows, columns, *sizes_and_strides = numbers
@@ -76,7 +77,7 @@ def _described(machine: Machine, operation: Any, operands: Sequence[Any]) -> tup
     return array, row, column, (*group, *lead)
 
 
-def _load_nd(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_nd(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     desc, window = desc_of(operation.desc), operands[0]
     rows, columns = desc.shape
     length, packed = desc.block.array_length, operation.packed is not None
@@ -94,14 +95,14 @@ def _load_nd(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array
     return blocks if length > 1 else blocks.reshape(*whole.shape[:-2], *shape_of(operation.result))
 
 
-def _store_nd(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+def _store_nd(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
     desc, (value, window) = desc_of(operation.desc), operands
     if desc.sg_map is not None:
         value = lane_map.gather(value, (desc.shape[0], desc.shape[1]), desc.sg_map)
     memory.write(window.array, window.row, window.column, value, machine.active, window.lead)
 
 
-def _in_bounds(machine: Machine, operation: InBoundsOp, operands: Sequence[Any]) -> list[Any]:
+def _in_bounds(machine: Interpreter, operation: InBoundsOp, operands: Sequence[Any]) -> list[Any]:
     """Whether the box is inside and aligned, and by how many rows and columns it could go on."""
     (window,), (top, left, bottom, right) = operands, operation.sides
     array, size = window.array, desc_of(operation.desc).dtype.bytes
@@ -131,7 +132,7 @@ class Payload:
     window: Any
 
 
-def _payload_set(machine: Machine, operation: PayloadSetOp, operands: Sequence[Any]) -> None:
+def _payload_set(machine: Interpreter, operation: PayloadSetOp, operands: Sequence[Any]) -> None:
     payload, desc = operands
     if operation.rows is not None:
         payload.window = replace(payload.window, row=desc.row)
@@ -139,8 +140,8 @@ def _payload_set(machine: Machine, operation: PayloadSetOp, operands: Sequence[A
         payload.window = replace(payload.window, column=desc.column)
 
 
-MEANINGS: Meanings = {
-    CreateNdTdescOp: lambda machine, operation, operands: Window(*described(machine, operation, operands)),
+SEMANTICS: Semantics = {
+    CreateNdTdescOp: lambda machine, operation, operands: TileView(*described(machine, operation, operands)),
     UpdateNdOffsetOp: lambda machine, operation, operands: operands[0].moved(*operands[1:]),
     GetNdOffsetsOp: lambda machine, operation, operands: [operands[0].row, operands[0].column],
     SetNdOffsetsOp: lambda machine, operation, operands: replace(operands[0], row=operands[1], column=operands[2]),

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
-from xegpu.interpreter.interpreter import Machine, Meanings, narrow
+from xegpu.interpreter.interpreter import Interpreter, Semantics, narrow
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.mlir.arith import CmpFOp, CmpIOp, SelectOp
 
@@ -22,7 +22,7 @@ def _element_type(type_: Attribute) -> DType:
     return of_mlir(type_.element_type if isinstance(type_, VectorType) else type_)
 
 
-def _integers_compared(machine: Machine, operation: CmpIOp, operands: Sequence[Any]) -> Any:
+def _integers_compared(machine: Interpreter, operation: CmpIOp, operands: Sequence[Any]) -> Any:
     dtype, predicate = _element_type(operation.lhs.type), operation.name_of_predicate
     left, right = (np.asarray(value, dtype.compute) for value in operands)
     if len(predicate) == 3 and dtype.compute != np.bool_:
@@ -31,7 +31,7 @@ def _integers_compared(machine: Machine, operation: CmpIOp, operands: Sequence[A
     return narrow(_ORDERS[predicate[-2:]](left, right))
 
 
-def _floats_compared(machine: Machine, operation: CmpFOp, operands: Sequence[Any]) -> Any:
+def _floats_compared(machine: Interpreter, operation: CmpFOp, operands: Sequence[Any]) -> Any:
     left, right = (np.asarray(value, _element_type(operation.lhs.type).compute) for value in operands)
     predicate = operation.name_of_predicate
     unordered = np.isnan(left) | np.isnan(right)
@@ -42,7 +42,7 @@ def _floats_compared(machine: Machine, operation: CmpFOp, operands: Sequence[Any
     return narrow(ordered | unordered if predicate[0] == "u" else ordered & ~unordered)
 
 
-def _selected(machine: Machine, operation: SelectOp, operands: Sequence[Any]) -> Any:
+def _selected(machine: Interpreter, operation: SelectOp, operands: Sequence[Any]) -> Any:
     condition, left, right = operands
     if not isinstance(condition, np.ndarray):
         return left if condition else right
@@ -53,4 +53,4 @@ def _selected(machine: Machine, operation: SelectOp, operands: Sequence[Any]) ->
     return narrow(chosen) if dtype.kind == "x" else chosen.astype(dtype.compute, copy=False)
 
 
-MEANINGS: Meanings = {CmpIOp: _integers_compared, CmpFOp: _floats_compared, SelectOp: _selected}
+SEMANTICS: Semantics = {CmpIOp: _integers_compared, CmpFOp: _floats_compared, SelectOp: _selected}

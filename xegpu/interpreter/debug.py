@@ -9,10 +9,10 @@ import numpy as np
 from xdsl.dialects.builtin import VectorType
 
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp, assertion_of, printf_format
-from xegpu.interpreter.interpreter import BATCH, Machine, Meanings
+from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics
 
 
-def _active_values(machine: Machine, operation: DiagnosticOp, operands: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+def _active_values(machine: Interpreter, operation: DiagnosticOp, operands: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     """Values of every active element or instance, followed by its work-group and subgroup."""
     rank = next((len(v.type.get_shape()) for v in operation.values if isinstance(v.type, VectorType)), 0)
 
@@ -37,14 +37,14 @@ def _active_values(machine: Machine, operation: DiagnosticOp, operands: Sequence
     return zip(*chosen, strict=True)
 
 
-def _print(machine: Machine, operation: PrintOp, operands: Sequence[Any]) -> None:
+def _print(machine: Interpreter, operation: PrintOp, operands: Sequence[Any]) -> None:
     text, count = printf_format(operation), len(operation.shown)
     for values in _active_values(machine, operation, operands):
         shown, positions = values[:count], values[count:count + 2 * operation.is_of_elements]
         print(text % (*map(int, positions), *(value.item() for value in shown)))
 
 
-def _assert(machine: Machine, operation: AssertOp, operands: Sequence[Any]) -> None:
+def _assert(machine: Interpreter, operation: AssertOp, operands: Sequence[Any]) -> None:
     if np.asarray(operands[0]).all():
         return
     for holds, *rest in _active_values(machine, operation, operands):
@@ -54,4 +54,4 @@ def _assert(machine: Machine, operation: AssertOp, operands: Sequence[Any]) -> N
             raise assertion_of(operation).failed((x, y, z), subgroup, row, column)
 
 
-MEANINGS: Meanings = {PrintOp: _print, AssertOp: _assert}
+SEMANTICS: Semantics = {PrintOp: _print, AssertOp: _assert}

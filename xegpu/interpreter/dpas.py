@@ -22,7 +22,7 @@ from xegpu.dialect.dpas import SCALE_MAPS, DpasOp, DpasScaledOp, LoadMadOp, MadO
 from xegpu.dialect.fused_store import LoadMadStoreOp
 from xegpu.dialect.types import TensorDesc
 from xegpu.interpreter import memory
-from xegpu.interpreter.interpreter import Delayed, Machine, Meanings, Window, now
+from xegpu.interpreter.interpreter import Interpreter, LazyValue, Semantics, TileView, force
 from xegpu.interpreter.vector import from_vnni
 from xegpu.ir.dtypes import DType, of_mlir, round_to, tf32, truncate_tf32
 from xegpu.layout import lane_map
@@ -34,7 +34,7 @@ _WAITING_BYTES = 64 << 20
 
 
 @dataclass
-class Sum(Delayed):
+class Sum(LazyValue):
     """Lazy sum ``acc + a0 @ b0 + a1 @ b1 ...`` over the batch axes; all slices vary along the same axes.
 
     Attributes:
@@ -80,10 +80,10 @@ def accumulate(acc: Any, a: Array, b: Array, types: tuple[DType, DType, DType]) 
     """
     result = types[2]
     if result is tf32 or result.compute != result.numpy:  # each product rounds
-        return round_to(added(sum_of_products([a], [b], *types), now(acc)), result)
+        return round_to(added(sum_of_products([a], [b], *types), force(acc)), result)
     if isinstance(acc, Sum) and acc.types == types and acc.takes(a, b):
         return Sum(types, acc.acc, (*acc.terms, (a, b)))
-    return Sum(types, now(acc), ((a, b),))
+    return Sum(types, force(acc), ((a, b),))
 
 
 def added(product_: Array, acc: Array | None) -> Array:
@@ -164,7 +164,7 @@ def product(a: Array, b: Array, acc: Array | None, a_type: DType, c_type: DType)
     return round_to(result if acc is None else result + acc, c_type)
 
 
-def _dpas(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _dpas(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     a, b, *acc = operands
     a_type = of_mlir(operation.a.type.element_type)
     c_type = of_mlir(operation.result.type.element_type)
@@ -190,7 +190,7 @@ def scaled_product(a: Array, b: Array, acc: Array, scale_a: Array, scale_b: Arra
     return np.asarray(np.matmul(left, b * np.repeat(scale_of(scale_b), SCALED_DEPTH, -2)) + acc)
 
 
-def _dpas_scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _dpas_scaled(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     a, b, acc, *scales = operands
     if operation.lanes is None:
         return scaled_product(a, from_vnni(b) if len(shape_of(operation.b)) == 3 else b, acc, *scales)
@@ -201,13 +201,13 @@ def _dpas_scaled(machine: Machine, operation: Any, operands: Sequence[Any]) -> A
     return lane_map.scatter(scaled_product(*whole), maps[2], machine.lanes)
 
 
-def _load_operand(window: Window, desc: TensorDesc, batch: int) -> Array:
+def _load_operand(window: TileView, desc: TensorDesc, batch: int) -> Array:
     rows, columns = desc.shape
     whole = memory.read(window.array, window.row, window.column, (rows, columns), batch, lead=window.lead)
     return memory.as_numbers(whole, desc.dtype)
 
 
-def _load_mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _load_mma(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
     a, b, *acc = operands
     (m, n, _), (rows, columns), lanes = operation.sizes, operation.block, operation.sg_map
     batch = machine.batch - (lanes is not None)
@@ -222,5 +222,5 @@ def _load_mma(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
     return results if len(results) > 1 else results[0]
 
 
-MEANINGS: Meanings = {DpasOp: _dpas, MadOp: _dpas, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mma,
+SEMANTICS: Semantics = {DpasOp: _dpas, MadOp: _dpas, DpasScaledOp: _dpas_scaled, LoadMadOp: _load_mma,
     LoadMadStoreOp: lambda machine, operation, operands: machine.run(operation.body.block)}

@@ -264,7 +264,7 @@ def _block_elements(machine: Any, operation: Any, operands: Sequence[Any]) -> li
                                column + number % width, machine.batch - lanes))
 
 
-MEANINGS: Mapping[type[Operation], Callable[..., Any]] = {
+SEMANTICS: Mapping[type[Operation], Callable[..., Any]] = {
     ops.CreateTdescOp: lambda machine, operation, operands: made(
         machine, operation, operands[0], operands[1], desc_of(operation.result).dtype),
     ops.UpdateOffsetOp: lambda machine, operation, operands: operands[0].moved(operands[1]),

@@ -28,8 +28,8 @@ from xegpu.ir.memref import is_shared
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.support.errors import BUG, XeError
 
-Meaning = Callable[["Machine", Any, Sequence[Any]], Any]
-Meanings = Mapping[type[Operation], Meaning]
+Semantic = Callable[["Interpreter", Any, Sequence[Any]], Any]
+Semantics = Mapping[type[Operation], Semantic]
 BATCH = 5
 _CHUNK_BYTES = 16 << 20
 """Budget in bytes for the vectors of the instances that run together: they stay in cache between operations."""
@@ -38,7 +38,7 @@ _PRODUCT_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
-class Window:
+class TileView:
     """Run-time value of a tile or a block descriptor: an array with row and column offsets.
 
     ``lead`` are the indices of the leading dimensions, which select a matrix. Where the instances' matrices differ in
@@ -50,7 +50,7 @@ class Window:
     column: Any
     lead: tuple[Any, ...] = ()
 
-    def moved(self, rows: Any, columns: Any) -> Window:
+    def moved(self, rows: Any, columns: Any) -> TileView:
         """Window with updated offsets."""
         return replace(self, row=self.row + rows, column=self.column + columns)
 
@@ -60,7 +60,7 @@ class Window:
         return self.array.surface if isinstance(self.array, Surfaces) else identity(self.array)
 
 
-Standing = Window | Elements
+Standing = TileView | Elements
 """Run-time value of a block or scattered descriptor."""
 
 
@@ -71,7 +71,7 @@ class Choice:
     options: tuple[tuple[np.ndarray[Any, Any], Standing], ...]
 
 
-class Delayed(ABC):
+class LazyValue(ABC):
     """Lazy value, evaluated at its first use."""
 
     @abstractmethod
@@ -79,18 +79,18 @@ class Delayed(ABC):
         """Evaluate it, once."""
 
 
-def now(value: Any) -> Any:
+def force(value: Any) -> Any:
     """Force a lazy value; other values are returned as they are."""
-    return value.value() if isinstance(value, Delayed) else value
+    return value.value() if isinstance(value, LazyValue) else value
 
 
 @dataclass(frozen=True)
-class TakesDelayed:
+class AcceptsLazy:
     """Semantics of an operation that accepts lazy operands."""
 
-    meaning: Meaning
+    meaning: Semantic
 
-    def __call__(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    def __call__(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
         return self.meaning(machine, operation, operands)
 
 
@@ -109,7 +109,7 @@ def narrow(number: Any) -> Any:
 
 
 @dataclass
-class Machine:
+class Interpreter:
     """Interpreter state: the instances that are running, and the semantics of operations.
 
     Attributes:
@@ -123,7 +123,7 @@ class Machine:
         active: mask of active instances in a divergent loop or branch, None for all.
     """
 
-    meanings: Meanings
+    meanings: Semantics
     groups: tuple[tuple[int, int], ...]
     grid: tuple[int, int, int]
     subgroups: tuple[int, int]
@@ -196,8 +196,8 @@ class Machine:
         meaning = self.meanings.get(type(operation))
         if meaning is None:
             raise XeError("XT9402", f"NumPy has no meaning for {operation.name}", BUG)
-        if not isinstance(meaning, TakesDelayed):
-            operands = [now(operand) for operand in operands]
+        if not isinstance(meaning, AcceptsLazy):
+            operands = [force(operand) for operand in operands]
         return meaning(self, operation, operands)
 
     def _loop(self, loop: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
@@ -253,9 +253,9 @@ class Machine:
         return result
 
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
-        if isinstance(new, (Window, Elements, Choice)):
+        if isinstance(new, (TileView, Elements, Choice)):
             return self._window(running, new, old)
-        new, old = now(new), now(old)
+        new, old = force(new), force(old)
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
         return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
 
@@ -277,12 +277,12 @@ class Machine:
             return new.at(self._select(running, new.offsets, old.offsets))
         row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)
         lead = tuple(self._select(running, *pair) for pair in zip(new.lead, old.lead, strict=True))
-        return Window(new.array, row, column, lead)
+        return TileView(new.array, row, column, lead)
 
 
 def run(
     function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, int], subgroups: tuple[int, int],
-    meanings: Meanings, lanes: int | None = None,
+    meanings: Semantics, lanes: int | None = None,
 ) -> None:
     """Run a kernel on NumPy arrays; outputs are written in place.
 
@@ -296,11 +296,11 @@ def run(
     """
     block = function.body.block
     instance_bytes = _bytes_of(block) * subgroups[0] * subgroups[1] * (lanes or 1)
-    multiplies = any(isinstance(meanings.get(type(operation)), TakesDelayed) for operation in block.walk())
+    multiplies = any(isinstance(meanings.get(type(operation)), AcceptsLazy) for operation in block.walk())
     chunk_bytes = _PRODUCT_BYTES if multiplies else _CHUNK_BYTES
     with np.errstate(all="ignore"):
         for groups in _chunks(grid, max(chunk_bytes // max(instance_bytes, 1), 1)):
-            machine = Machine(meanings, groups, grid, subgroups, lanes)
+            machine = Interpreter(meanings, groups, grid, subgroups, lanes)
             machine.values.update(zip(block.args, arguments, strict=True))
             machine.run(block)
 

@@ -36,4 +36,4 @@ def _broadcast(machine: Any, operation: Any, operands: Sequence[Any]) -> Array:
     return result if operation.maps is None else lane_map.scatter(result, operation.maps[1], machine.lanes)
 
 
-MEANINGS: Mapping[type[Operation], Callable[..., Any]] = {ReduceOp: _reduce, BroadcastOp: _broadcast}
+SEMANTICS: Mapping[type[Operation], Callable[..., Any]] = {ReduceOp: _reduce, BroadcastOp: _broadcast}

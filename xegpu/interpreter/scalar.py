@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.block_io import LoadScalarOp
-from xegpu.interpreter.interpreter import BATCH, Machine, Meanings, narrow
+from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import author_location
 
 
-def _load_scalar(machine: Machine, operation: LoadScalarOp, operands: Sequence[Any]) -> Any:
+def _load_scalar(machine: Interpreter, operation: LoadScalarOp, operands: Sequence[Any]) -> Any:
     array, indices = operands[0], [np.asarray(index) for index in operands[1:]]
     inside = np.asarray(True)
     for index, size in zip(indices, array.shape, strict=True):
@@ -30,4 +30,4 @@ def _load_scalar(machine: Machine, operation: LoadScalarOp, operands: Sequence[A
     return narrow(found) if np.ndim(found) == BATCH else found.item()
 
 
-MEANINGS: Meanings = {LoadScalarOp: _load_scalar}
+SEMANTICS: Semantics = {LoadScalarOp: _load_scalar}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xegpu.interpreter import arith, block_io, dpas, gather_scatter, reduction, vector
-from xegpu.interpreter.interpreter import Meanings
+from xegpu.interpreter.interpreter import Semantics
 
-MEANINGS: Meanings = {**arith.MEANINGS, **block_io.MEANINGS, **gather_scatter.MEANINGS, **dpas.MEANINGS,
-                      **vector.MEANINGS, **reduction.MEANINGS}
+SEMANTICS: Semantics = {**arith.SEMANTICS, **block_io.SEMANTICS, **gather_scatter.SEMANTICS, **dpas.SEMANTICS,
+                      **vector.SEMANTICS, **reduction.SEMANTICS}

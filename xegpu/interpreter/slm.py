@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.memref import AllocOp
 
-from xegpu.interpreter.interpreter import Machine, Meanings
+from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xegpu.ir.dtypes import of_mlir
 
 _BEFORE = 0xA5
 """Fill byte of uninitialised integers in SLM; uninitialised floats are NaN."""
 
 
-def _allocated(machine: Machine, operation: AllocOp, operands: Sequence[Any]) -> np.ndarray[Any, Any]:
+def _allocated(machine: Interpreter, operation: AllocOp, operands: Sequence[Any]) -> np.ndarray[Any, Any]:
     """Allocate SLM for each work-group, filled with a poison pattern that exposes reads before writes."""
     dtype = of_mlir(operation.memref.type.element_type)  # type: ignore[attr-defined]
     shape = (*(count for _, count in machine.groups), *operation.memref.type.get_shape())  # type: ignore[attr-defined]
@@ -26,4 +26,4 @@ def _allocated(machine: Machine, operation: AllocOp, operands: Sequence[Any]) ->
     return array
 
 
-MEANINGS: Meanings = {AllocOp: _allocated}
+SEMANTICS: Semantics = {AllocOp: _allocated}

@@ -26,7 +26,7 @@ from xdsl.ir import Operation
 from xegpu.analysis.barriers import in_step, init_of, producer_consumer
 from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
 from xegpu.interpreter import interpreter
-from xegpu.interpreter.interpreter import Machine, Meaning, Meanings
+from xegpu.interpreter.interpreter import Interpreter, Semantic, Semantics
 from xegpu.support.errors import Note, ShapeError, TraceError
 from xegpu.support.location import author_location
 from xegpu.support.notes import notes_at
@@ -35,7 +35,7 @@ _WHOLE = "all"
 
 
 def run(function: func.FuncOp, arguments: Sequence[Any], grid: tuple[int, int, int], subgroups: tuple[int, int],
-        meanings: Meanings, lanes: int | None = None) -> None:
+        meanings: Semantics, lanes: int | None = None) -> None:
     """Run a kernel on NumPy arrays as :func:`xegpu.interpreter.interpreter.run`; with divergent named barriers the
     subgroups are cooperative threads.
 
@@ -236,7 +236,7 @@ class _WorkGroup:
     group: tuple[tuple[int, int], ...]
     grid: tuple[int, int, int]
     layout: tuple[int, int]
-    meanings: Meanings
+    meanings: Semantics
     lanes: int | None
 
     def __post_init__(self) -> None:
@@ -248,8 +248,8 @@ class _WorkGroup:
         block = self.function.body.block
         self.scheduler.run(lambda member: self._machine(member).run(block))
 
-    def _machine(self, member: Subgroup) -> Machine:
-        meanings: dict[type[Operation], Meaning] = {
+    def _machine(self, member: Subgroup) -> Interpreter:
+        meanings: dict[type[Operation], Semantic] = {
             **self.meanings,
             memref.AllocOp: self._allocate,
             InitNbarrierOp: lambda machine, operation, operands: int(operands[0]),
@@ -257,12 +257,12 @@ class _WorkGroup:
             NbarrierWaitOp: lambda machine, operation, operands: self._wait(member, operation, operands[0]),
             gpu.BarrierOp: lambda machine, operation, operands: self.scheduler.meet(member, operation),
         }
-        machine = Machine(meanings, self.group, self.grid, (1, 1), self.lanes, origin=member.position,
+        machine = Interpreter(meanings, self.group, self.grid, (1, 1), self.lanes, origin=member.position,
                           layout=self.layout)
         machine.values.update(zip(self.function.body.block.args, self.arguments, strict=True))
         return machine
 
-    def _allocate(self, machine: Machine, operation: Operation, operands: Sequence[Any]) -> Any:
+    def _allocate(self, machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Any:
         """Allocate shared local memory, once: in the first subgroup that runs the operation."""
         if operation not in self.shared:
             self.shared[operation] = self.meanings[memref.AllocOp](machine, operation, operands)

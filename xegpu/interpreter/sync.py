@@ -9,9 +9,9 @@ from __future__ import annotations
 from xdsl.dialects.gpu import BarrierOp
 
 from xegpu.dialect.sync import OPERATIONS, CompileHintOp, InitNbarrierOp
-from xegpu.interpreter.interpreter import Meanings
+from xegpu.interpreter.interpreter import Semantics
 
-MEANINGS: Meanings = {
+SEMANTICS: Semantics = {
     **dict.fromkeys((BarrierOp, *OPERATIONS, CompileHintOp), lambda machine, operation, operands: None),
     InitNbarrierOp: lambda machine, operation, operands: operands[0],
 }

@@ -10,7 +10,7 @@ import numpy as np
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.vector import BitcastOp, ConvertLayoutOp, IotaOp, PackOp, PadOp
 from xegpu.interpreter import memory
-from xegpu.interpreter.interpreter import Machine, Meanings
+from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xegpu.ir.dtypes import DType, of_mlir, round_to
 from xegpu.layout import iota, lane_map
 from xegpu.mlir.vector import shape_of
@@ -30,7 +30,7 @@ def from_vnni(packed: Array) -> Array:
     return np.swapaxes(packed, -1, -2).reshape(*batch, words * factor, columns)
 
 
-def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _pad(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     value, window = operands
     lanes = None if operation.sg_map is None else operation.sg_map.data
     rows, columns = desc_of(operation.desc).shape
@@ -42,7 +42,7 @@ def _pad(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
     return padded if lanes is None else lane_map.scatter(padded, lanes, machine.lanes)
 
 
-def _pack(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _pack(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     source: Array = operands[0]
     words, *_, factor = shape_of(operation.result)
     if operation.sg_map is None:
@@ -59,17 +59,17 @@ def bits_by_rows(values: Array, wide: DType, narrow: DType) -> Array:
     return rows.reshape(*outer, count * factor, columns).astype(narrow.compute)
 
 
-def _bitcast(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _bitcast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     types = (of_mlir(value.type.element_type) for value in (operation.source, operation.result))
     return bits_by_rows(operands[0], *types)
 
 
-def _convert_layout(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _convert_layout(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     whole = lane_map.gather(operands[0], operation.block_shape(), operation.source_map.data)
     return lane_map.scatter(whole, operation.target_map.data, machine.lanes)
 
 
-def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _iota(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     shape, axis = operation.block_shape(), operation.axis.value.data
     dtype = of_mlir(operation.result.type.element_type)
     if operation.sg_map is None:
@@ -78,4 +78,5 @@ def _iota(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
                           machine.lanes or operation.sg_map.data.lanes)
 
 
-MEANINGS: Meanings = {PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad, ConvertLayoutOp: _convert_layout, IotaOp: _iota}
+SEMANTICS: Semantics = {PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad, ConvertLayoutOp: _convert_layout,
+                        IotaOp: _iota}

@@ -28,7 +28,7 @@ from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
 from xegpu.passes.licm import terms
-from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 
 Axes = tuple[bool, ...]
 """For each axis of a descriptor whether it moves by the loop's step; along the others it stays."""
@@ -40,46 +40,46 @@ class InductionVariables:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with as few carried descriptors as may be."""
-        return rewrite(module, lambda function: Rebuilder({scf.ForOp: _loop}).function(function))
+        return rewrite(module, lambda function: Rewriter({scf.ForOp: _loop}).function(function))
 
 
-def _loop(build: Rebuilder, old: scf.ForOp) -> None:
+def _loop(rewriter: Rewriter, old: scf.ForOp) -> None:
     counted = {position: axes for position in range(len(old.iter_args)) if (axes := _axes(old, position))}
     kept = [position for position in range(len(old.iter_args)) if position not in counted]
-    carried = [build.get(old.iter_args[position]) for position in kept]
+    carried = [rewriter.lookup(old.iter_args[position]) for position in kept]
     block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
     block.args[0].name_hint = old.body.block.args[0].name_hint
-    build.set(old.body.block.args[0], block.args[0])
-    build.regroup([old.body.block.args[position + 1] for position in kept], carried, block.args[1:])
-    place = build.place
-    _from_counter(build, old, block, counted)
-    yielded, build.place = build.body(old.body.block, block), place
-    build.close(block, [yielded[position] for position in kept], carried)
-    start, stop, step = (build.one(value) for value in (old.lb, old.ub, old.step))
+    rewriter.set(old.body.block.args[0], block.args[0])
+    rewriter.regroup([old.body.block.args[position + 1] for position in kept], carried, block.args[1:])
+    place = rewriter.place
+    _from_counter(rewriter, old, block, counted)
+    yielded, rewriter.place = rewriter.body(old.body.block, block), place
+    rewriter.close(block, [yielded[position] for position in kept], carried)
+    start, stop, step = (rewriter.single(value) for value in (old.lb, old.ub, old.step))
     new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
     new.attributes.update(old.attributes)
-    build.emit(new)
-    build.regroup([old.results[position] for position in kept], carried, new.res)
+    rewriter.emit(new)
+    rewriter.regroup([old.results[position] for position in kept], carried, new.res)
 
 
-def _from_counter(build: Rebuilder, old: scf.ForOp, block: Block, counted: dict[int, Axes]) -> None:
+def _from_counter(rewriter: Rewriter, old: scf.ForOp, block: Block, counted: dict[int, Axes]) -> None:
     """Make each counted descriptor at the head of the body, from what it is before the loop."""
     if not counted:
         return
     zero = number(old.lb) == 0
-    shifted = {} if zero else {at: _without_start(build, old, at, axes) for at, axes in counted.items()}
-    build.blocks.append(block)
-    counter, start = block.args[0], build.one(old.lb)
-    since = counter if zero or None not in shifted.values() else build.emit(arith.SubiOp(counter, start))
+    shifted = {} if zero else {at: _without_start(rewriter, old, at, axes) for at, axes in counted.items()}
+    rewriter.blocks.append(block)
+    counter, start = block.args[0], rewriter.single(old.lb)
+    since = counter if zero or None not in shifted.values() else rewriter.emit(arith.SubiOp(counter, start))
     for position, axes in counted.items():
         new = shifted.get(position)
-        desc, way = (build.one(old.iter_args[position]), since) if new is None else (new, counter)
-        moved = build.emit(UpdateNdOffsetOp(desc, [way if moves else build.constant(0) for moves in axes]))
-        build.set(old.body.block.args[position + 1], moved)
-    build.blocks.pop()
+        desc, way = (rewriter.single(old.iter_args[position]), since) if new is None else (new, counter)
+        moved = rewriter.emit(UpdateNdOffsetOp(desc, [way if moves else rewriter.constant(0) for moves in axes]))
+        rewriter.set(old.body.block.args[position + 1], moved)
+    rewriter.blocks.pop()
 
 
-def _without_start(build: Rebuilder, loop: scf.ForOp, position: int, axes: Axes) -> SSAValue | None:
+def _without_start(rewriter: Rewriter, loop: scf.ForOp, position: int, axes: Axes) -> SSAValue | None:
     """A carried descriptor as it would be if the loop's counter had started at 0; None where that cannot be seen."""
     maker = loop.iter_args[position].owner
     if not isinstance(maker, CreateNdTdescOp) or sum(axes) != 1:
@@ -89,15 +89,15 @@ def _without_start(build: Rebuilder, loop: scf.ForOp, position: int, axes: Axes)
     if added.count(loop.lb) != 1:
         return None
     added.remove(loop.lb)
-    offsets = [build.one(offset) for offset in maker.offsets]
-    offsets[axis] = reduce(lambda a, b: build.emit(arith.AddiOp(a, b)), map(build.one, added)) if added \
-        else build.constant(0)
-    kind = build.one(maker.result).type
+    offsets = [rewriter.single(offset) for offset in maker.offsets]
+    offsets[axis] = reduce(lambda a, b: rewriter.emit(arith.AddiOp(a, b)), map(rewriter.single, added)) if added \
+        else rewriter.constant(0)
+    kind = rewriter.single(maker.result).type
     assert isinstance(kind, TensorDescType)
-    new = CreateNdTdescOp(build.one(maker.source), offsets, [build.one(size) for size in maker.shape],
-                          [build.one(stride) for stride in maker.strides], kind)
+    new = CreateNdTdescOp(rewriter.single(maker.source), offsets, [rewriter.single(size) for size in maker.shape],
+                          [rewriter.single(stride) for stride in maker.strides], kind)
     new.attributes.update(maker.attributes)
-    return build.emit(new)
+    return rewriter.emit(new)
 
 
 def _axes(loop: scf.ForOp, position: int) -> Axes | None:

@@ -30,7 +30,7 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, static_form
 from xegpu.ir.use_def import root_definitions
-from xegpu.rewrite.rewriter import Rebuilder, Rule, follow, rewrite
+from xegpu.rewrite.rewriter import Rewriter, Rule, follow, rewrite
 from xegpu.target.targets import Target
 
 _COLUMN_BYTES = 4
@@ -62,12 +62,12 @@ class Legalize:
         ways = dict(zip(arguments, self.access, strict=True))
         ranges = Ranges.of_function(function)
 
-        def create(build: Rebuilder, operation: CreateNdTdescOp) -> None:
+        def create(rewriter: Rewriter, operation: CreateNdTdescOp) -> None:
             if is_shared(operation.source.type):
                 inside = all(_is_inside(ranges, use.operation) for use in webs.uses(operation.result))
                 way = _way(access_kind(operation, ways))
                 checked = _type(operation).data.block.boundary_check and not inside
-                build.retyped(operation, _type(operation).with_(access=way, boundary_check=checked))
+                rewriter.retyped(operation, _type(operation).with_(access=way, boundary_check=checked))
                 return
             # where a loop or branch carries it to another array, both are reached in the way that serves both
             makers = [member.owner for member in webs.members(operation.result)]
@@ -75,11 +75,11 @@ class Legalize:
                       key=_FROM_BEST.index)
             if way == "block" and not all(self._has_message(use.operation) for use in webs.uses(operation.result)):
                 way = "rows"
-            build.retyped(operation, _type(operation).with_(access=way))
+            rewriter.retyped(operation, _type(operation).with_(access=way))
 
         rules: dict[type[Operation], Rule] = {CreateNdTdescOp: create, UpdateNdOffsetOp: follow,
                                               PrefetchNdOp: self._prefetch_nd, PrefetchOp: _prefetch}
-        new = Rebuilder(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
+        new = Rewriter(rules).function(function, [_argument_type(a.type, way) for a, way in ways.items()])
         new.attributes["xegpu.access"] = ArrayAttr([StringAttr(way) for way in self.access])
         new.attributes["xegpu.target"] = StringAttr(self.target.name)
         return new
@@ -108,17 +108,17 @@ class Legalize:
             return False
         return self.target.has_block(kind, bits, rows, columns, parameters.block.array_length)
 
-    def _prefetch_nd(self, build: Rebuilder, operation: PrefetchNdOp) -> None:
-        desc = build.one(operation.desc)
+    def _prefetch_nd(self, rewriter: Rewriter, operation: PrefetchNdOp) -> None:
+        desc = rewriter.single(operation.desc)
         if keeps_nothing(operation):
             return
         if desc_of(desc).block.access == "block" and self._message("prefetch", operation.desc):
-            build.emit(PrefetchNdOp(desc, operation.properties))
+            rewriter.emit(PrefetchNdOp(desc, operation.properties))
 
 
-def _prefetch(build: Rebuilder, operation: PrefetchOp) -> None:
+def _prefetch(rewriter: Rewriter, operation: PrefetchOp) -> None:
     if not keeps_nothing(operation):
-        build.copy(operation)
+        rewriter.copy(operation)
 
 
 def _type(operation: CreateNdTdescOp) -> TensorDescType:

@@ -60,22 +60,23 @@ from xegpu.mlir.arith import CmpIOp, SelectOp
 #     %c = %at * 4 + 0                                                     where %at is xegpu.iota, 0 to 3
 #     %d = arith.select(%at < 2, 1.0, arith.select(%at < 3, 2.0, 3.0))     one comparison for each run of equal elements
 from xegpu.mlir.vector import ShapeCastOp, shape_of, vector_type
-from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, rewrite
 
 Number = IntegerAttr | FloatAttr  # type: ignore[type-arg]
 
 
-def spelled(build: Rebuilder, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
+def spelled(rewriter: Rewriter, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
     """A vector of two dimensions with the given elements, row by row."""
-    at, element = _places(build, shape), elements[0].type
+    at, element = _places(rewriter, shape), elements[0].type
     if element == i1:
         words = [IntegerAttr(int(value.value.data != 0), i32) for value in elements]
-        return build.emit(CmpIOp(_chosen(build, at, shape, words), _filled(build, shape, IntegerAttr(0, i32)), "ne"))
+        return rewriter.emit(CmpIOp(_chosen(rewriter, at, shape, words), _filled(rewriter, shape, IntegerAttr(0, i32)),
+                                    "ne"))
     step = _step(elements) if isinstance(element, IndexType) else None
     if step is None:
-        return _chosen(build, at, shape, elements)
-    scaled = build.emit(arith.MuliOp(at, _filled(build, shape, IntegerAttr(step, IndexType()))))
-    return build.emit(arith.AddiOp(scaled, _filled(build, shape, elements[0])))
+        return _chosen(rewriter, at, shape, elements)
+    scaled = rewriter.emit(arith.MuliOp(at, _filled(rewriter, shape, IntegerAttr(step, IndexType()))))
+    return rewriter.emit(arith.AddiOp(scaled, _filled(rewriter, shape, elements[0])))
 
 
 def _step(elements: Sequence[Number]) -> int | None:
@@ -85,32 +86,32 @@ def _step(elements: Sequence[Number]) -> int | None:
     return steps.pop() if len(steps) == 1 else None
 
 
-def _places(build: Rebuilder, shape: tuple[int, int]) -> SSAValue:
+def _places(rewriter: Rewriter, shape: tuple[int, int]) -> SSAValue:
     """The number of each element, counted row by row."""
     type_ = vector_type(shape, IndexType())
-    column = build.emit(IotaOp(build.constant(0), 1, type_))
+    column = rewriter.emit(IotaOp(rewriter.constant(0), 1, type_))
     if shape[0] == 1:
         return column
-    row = build.emit(IotaOp(build.constant(0), 0, type_))
-    above = build.emit(arith.MuliOp(row, _filled(build, shape, IntegerAttr(shape[1], IndexType()))))
-    return build.emit(arith.AddiOp(above, column))
+    row = rewriter.emit(IotaOp(rewriter.constant(0), 0, type_))
+    above = rewriter.emit(arith.MuliOp(row, _filled(rewriter, shape, IntegerAttr(shape[1], IndexType()))))
+    return rewriter.emit(arith.AddiOp(above, column))
 
 
-def _chosen(build: Rebuilder, at: SSAValue, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
+def _chosen(rewriter: Rewriter, at: SSAValue, shape: tuple[int, int], elements: Sequence[Number]) -> SSAValue:
     """Each run of equal elements where its places are."""
     runs = [(value, len(list(run))) for value, run in groupby(elements)]
-    value, end = _filled(build, shape, runs[-1][0]), len(elements)
+    value, end = _filled(rewriter, shape, runs[-1][0]), len(elements)
     for (_, length), (number, _) in zip(runs[:0:-1], runs[-2::-1], strict=True):
         end -= length
-        before = build.emit(CmpIOp(at, _filled(build, shape, IntegerAttr(end, IndexType())), "slt"))
-        value = build.emit(SelectOp(before, _filled(build, shape, number), value))
+        before = rewriter.emit(CmpIOp(at, _filled(rewriter, shape, IntegerAttr(end, IndexType())), "slt"))
+        value = rewriter.emit(SelectOp(before, _filled(rewriter, shape, number), value))
     return value
 
 
-def _filled(build: Rebuilder, shape: tuple[int, int], number: Number) -> SSAValue:
-    scalar = build.emit(arith.ConstantOp(number))
+def _filled(rewriter: Rewriter, shape: tuple[int, int], number: Number) -> SSAValue:
+    scalar = rewriter.emit(arith.ConstantOp(number))
     type_: Attribute = number.type
-    return build.emit(BroadcastOp(scalar, vector_type(shape, type_)))
+    return rewriter.emit(BroadcastOp(scalar, vector_type(shape, type_)))
 
 
 ROW = "row"
@@ -133,11 +134,11 @@ class Normalize:
 
 
 def _normalized(function: func.FuncOp) -> func.FuncOp:
-    new = _Normalizer(function).function(function)
+    new = _NormalizeRewriter(function).function(function)
     return function if new.is_structurally_equivalent(function) else new
 
 
-class _Normalizer(Rebuilder):
+class _NormalizeRewriter(Rewriter):
     """One function's rewrite.
 
     Attributes:
@@ -151,7 +152,7 @@ class _Normalizer(Rebuilder):
 
     def row(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
         """A vector of one dimension in the shape of a row."""
-        new = self.one(value)
+        new = self.single(value)
         return new if shape_of(new) == shape else self._shaped(new, shape)
 
     def _shaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
@@ -161,10 +162,10 @@ class _Normalizer(Rebuilder):
             return self.emit(BroadcastOp(owner.source, VectorType(value.type.element_type, shape)))  # type: ignore
         return self.emit(ShapeCastOp(value, shape))
 
-    def line(self, parts: Parts) -> SSAValue:
+    def line(self, parts: ConvertedValues) -> SSAValue:
         """What became a row, as a vector of one dimension again."""
         (value,) = parts.values
-        return value if parts.form != ROW else self._shaped(value, (prod(shape_of(value)),))
+        return value if parts.encoding != ROW else self._shaped(value, (prod(shape_of(value)),))
 
     def fill(self, old: SSAValue, scalar: SSAValue) -> None:
         """Make a vector of one number of an old one; a line becomes a row, but for a lane's share of one."""
@@ -174,76 +175,76 @@ class _Normalizer(Rebuilder):
         shape = (1, *type_.get_shape()) if row else type_.get_shape()
         self.set(old, self.emit(BroadcastOp(scalar, VectorType(type_.element_type, shape))), ROW if row else None)
 
-    def match(self, parts: Parts, like: Parts) -> Parts:
+    def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
         """What a loop or branch yields: a row where it was given a row, else a line."""
-        if parts.form == like.form:
+        if parts.encoding == like.encoding:
             return parts
-        value = self.line(parts) if like.form is None else self._shaped(parts.values[0], shape_of(like.values[0]))
-        return Parts((value,), like.form)
+        value = self.line(parts) if like.encoding is None else self._shaped(parts.values[0], shape_of(like.values[0]))
+        return ConvertedValues((value,), like.encoding)
 
     def copy(self, operation: Operation) -> None:
         """A copy; an operation element by element takes rows if one of its operands is one, any other takes lines."""
-        rows = [operand for operand in operation.operands if self.get(operand).form == ROW]
+        rows = [operand for operand in operation.operands if self.lookup(operand).encoding == ROW]
         if not rows:
             super().copy(operation)
             return
         if operation.name.partition(".")[0] in ("arith", "math") and operation.has_trait(Pure):
-            shape = shape_of(self.one(rows[0]))
-            operands = [self.row(operand, shape) if isinstance(operand.type, VectorType) else self.one(operand)
+            shape = shape_of(self.single(rows[0]))
+            operands = [self.row(operand, shape) if isinstance(operand.type, VectorType) else self.single(operand)
                         for operand in operation.operands]
             types = [self.part_type(result.type, operands[operation.operands.index(rows[0])].type)
                      for result in operation.results]
             form = ROW
         else:
-            operands, form = [self.line(self.get(operand)) for operand in operation.operands], None
+            operands, form = [self.line(self.lookup(operand)) for operand in operation.operands], None
             types = [result.type for result in operation.results]
         made = self._like(operation, operands, types)
         for before, after in zip(operation.results, made.results, strict=True):
             self.set(before, after, form)
 
 
-def _create_nd_tdesc(build: _Normalizer, operation: CreateNdTdescOp) -> None:
+def _create_nd_tdesc(rewriter: _NormalizeRewriter, operation: CreateNdTdescOp) -> None:
     desc, array = desc_of(operation.result), array_at(operation.source)
-    source = build.one(operation.source if array is None else array)
+    source = rewriter.single(operation.source if array is None else array)
     if len(desc.shape) == 2:
-        offsets, sizes, strides = ([build.one(value) for value in group] for group in
+        offsets, sizes, strides = ([rewriter.single(value) for value in group] for group in
                                    (operation.offsets, operation.shape, operation.strides))
         type_ = operation.result.type
     else:
-        offsets = [build.constant(0), build.one(operation.offsets[0])]
-        sizes, strides = _endless(build, source)
+        offsets = [rewriter.constant(0), rewriter.single(operation.offsets[0])]
+        sizes, strides = _endless(rewriter, source)
         type_ = TensorDescType(replace(desc, shape=(1, *desc.shape)))
     assert isinstance(type_, TensorDescType)
     made = CreateNdTdescOp(source, offsets, sizes, strides, type_)
     made.attributes.update(operation.attributes)
-    build.set(operation.result, build.emit(made))
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _endless(build: _Normalizer, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
+def _endless(rewriter: _NormalizeRewriter, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
     """Sizes and strides of memory seen as one row: without an end, but for shared local memory."""
     length = ENDLESS
-    step = build.constant(1)
+    step = rewriter.constant(1)
     if isinstance(source.type, MemRefType):
         static = static_form(source.type)
         if is_shared(source.type) and static is not None:
             length = prod(static[0])
         elif static is None:
             metadata = ExtractStridedMetaDataOp(source)
-            build.emit(metadata)
+            rewriter.emit(metadata)
             step = metadata.strides[0]
         else:
-            step = build.constant(static[1][0])
-    return [build.constant(1), build.constant(length)], [build.constant(length), step]
+            step = rewriter.constant(static[1][0])
+    return [rewriter.constant(1), rewriter.constant(length)], [rewriter.constant(length), step]
 
 
-def _create_tdesc(build: _Normalizer, operation: CreateTdescOp) -> None:
+def _create_tdesc(rewriter: _NormalizeRewriter, operation: CreateTdescOp) -> None:
     array = array_at(operation.source)
-    source = build.one(operation.source if array is None else array)
-    made = CreateTdescOp(source, build.line(build.get(operation.offsets)), operation.result.type)  # type: ignore
-    build.set(operation.result, build.emit(made))
+    source = rewriter.single(operation.source if array is None else array)
+    made = CreateTdescOp(source, rewriter.line(rewriter.lookup(operation.offsets)), operation.result.type)  # type: ignore
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _extract_aligned_pointer_as_index(build: _Normalizer, operation: ExtractAlignedPointerAsIndexOp) -> None:
+def _extract_aligned_pointer_as_index(rewriter: _NormalizeRewriter, operation: ExtractAlignedPointerAsIndexOp) -> None:
     """The address of an array: descriptors on it stand on the array itself, and nothing else has a use for it."""
     waiting = [operation.aligned_pointer]
     while waiting:
@@ -251,105 +252,106 @@ def _extract_aligned_pointer_as_index(build: _Normalizer, operation: ExtractAlig
             if use.operation.name in CASTS:
                 waiting += use.operation.results
             elif not isinstance(use.operation, (CreateNdTdescOp, CreateTdescOp)):
-                build.fail("XT3033",
+                rewriter.fail("XT3033",
                            f"the address of an array is for descriptors on it, and not for {use.operation.name}",
                            "give the distance as offsets of the descriptor, in elements")
-    build.set(operation.aligned_pointer, build.constant(0))
+    rewriter.set(operation.aligned_pointer, rewriter.constant(0))
 
 
-def _update_nd_offset(build: _Normalizer, operation: UpdateNdOffsetOp) -> None:
-    offsets = [build.one(offset) for offset in operation.offsets]
+def _update_nd_offset(rewriter: _NormalizeRewriter, operation: UpdateNdOffsetOp) -> None:
+    offsets = [rewriter.single(offset) for offset in operation.offsets]
     if len(offsets) == 1:
-        offsets = [build.constant(0), *offsets]
-    made = UpdateNdOffsetOp(build.one(operation.desc), offsets)
+        offsets = [rewriter.constant(0), *offsets]
+    made = UpdateNdOffsetOp(rewriter.single(operation.desc), offsets)
     made.attributes.update(operation.attributes)
-    build.set(operation.result, build.emit(made))
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _load_nd(build: _Normalizer, operation: LoadNdOp) -> None:
+def _load_nd(rewriter: _NormalizeRewriter, operation: LoadNdOp) -> None:
     if len(desc_of(operation.desc).shape) == 2:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    desc = build.one(operation.desc)
+    desc = rewriter.single(operation.desc)
     shape = loaded_shape(desc_of(desc), False)
-    build.retyped(operation, VectorType(desc_of(desc).element_type, shape), ROW)
+    rewriter.retyped(operation, VectorType(desc_of(desc).element_type, shape), ROW)
 
 
-def _store_nd(build: _Normalizer, operation: StoreNdOp) -> None:
-    desc = build.one(operation.desc)
-    value = build.line(build.get(operation.value))
+def _store_nd(rewriter: _NormalizeRewriter, operation: StoreNdOp) -> None:
+    desc = rewriter.single(operation.desc)
+    value = rewriter.line(rewriter.lookup(operation.value))
     if len(desc_of(operation.desc).shape) == 1:
-        value = build.row(operation.value, loaded_shape(desc_of(desc), False))
+        value = rewriter.row(operation.value, loaded_shape(desc_of(desc), False))
     made = StoreNdOp.create(operands=[value, desc], properties=dict(operation.properties),
                             attributes=dict(operation.attributes))
-    build.emit(made)
+    rewriter.emit(made)
 
 
-def _shape_cast(build: _Normalizer, operation: ShapeCastOp) -> None:
+def _shape_cast(rewriter: _NormalizeRewriter, operation: ShapeCastOp) -> None:
     """A cast between a line and a row of two dimensions is nothing."""
-    source, shape = build.get(operation.source), shape_of(operation.result)
-    if not build.of_lanes and source.form is None and (1, *shape) == shape_of(source.values[0]):
-        build.set(operation.result, source.values[0], ROW)
+    source, shape = rewriter.lookup(operation.source), shape_of(operation.result)
+    if not rewriter.of_lanes and source.encoding is None and (1, *shape) == shape_of(source.values[0]):
+        rewriter.set(operation.result, source.values[0], ROW)
         return
-    if source.form == ROW and shape_of(source.values[0]) == shape:
-        build.set(operation.result, source.values[0])
+    if source.encoding == ROW and shape_of(source.values[0]) == shape:
+        rewriter.set(operation.result, source.values[0])
         return
-    build.set(operation.result, build.emit(ShapeCastOp(build.line(source), shape)))
+    rewriter.set(operation.result, rewriter.emit(ShapeCastOp(rewriter.line(source), shape)))
 
 
-def _dpas(build: _Normalizer, operation: DpasOp) -> None:
-    a, shape = build.one(operation.a), shape_of(operation.a)
+def _dpas(rewriter: _NormalizeRewriter, operation: DpasOp) -> None:
+    a, shape = rewriter.single(operation.a), shape_of(operation.a)
     if len(shape) == 3:
         flat, owner = (shape[0], shape[1] * shape[2]), a.owner
         a = owner.source if isinstance(owner, ShapeCastOp) and shape_of(owner.source) == flat else \
-            build.emit(ShapeCastOp(a, flat))
-    acc = None if operation.acc is None else build.one(operation.acc)
-    made = DpasOp(a, build.one(operation.b), acc, operation.result.type, operation.maps)
-    build.set(operation.result, build.emit(made))
+            rewriter.emit(ShapeCastOp(a, flat))
+    acc = None if operation.acc is None else rewriter.single(operation.acc)
+    made = DpasOp(a, rewriter.single(operation.b), acc, operation.result.type, operation.maps)
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _broadcast(build: _Normalizer, operation: BroadcastOp) -> None:
+def _broadcast(rewriter: _NormalizeRewriter, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
     if len(shape) > 2:
-        build.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this makes a {operation.vector.type}",
+        rewriter.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this makes a {operation.vector.type}",
                    "compute with two dimensions; dpas packs what it needs")
     if isinstance(operation.source.type, VectorType):
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    build.fill(operation.vector, build.one(operation.source))
+    rewriter.fill(operation.vector, rewriter.single(operation.source))
 
 
-def _constant(build: _Normalizer, operation: arith.ConstantOp) -> None:
+def _constant(rewriter: _NormalizeRewriter, operation: arith.ConstantOp) -> None:
     """A vector of one number as a broadcast of it."""
     dense = operation.value
     if not isinstance(operation.result.type, VectorType) or not isinstance(dense, DenseIntOrFPElementsAttr):
-        build.copy(operation)
+        rewriter.copy(operation)
         return
     elements = list(dense.get_attrs())
     if len(set(elements)) != 1:
-        _differing(build, operation, elements)
+        _differing(rewriter, operation, elements)
         return
-    build.fill(operation.result, build.emit(arith.ConstantOp(elements[0])))  # type: ignore[arg-type]
+    rewriter.fill(operation.result, rewriter.emit(arith.ConstantOp(elements[0])))  # type: ignore[arg-type]
 
 
-def _differing(build: _Normalizer, operation: arith.ConstantOp, elements: list[Any]) -> None:
+def _differing(rewriter: _NormalizeRewriter, operation: arith.ConstantOp, elements: list[Any]) -> None:
     shape = shape_of(operation.result)
-    if build.of_lanes or len(shape) > 2:
-        build.fail("XT3290", "a vector constant whose elements differ is not read here",
+    if rewriter.of_lanes or len(shape) > 2:
+        rewriter.fail("XT3290", "a vector constant whose elements differ is not read here",
                    "load the numbers from an array; vectors of one and two dimensions that all lanes share may have "
                    "such constants")
     rows = shape[0] if len(shape) == 2 else 1
-    build.set(operation.result, spelled(build, (rows, shape[-1]), elements), None if len(shape) == 2 else ROW)
+    rewriter.set(operation.result, spelled(rewriter, (rows, shape[-1]), elements), None if len(shape) == 2 else ROW)
 
 
-def _allocate(build: _Normalizer, operation: AllocOp) -> None:
+def _allocate(rewriter: _NormalizeRewriter, operation: AllocOp) -> None:
     """An array of one dimension in shared local memory as one of one row."""
     type_ = operation.memref.type
     assert isinstance(type_, MemRefType)
     if len(type_.get_shape()) != 1:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    build.retyped(operation, MemRefType(type_.element_type, (1, *type_.get_shape()), type_.layout, type_.memory_space))
+    rewriter.retyped(operation, MemRefType(type_.element_type, (1, *type_.get_shape()), type_.layout,
+                                           type_.memory_space))
 
 
 _RULES: dict[type[Operation], Rule] = {

@@ -28,7 +28,7 @@ from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
 from xegpu.passes.distribute_lanes.operand_roles import sides
-from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 
 _PACKED = "packed"
 
@@ -44,66 +44,67 @@ class PackVnni:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         webs = view_webs(function)
 
-        def load(build: Rebuilder, operation: LoadNdOp) -> None:
+        def load(rewriter: Rewriter, operation: LoadNdOp) -> None:
             desc = desc_of(operation.desc)
             packs = desc.dtype.bits < 32 and desc.sg_map is None and sides(webs, operation.desc) == {"b"}
             if operation.packed is not None or operation.transpose_bit_width is not None or not packs:
-                build.copy(operation)
+                rewriter.copy(operation)
                 return
             if operation.transposes:
-                words = build.emit(hinted(LoadNdOp(build.one(operation.desc), transpose=True, transpose_bit_width=32),
+                words = rewriter.emit(hinted(LoadNdOp(rewriter.single(operation.desc), transpose=True,
+                                                      transpose_bit_width=32),
                                           operation))
                 factor, (rows, columns) = 32 // desc.dtype.bits, shape_of(words)
                 cast = ShapeCastOp(words, (rows, columns // factor, factor))
-                build.set(operation.result, build.emit(cast), _PACKED)
+                rewriter.set(operation.result, rewriter.emit(cast), _PACKED)
                 return
-            made = hinted(LoadNdOp(build.one(operation.desc), packed=True), operation)
-            build.set(operation.result, build.emit(made), _PACKED)
+            made = hinted(LoadNdOp(rewriter.single(operation.desc), packed=True), operation)
+            rewriter.set(operation.result, rewriter.emit(made), _PACKED)
 
-        return Rebuilder({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice,
+        return Rewriter({LoadNdOp: load, ExtractOp: _extract, ExtractStridedSliceOp: _extract_strided_slice,
                           DpasOp: _dpas,
                           DpasScaledOp: _dpas_scaled}) \
             .function(function)
 
 
-def _extract(build: Rebuilder, operation: ExtractOp) -> None:
-    source = build.get(operation.vector)
-    if source.form != _PACKED:
-        build.copy(operation)
+def _extract(rewriter: Rewriter, operation: ExtractOp) -> None:
+    source = rewriter.lookup(operation.vector)
+    if source.encoding != _PACKED:
+        rewriter.copy(operation)
         return
     position = list(operation.static_position.get_values())
     type_ = source.values[0].type
     part = type(type_)(type_.element_type, type_.get_shape()[len(position):])  # type: ignore
-    build.set(operation.result, build.emit(ExtractOp(source.values[0], position, part)), _PACKED)  # type: ignore
+    rewriter.set(operation.result, rewriter.emit(ExtractOp(source.values[0], position, part)), _PACKED)  # type: ignore
 
 
-def _extract_strided_slice(build: Rebuilder, operation: ExtractStridedSliceOp) -> None:
-    source = build.get(operation.source)
-    if source.form != _PACKED:
-        build.copy(operation)
+def _extract_strided_slice(rewriter: Rewriter, operation: ExtractStridedSliceOp) -> None:
+    source = rewriter.lookup(operation.source)
+    if source.encoding != _PACKED:
+        rewriter.copy(operation)
         return
     factor = shape_of(source.values[0])[-1]
     (row, column), (rows, columns) = values_of(operation.offsets), values_of(operation.sizes)
     slice_ = ExtractStridedSliceOp(source.values[0], (row // factor, column, 0), (rows // factor, columns, factor))
-    build.set(operation.result, build.emit(slice_), _PACKED)
+    rewriter.set(operation.result, rewriter.emit(slice_), _PACKED)
 
 
-def _dpas_scaled(build: Rebuilder, operation: DpasScaledOp) -> None:
-    a, b, *rest = (build.get(operand) for operand in operation.operands)
+def _dpas_scaled(rewriter: Rewriter, operation: DpasScaledOp) -> None:
+    a, b, *rest = (rewriter.lookup(operand) for operand in operation.operands)
     value: SSAValue = b.values[0]
-    if operation.lanes is None and b.form != _PACKED and len(shape_of(value)) == 2:
-        value = build.shared(("pack", value), lambda: build.emit(PackOp(value)))
+    if operation.lanes is None and b.encoding != _PACKED and len(shape_of(value)) == 2:
+        value = rewriter.shared(("pack", value), lambda: rewriter.emit(PackOp(value)))
     lanes = None if operation.lanes is None else operation.lanes.value.data
     operands = (part.values[0] for part in (a, *rest))
     first, acc, scale_a, scale_b = operands
-    build.set(operation.result, build.emit(DpasScaledOp(first, value, acc, scale_a, scale_b, lanes)))
+    rewriter.set(operation.result, rewriter.emit(DpasScaledOp(first, value, acc, scale_a, scale_b, lanes)))
 
 
-def _dpas(build: Rebuilder, operation: DpasOp) -> None:
-    a, b = build.one(operation.a), build.get(operation.b)
+def _dpas(rewriter: Rewriter, operation: DpasOp) -> None:
+    a, b = rewriter.single(operation.a), rewriter.lookup(operation.b)
     value: SSAValue = b.values[0]
     bits = of_mlir(operation.b.type.element_type).bits  # type: ignore[attr-defined]
-    if operation.maps is None and bits < 32 and b.form != _PACKED and len(shape_of(value)) == 2:
-        value = build.shared(("pack", value), lambda: build.emit(PackOp(value)))
-    acc = None if operation.acc is None else build.one(operation.acc)
-    build.set(operation.result, build.emit(DpasOp(a, value, acc, operation.result.type, operation.maps)))
+    if operation.maps is None and bits < 32 and b.encoding != _PACKED and len(shape_of(value)) == 2:
+        value = rewriter.shared(("pack", value), lambda: rewriter.emit(PackOp(value)))
+    acc = None if operation.acc is None else rewriter.single(operation.acc)
+    rewriter.set(operation.result, rewriter.emit(DpasOp(a, value, acc, operation.result.type, operation.maps)))

@@ -36,7 +36,7 @@ from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.dialect.vector import ConvertLayoutOp
 from xegpu.mlir.vector import ExtractStridedSliceOp
-from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xegpu.target.targets import Target
 
 _HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp)
@@ -58,7 +58,7 @@ class Schedule:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with element-wise operations close before their first uses."""
-        new = rewrite(module, lambda function: Rebuilder({}).function(function))
+        new = rewrite(module, lambda function: Rewriter({}).function(function))
         for operation in new.walk():
             for region in operation.regions:
                 for block in region.blocks:

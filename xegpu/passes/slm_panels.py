@@ -15,7 +15,7 @@ from xdsl.dialects.memref import AllocOp
 
 from xegpu.analysis import slm
 from xegpu.analysis.webs import view_webs
-from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ def _function(function: func.FuncOp) -> func.FuncOp:
     if not panels:
         return function
 
-    def allocate(build: Rebuilder, operation: AllocOp) -> None:
-        build.copy(operation)
+    def allocate(rewriter: Rewriter, operation: AllocOp) -> None:
+        rewriter.copy(operation)
         if operation in panels:
-            build.one(operation.memref).owner.attributes[slm.PANELS] = panels[operation]  # type: ignore[union-attr]
+            rewriter.single(operation.memref).owner.attributes[slm.PANELS] = panels[operation]  # type: ignore[union-attr]
 
-    return Rebuilder({AllocOp: allocate}).function(function)
+    return Rewriter({AllocOp: allocate}).function(function)

@@ -23,7 +23,7 @@ INDEX_OPS: dict[type[Operation], Callable[[int, int], int]] = {
 """Index operations that are folded and CSEd, with their meaning on constants."""
 
 
-class Writer:
+class Builder:
     """Insertion-point builder for one function; pools constants, CSEs index arithmetic.
 
     Attributes:

@@ -7,20 +7,21 @@ from xdsl.dialects.memref import CastOp
 from xdsl.ir import SSAValue
 
 from xegpu.ir.memref import Described, static_form
-from xegpu.rewrite.rewriter import Rebuilder
+from xegpu.rewrite.rewriter import Rewriter
 
 
-def spelled_out(build: Rebuilder, operation: Described) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
+def spelled_out(rewriter: Rewriter, operation: Described) -> tuple[SSAValue, list[SSAValue], list[SSAValue]]:
     """Source, sizes and strides as SSA values of the new function; a static memref is cast to a dynamic one."""
-    source = build.one(operation.source)
+    source = rewriter.single(operation.source)
     static = static_form(source.type)
     if operation.shape or static is None:
-        return source, [build.one(size) for size in operation.shape], [build.one(step) for step in operation.strides]
+        sizes = [rewriter.single(size) for size in operation.shape]
+        return source, sizes, [rewriter.single(step) for step in operation.strides]
     type_ = source.type
     assert isinstance(type_, MemRefType)
     rank = len(type_.get_shape())
     dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank),
                          type_.memory_space)
-    cast = build.shared(("cast", source), lambda: build.emit(CastOp.get(source, dynamic)))
-    sizes, strides = ([build.constant(value) for value in numbers] for numbers in static)
+    cast = rewriter.shared(("cast", source), lambda: rewriter.emit(CastOp.get(source, dynamic)))
+    sizes, strides = ([rewriter.constant(value) for value in numbers] for numbers in static)
     return cast, sizes, strides

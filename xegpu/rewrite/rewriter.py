@@ -17,24 +17,24 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.ir.matchers import number
 from xegpu.mlir.vector import vector_type
-from xegpu.rewrite.builder import INDEX_OPS, Writer
+from xegpu.rewrite.builder import INDEX_OPS, Builder
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.verifier import known_valid, verify
 
 
 @dataclass(frozen=True)
-class Parts:
+class ConvertedValues:
     """1:N replacement of an SSA value, with the pass's encoding (``form``) of how the parts compose."""
 
     values: tuple[SSAValue, ...]
-    form: Any = None
+    encoding: Any = None
 
 
 Rule = Callable[[Any, Any], None]
 """Rewrite rule of one operation; its arguments are the pass's rebuilder and the operation."""
 
 
-class Rebuilder(Writer):
+class Rewriter(Builder):
     """Conversion state of one function, the first argument of every rule.
 
     Attributes:
@@ -46,17 +46,17 @@ class Rebuilder(Writer):
     def __init__(self, rules: Mapping[type[Operation], Rule]) -> None:
         super().__init__()
         self.rules = rules
-        self.parts: dict[SSAValue, Parts] = {}
+        self.converted_values: dict[SSAValue, ConvertedValues] = {}
 
-    def match(self, parts: Parts, like: Parts) -> Parts:
+    def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
         """Convert ``parts`` to the encoding of ``like``; by default the encodings must be equal.
 
         A loop's yielded values must have the encoding of its initial values, and both branches the same encodings.
         """
-        if parts.form != like.form:
+        if parts.encoding != like.encoding:
             self.fail("XT9301",
-                      f"a loop or a condition has a value as {like.form} before and as {parts.form} after its body, "
-                      "which is a mistake of xetile", "please report it, with the kernel")
+                      f"a loop or a condition has a value as {like.encoding} before and as {parts.encoding} after its "
+                      "body, which is a mistake of xetile", "please report it, with the kernel")
         return parts
 
     def function(self, old: func.FuncOp, arguments: Sequence[Attribute] | None = None) -> func.FuncOp:
@@ -64,7 +64,7 @@ class Rebuilder(Writer):
         self.entry = Block(arg_types=arguments or [argument.type for argument in old.body.block.args])
         for before, after in zip(old.body.block.args, self.entry.args, strict=True):
             after.name_hint = before.name_hint
-            self.parts[before] = Parts((after,))
+            self.converted_values[before] = ConvertedValues((after,))
         self.body(old.body.block, self.entry)
         new = func.FuncOp(old.sym_name.data, ([a.type for a in self.entry.args], []), Region(self.entry))
         new.attributes.update(old.attributes)
@@ -73,14 +73,14 @@ class Rebuilder(Writer):
             erase_dead(self.entry)
         return new
 
-    def body(self, old: Block, new: Block) -> list[Parts]:
+    def body(self, old: Block, new: Block) -> list[ConvertedValues]:
         """Rewrite the operations of ``old`` into ``new``; returns the replacements of the yielded values."""
-        yielded: list[Parts] = []
+        yielded: list[ConvertedValues] = []
         with self.inside(new):
             for operation in old.ops:
                 self.place = operation.location
                 if isinstance(operation, scf.YieldOp):
-                    yielded = [self.get(value) for value in operation.operands]
+                    yielded = [self.lookup(value) for value in operation.operands]
                 else:
                     self.visit(operation)
         return yielded
@@ -94,31 +94,32 @@ class Rebuilder(Writer):
             self.loop(operation)
         elif isinstance(operation, scf.IfOp):
             self._branches(operation)
-        elif any(len(self.get(operand).values) != 1 for operand in operation.operands):
+        elif any(len(self.lookup(operand).values) != 1 for operand in operation.operands):
             self.each_part(operation)
         else:
             self.copy(operation)
 
     def copy(self, operation: Operation) -> None:
         """Clone an operation on 1:1 replacements of its operands; result vectors take their shape."""
-        operands = [self.one(operand) for operand in operation.operands]
+        operands = [self.single(operand) for operand in operation.operands]
         kind = type(operation)
         if kind in INDEX_OPS and isinstance(operation.results[0].type, IndexType):
             self.set(operation.results[0], self.index(kind, *operands))
         elif isinstance(operation, arith.ConstantOp) and isinstance(operation.result.type, IndexType):
             self.set(operation.result, self.constant(number(operation.result) or 0))
         else:
-            formed = next((o for o in operation.operands if self.get(o).form is not None), None)
-            types = [result.type if formed is None else self.part_type(result.type, self.one(formed).type)
+            formed = next((o for o in operation.operands if self.lookup(o).encoding is not None), None)
+            types = [result.type if formed is None else self.part_type(result.type, self.single(formed).type)
                      for result in operation.results]
-            copied, form = self._like(operation, operands, types), None if formed is None else self.get(formed).form
+            copied = self._like(operation, operands, types)
+            form = None if formed is None else self.lookup(formed).encoding
             for before, after in zip(operation.results, copied.results, strict=True):
                 after.name_hint = before.name_hint
                 self.set(before, after, form)
 
     def each_part(self, operation: Operation) -> None:
         """Clone an operation for each part of its operands; an operand with one part is used in every clone."""
-        operands = [self.get(operand) for operand in operation.operands]
+        operands = [self.lookup(operand) for operand in operation.operands]
         widest = max(operands, key=lambda parts: len(parts.values))
         if any(len(parts.values) not in (1, len(widest.values)) for parts in operands):
             self.fail("XT9302",
@@ -130,7 +131,7 @@ class Rebuilder(Writer):
             types = [self.part_type(result.type, part.type) for result in operation.results]
             results.append(self._like(operation, chosen, types).results)
         for number_, result in enumerate(operation.results):
-            self.set(result, tuple(made[number_] for made in results), widest.form)
+            self.set(result, tuple(made[number_] for made in results), widest.encoding)
 
     @staticmethod
     def part_type(whole: Attribute, like: Attribute) -> Attribute:
@@ -141,7 +142,7 @@ class Rebuilder(Writer):
 
     def retyped(self, operation: Operation, type_: Attribute, form: Any = None) -> None:
         """Clone an operation on 1:1 replacements of its operands, with ``type_`` as its only result's type."""
-        copied = self._like(operation, [self.one(operand) for operand in operation.operands], [type_])
+        copied = self._like(operation, [self.single(operand) for operand in operation.operands], [type_])
         self.set(operation.results[0], copied.results[0], form)
 
     def _like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
@@ -154,7 +155,7 @@ class Rebuilder(Writer):
 
     def loop(self, loop: scf.ForOp) -> None:
         """Rewrite a loop: its body, and its loop-carried values in the encodings of their initial values."""
-        carried = [self.get(value) for value in loop.iter_args]
+        carried = [self.lookup(value) for value in loop.iter_args]
         block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
         old = loop.body.block
         self.set(old.args[0], block.args[0])
@@ -163,7 +164,7 @@ class Rebuilder(Writer):
         place = self.place
         yielded, self.place = self.body(old, block), place
         self.close(block, yielded, carried)
-        start, stop, step = (self.one(value) for value in (loop.lb, loop.ub, loop.step))
+        start, stop, step = (self.single(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
         new.attributes.update(loop.attributes)
         self.emit(new)
@@ -180,12 +181,12 @@ class Rebuilder(Writer):
             self.close(block, parts, yielded[-1])
         types = [value.type for parts in yielded[-1] for value in parts.values]
         second = Region(blocks[1]) if len(blocks) > 1 else None
-        new = scf.IfOp(self.one(operation.cond), types, Region(blocks[0]), second)
+        new = scf.IfOp(self.single(operation.cond), types, Region(blocks[0]), second)
         self.emit(new)
         new.attributes.update(operation.attributes)
         self.regroup(operation.output, yielded[-1], new.output)
 
-    def close(self, block: Block, yielded: Sequence[Parts], like: Sequence[Parts]) -> None:
+    def close(self, block: Block, yielded: Sequence[ConvertedValues], like: Sequence[ConvertedValues]) -> None:
         """Terminate the block of a loop or branch with ``scf.yield``, in the encodings of ``like``."""
         with self.inside(block):
             matched = [self.match(parts, form) for parts, form in zip(yielded, like, strict=True)]
@@ -198,7 +199,7 @@ class Rebuilder(Writer):
                           "contiguous copy of one", **{"the value before": other, "the value after": value})
         block.add_op(scf.YieldOp(*values))
 
-    def regroup(self, old: Sequence[SSAValue], like: Sequence[Parts], new: Sequence[SSAValue]) -> None:
+    def regroup(self, old: Sequence[SSAValue], like: Sequence[ConvertedValues], new: Sequence[SSAValue]) -> None:
         """Set the replacements of several values: ``new`` in order, grouped in the encodings of ``like``."""
         position = 0
         for before, parts in zip(old, like, strict=True):
@@ -206,15 +207,15 @@ class Rebuilder(Writer):
             position += len(values)
             for value in values:
                 value.name_hint = before.name_hint
-            self.parts[before] = Parts(values, parts.form)
+            self.converted_values[before] = ConvertedValues(values, parts.encoding)
 
-    def get(self, value: SSAValue) -> Parts:
+    def lookup(self, value: SSAValue) -> ConvertedValues:
         """Look up the replacement of an old value."""
-        return self.parts[value]
+        return self.converted_values[value]
 
-    def one(self, value: SSAValue) -> SSAValue:
+    def single(self, value: SSAValue) -> SSAValue:
         """Look up the 1:1 replacement of an old value."""
-        (new,) = self.parts[value].values
+        (new,) = self.converted_values[value].values
         return new
 
     def set(self, old: SSAValue, new: SSAValue | tuple[SSAValue, ...], form: Any = None) -> None:
@@ -223,7 +224,7 @@ class Rebuilder(Writer):
         for value in values:
             if value.name_hint is None and not isinstance(value.owner, arith.ConstantOp):
                 value.name_hint = old.name_hint
-        self.parts[old] = Parts(values, form)
+        self.converted_values[old] = ConvertedValues(values, form)
 
 
 def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
@@ -231,10 +232,10 @@ def _same(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
     return all(new is old.type or new == old.type for new, old in zip(types, values, strict=True))
 
 
-def follow(build: Rebuilder, operation: Operation) -> None:
+def follow(rewriter: Rewriter, operation: Operation) -> None:
     """Default rule of offset updates of a tile or descriptor: the result has the converted type of the operand."""
-    moved = build.get(operation.operands[0])
-    build.retyped(operation, moved.values[0].type, moved.form)
+    moved = rewriter.lookup(operation.operands[0])
+    rewriter.retyped(operation, moved.values[0].type, moved.encoding)
 
 
 def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> ModuleOp:
@@ -267,4 +268,4 @@ def rewrite(module: ModuleOp, rebuild: Callable[[func.FuncOp], func.FuncOp]) -> 
 
 def copied(function: func.FuncOp) -> func.FuncOp:
     """A copy of a function with dead operations erased and index arithmetic folded, to be changed in place."""
-    return Rebuilder({}).function(function)
+    return Rewriter({}).function(function)

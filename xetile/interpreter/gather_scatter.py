@@ -12,13 +12,13 @@ import numpy as np
 
 from xegpu.dialect.vector import number_of
 from xegpu.interpreter.gather_scatter import Array, Elements, active_elements, atomic, block_elements, made
-from xegpu.interpreter.interpreter import Machine, Meanings
+from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xetile.dialect import gather_scatter as ops
 from xetile.dialect.tile_ops import tile_of
 from xetile.dialect.types import TileParameters
 
 
-def _load_gather(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _load_gather(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     """NumPy semantics of ``load_gather``."""
     (elements, mask), tile = operands, tile_of(operation.tile)
     padding = 0 if operation.padding is None else number_of(operation.padding)
@@ -26,7 +26,7 @@ def _load_gather(machine: Machine, operation: Any, operands: Sequence[Any]) -> A
     return elements.gather(active, padding).astype(tile.dtype.compute)  # type: ignore[no-any-return]
 
 
-def _store_scatter(machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+def _store_scatter(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
     """NumPy semantics of ``store_scatter``."""
     value, elements, mask = operands
     elements.scatter(value, active_elements(machine, np.asarray(mask, bool),
@@ -42,7 +42,7 @@ def _element_indices(tile: TileParameters) -> tuple[Array, Array]:
     return rows.reshape(-1, 1, height, 1), columns.reshape(1, -1, 1, width)
 
 
-def updated_elements(machine: Machine, operation: Any, operands: Sequence[Any]) -> tuple[Elements, Array]:
+def updated_elements(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> tuple[Elements, Array]:
     """Elements that an atomic update accesses, and the mask of active ones."""
     (_, place, *masks), tile = operands, tile_of(operation.tile)
     if isinstance(place, Elements):
@@ -50,14 +50,14 @@ def updated_elements(machine: Machine, operation: Any, operands: Sequence[Any]) 
     return block_elements(place.array, (*place.lead, place.row, place.column), *_element_indices(tile), machine.batch)
 
 
-def _atomic_rmw(machine: Machine, operation: Any, operands: Sequence[Any]) -> Array:
+def _atomic_rmw(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Array:
     """NumPy semantics of ``atomic_rmw_tile``."""
     (elements, mask), tile = updated_elements(machine, operation, operands), tile_of(operation.tile)
     rank = len(tile.blocked_shape())
     return atomic(machine, operation.kind.data, elements, operands[0], mask, tile.dtype, rank)
 
 
-MEANINGS: Meanings = {
+SEMANTICS: Semantics = {
     ops.InitScatteredTileOp: lambda machine, operation, operands: made(
         machine, operation, operands[0], operands[1], tile_of(operation.result).dtype),
     ops.UpdateScatteredTileOp: lambda machine, operation, operands: operands[0].moved(operands[1]),

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from xegpu.interpreter import dpas, memory
-from xegpu.interpreter.interpreter import Machine, Meanings, TakesDelayed, now
+from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantics, force
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
@@ -32,7 +32,7 @@ def _shape(type_: Attribute) -> tuple[int, ...]:
     return type_.get_shape()
 
 
-def _coordinates(machine: Machine, indices: Sequence[Any], permutation: Permutation,
+def _coordinates(machine: Interpreter, indices: Sequence[Any], permutation: Permutation,
                  shape: Sequence[int]) -> list[Array]:
     """Index of every element along each dimension of memory: batch axes, then the vector's, of size 1 or the full
     extent."""
@@ -57,19 +57,19 @@ def _in_bounds(array: Array, coordinates: Sequence[Array]) -> Array:
     return inside
 
 
-def _active(machine: Machine, rank: int) -> Any:
+def _active(machine: Interpreter, rank: int) -> Any:
     """Mask of active instances, with axes for a vector's dimensions."""
     return True if machine.active is None else machine.active.reshape(*machine.active.shape, *[1] * rank)
 
 
-def _work_group(machine: Machine, source: SSAValue, rank: int) -> list[Array]:
+def _work_group(machine: Interpreter, source: SSAValue, rank: int) -> list[Array]:
     """Indices of the work-group in shared local memory, which has one array for each, with axes for a vector's
     dimensions."""
     group = machine.work_group if is_shared(source.type) else ()
     return [np.asarray(index).reshape(*(np.shape(index) or (1,) * machine.batch), *[1] * rank) for index in group]
 
 
-def _check_in_bounds(machine: Machine, operation: Any, array: Array, coordinates: Sequence[Array], inside: Array,
+def _check_in_bounds(machine: Interpreter, operation: Any, array: Array, coordinates: Sequence[Array], inside: Array,
                    rank: int) -> None:
     """Check the guarantee of an in-bounds transfer: devices would access other memory."""
     outside = np.asarray(~inside & np.asarray(_active(machine, rank), bool))
@@ -102,7 +102,7 @@ def _provably_in_bounds(array: Array, indices: Sequence[Any], extents: Sequence[
                for index, extent, size in zip(indices, extents, array.shape[-len(extents):], strict=True))
 
 
-def _blocks(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[Any], *,
+def _blocks(machine: Interpreter, operation: ops.TransferReadOp, operands: Sequence[Any], *,
             transposed: bool) -> Array | None:
     """Blocks read from matrices, vectorized over instances; None where bounds need a check for each element."""
     array, *rest = operands
@@ -122,7 +122,7 @@ def _blocks(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[
     return np.swapaxes(value, -1, -2) if transposed else value
 
 
-def _transfer_read(machine: Machine, operation: ops.TransferReadOp, operands: Sequence[Any]) -> Array:
+def _transfer_read(machine: Interpreter, operation: ops.TransferReadOp, operands: Sequence[Any]) -> Array:
     """NumPy semantics of ``transfer_read``."""
     if (transposed := _window(operation)) is not None and \
             (blocks := _blocks(machine, operation, operands, transposed=transposed)) is not None:
@@ -150,7 +150,7 @@ def _transfer_read(machine: Machine, operation: ops.TransferReadOp, operands: Se
     return np.broadcast_to(found, np.broadcast_shapes(found.shape, whole))
 
 
-def _transfer_write(machine: Machine, operation: ops.TransferWriteOp, operands: Sequence[Any]) -> None:
+def _transfer_write(machine: Interpreter, operation: ops.TransferWriteOp, operands: Sequence[Any]) -> None:
     """NumPy semantics of ``transfer_write``."""
     value, array, *indices = operands
     shape = _shape(operation.value.type)
@@ -172,7 +172,7 @@ def _transfer_write(machine: Machine, operation: ops.TransferWriteOp, operands: 
     array[at] = np.broadcast_to(value, full)[mask].astype(array.dtype)
 
 
-def _type_cast(machine: Machine, operation: ops.TypeCastOp, operands: Sequence[Any]) -> Array:
+def _type_cast(machine: Interpreter, operation: ops.TypeCastOp, operands: Sequence[Any]) -> Array:
     """NumPy semantics of ``type_cast``."""
     array: Array = operands[0]
     shape = operation.vector.get_shape()
@@ -184,7 +184,7 @@ def _type_cast(machine: Machine, operation: ops.TypeCastOp, operands: Sequence[A
     return array
 
 
-def _load_vector(machine: Machine, operation: memref.LoadOp, operands: Sequence[Any]) -> Array:
+def _load_vector(machine: Interpreter, operation: memref.LoadOp, operands: Sequence[Any]) -> Array:
     """NumPy semantics of ``memref.load`` of a cast memref: its single vector."""
     array, memory_type = operands[0], operation.memref.type
     assert isinstance(memory_type, MemRefType)
@@ -197,7 +197,7 @@ def _load_vector(machine: Machine, operation: memref.LoadOp, operands: Sequence[
     return memory.as_numbers(found.copy(), dtype)
 
 
-def _store_vector(machine: Machine, operation: memref.StoreOp, operands: Sequence[Any]) -> None:
+def _store_vector(machine: Interpreter, operation: memref.StoreOp, operands: Sequence[Any]) -> None:
     """NumPy semantics of ``memref.store`` to a cast memref."""
     value, array = operands[:2]
     shape = _shape(operation.value.type)
@@ -209,9 +209,9 @@ def _store_vector(machine: Machine, operation: memref.StoreOp, operands: Sequenc
     array[at] = np.broadcast_to(value, full)[mask].astype(array.dtype)
 
 
-def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[Any]) -> Any:
+def _contract(machine: Interpreter, operation: ops.ContractOp, operands: Sequence[Any]) -> Any:
     """NumPy semantics of ``vector.contract``: the product of the two matrices, transposed as the maps say."""
-    (lhs, rhs), acc = map(now, operands[:2]), operands[2:]
+    (lhs, rhs), acc = map(force, operands[:2]), operands[2:]
     left, right, result = operation.axes
     types = [of_mlir(value.type.element_type)  # type: ignore[attr-defined]
              for value in (operation.lhs, operation.rhs, operation.result)]
@@ -222,11 +222,11 @@ def _contract(machine: Machine, operation: ops.ContractOp, operands: Sequence[An
     return dpas.accumulate(acc[0] if acc else None, a, b, (types[0], types[1], types[2]))
 
 
-MEANINGS: Meanings = {
+SEMANTICS: Semantics = {
     ops.TransferReadOp: _transfer_read,
     ops.TransferWriteOp: _transfer_write,
     ops.TypeCastOp: _type_cast,
     memref.LoadOp: _load_vector,
     memref.StoreOp: _store_vector,
-    ops.ContractOp: TakesDelayed(_contract),
+    ops.ContractOp: AcceptsLazy(_contract),
 }

@@ -24,8 +24,8 @@ from xegpu.support.notes import operand_notes
 from xegpu.target.targets import TARGETS
 from xetile.compiler.pipeline import STAGES, precedes
 from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
-from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
-from xetile.runtime.numpy_executor import MEANINGS
+from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
+from xetile.runtime.numpy_executor import SEMANTICS
 from xetile.text.canonicalize import normalise, rewrite
 from xetile.text.gpu_module import (
     SUBGROUPS,
@@ -95,8 +95,8 @@ def _checked(functions: Iterable[ImportedFunction]) -> list[ImportedFunction]:
     seen: dict[str, func.FuncOp] = {}
     checked = []
     for function, attributes in functions:
-        uniformity.check(function, is_dealt(function), TextError)
-        if is_dealt(function) or SUBGROUPS in function.attributes:
+        uniformity.check(function, is_distributed(function), TextError)
+        if is_distributed(function) or SUBGROUPS in function.attributes:
             barriers.check(function, prod(subgroups_of(function)), TextError)
         if (first := seen.setdefault(function.sym_name.data, function)) is not function:
             raise _same_name(function.sym_name.data, function, text_location(first))
@@ -144,7 +144,7 @@ def _same_name(name: str, function: Operation, first: Location) -> TextError:
 
 def _check_known(operation: Operation) -> None:
     """Raise unless an operation has a meaning here; xDSL knows many more."""
-    if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in MEANINGS:
+    if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in SEMANTICS:
         raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel",
                         "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
                         text_location(operation))

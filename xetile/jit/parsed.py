@@ -30,7 +30,7 @@ from xetile.compiler.pipeline import NAMES
 from xetile.dialect.stage import IN_XEGPU, TARGET, stage_of
 from xetile.jit.base import BaseKernel
 from xetile.jit.import_text import import_text, text_location
-from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
+from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.text.gpu_module import (
     SUBGROUPS,
     block_size,
@@ -165,7 +165,7 @@ class ParsedKernel(BaseKernel):
 
     def _says_subgroups(self) -> bool:
         """Whether the text says how many subgroups a work-group has, by an attribute or by a map."""
-        return SUBGROUPS in self._function.attributes or is_dealt(self._function)
+        return SUBGROUPS in self._function.attributes or is_distributed(self._function)
 
     def _for_subgroups(self, subgroups: tuple[int, int] | None) -> ModuleOp:
         function, threads = self._function, counts_threads(self._function)
@@ -174,7 +174,8 @@ class ParsedKernel(BaseKernel):
             if subgroups is None and SUBGROUPS not in function.attributes:
                 raise unknown(threads)
             function = resolved(function, block_size(function) or (rows, columns, 1))
-            uniformity.check(function, is_dealt(function), TextError)  # what differs between subgroups is seen now
+            uniformity.check(function, is_distributed(function),
+                             TextError)  # what differs between subgroups is seen now
         elif subgroups is None:
             barriers.check(function, rows * columns, TextError)
             return self._module

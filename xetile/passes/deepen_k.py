@@ -24,7 +24,7 @@ from xegpu.analysis.webs import Webs, view_webs
 from xegpu.ir.dtypes import bf16, f16, f32, i32, of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import static_form
-from xegpu.rewrite.rewriter import Parts, Rebuilder, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp
 from xetile.dialect.types import TileType
@@ -49,11 +49,11 @@ class DeepenK:
 
 
 def _function(function: func.FuncOp) -> func.FuncOp:
-    deepener = _Deepener(function)
+    deepener = _DeepenKRewriter(function)
     return deepener.function(function) if deepener.factors else function
 
 
-class _Deepener(Rebuilder):
+class _DeepenKRewriter(Rewriter):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
@@ -146,24 +146,24 @@ def _ends(made: tile_ops.InitTileOp, stop: SSAValue) -> bool:
     return static is not None and number(stop) == static[0][-1]
 
 
-def _loop(build: _Deepener, loop: scf.ForOp) -> None:
-    if loop in build.factors:  # only this loop takes the longer step
-        kept = build.get(loop.step)
-        build.parts[loop.step] = Parts((build.scaled(loop.step, loop),))
-        build.loop(loop)
-        build.parts[loop.step] = kept
+def _loop(rewriter: _DeepenKRewriter, loop: scf.ForOp) -> None:
+    if loop in rewriter.factors:  # only this loop takes the longer step
+        kept = rewriter.lookup(loop.step)
+        rewriter.converted_values[loop.step] = ConvertedValues((rewriter.scaled(loop.step, loop),))
+        rewriter.loop(loop)
+        rewriter.converted_values[loop.step] = kept
         return
-    build.loop(loop)
+    rewriter.loop(loop)
 
 
-def _init_tile(build: _Deepener, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(rewriter: _DeepenKRewriter, operation: tile_ops.InitTileOp) -> None:
     tile = TileType(tile_ops.tile_of(operation.result))
-    shape = build.shapes.get(operation.result)
-    build.retyped(operation, tile if shape is None else tile.with_(shape=shape))
+    shape = rewriter.shapes.get(operation.result)
+    rewriter.retyped(operation, tile if shape is None else tile.with_(shape=shape))
 
 
-def _update_tile_offset(build: _Deepener, operation: tile_ops.UpdateTileOffsetOp) -> None:
+def _update_tile_offset(rewriter: _DeepenKRewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
     loop = operation.parent_op()
-    offsets = [build.scaled(offset, loop) if loop in build.factors else build.one(offset)  # type: ignore[arg-type]
+    offsets = [rewriter.scaled(offset, loop) if loop in rewriter.factors else rewriter.single(offset)  # type: ignore[arg-type]
                for offset in operation.offsets]
-    build.set(operation.result, build.emit(tile_ops.UpdateTileOffsetOp(build.one(operation.tile), offsets)))
+    rewriter.set(operation.result, rewriter.emit(tile_ops.UpdateTileOffsetOp(rewriter.single(operation.tile), offsets)))

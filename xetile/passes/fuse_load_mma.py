@@ -24,7 +24,7 @@ from xdsl.traits import Pure
 from xegpu.analysis.webs import view_webs
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import arrays_of
-from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp
 
@@ -41,11 +41,11 @@ class FuseLoadMma:
 
 
 def _function(function: func.FuncOp) -> func.FuncOp:
-    fuser = _Fuser(function)
+    fuser = _FuseLoadMmaRewriter(function)
     return fuser.function(function) if fuser.products else function
 
 
-class _Fuser(Rebuilder):
+class _FuseLoadMmaRewriter(Rewriter):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
@@ -91,23 +91,23 @@ def _is_loaded_for(value: SSAValue, product: tile_ops.TileMmaOp) -> bool:
     return True
 
 
-def _load_tile(build: _Fuser, operation: tile_ops.LoadTileOp) -> None:
-    if operation not in build.loads:
-        build.copy(operation)
+def _load_tile(rewriter: _FuseLoadMmaRewriter, operation: tile_ops.LoadTileOp) -> None:
+    if operation not in rewriter.loads:
+        rewriter.copy(operation)
 
 
-def _tile_mma(build: _Fuser, operation: tile_ops.TileMmaOp) -> None:
-    if operation not in build.products:
-        build.copy(operation)
+def _tile_mma(rewriter: _FuseLoadMmaRewriter, operation: tile_ops.TileMmaOp) -> None:
+    if operation not in rewriter.products:
+        rewriter.copy(operation)
         return
-    a, b = (build.one(value.owner.tile) for value in (operation.a, operation.b))  # type: ignore[union-attr]
-    acc = _zeros(build, operation) if operation.acc is None else build.one(operation.acc)
-    build.set(operation.result, build.emit(LoadMmaOp(a, b, acc)))
+    a, b = (rewriter.single(value.owner.tile) for value in (operation.a, operation.b))  # type: ignore[union-attr]
+    acc = _zeros(rewriter, operation) if operation.acc is None else rewriter.single(operation.acc)
+    rewriter.set(operation.result, rewriter.emit(LoadMmaOp(a, b, acc)))
 
 
-def _zeros(build: _Fuser, operation: tile_ops.TileMmaOp) -> SSAValue:
+def _zeros(rewriter: _FuseLoadMmaRewriter, operation: tile_ops.TileMmaOp) -> SSAValue:
     type_ = operation.result.type
     assert isinstance(type_, VectorType)
     floats = isinstance(type_.element_type, AnyFloat)
     zero = FloatAttr(0.0, type_.element_type) if floats else IntegerAttr(0, type_.element_type)  # type: ignore
-    return build.emit(BroadcastOp(build.emit(arith.ConstantOp(zero)), type_))
+    return rewriter.emit(BroadcastOp(rewriter.emit(arith.ConstantOp(zero)), type_))

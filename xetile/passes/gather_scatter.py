@@ -26,7 +26,7 @@ from xegpu.dialect.hints import hinted, hints_of, with_hints
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType
 from xegpu.layout import lane_map
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp
-from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
 from xetile.dialect.gather_scatter import (
@@ -43,53 +43,53 @@ from xetile.dialect.wg_map import Pair
 Make = Callable[..., Operation]
 
 
-def _each(build: Rebuilder, make: Make, *operands: SSAValue) -> tuple[SSAValue, ...]:
+def _each(rewriter: Rewriter, make: Make, *operands: SSAValue) -> tuple[SSAValue, ...]:
     """An operation for each subgroup's part of its operands."""
-    parts = [build.get(operand) for operand in operands]
+    parts = [rewriter.lookup(operand) for operand in operands]
     for other in parts[1:]:
-        if other.form != parts[0].form:
-            build.fail("XT1401", f"the operands are distributed as {parts[0].form} and as {other.form}",
+        if other.encoding != parts[0].encoding:
+            rewriter.fail("XT1401", f"the operands are distributed as {parts[0].encoding} and as {other.encoding}",
                        "give both the same wg_map", **{f"operand {i + 1}": value for i, value in enumerate(operands)})
-    return tuple(build.emit(make(*values)) for values in zip(*(part.values for part in parts), strict=True))
+    return tuple(rewriter.emit(make(*values)) for values in zip(*(part.values for part in parts), strict=True))
 
 
-def _distribute_init_scattered_tile(build: Rebuilder, operation: InitScatteredTileOp) -> None:
-    indices = build.get(operation.indices)
+def _distribute_init_scattered_tile(rewriter: Rewriter, operation: InitScatteredTileOp) -> None:
+    indices = rewriter.lookup(operation.indices)
     result = TileType(tile_of(operation.result))
-    if indices.form is not None:
-        result = result.with_(shape=indices.form.wg_map.sg_data, wg_map=None)
-    source = build.one(operation.source)
-    tiles = _each(build, lambda part: InitScatteredTileOp(source, part, result), operation.indices)
-    build.set(operation.result, tiles, indices.form)
+    if indices.encoding is not None:
+        result = result.with_(shape=indices.encoding.wg_map.sg_data, wg_map=None)
+    source = rewriter.single(operation.source)
+    tiles = _each(rewriter, lambda part: InitScatteredTileOp(source, part, result), operation.indices)
+    rewriter.set(operation.result, tiles, indices.encoding)
 
 
-def _distribute_update_scattered_tile(build: Rebuilder, operation: UpdateScatteredTileOp) -> None:
-    moved = _each(build, UpdateScatteredTileOp, operation.tile, operation.indices)
-    build.set(operation.result, moved, build.get(operation.tile).form)
+def _distribute_update_scattered_tile(rewriter: Rewriter, operation: UpdateScatteredTileOp) -> None:
+    moved = _each(rewriter, UpdateScatteredTileOp, operation.tile, operation.indices)
+    rewriter.set(operation.result, moved, rewriter.lookup(operation.tile).encoding)
 
 
-def _distribute_load_gather(build: Rebuilder, operation: LoadGatherOp) -> None:
-    loaded = _each(build, lambda tile, mask: hinted(LoadGatherOp(tile, mask, operation.padding), operation),
+def _distribute_load_gather(rewriter: Rewriter, operation: LoadGatherOp) -> None:
+    loaded = _each(rewriter, lambda tile, mask: hinted(LoadGatherOp(tile, mask, operation.padding), operation),
                    operation.tile, operation.mask)
-    build.set(operation.result, loaded, build.get(operation.tile).form)
+    rewriter.set(operation.result, loaded, rewriter.lookup(operation.tile).encoding)
 
 
-def _distribute_store_scatter(build: Rebuilder, operation: StoreScatterOp) -> None:
-    _each(build, lambda *parts: hinted(StoreScatterOp(*parts), operation), operation.value, operation.tile,
+def _distribute_store_scatter(rewriter: Rewriter, operation: StoreScatterOp) -> None:
+    _each(rewriter, lambda *parts: hinted(StoreScatterOp(*parts), operation), operation.value, operation.tile,
           operation.mask)
 
 
-def _distribute_atomic_rmw_tile(build: Rebuilder, operation: AtomicRMWTileOp) -> None:
+def _distribute_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp) -> None:
     """Every subgroup updates its own parts: a part that several share would be updated by each of them."""
-    form = build.get(operation.tile).form
+    form = rewriter.lookup(operation.tile).encoding
     if form is not None and any(layout * data > size for layout, data, size in
                                 zip(form.wg_map.sg_layout, form.wg_map.sg_data, form.shape, strict=True)):
-        build.fail("XT2522",
+        rewriter.fail("XT2522",
                    f"{form.wg_map} gives the same elements of a tile of {text(form.shape)} to several subgroups, and "
                    "each would update them", "choose a map whose sg_layout x sg_data is not more than the tile",
                    tile=operation.tile)
     operands = [operation.value, operation.tile, *([operation.mask] if operation.mask is not None else [])]
-    build.set(operation.result, _each(build, partial(AtomicRMWTileOp, operation.kind.data), *operands), form)
+    rewriter.set(operation.result, _each(rewriter, partial(AtomicRMWTileOp, operation.kind.data), *operands), form)
 
 
 SUBGROUP_RULES: dict[type[Operation], Rule] = {
@@ -102,46 +102,49 @@ SUBGROUP_RULES: dict[type[Operation], Rule] = {
 """Work-group tiles to subgroup tiles."""
 
 
-def _blocked(build: Any, value: SSAValue, tile: SSAValue) -> SSAValue:
+def _blocked(rewriter: Any, value: SSAValue, tile: SSAValue) -> SSAValue:
     """A vector in the blocks of a tile."""
-    blocked: SSAValue = build.reblock(build.one(value), tile_of(tile).encoding.inner_blocks)
+    blocked: SSAValue = rewriter.reblock(rewriter.single(value), tile_of(tile).encoding.inner_blocks)
     return blocked
 
 
-def _block_init_scattered_tile(build: Any, operation: InitScatteredTileOp) -> None:
+def _block_init_scattered_tile(rewriter: Any, operation: InitScatteredTileOp) -> None:
     tile = tile_of(operation.result)
     if tile.encoding.inner_blocks is not None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    blocks: Pair = build.sizes.compute_block(tile.shape)
-    indices = build.reblock(build.one(operation.indices), blocks)
+    blocks: Pair = rewriter.sizes.compute_block(tile.shape)
+    indices = rewriter.reblock(rewriter.single(operation.indices), blocks)
     result = TileType(tile).with_(inner_blocks=blocks)
-    build.set(operation.result, build.emit(InitScatteredTileOp(build.one(operation.source), indices, result)))
+    rewriter.set(operation.result, rewriter.emit(InitScatteredTileOp(rewriter.single(operation.source), indices,
+                                                                     result)))
 
 
-def _block_update_scattered_tile(build: Any, operation: UpdateScatteredTileOp) -> None:
-    tile = build.one(operation.tile)
-    build.set(operation.result, build.emit(UpdateScatteredTileOp(tile, _blocked(build, operation.indices, tile))))
+def _block_update_scattered_tile(rewriter: Any, operation: UpdateScatteredTileOp) -> None:
+    tile = rewriter.single(operation.tile)
+    rewriter.set(operation.result, rewriter.emit(UpdateScatteredTileOp(tile, _blocked(rewriter, operation.indices,
+                                                                                      tile))))
 
 
-def _block_load_gather(build: Any, operation: LoadGatherOp) -> None:
-    tile = build.one(operation.tile)
-    made = LoadGatherOp(tile, _blocked(build, operation.mask, tile), operation.padding)
-    build.set(operation.result, build.emit(hinted(made, operation)))
+def _block_load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
+    tile = rewriter.single(operation.tile)
+    made = LoadGatherOp(tile, _blocked(rewriter, operation.mask, tile), operation.padding)
+    rewriter.set(operation.result, rewriter.emit(hinted(made, operation)))
 
 
-def _block_store_scatter(build: Any, operation: StoreScatterOp) -> None:
-    tile = build.one(operation.tile)
-    made = StoreScatterOp(_blocked(build, operation.value, tile), tile, _blocked(build, operation.mask, tile))
-    build.emit(hinted(made, operation))
+def _block_store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
+    tile = rewriter.single(operation.tile)
+    made = StoreScatterOp(_blocked(rewriter, operation.value, tile), tile, _blocked(rewriter, operation.mask, tile))
+    rewriter.emit(hinted(made, operation))
 
 
-def _block_atomic_rmw_tile(build: Any, operation: AtomicRMWTileOp) -> None:
-    tile = build.one(operation.tile)
-    mask = None if operation.mask is None else _blocked(build, operation.mask, tile)
-    made = build.emit(AtomicRMWTileOp(operation.kind.data, _blocked(build, operation.value, tile), tile, mask))
+def _block_atomic_rmw_tile(rewriter: Any, operation: AtomicRMWTileOp) -> None:
+    tile = rewriter.single(operation.tile)
+    mask = None if operation.mask is None else _blocked(rewriter, operation.mask, tile)
+    made = rewriter.emit(AtomicRMWTileOp(operation.kind.data, _blocked(rewriter, operation.value, tile), tile, mask))
     flat = shape_of(operation.result)
-    build.set(operation.result, made if len(flat) == 4 else build.reblock(made, build.sizes.compute_block(flat)))
+    rewriter.set(operation.result, made if len(flat) == 4 else rewriter.reblock(made,
+                                                                                rewriter.sizes.compute_block(flat)))
 
 
 BLOCKING_RULES: dict[type[Operation], Rule] = {
@@ -154,7 +157,7 @@ BLOCKING_RULES: dict[type[Operation], Rule] = {
 """Flat vectors to the blocks that are computed with."""
 
 
-def _register(build: Rebuilder, block: Pair, lanes: int) -> Pair:
+def _register(rewriter: Rewriter, block: Pair, lanes: int) -> Pair:
     """Rows and columns of a block that the lanes of a subgroup hold an element each of.
 
     A block of fewer elements repeats over the lanes.
@@ -162,7 +165,7 @@ def _register(build: Rebuilder, block: Pair, lanes: int) -> Pair:
     try:
         unit = lane_map.plain(lanes, block[1], block[0]).unit
     except XeError as error:
-        raise error.at(build.where()) from None
+        raise error.at(rewriter.where()) from None
     return unit
 
 
@@ -170,109 +173,112 @@ def _places(block: Pair, register: Pair) -> Iterable[Pair]:
     return [(row, column) for row in range(0, block[0], register[0]) for column in range(0, block[1], register[1])]
 
 
-def _registers(build: Rebuilder, parts: Parts, lanes: int) -> list[SSAValue]:
+def _registers(rewriter: Rewriter, parts: ConvertedValues, lanes: int) -> list[SSAValue]:
     """A vector's registers as lines of lanes: block by block, row-major in each."""
-    block: Pair = parts.form.block
-    register = _register(build, block, lanes)
+    block: Pair = parts.encoding.block
+    register = _register(rewriter, block, lanes)
     found = []
     for value in parts.values:
         for place in _places(block, register):
-            piece = value if block == register else build.emit(ExtractStridedSliceOp(value, place, register))
-            found.append(build.emit(ShapeCastOp(piece, (register[0] * register[1],))))
+            piece = value if block == register else rewriter.emit(ExtractStridedSliceOp(value, place, register))
+            found.append(rewriter.emit(ShapeCastOp(piece, (register[0] * register[1],))))
     return found
 
 
-def _assembled(build: Rebuilder, registers: list[SSAValue], form: Any, element: Attribute) -> tuple[SSAValue, ...]:
+def _assembled(rewriter: Rewriter, registers: list[SSAValue], form: Any, element: Attribute) -> tuple[SSAValue, ...]:
     """The blocks of a vector from its registers, the inverse of :func:`_registers`."""
     (lanes,) = shape_of(registers[0])
-    register = _register(build, form.block, lanes)
-    pieces = iter([build.emit(ShapeCastOp(line, register)) for line in registers])
+    register = _register(rewriter, form.block, lanes)
+    pieces = iter([rewriter.emit(ShapeCastOp(line, register)) for line in registers])
     if form.block == register:
         return tuple(pieces)
     blocks = []
     for _ in range(len(registers) * lanes // (form.block[0] * form.block[1])):
-        result: SSAValue = build.emit(ub.PoisonOp(VectorType(element, form.block)))
+        result: SSAValue = rewriter.emit(ub.PoisonOp(VectorType(element, form.block)))
         for place in _places(form.block, register):
-            result = build.emit(InsertStridedSliceOp(next(pieces), result, place))
+            result = rewriter.emit(InsertStridedSliceOp(next(pieces), result, place))
         blocks.append(result)
     return tuple(blocks)
 
 
-def _lower_init_scattered_tile(build: Rebuilder, operation: InitScatteredTileOp, lanes: int) -> None:
-    indices, source = build.get(operation.indices), build.one(operation.source)
-    lines = _registers(build, indices, lanes)
+def _lower_init_scattered_tile(rewriter: Rewriter, operation: InitScatteredTileOp, lanes: int) -> None:
+    indices, source = rewriter.lookup(operation.indices), rewriter.single(operation.source)
+    lines = _registers(rewriter, indices, lanes)
     desc = TensorDesc(shape_of(lines[0]), tile_of(operation.result).element_type, scatter=ScatterTdesc())
-    made = tuple(build.emit(xegpu.CreateTdescOp(source, line, TensorDescType(desc))) for line in lines)
-    build.set(operation.result, made, indices.form)
+    made = tuple(rewriter.emit(xegpu.CreateTdescOp(source, line, TensorDescType(desc))) for line in lines)
+    rewriter.set(operation.result, made, indices.encoding)
 
 
-def _lower_update_scattered_tile(build: Rebuilder, operation: UpdateScatteredTileOp, lanes: int) -> None:
-    tile = build.get(operation.tile)
-    lines = _registers(build, build.get(operation.indices), lanes)
-    moved = tuple(build.emit(xegpu.UpdateOffsetOp(desc, line)) for desc, line in zip(tile.values, lines, strict=True))
-    build.set(operation.result, moved, tile.form)
+def _lower_update_scattered_tile(rewriter: Rewriter, operation: UpdateScatteredTileOp, lanes: int) -> None:
+    tile = rewriter.lookup(operation.tile)
+    lines = _registers(rewriter, rewriter.lookup(operation.indices), lanes)
+    moved = tuple(rewriter.emit(xegpu.UpdateOffsetOp(desc, line)) for desc, line in zip(tile.values, lines,
+                                                                                        strict=True))
+    rewriter.set(operation.result, moved, tile.encoding)
 
 
-def _lower_load_gather(build: Rebuilder, operation: LoadGatherOp, lanes: int) -> None:
-    tile, masks = build.get(operation.tile), _registers(build, build.get(operation.mask), lanes)
-    loads = [build.emit(with_hints(xegpu.LoadGatherOp(desc, mask, operation.padding), hints_of(operation)))
+def _lower_load_gather(rewriter: Rewriter, operation: LoadGatherOp, lanes: int) -> None:
+    tile, masks = rewriter.lookup(operation.tile), _registers(rewriter, rewriter.lookup(operation.mask), lanes)
+    loads = [rewriter.emit(with_hints(xegpu.LoadGatherOp(desc, mask, operation.padding), hints_of(operation)))
              for desc, mask in zip(tile.values, masks, strict=True)]
     for load in loads:
         load.name_hint = operation.result.name_hint
     element = tile_of(operation.tile).element_type
-    build.set(operation.result, _assembled(build, loads, tile.form, element), tile.form)
+    rewriter.set(operation.result, _assembled(rewriter, loads, tile.encoding, element), tile.encoding)
 
 
-def _lower_store_scatter(build: Rebuilder, operation: StoreScatterOp, lanes: int) -> None:
-    values, masks = (_registers(build, build.get(vector), lanes) for vector in (operation.value, operation.mask))
-    for value, desc, mask in zip(values, build.get(operation.tile).values, masks, strict=True):
-        build.emit(with_hints(xegpu.StoreScatterOp(value, desc, mask), hints_of(operation)))
+def _lower_store_scatter(rewriter: Rewriter, operation: StoreScatterOp, lanes: int) -> None:
+    values, masks = (_registers(rewriter, rewriter.lookup(vector), lanes) for vector in (operation.value,
+                                                                                         operation.mask))
+    for value, desc, mask in zip(values, rewriter.lookup(operation.tile).values, masks, strict=True):
+        rewriter.emit(with_hints(xegpu.StoreScatterOp(value, desc, mask), hints_of(operation)))
 
 
-def _all(build: Rebuilder, lanes: int) -> SSAValue:
+def _all(rewriter: Rewriter, lanes: int) -> SSAValue:
     """A mask of which nothing is off."""
     true = arith.ConstantOp(IntegerAttr(1, i1))
-    build.emit(true)
-    return build.emit(BroadcastOp(true.result, VectorType(i1, (lanes,))))
+    rewriter.emit(true)
+    return rewriter.emit(BroadcastOp(true.result, VectorType(i1, (lanes,))))
 
 
-def prefetch(build: Rebuilder, tile: SSAValue, hints: Mapping[str, Attribute]) -> None:
+def prefetch(rewriter: Rewriter, tile: SSAValue, hints: Mapping[str, Attribute]) -> None:
     """The elements of a scattered tile to the caches."""
-    for desc in build.get(tile).values:
-        build.emit(with_hints(xegpu.PrefetchOp(desc), hints))
+    for desc in rewriter.lookup(tile).values:
+        rewriter.emit(with_hints(xegpu.PrefetchOp(desc), hints))
 
 
-def _lower_atomic_rmw_tile(build: Rebuilder, operation: AtomicRMWTileOp, lanes: int) -> None:
-    value, tile = build.get(operation.value), tile_of(operation.tile)
-    lines = _registers(build, value, lanes)
+def _lower_atomic_rmw_tile(rewriter: Rewriter, operation: AtomicRMWTileOp, lanes: int) -> None:
+    value, tile = rewriter.lookup(operation.value), tile_of(operation.tile)
+    lines = _registers(rewriter, value, lanes)
     if tile.encoding.scatter:
-        descs: list[SSAValue] = list(build.get(operation.tile).values)
-        masks = [_all(build, shape_of(lines[0])[0])] * len(descs) if operation.mask is None else \
-            _registers(build, build.get(operation.mask), lanes)
+        descs: list[SSAValue] = list(rewriter.lookup(operation.tile).values)
+        masks = [_all(rewriter, shape_of(lines[0])[0])] * len(descs) if operation.mask is None else \
+            _registers(rewriter, rewriter.lookup(operation.mask), lanes)
     else:
-        descs, masks = _window(build, operation, lanes)
-    updates = [build.emit(xegpu.AtomicRMWOp(operation.kind.data, line, desc, mask)) for line, desc, mask in
+        descs, masks = _window(rewriter, operation, lanes)
+    updates = [rewriter.emit(xegpu.AtomicRMWOp(operation.kind.data, line, desc, mask)) for line, desc, mask in
                zip(lines, descs, masks, strict=True)]
-    build.set(operation.result, _assembled(build, updates, value.form, tile.element_type), value.form)
+    rewriter.set(operation.result, _assembled(rewriter, updates, value.encoding, tile.element_type), value.encoding)
 
 
-def _window(build: Rebuilder, operation: AtomicRMWTileOp, lanes: int) -> tuple[list[SSAValue], list[SSAValue]]:
+def _window(rewriter: Rewriter, operation: AtomicRMWTileOp, lanes: int) -> tuple[list[SSAValue], list[SSAValue]]:
     """For each register of a window on an array, a descriptor of its elements and which are inside the array."""
-    tile, desc = tile_of(operation.tile), build.one(operation.tile)
+    tile, desc = tile_of(operation.tile), rewriter.single(operation.tile)
     block = tile.encoding.inner_blocks
     assert block is not None, "blocking comes before this pass"
     if tile.encoding.order != (1, 0):
-        build.fail("XT2524", f"an atomic update takes blocks in the order of their rows, and those of "
+        rewriter.fail("XT2524", f"an atomic update takes blocks in the order of their rows, and those of "
                    f"{text(block)} here are in that of their columns", "drop order = [0, 1], or inner_blocks",
                    tile=operation.tile)
-    register = _register(build, block, lanes)
+    register = _register(rewriter, block, lanes)
     descs: list[SSAValue] = []
     masks: list[SSAValue] = []
     for place in _places(tile.shape, block):
-        moved = desc if place == (0, 0) else build.emit(UpdateNdOffsetOp(desc, [build.constant(n) for n in place]))
+        moved = desc if place == (0, 0) else rewriter.emit(UpdateNdOffsetOp(desc,
+                                                                            [rewriter.constant(n) for n in place]))
         for inner in _places(block, register):
             made = xegpu.BlockElementsOp(moved, inner, register)
-            build.emit(made)
+            rewriter.emit(made)
             descs.append(made.result)
             masks.append(made.inside)
     return descs, masks

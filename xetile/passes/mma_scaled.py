@@ -14,21 +14,21 @@ from xegpu.support.errors import ShapeError, TargetError, located
 from xegpu.target.targets import TARGETS, Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaScaledOp
-from xetile.passes.wg_offsets import Dealt
+from xetile.passes.wg_offsets import Distributed
 
 
-def to_subgroups(build: Any, operation: TileMmaScaledOp) -> None:
+def to_subgroups(rewriter: Any, operation: TileMmaScaledOp) -> None:
     """Each subgroup multiplies what it has of A and B: one block of each."""
-    parts = [build.get(operand) for operand in operation.operands]
+    parts = [rewriter.lookup(operand) for operand in operation.operands]
     if parts[0].form is None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
     if any(len(part.values) != 1 for part in parts):
         raise located(ShapeError("XT1263", "a subgroup has several blocks of an operand of tile_mma_scaled",
                                 "make sg_layout x sg_data the whole tile for each of the five"), operation)
-    made = build.emit(TileMmaScaledOp(*(part.values[0] for part in parts)))
+    made = rewriter.emit(TileMmaScaledOp(*(part.values[0] for part in parts)))
     assert operation.wg_map is not None
-    build.set(operation.result, (made,), Dealt(operation.wg_map.data, tile_ops.shape_of(operation.result)))  # type: ignore[arg-type]
+    rewriter.set(operation.result, (made,), Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result)))  # type: ignore[arg-type]
 
 
 def check_target(operation: TileMmaScaledOp, target: Target) -> None:
@@ -44,30 +44,31 @@ def check_target(operation: TileMmaScaledOp, target: Target) -> None:
                                  f"scales; {having} takes scales"), operation)
 
 
-def to_blocks(build: Any, operation: TileMmaScaledOp) -> None:
+def to_blocks(rewriter: Any, operation: TileMmaScaledOp) -> None:
     """The blocks that the engine takes; scales by columns and rows of blocks."""
     if len(tile_ops.shape_of(operation.result)) == 4:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
     (m, _), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
-    lanes = build.target.subgroup_size
+    lanes = rewriter.target.subgroup_size
     if m % ROWS or n % lanes:
         raise located(ShapeError("XT4109", f"{m}x{n} is no block-scaled product of a subgroup",
                                 f"make its rows a multiple of {ROWS} and its columns one of {lanes}"), operation)
     blocks = (ROWS, DEPTH), (DEPTH, lanes), (ROWS, lanes), (ROWS, 1), (1, lanes)
-    whole = [build.one(operand) for operand in operation.operands]
-    values = [build.reblock(value, block) for value, block in zip(whole, blocks, strict=True)]
-    build.set(operation.result, build.reblock(build.emit(TileMmaScaledOp(*values)), build.sizes.compute_block((m, n))))
+    whole = [rewriter.single(operand) for operand in operation.operands]
+    values = [rewriter.reblock(value, block) for value, block in zip(whole, blocks, strict=True)]
+    rewriter.set(operation.result, rewriter.reblock(rewriter.emit(TileMmaScaledOp(*values)),
+                                                    rewriter.sizes.compute_block((m, n))))
 
 
-def to_products(build: Any, operation: TileMmaScaledOp, form: Any) -> None:
+def to_products(rewriter: Any, operation: TileMmaScaledOp, form: Any) -> None:
     """One product of the engine for each block of the result and 32 of K."""
-    a, b, acc, scale_a, scale_b = (build.get(operand).values for operand in operation.operands)
+    a, b, acc, scale_a, scale_b = (rewriter.lookup(operand).values for operand in operation.operands)
     rows, columns, *_ = tile_ops.shape_of(operation.result)
     depth, result = tile_ops.shape_of(operation.a)[1], list(acc)
     for k in range(depth):
         for j in range(columns):
             for i in range(rows):
                 x, y, z = i * depth + k, k * columns + j, i * columns + j
-                result[z] = build.emit(DpasScaledOp(a[x], b[y], result[z], scale_a[x], scale_b[y]))
-    build.set(operation.result, tuple(result), form)
+                result[z] = rewriter.emit(DpasScaledOp(a[x], b[y], result[z], scale_a[x], scale_b[y]))
+    rewriter.set(operation.result, tuple(result), form)

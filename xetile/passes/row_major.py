@@ -24,7 +24,7 @@ from xegpu.analysis.webs import view_webs
 from xegpu.dialect.hints import hinted
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
-from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xegpu.support.errors import ShapeError, located
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
@@ -50,7 +50,7 @@ class RowMajor:
 
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         check_orders(function, self.access)
-        orders = _Orders(self.access, function)
+        orders = _RowMajorRewriter(self.access, function)
         inits = (operation for operation in function.walk() if isinstance(operation, tile_ops.InitTileOp))
         if not any(orders.is_transposed(init.result) or orders.result_type(init) != init.result.type for init in inits):
             return function
@@ -81,7 +81,7 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
                 "base_strides=(1, pitch)"), operation)
 
 
-class _Orders(Rebuilder):
+class _RowMajorRewriter(Rewriter):
     """One function's rewrite."""
 
     def __init__(self, access: tuple[str, ...], function: func.FuncOp) -> None:
@@ -106,35 +106,35 @@ class _Orders(Rebuilder):
         return bool(users) and not stores and all(isinstance(user, tile_ops.TileTransposeOp) for user in users)
 
 
-def _init_tile(build: _Orders, operation: tile_ops.InitTileOp) -> None:
-    transposed = build.is_transposed(operation.result)
-    offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
-    sizes, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
+def _init_tile(rewriter: _RowMajorRewriter, operation: tile_ops.InitTileOp) -> None:
+    transposed = rewriter.is_transposed(operation.result)
+    offsets, source = [rewriter.single(offset) for offset in operation.offsets], rewriter.single(operation.source)
+    sizes, strides = ([rewriter.single(value) for value in group] for group in (operation.shape, operation.strides))
     if transposed:
-        source, sizes, strides = spelled_out(build, operation)
+        source, sizes, strides = spelled_out(rewriter, operation)
         offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
-    made = tile_ops.InitTileOp(source, offsets, sizes, strides, build.result_type(operation))
+    made = tile_ops.InitTileOp(source, offsets, sizes, strides, rewriter.result_type(operation))
     made.attributes.update({name: value for name, value in operation.attributes.items()
                             if not transposed or name in tile_ops.PROMISES})
-    build.set(operation.result, build.emit(made), transposed or None)
+    rewriter.set(operation.result, rewriter.emit(made), transposed or None)
 
 
-def _update_tile_offset(build: _Orders, operation: tile_ops.UpdateTileOffsetOp) -> None:
-    tile = build.get(operation.tile)
-    offsets = [build.one(offset) for offset in operation.offsets]
-    moved = tile_ops.UpdateTileOffsetOp(tile.values[0], offsets[::-1] if tile.form else offsets)
-    build.set(operation.result, build.emit(moved), tile.form)
+def _update_tile_offset(rewriter: _RowMajorRewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
+    tile = rewriter.lookup(operation.tile)
+    offsets = [rewriter.single(offset) for offset in operation.offsets]
+    moved = tile_ops.UpdateTileOffsetOp(tile.values[0], offsets[::-1] if tile.encoding else offsets)
+    rewriter.set(operation.result, rewriter.emit(moved), tile.encoding)
 
 
-def _load_tile(build: _Orders, operation: tile_ops.LoadTileOp) -> None:
-    tile = build.get(operation.tile)
+def _load_tile(rewriter: _RowMajorRewriter, operation: tile_ops.LoadTileOp) -> None:
+    tile = rewriter.lookup(operation.tile)
     made = hinted(tile_ops.LoadTileOp(tile.values[0], operation.padding), operation)
-    build.set(operation.result, build.emit(made), tile.form)
+    rewriter.set(operation.result, rewriter.emit(made), tile.encoding)
 
 
-def _tile_transpose(build: _Orders, operation: tile_ops.TileTransposeOp) -> None:
-    source = build.get(operation.source)
-    if source.form:
-        build.set(operation.result, source.values[0])
+def _tile_transpose(rewriter: _RowMajorRewriter, operation: tile_ops.TileTransposeOp) -> None:
+    source = rewriter.lookup(operation.source)
+    if source.encoding:
+        rewriter.set(operation.result, source.values[0])
         return
-    build.copy(operation)
+    rewriter.copy(operation)

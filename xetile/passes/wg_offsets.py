@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from xdsl.dialects import arith, gpu
 from xdsl.ir import SSAValue
 
-from xegpu.rewrite.rewriter import Rebuilder
+from xegpu.rewrite.rewriter import Rewriter
 from xetile.dialect import tile_ops
 from xetile.dialect.wg_map import Pair, WgMap
 
 
 @dataclass(frozen=True)
-class Dealt:
+class Distributed:
     """The form of a value that was dealt out.
 
     Attributes:
@@ -64,40 +64,40 @@ def choice(mine: list[list[Pair]], wanted: list[list[Pair]]) -> list[int] | None
     return chosen
 
 
-def coordinate(build: Rebuilder, layout: Pair, axis: int) -> SSAValue:
+def coordinate(rewriter: Rewriter, layout: Pair, axis: int) -> SSAValue:
     """Row or column of this subgroup in ``layout``; linear ids run row-major."""
-    linear = build.shared("subgroup", lambda: build.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
+    linear = rewriter.shared("subgroup", lambda: rewriter.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
     linear.name_hint = "subgroup"
     rows, columns = layout
     if columns == 1:
-        return linear if axis == 0 else build.constant(0)
+        return linear if axis == 0 else rewriter.constant(0)
     if rows == 1:
-        return linear if axis == 1 else build.constant(0)
+        return linear if axis == 1 else rewriter.constant(0)
     if axis == 0:
-        return build.index(arith.FloorDivSIOp, linear, build.constant(columns))
-    return modulo(build, linear, columns)
+        return rewriter.index(arith.FloorDivSIOp, linear, rewriter.constant(columns))
+    return modulo(rewriter, linear, columns)
 
 
-def modulo(build: Rebuilder, value: SSAValue, size: int) -> SSAValue:
+def modulo(rewriter: Rewriter, value: SSAValue, size: int) -> SSAValue:
     """``value`` modulo a positive constant; ``value`` is not negative."""
     if size == 1:
-        return build.constant(0)
+        return rewriter.constant(0)
     if size & (size - 1) == 0:
-        return build.index(arith.AndIOp, value, build.constant(size - 1))
-    multiple = build.index(arith.MuliOp, build.index(arith.FloorDivSIOp, value, build.constant(size)),
-                           build.constant(size))
-    return build.index(arith.SubiOp, value, multiple)
+        return rewriter.index(arith.AndIOp, value, rewriter.constant(size - 1))
+    multiple = rewriter.index(arith.MuliOp, rewriter.index(arith.FloorDivSIOp, value, rewriter.constant(size)),
+                           rewriter.constant(size))
+    return rewriter.index(arith.SubiOp, value, multiple)
 
 
-def owner(build: Rebuilder, form: Dealt, axis: int) -> SSAValue:
+def owner(rewriter: Rewriter, form: Distributed, axis: int) -> SSAValue:
     """Which of the owners along ``axis`` this subgroup is, or shares with."""
-    subgroup = coordinate(build, form.wg_map.sg_layout, axis)
+    subgroup = coordinate(rewriter, form.wg_map.sg_layout, axis)
     count = form.owners(axis)
-    return modulo(build, subgroup, count) if count < form.wg_map.sg_layout[axis] else subgroup
+    return modulo(rewriter, subgroup, count) if count < form.wg_map.sg_layout[axis] else subgroup
 
 
-def offset(build: Rebuilder, form: Dealt, axis: int, round_: int) -> SSAValue:
+def offset(rewriter: Rewriter, form: Distributed, axis: int, round_: int) -> SSAValue:
     """Where the block of this subgroup's round starts along ``axis``: ((round * layout + s) * data) mod size."""
     layout, data = form.wg_map.sg_layout[axis], form.wg_map.sg_data[axis]
-    start = build.index(arith.MuliOp, owner(build, form, axis), build.constant(data))
-    return build.add(start, round_ * layout * data)
+    start = rewriter.index(arith.MuliOp, owner(rewriter, form, axis), rewriter.constant(data))
+    return rewriter.add(start, round_ * layout * data)

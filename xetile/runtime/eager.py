@@ -24,21 +24,21 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.barriers import check_alike, init_of, no_arrival, no_wait, second_arrival
 from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierOp, NbarrierWaitOp
-from xegpu.interpreter.interpreter import BATCH, Machine, now
+from xegpu.interpreter.interpreter import BATCH, Interpreter, force
 from xegpu.interpreter.subgroup_scheduler import Subgroup, SubgroupScheduler
 from xegpu.support.errors import ArgumentError, ElementTypeError, ShapeError, XeError
 from xegpu.support.location import Location
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.frontend.tracer import Tracer, recording
 from xetile.runtime.grid import Grid
-from xetile.runtime.numpy_executor import MEANINGS
+from xetile.runtime.numpy_executor import SEMANTICS
 
 Place = tuple[int, int, int, int, int]
 """Where an instance stands: its work-group in the grid, its subgroup in the work-group."""
 
 
 @dataclass
-class OneInstance(Machine):
+class OneInstance(Interpreter):
     """The machine of a single instance.
 
     Attributes:
@@ -165,7 +165,7 @@ class Running(Tracer):
             values[operation.results[0]] = self._allocate(operation)
             return
         try:
-            made = now(self.machine.evaluate(operation, [values[operand] for operand in operation.operands]))
+            made = force(self.machine.evaluate(operation, [values[operand] for operand in operation.operands]))
         except XeError as error:
             raise error.at(location) from None
         except ValueError as error:
@@ -188,7 +188,7 @@ class Running(Tracer):
 
     def evaluate(self, value: SSAValue) -> Any:
         """What a value is: a Python number, or a NumPy array of a vector's shape."""
-        found = now(self.machine.values[value])
+        found = force(self.machine.values[value])
         if not isinstance(found, np.ndarray):
             return found
         shape = found.shape[self.machine.batch:] if found.ndim > BATCH else ()
@@ -267,7 +267,7 @@ class EagerKernel:
 
         def instance(member: Subgroup) -> None:
             groups = tuple((place, 1) for place in group)
-            machine = OneInstance(MEANINGS, groups, counts, self.subgroups, place=(*group, *member.position))
+            machine = OneInstance(SEMANTICS, groups, counts, self.subgroups, place=(*group, *member.position))
             running = Running(self.name, self.function.__code__, self.subgroups, machine, shared, member)
             with recording(running):
                 symbols = [make(running) for make in self.makers(arguments)]

@@ -8,19 +8,19 @@ from typing import Any
 from xdsl.ir import Operation
 
 from xegpu.interpreter import subgroup_scheduler
-from xegpu.interpreter.interpreter import Meaning
-from xegpu.interpreter.semantics import MEANINGS as XEGPU_MEANINGS
+from xegpu.interpreter.interpreter import Semantic
+from xegpu.interpreter.semantics import SEMANTICS as XEGPU_SEMANTICS
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import Argument
 from xetile.compiler.compiled import CompiledKernel, only_function
 from xetile.dialect.stage import stage_of
-from xetile.interpreter.supervector import MEANINGS as SUPERVECTOR_MEANINGS
-from xetile.interpreter.tile_ops import MEANINGS as XETILE_MEANINGS
+from xetile.interpreter.supervector import SEMANTICS as SUPERVECTOR_SEMANTICS
+from xetile.interpreter.tile_ops import SEMANTICS as XETILE_SEMANTICS
 from xetile.passes.distribute_subgroups import subgroups_of
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
 
-MEANINGS: Mapping[type[Operation], Meaning] = {**XEGPU_MEANINGS, **XETILE_MEANINGS, **SUPERVECTOR_MEANINGS}
+SEMANTICS: Mapping[type[Operation], Semantic] = {**XEGPU_SEMANTICS, **XETILE_SEMANTICS, **SUPERVECTOR_SEMANTICS}
 
 
 def _numpy_arguments(arguments: Sequence[Argument]) -> list[Any]:
@@ -52,7 +52,7 @@ class NumPyExecutor(_InHostMemory):
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
         function = compiled.function
         compiled.dump({stage_of(compiled.module): compiled.module})
-        subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+        subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), SEMANTICS,
                   lanes_of(function))
 
 
@@ -62,7 +62,7 @@ class NumPyXeGPUExecutor(_InHostMemory):
     def run(self, compiled: CompiledKernel, arguments: Sequence[Argument], grid: Grid) -> None:
         function = only_function(compiled.final)
         compiled.dump(compiled.modules)
-        subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), MEANINGS,
+        subgroup_scheduler.run(function, _numpy_arguments(arguments), grid, subgroups_of(function), SEMANTICS,
                   lanes_of(function))
 
 

@@ -36,7 +36,7 @@ from xdsl.dialects.builtin import i64 as i64_type
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
-from xegpu.rewrite.rewriter import Rebuilder
+from xegpu.rewrite.rewriter import Rewriter
 from xegpu.support.errors import ShapeError
 from xegpu.support.location import SourceLocation
 
@@ -244,20 +244,20 @@ def unknown(operation: Operation) -> ShapeError:
 
 def resolved(function: func.FuncOp, block: Counts) -> func.FuncOp:
     """Copy of a function with thread ids resolved for work-groups of ``block`` subgroups along x, y and z."""
-    def rule(of: Callable[[Rebuilder, int, Counts], SSAValue]) -> Callable[[Rebuilder, Any], None]:
-        def apply(build: Rebuilder, operation: Any) -> None:
+    def rule(of: Callable[[Rewriter, int, Counts], SSAValue]) -> Callable[[Rewriter, Any], None]:
+        def apply(build: Rewriter, operation: Any) -> None:
             build.set(operation.result, of(build, "xyz".index(operation.dimension.data.value), block))
         return apply
 
     count = block[0] * block[1] * block[2]
-    return Rebuilder({
+    return Rewriter({
         gpu.ThreadIdOp: rule(_thread), gpu.GlobalIdOp: rule(_global),
         gpu.BlockDimOp: rule(lambda build, axis, block: build.constant(block[axis])),
         gpu.NumSubgroupsOp: lambda build, operation: build.set(operation.result, build.constant(count)),
     }).function(function)
 
 
-def _thread(build: Rebuilder, axis: int, block: Counts) -> SSAValue:
+def _thread(build: Rewriter, axis: int, block: Counts) -> SSAValue:
     """Thread id along an axis, from the linear subgroup id."""
     linear = build.shared("subgroup", lambda: build.emit(gpu.SubgroupIdOp()))  # type: ignore[no-untyped-call]
     inner = (block[1] * block[2], block[2], 1)[axis]
@@ -267,14 +267,14 @@ def _thread(build: Rebuilder, axis: int, block: Counts) -> SSAValue:
     return position if axis == 0 else _modulo(build, position, block[axis])
 
 
-def _modulo(build: Rebuilder, value: SSAValue, size: int) -> SSAValue:
+def _modulo(build: Rewriter, value: SSAValue, size: int) -> SSAValue:
     """Remainder of an index by a constant."""
     multiple = build.index(arith.MuliOp, build.index(arith.FloorDivSIOp, value, build.constant(size)),
                            build.constant(size))
     return build.index(arith.SubiOp, value, multiple)
 
 
-def _global(build: Rebuilder, axis: int, block: Counts) -> SSAValue:
+def _global(build: Rewriter, axis: int, block: Counts) -> SSAValue:
     """Global id along an axis."""
     dimension = gpu.DimensionAttr(tuple(gpu.DimensionEnum)[axis])
     group = build.shared(("group", axis), lambda: build.emit(gpu.BlockIdOp(dimension)))

@@ -16,8 +16,8 @@ from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import BlockTdesc, TensorDesc, TensorDescType
 from xegpu.dialect.vector import ConvertLayoutOp, PackOp
 from xegpu.interpreter import vector
-from xegpu.interpreter.interpreter import Window
-from xegpu.interpreter.semantics import MEANINGS
+from xegpu.interpreter.interpreter import TileView
+from xegpu.interpreter.semantics import SEMANTICS
 from xegpu.ir import dtypes
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
@@ -32,7 +32,7 @@ def value(type_: Any) -> SSAValue:
 
 def run(operation: Any, *operands: Any, lanes: bool = False) -> Any:
     machine = SimpleNamespace(batch=3 if lanes else 2, active=None, lanes=None)
-    return MEANINGS[type(operation)](machine, operation, operands)
+    return SEMANTICS[type(operation)](machine, operation, operands)
 
 
 def numbers(dtype: str, *shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -94,7 +94,7 @@ def test_loads_of_blocks_and_of_fragments_agree_with_the_array(length: int, pack
     padded = np.pad(array, 64)
     block = BlockTdesc(array_length=length)
     desc = TensorDesc((16, 16), dtypes.i16.mlir, block)
-    window = Window(array, rows, columns)
+    window = TileView(array, rows, columns)
     whole = run(LoadNdOp(value(TensorDescType(desc)), packed=packed), window)
     spread = run(LoadNdOp(value(TensorDescType(TensorDesc((16, 16), dtypes.i16.mlir, block, lanes)))),
                  window, lanes=True)
@@ -113,7 +113,7 @@ def test_a_store_of_fragments_drops_what_is_outside() -> None:
     operation = StoreNdOp(value(VectorType(dtypes.i32.mlir, lanes.fragment((8, 16)))),
                               value(TensorDescType(TensorDesc((8, 16), dtypes.i32.mlir, BlockTdesc(), lanes))))
     operation.verify()
-    run(operation, lane_map.scatter(block[:1, :1], lanes), Window(array, 15, -3), lanes=True)
+    run(operation, lane_map.scatter(block[:1, :1], lanes), TileView(array, 15, -3), lanes=True)
     expected = np.full((20, 20), -1)
     expected[15:, :13] = block[0, 0, :5, 3:]
     np.testing.assert_array_equal(array, expected)

@@ -14,8 +14,8 @@ from tests.kernels import integers, wide
 from xegpu.dialect.block_io import CreateNdTdescOp
 from xegpu.dialect.bounds import InBoundsOp
 from xegpu.dialect.payload import PayloadSetOp
-from xegpu.interpreter.block_io import MEANINGS, Payload
-from xegpu.interpreter.interpreter import Window
+from xegpu.interpreter.block_io import SEMANTICS, Payload
+from xegpu.interpreter.interpreter import TileView
 
 NEW = ("fuse-store", "unroll", "peel-bounds", "hoist-payloads")
 
@@ -103,7 +103,7 @@ def test_what_lies_inside_and_on_boundaries(first: int, pitch: int) -> None:
     array = np.zeros((40, pitch), np.uint16)[:, first:45]
     for row in range(-2, 12):
         for column in range(-2, 16):
-            inside, rows, columns = MEANINGS[InBoundsOp](None, check, [Window(array, row, column)])
+            inside, rows, columns = SEMANTICS[InBoundsOp](None, check, [TileView(array, row, column)])
             aligned = pitch % 2 == 0 and (array.ctypes.data // 2 + column) % 2 == 0
             assert bool(inside) == (aligned and row >= 0 and column >= 0 and row <= 8 and column <= 44 - first - 31)
             assert (rows, columns) == (8 - row, 45 - first - 32 - column)
@@ -128,10 +128,10 @@ def test_a_payload_keeps_what_is_not_set() -> None:
     rows, columns = (next(op for op in module.walk() if isinstance(op, PayloadSetOp) and getattr(op, side) is not None)
                      for side in ("rows", "columns"))
     array = np.zeros((8, 8))
-    held = Payload(Window(array, 1, 2))
-    MEANINGS[PayloadSetOp](None, rows, [held, Window(array, 5, 6)])
+    held = Payload(TileView(array, 1, 2))
+    SEMANTICS[PayloadSetOp](None, rows, [held, TileView(array, 5, 6)])
     assert (held.window.row, held.window.column) == (5, 2)
-    MEANINGS[PayloadSetOp](None, columns, [held, Window(array, 7, 3)])
+    SEMANTICS[PayloadSetOp](None, columns, [held, TileView(array, 7, 3)])
     assert (held.window.row, held.window.column) == (5, 3)
 
 

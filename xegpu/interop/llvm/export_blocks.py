@@ -74,79 +74,80 @@ from xegpu.target.targets import Target
 _ELEMENTS = "single elements of an array"
 
 
-def _create_tdesc(build: Export, operation: gather_scatter.CreateTdescOp) -> None:
-    source = build.one(operation.source)
+def _create_tdesc(rewriter: Export, operation: gather_scatter.CreateTdescOp) -> None:
+    source = rewriter.single(operation.source)
     if isinstance(source.type, MemRefType) and not _is_line(source.type):
         if is_shared(source.type):
-            build.refuse("XT3652",
+            rewriter.refuse("XT3652",
                          f"LLVM's loads of single elements stand on arrays of one dimension, not on {source.type}",
                          "print the kernel in our own form: .xegpu or .stages")
-        source = build.shared(("elements", source), lambda: _address(build, source))
-    build.set(operation.result, (source, build.one(operation.offsets)), _ELEMENTS)
+        source = rewriter.shared(("elements", source), lambda: _address(rewriter, source))
+    rewriter.set(operation.result, (source, rewriter.single(operation.offsets)), _ELEMENTS)
 
 
 def _is_line(type_: MemRefType) -> bool:  # type: ignore[type-arg]
     return len(type_.get_shape()) == 1 and isinstance(type_.layout, NoneAttr)
 
 
-def _address(build: Export, source: SSAValue) -> SSAValue:
-    address = build.emit(memref.ExtractAlignedPointerAsIndexOp.get(source))
-    return build.emit(arith.IndexCastOp(address, i64))
+def _address(rewriter: Export, source: SSAValue) -> SSAValue:
+    address = rewriter.emit(memref.ExtractAlignedPointerAsIndexOp.get(source))
+    return rewriter.emit(arith.IndexCastOp(address, i64))
 
 
-def _update_offset(build: Export, operation: gather_scatter.UpdateOffsetOp) -> None:
-    source, offsets = build.get(operation.desc).values
-    moved = build.emit(arith.AddiOp(offsets, build.one(operation.offsets)))
-    build.set(operation.result, (source, moved), _ELEMENTS)
+def _update_offset(rewriter: Export, operation: gather_scatter.UpdateOffsetOp) -> None:
+    source, offsets = rewriter.lookup(operation.desc).values
+    moved = rewriter.emit(arith.AddiOp(offsets, rewriter.single(operation.offsets)))
+    rewriter.set(operation.result, (source, moved), _ELEMENTS)
 
 
-def _load_gather(build: Export, operation: gather_scatter.LoadGatherOp) -> None:
-    desc, (source, offsets) = desc_of(operation.desc), build.get(operation.desc).values
-    chunk, mask = gather_scatter.scatter_of(desc).chunk_size, build.one(operation.mask)
+def _load_gather(rewriter: Export, operation: gather_scatter.LoadGatherOp) -> None:
+    desc, (source, offsets) = desc_of(operation.desc), rewriter.lookup(operation.desc).values
+    chunk, mask = gather_scatter.scatter_of(desc).chunk_size, rewriter.single(operation.mask)
     made = LoadOp(source, offsets, mask, vector_type(desc.shape, desc.element_type), chunk)
-    loaded = build.emit(with_hints(made, hints_of(operation)))
+    loaded = rewriter.emit(with_hints(made, hints_of(operation)))
     if chunk > 1:
-        column = build.emit(ShapeCastOp(mask, (desc.shape[0], 1)))
-        mask = build.emit(BroadcastOp(column, vector_type(desc.shape, column.type.element_type)))  # type: ignore[attr-defined]
-    kept = build.emit(SelectOp(mask, loaded, _padding(build, operation, loaded.type)))  # type: ignore[arg-type]
-    build.set(operation.result, build.emit(TransposeOp(kept)) if chunk > 1 else kept)
+        column = rewriter.emit(ShapeCastOp(mask, (desc.shape[0], 1)))
+        mask = rewriter.emit(BroadcastOp(column, vector_type(desc.shape, column.type.element_type)))  # type: ignore[attr-defined]
+    kept = rewriter.emit(SelectOp(mask, loaded, _padding(rewriter, operation, loaded.type)))  # type: ignore[arg-type]
+    rewriter.set(operation.result, rewriter.emit(TransposeOp(kept)) if chunk > 1 else kept)
 
 
-def _padding(build: Export, operation: gather_scatter.LoadGatherOp, type_: VectorType) -> SSAValue:  # type: ignore[type-arg]
+def _padding(rewriter: Export, operation: gather_scatter.LoadGatherOp, type_: VectorType) -> SSAValue:  # type: ignore[type-arg]
     element = type_.element_type
     dtype = desc_of(operation.desc).dtype
     if dtype.kind == "u":
-        build.refuse("XT3653", f"MLIR has no constants of {dtype}, which what is masked off would be",
+        rewriter.refuse("XT3653", f"MLIR has no constants of {dtype}, which what is masked off would be",
                      "view the array as signed integers of the same size, or print the kernel in our own form")
     if dtype.is_float:
         number: FloatAttr | IntegerAttr = FloatAttr(operation.number, element)  # type: ignore
     else:
         number = IntegerAttr(int(operation.number), element)  # type: ignore
-    return build.emit(BroadcastOp(build.emit(arith.ConstantOp(number)), type_))
+    return rewriter.emit(BroadcastOp(rewriter.emit(arith.ConstantOp(number)), type_))
 
 
-def _store_scatter(build: Export, operation: gather_scatter.StoreScatterOp) -> None:
-    source, offsets = build.get(operation.desc).values
-    chunk, value = gather_scatter.scatter_of(desc_of(operation.desc)).chunk_size, build.one(operation.value)
-    value = build.emit(TransposeOp(value)) if chunk > 1 else value
-    build.emit(with_hints(StoreOp(value, source, offsets, build.one(operation.mask), chunk), hints_of(operation)))
+def _store_scatter(rewriter: Export, operation: gather_scatter.StoreScatterOp) -> None:
+    source, offsets = rewriter.lookup(operation.desc).values
+    chunk, value = gather_scatter.scatter_of(desc_of(operation.desc)).chunk_size, rewriter.single(operation.value)
+    value = rewriter.emit(TransposeOp(value)) if chunk > 1 else value
+    rewriter.emit(with_hints(StoreOp(value, source, offsets, rewriter.single(operation.mask), chunk),
+                             hints_of(operation)))
 
 
-def _prefetch_scattered(build: Export, operation: gather_scatter.PrefetchOp) -> None:
-    source, offsets = build.get(operation.desc).values
+def _prefetch_scattered(rewriter: Export, operation: gather_scatter.PrefetchOp) -> None:
+    source, offsets = rewriter.lookup(operation.desc).values
     made = PrefetchOp(source, offsets, desc_of(operation.desc).dtype.bytes)
-    build.emit(with_hints(made, hints_of(operation)))
+    rewriter.emit(with_hints(made, hints_of(operation)))
 
 
-def _iota(build: Export, operation: IotaOp) -> None:
+def _iota(rewriter: Export, operation: IotaOp) -> None:
     """Lower iota to a broadcast ``vector.step`` plus the start."""
     shape, axis = shape_of(operation.result), operation.axis.value.data
-    steps = build.emit(StepOp(shape[axis]))
+    steps = rewriter.emit(StepOp(shape[axis]))
     line = vector_type(shape_of(steps), IndexType())
-    counted = build.emit(arith.AddiOp(steps, build.emit(BroadcastOp(build.one(operation.start), line))))
-    unit = build.emit(ShapeCastOp(counted, (shape[0], 1) if axis == 0 else (1, shape[1])))
-    whole = unit if shape_of(unit) == shape else build.emit(BroadcastOp(unit, vector_type(shape, IndexType())))
-    build.set(operation.result, whole)
+    counted = rewriter.emit(arith.AddiOp(steps, rewriter.emit(BroadcastOp(rewriter.single(operation.start), line))))
+    unit = rewriter.emit(ShapeCastOp(counted, (shape[0], 1) if axis == 0 else (1, shape[1])))
+    whole = unit if shape_of(unit) == shape else rewriter.emit(BroadcastOp(unit, vector_type(shape, IndexType())))
+    rewriter.set(operation.result, whole)
 
 
 ELEMENT_RULES: dict[type[Operation], Rule] = {
@@ -176,18 +177,18 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
     check_chip(target)
     webs = view_webs(function)
     rules: dict[type[Operation], Rule] = {**RULES, CreateNdTdescOp: _create_nd_tdesc(webs, target)}
-    build = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
+    rewriter = Export(rules, target, dict(zip(function.body.block.args, access, strict=True)))
     counts = function.attributes.get("xegpu.subgroups")
     subgroups = prod(size.value.data for size in counts) if isinstance(counts, ArrayAttr) else 1
-    return as_gpu_module(build.function(function), subgroups, target.subgroup_size)
+    return as_gpu_module(rewriter.function(function), subgroups, target.subgroup_size)
 
 
 def _create_nd_tdesc(webs: Webs, target: Target) -> Callable[[Export, CreateNdTdescOp], None]:
-    def create(build: Export, operation: CreateNdTdescOp) -> None:
+    def create(rewriter: Export, operation: CreateNdTdescOp) -> None:
         desc, lanes = desc_of(operation.result), _lanes(webs, operation.result, target)
         turned = _is_transposed(webs, operation.result)
         layout = LayoutAttr(Layout(lane_layout=lanes.wi_layout, lane_data=lanes.wi_data)) if lanes else None
-        build.put(operation, desc_type(desc.shape, desc.element_type, None if turned else layout), turned)
+        rewriter.put(operation, desc_type(desc.shape, desc.element_type, None if turned else layout), turned)
 
     return create
 
@@ -208,93 +209,95 @@ def _lanes(webs: Webs, desc: SSAValue, target: Target) -> LaneMap | None:
         return None
 
 
-def _load_nd(build: Export, operation: LoadNdOp) -> None:
+def _load_nd(rewriter: Export, operation: LoadNdOp) -> None:
     desc = desc_of(operation.desc)
     if operation.transposes:
-        _load_transposed(build, operation)
+        _load_transposed(rewriter, operation)
         return
     parts = []
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
-        base, starts = build.standing(operation.desc, 0, column)
+        base, starts = rewriter.standing(operation.desc, 0, column)
         load = upstream.LoadNdOp(base, starts, vector_type(desc.shape, desc.element_type))
-        parts.append(build.emit(with_hints(load, hints_of(operation))))
-    build.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
+        parts.append(rewriter.emit(with_hints(load, hints_of(operation))))
+    rewriter.set(operation.result, tuple(parts), _SIDE_BY_SIDE if len(parts) > 1 else None)
 
 
-def _reduce(build: Export, operation: reduction.ReduceOp) -> None:
-    values = [build.one(source) for source in operation.sources]
+def _reduce(rewriter: Export, operation: reduction.ReduceOp) -> None:
+    values = [rewriter.single(source) for source in operation.sources]
     result = operation.result.type
     assert isinstance(result, VectorType)
-    build.set(operation.result, reduced(build, operation.kind.data, values, operation.dimensions, result))
+    rewriter.set(operation.result, reduced(rewriter, operation.kind.data, values, operation.dimensions, result))
 
 
-def _broadcast(build: Export, operation: reduction.BroadcastOp) -> None:
+def _broadcast(rewriter: Export, operation: reduction.BroadcastOp) -> None:
     result = operation.result.type
     assert isinstance(result, VectorType)
-    build.set(operation.result, build.emit(BroadcastOp(build.one(operation.source), result)))
+    rewriter.set(operation.result, rewriter.emit(BroadcastOp(rewriter.single(operation.source), result)))
 
 
-def _fence(build: Export, operation: sync.FenceOp) -> None:
+def _fence(rewriter: Export, operation: sync.FenceOp) -> None:
     memory = {"shared": "slm"}.get(operation.memory_kind.data, operation.memory_kind.data)
-    build.emit(FenceOp(memory, operation.scope.data))
+    rewriter.emit(FenceOp(memory, operation.scope.data))
 
 
-def _init_nbarrier(build: Export, operation: sync.InitNbarrierOp) -> None:
+def _init_nbarrier(rewriter: Export, operation: sync.InitNbarrierOp) -> None:
     """Convert id and participant count to ``i8``, as LLVM's operation takes them."""
-    id_, count = (_byte(build, value) for value in operation.operands)
-    build.set(operation.result, build.emit(sync.InitNbarrierOp(id_, count, operation.declared_producers)))
+    id_, count = (_byte(rewriter, value) for value in operation.operands)
+    rewriter.set(operation.result, rewriter.emit(sync.InitNbarrierOp(id_, count, operation.declared_producers)))
 
 
-def _byte(build: Export, value: SSAValue) -> SSAValue:
+def _byte(rewriter: Export, value: SSAValue) -> SSAValue:
     if not isinstance(value.type, IndexType):
-        return build.one(value)
+        return rewriter.single(value)
     known = number(value)
-    return build.emit(IndexCastOp(build.one(value), i8) if known is None else ConstantOp(IntegerAttr(known, i8)))
+    return rewriter.emit(IndexCastOp(rewriter.single(value), i8) if known is None else ConstantOp(IntegerAttr(known,
+                                                                                                              i8)))
 
 
-def _insert_strided_slice(build: Export, operation: InsertStridedSliceOp) -> None:
-    made = UpstreamInsertOp(build.one(operation.source), build.one(operation.dest), values_of(operation.offsets))
-    build.set(operation.result, build.emit(made))
+def _insert_strided_slice(rewriter: Export, operation: InsertStridedSliceOp) -> None:
+    made = UpstreamInsertOp(rewriter.single(operation.source), rewriter.single(operation.dest),
+                            values_of(operation.offsets))
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _extract(build: Export, operation: ExtractOp) -> None:
-    source = build.get(operation.vector)
-    if source.form != _SIDE_BY_SIDE:
-        build.copy(operation)
+def _extract(rewriter: Export, operation: ExtractOp) -> None:
+    source = rewriter.lookup(operation.vector)
+    if source.encoding != _SIDE_BY_SIDE:
+        rewriter.copy(operation)
         return
     (position,) = operation.static_position.get_values()
-    build.set(operation.result, source.values[position])
+    rewriter.set(operation.result, source.values[position])
 
 
-def _load_transposed(build: Export, operation: LoadNdOp) -> None:
+def _load_transposed(rewriter: Export, operation: LoadNdOp) -> None:
     """Lower a transposed load to load and ``vector.transpose``, which LLVM's lowering folds for address descriptors."""
     desc = desc_of(operation.desc)
-    made = upstream.LoadNdOp(*build.standing(operation.desc), vector_type(desc.shape, desc.element_type))
-    load = build.emit(with_hints(made, hints_of(operation)))
-    build.set(operation.result, build.emit(TransposeOp(load)))
+    made = upstream.LoadNdOp(*rewriter.standing(operation.desc), vector_type(desc.shape, desc.element_type))
+    load = rewriter.emit(with_hints(made, hints_of(operation)))
+    rewriter.set(operation.result, rewriter.emit(TransposeOp(load)))
 
 
-def _store_nd(build: Export, operation: StoreNdOp) -> None:
-    made = upstream.StoreNdOp(build.one(operation.value), *build.standing(operation.desc))
-    build.emit(with_hints(made, hints_of(operation)))
+def _store_nd(rewriter: Export, operation: StoreNdOp) -> None:
+    made = upstream.StoreNdOp(rewriter.single(operation.value), *rewriter.standing(operation.desc))
+    rewriter.emit(with_hints(made, hints_of(operation)))
 
 
-def _prefetch_nd(build: Export, operation: PrefetchNdOp) -> None:
+def _prefetch_nd(rewriter: Export, operation: PrefetchNdOp) -> None:
     desc = desc_of(operation.desc)
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
         hints = hints_of(operation)
-        made = upstream.PrefetchNdOp(*build.standing(operation.desc, 0, column))
-        build.emit(with_hints(made, {} if hints == of_locality(3) else hints))  # LLVM's own say the same
+        made = upstream.PrefetchNdOp(*rewriter.standing(operation.desc, 0, column))
+        rewriter.emit(with_hints(made, {} if hints == of_locality(3) else hints))  # LLVM's own say the same
 
 
-def _dpas(build: Export, operation: DpasOp) -> None:
-    a, b = build.one(operation.a), build.one(operation.b)
+def _dpas(rewriter: Export, operation: DpasOp) -> None:
+    a, b = rewriter.single(operation.a), rewriter.single(operation.b)
     if a.type.element_type != b.type.element_type:  # type: ignore[attr-defined]
-        build.refuse("XT3606",
+        rewriter.refuse("XT3606",
                      f"LLVM's dpas takes two operands of one type, not {operation.a.type} and {operation.b.type}",
                      "convert one of them, or print the kernel in our own form")
-    acc = None if operation.acc is None else build.one(operation.acc)
-    build.set(operation.result, build.emit(upstream.DpasOp(a, b, acc, operation.result.type)))
+    acc = None if operation.acc is None else rewriter.single(operation.acc)
+    rewriter.set(operation.result, rewriter.emit(upstream.DpasOp(a, b, acc, operation.result.type)))
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -24,7 +24,7 @@ from xegpu.interop.llvm.types import Slice as SliceOf
 from xegpu.interop.llvm.vector import MultiReductionOp
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.mlir.vector import ShapeCastOp
-from xegpu.rewrite.rewriter import Rebuilder
+from xegpu.rewrite.rewriter import Rewriter
 
 RESULT = "layout_result_0"
 """Attribute of an operation with its result's layout, in LLVM's dialect."""
@@ -38,12 +38,12 @@ def neutral(kind: str, dtype: DType) -> float | int:
     return {"mul": 1, "and": every, "minui": every, "minsi": int(signed.max), "maxsi": int(signed.min)}.get(kind, 0)
 
 
-def reduced(build: Rebuilder, kind: str, values: Sequence[SSAValue], axes: Sequence[int], result: VectorType,
+def reduced(rewriter: Rewriter, kind: str, values: Sequence[SSAValue], axes: Sequence[int], result: VectorType,
             layout: LayoutAttr | None = None) -> SSAValue:
     """Reduce vectors of one shape, together, to ``result``, which keeps both dimensions.
 
     Args:
-        build: the rewriter.
+        rewriter: the rewriter.
         kind: combining kind.
         values: the vectors.
         axes: the dimensions that get size 1.
@@ -55,32 +55,32 @@ def reduced(build: Rebuilder, kind: str, values: Sequence[SSAValue], axes: Seque
     left = [size for axis, size in enumerate(source.get_shape()) if axis not in axes] or [1]
     sliced: Attribute | None = layout and SliceAttr(SliceOf(layout, tuple(axes)))
     single = len(axes) == len(source.get_shape())  # LLVM reduces all dimensions to a scalar
-    total: SSAValue = _spread(build, neutral(kind, of_mlir(source.element_type)), source.element_type,
+    total: SSAValue = _spread(rewriter, neutral(kind, of_mlir(source.element_type)), source.element_type,
                               None if single else left, sliced)
     for value in values:
         operation = MultiReductionOp(kind, value, total, axes)
         if sliced is not None and not single:
             operation.attributes[RESULT] = sliced
-        total = build.emit(operation)
+        total = rewriter.emit(operation)
     if single:
-        return build.emit(BroadcastOp(total, result))
+        return rewriter.emit(BroadcastOp(total, result))
     cast = ShapeCastOp(total, result.get_shape())
     if layout is not None:
         cast.attributes[RESULT] = layout
-    return build.emit(cast)
+    return rewriter.emit(cast)
 
 
-def _spread(build: Rebuilder, value: float | int, element: Attribute, shape: Sequence[int] | None,
+def _spread(rewriter: Rewriter, value: float | int, element: Attribute, shape: Sequence[int] | None,
             layout: Attribute | None) -> SSAValue:
     """One number, or a vector of it."""
     attribute = FloatAttr(value, element) if of_mlir(element).is_float else IntegerAttr(int(value), element)  # type: ignore
-    number = build.emit(arith.ConstantOp(attribute))
+    number = rewriter.emit(arith.ConstantOp(attribute))
     if shape is None:
         return number
     operation = BroadcastOp(number, VectorType(element, shape))
     if layout is not None:
         operation.attributes[RESULT] = layout
-    return build.emit(operation)
+    return rewriter.emit(operation)
 
 
 def is_neutral(operation: MultiReductionOp) -> bool:

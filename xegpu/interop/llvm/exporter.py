@@ -19,7 +19,7 @@ from xegpu.ir.matchers import number
 from xegpu.ir.memref import Described, exchanged, is_shared, static_form
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xegpu.rewrite.dce import erase_dead
-from xegpu.rewrite.rewriter import Rebuilder, Rule
+from xegpu.rewrite.rewriter import Rewriter, Rule
 from xegpu.rewrite.verifier import verify
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target, listed
@@ -44,7 +44,7 @@ class Moved:
         return "a tile of one array"
 
 
-class Export(Rebuilder):
+class Export(Rewriter):
     """Export of one kernel.
 
     Args:
@@ -92,8 +92,8 @@ class Export(Rebuilder):
         static = static_form(operation.source.type)
         if not operation.shape and static is not None:
             return list(static[0]), list(static[1])
-        sizes = [literal(self.one(value)) for value in operation.shape]
-        strides = [literal(self.one(value)) for value in operation.strides]
+        sizes = [literal(self.single(value)) for value in operation.shape]
+        strides = [literal(self.single(value)) for value in operation.strides]
         axis = -2 if access_kind(operation, self.ways) == "block-columns" else -1
         strides[axis] = 1  # unit stride was checked above; LLVM requires a literal 1
         return sizes, strides
@@ -101,8 +101,8 @@ class Export(Rebuilder):
     def _source(self, operation: Described, strides: Sequence[SSAValue | int],
                 by_address: bool) -> tuple[SSAValue, Any]:
         """Base of the descriptor: the memref, or a matrix's address if it is batched or read as another type."""
-        source = self.one(operation.source)
-        lead = [self.one(offset) for offset in operation.offsets[:-2]]
+        source = self.single(operation.source)
+        lead = [self.single(offset) for offset in operation.offsets[:-2]]
         element = getattr(operation.source.type, "element_type", None)
         as_is = not lead and not by_address and getattr(source.type, "element_type", None) == element
         if as_is or not isinstance(source.type, MemRefType):
@@ -128,23 +128,23 @@ class Export(Rebuilder):
             turned: whether it describes the transpose.
         """
         made = operation.result  # type: ignore[attr-defined]
-        offsets = [self.one(offset) for offset in operation.offsets[-2:]]
+        offsets = [self.single(offset) for offset in operation.offsets[-2:]]
         form = Moved(self.describe(operation, result, by_address, turned), turned)
         self.set(made, tuple(exchanged(offsets) if turned else offsets), form)
 
     def move(self, operation: Any) -> None:
         """Rule of offset updates: offsets are added."""
-        old = self.get(operation.operands[0])
-        steps = [self.one(offset) for offset in operation.offsets]
-        steps = exchanged(steps) if old.form.turned else steps
+        old = self.lookup(operation.operands[0])
+        steps = [self.single(offset) for offset in operation.offsets]
+        steps = exchanged(steps) if old.encoding.turned else steps
         self.set(operation.result, tuple(self.add(start, by) for start, by in zip(old.values, steps, strict=True)),
-                 old.form)
+                 old.encoding)
 
     def standing(self, value: SSAValue, row: int = 0, column: int = 0) -> tuple[SSAValue, list[SSAValue | int]]:
         """LLVM's descriptor of a tile, and the offsets of its block at (row, column)."""
-        tile = self.get(value)
+        tile = self.lookup(value)
         starts = [self.add(start, by) for start, by in zip(tile.values, (row, column), strict=True)]
-        return tile.form.desc, [literal(start) for start in starts]
+        return tile.encoding.desc, [literal(start) for start in starts]
 
 
 _WAYS = {"rows": "row by row", "columns": "column by column", "strided": "element by element"}
@@ -156,13 +156,13 @@ def literal(value: SSAValue) -> SSAValue | int:
     return value if known is None else known
 
 
-def _load_scalar(build: Export, operation: LoadScalarOp) -> None:
-    build.set(operation.result, build.emit(memref.LoadOp.get(
-        build.one(operation.array), [build.one(index) for index in operation.indices])))
+def _load_scalar(rewriter: Export, operation: LoadScalarOp) -> None:
+    rewriter.set(operation.result, rewriter.emit(memref.LoadOp.get(
+        rewriter.single(operation.array), [rewriter.single(index) for index in operation.indices])))
 
 
-def _cast(build: Export, operation: Operation) -> None:
-    build.parts[operation.results[0]] = build.get(operation.operands[0])
+def _cast(rewriter: Export, operation: Operation) -> None:
+    rewriter.converted_values[operation.results[0]] = rewriter.lookup(operation.operands[0])
 
 
 def desc_type(shape: tuple[int, ...], element_type: Attribute, layout: Any = None) -> DescType:

@@ -46,59 +46,61 @@ from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, TransposeOp, s
 from xegpu.rewrite.rewriter import Rule
 
 
-def _scattered_desc(build: Any, operation: ElementsOp, element: Any) -> SSAValue:
+def _scattered_desc(rewriter: Any, operation: ElementsOp, element: Any) -> SSAValue:
     """Scattered descriptor of the operation's elements."""
     shape = operation.offsets.type.get_shape()  # type: ignore[attr-defined]
     if getattr(operation, "chunk_size", None) is not None or len(shape) != 1:
-        build.refuse("XT3643", "chunks of several elements a lane are not read",
+        rewriter.refuse("XT3643", "chunks of several elements a lane are not read",
                      "load the elements one by one, with offsets of their own; or write the kernel in our own form, "
                      "whose chunks lie in front: vector<4x16xf32>")
     type_ = TensorDescType(TensorDesc(tuple(shape), element, scatter=ScatterTdesc()))
-    return build.emit(gather_scatter.CreateTdescOp(_source(build, operation), build.one(operation.offsets), type_))  # type: ignore
+    source, offsets = _source(rewriter, operation), rewriter.single(operation.offsets)
+    return rewriter.emit(gather_scatter.CreateTdescOp(source, offsets, type_))  # type: ignore
 
 
-def _source(build: Any, operation: ElementsOp) -> SSAValue:
+def _source(rewriter: Any, operation: ElementsOp) -> SSAValue:
     """Base array, also where the base is its aligned pointer: offsets count from the same first element."""
     source = operation.source
     if isinstance(source.type, IntegerType) and isinstance(source.owner, Operation) and source.owner.operands:
         matrix = matrix_at(source)
         if matrix is not None and not any(at is not None for at in matrix.lead):
-            return build.one(matrix.array)  # type: ignore[no-any-return]
-        build.refuse("XT3635",
+            return rewriter.single(matrix.array)  # type: ignore[no-any-return]
+        rewriter.refuse("XT3635",
                      "this address is not that of an array", "take it with memref.extract_aligned_pointer_as_index of "
                      "the array, or pass it as an argument")
-    return build.one(source)  # type: ignore[no-any-return]
+    return rewriter.single(source)  # type: ignore[no-any-return]
 
 
-def _load_gathered(build: Any, operation: LoadOp) -> None:
+def _load_gathered(rewriter: Any, operation: LoadOp) -> None:
     result = operation.result.type
     assert isinstance(result, VectorType)
-    desc = _scattered_desc(build, operation, result.element_type)
-    load = gather_scatter.LoadGatherOp(desc, build.one(operation.mask))
-    build.set(operation.result, build.emit(with_hints(load, hints_of(operation))))
+    desc = _scattered_desc(rewriter, operation, result.element_type)
+    load = gather_scatter.LoadGatherOp(desc, rewriter.single(operation.mask))
+    rewriter.set(operation.result, rewriter.emit(with_hints(load, hints_of(operation))))
 
 
-def _store_gathered(build: Any, operation: StoreOp) -> None:
-    value = build.one(operation.value)
-    desc = _scattered_desc(build, operation, operation.value.type.element_type)  # type: ignore[attr-defined]
-    build.emit(with_hints(gather_scatter.StoreScatterOp(value, desc, build.one(operation.mask)), hints_of(operation)))
+def _store_gathered(rewriter: Any, operation: StoreOp) -> None:
+    value = rewriter.single(operation.value)
+    desc = _scattered_desc(rewriter, operation, operation.value.type.element_type)  # type: ignore[attr-defined]
+    rewriter.emit(with_hints(gather_scatter.StoreScatterOp(value, desc, rewriter.single(operation.mask)),
+                             hints_of(operation)))
 
 
-def _prefetch_gathered(build: Any, operation: PrefetchOp) -> None:
-    source = _source(build, operation)
+def _prefetch_gathered(rewriter: Any, operation: PrefetchOp) -> None:
+    source = _source(rewriter, operation)
     if not isinstance(source.type, MemRefType):
-        build.refuse("XT3644", "nothing says what elements are prefetched from this address",
+        rewriter.refuse("XT3644", "nothing says what elements are prefetched from this address",
                      "prefetch from a memref, whose type says it")
     element = source.type.element_type  # type: ignore[attr-defined]
-    made = gather_scatter.PrefetchOp(_scattered_desc(build, operation, element))
-    build.emit(with_hints(made, hints_of(operation)))
+    made = gather_scatter.PrefetchOp(_scattered_desc(rewriter, operation, element))
+    rewriter.emit(with_hints(made, hints_of(operation)))
 
 
-def _step(build: Any, operation: StepOp) -> None:
+def _step(rewriter: Any, operation: StepOp) -> None:
     type_ = operation.result.type
     assert isinstance(type_, VectorType)
     numbers = DenseIntOrFPElementsAttr.from_list(type_, list(range(type_.get_shape()[0])))  # type: ignore[arg-type]
-    build.set(operation.result, build.emit(arith.ConstantOp(numbers)))
+    rewriter.set(operation.result, rewriter.emit(arith.ConstantOp(numbers)))
 
 
 GATHER_RULES: dict[type[Operation], Rule] = {LoadOp: _load_gathered, StoreOp: _store_gathered,
@@ -125,14 +127,14 @@ class Blocks(Import):
         """Clone an operation without LLVM's layout attributes."""
         super().copy(operation)
         for result in operation.results:
-            made = self.one(result).owner
+            made = self.single(result).owner
             if isinstance(made, Operation):
                 made.attributes = {name: value for name, value in made.attributes.items()
                                    if not isinstance(value, (LayoutAttr, SliceAttr))}
 
     def desc(self, operation: upstream.MovementOp) -> SSAValue:
         """Descriptor with the offsets of a load, store or prefetch."""
-        form = self.get(operation.desc).form
+        form = self.lookup(operation.desc).encoding
         assert isinstance(form, Described)
         layout = operation.layout or form.desc.layout
         if isinstance(layout, LayoutAttr) and layout.data.sg_layout:
@@ -146,18 +148,18 @@ class Blocks(Import):
         return self.emit(CreateNdTdescOp(source, self.starts(operation), sizes, strides, type_))
 
 
-def _load_nd(build: Blocks, operation: upstream.LoadNdOp) -> None:
+def _load_nd(rewriter: Blocks, operation: upstream.LoadNdOp) -> None:
     width = operation.transpose_bit_width
     if _is_only_transposed(operation):
-        build.set(operation.result, build.emit(LoadNdOp(build.desc(operation), transpose=True)), _TURNED)
+        rewriter.set(operation.result, rewriter.emit(LoadNdOp(rewriter.desc(operation), transpose=True)), _TURNED)
         return
-    load = LoadNdOp(build.desc(operation), packed=operation.packed is not None,
+    load = LoadNdOp(rewriter.desc(operation), packed=operation.packed is not None,
                         transpose=operation.transpose is not None,
                         transpose_bit_width=None if width is None else width.value.data)
     if load.result.type != operation.result.type:
-        build.refuse("XT3646", f"this load gives {load.result.type}, not {operation.result.type}",
+        rewriter.refuse("XT3646", f"this load gives {load.result.type}, not {operation.result.type}",
                      "vectors of one lane are read in kernels that do not cut them into slices")
-    build.set(operation.result, build.emit(load))
+    rewriter.set(operation.result, rewriter.emit(load))
 
 
 def _is_only_transposed(operation: upstream.LoadNdOp) -> bool:
@@ -166,72 +168,72 @@ def _is_only_transposed(operation: upstream.LoadNdOp) -> bool:
     return plain and all(isinstance(use.operation, TransposeOp) for use in operation.result.uses)
 
 
-def _transpose(build: Blocks, operation: TransposeOp) -> None:
-    source = build.get(operation.source)
-    if source.form == _TURNED:
-        build.set(operation.result, source.values[0])
+def _transpose(rewriter: Blocks, operation: TransposeOp) -> None:
+    source = rewriter.lookup(operation.source)
+    if source.encoding == _TURNED:
+        rewriter.set(operation.result, source.values[0])
     else:
-        build.copy(operation)
+        rewriter.copy(operation)
 
 
-def _store_nd(build: Blocks, operation: upstream.StoreNdOp) -> None:
-    build.emit(StoreNdOp(build.one(operation.value), build.desc(operation)))
+def _store_nd(rewriter: Blocks, operation: upstream.StoreNdOp) -> None:
+    rewriter.emit(StoreNdOp(rewriter.single(operation.value), rewriter.desc(operation)))
 
 
-def _prefetch_nd(build: Blocks, operation: upstream.PrefetchNdOp) -> None:
-    build.emit(PrefetchNdOp(build.desc(operation)))
+def _prefetch_nd(rewriter: Blocks, operation: upstream.PrefetchNdOp) -> None:
+    rewriter.emit(PrefetchNdOp(rewriter.desc(operation)))
 
 
-def _dpas(build: Blocks, operation: upstream.DpasOp) -> None:
-    acc = None if operation.acc is None else build.one(operation.acc)
-    made = DpasOp(build.one(operation.a), build.one(operation.b), acc, operation.result.type)
-    build.set(operation.result, build.emit(made))
+def _dpas(rewriter: Blocks, operation: upstream.DpasOp) -> None:
+    acc = None if operation.acc is None else rewriter.single(operation.acc)
+    made = DpasOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, operation.result.type)
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _convert_layout(build: Blocks, operation: upstream.ConvertLayoutOp) -> None:
-    build.set(operation.result, build.one(operation.source))
+def _convert_layout(rewriter: Blocks, operation: upstream.ConvertLayoutOp) -> None:
+    rewriter.set(operation.result, rewriter.single(operation.source))
 
 
-def _multi_reduction(build: Blocks, operation: MultiReductionOp) -> None:
+def _multi_reduction(rewriter: Blocks, operation: MultiReductionOp) -> None:
     """Lower a reduction; the result keeps both dimensions here."""
-    build.check_reduction(operation)
-    source = build.one(operation.source)
+    rewriter.check_reduction(operation)
+    source = rewriter.single(operation.source)
     shape = [1 if axis in operation.axes else size for axis, size in enumerate(shape_of(source))]
     result = vector_type(shape, operation.source.type.element_type)  # type: ignore[attr-defined]
-    made = build.emit(reduction.ReduceOp(operation.kind.data, [source], operation.axes, result))
-    build.set(operation.result, build.onto(operation, made), _REDUCED)
+    made = rewriter.emit(reduction.ReduceOp(operation.kind.data, [source], operation.axes, result))
+    rewriter.set(operation.result, rewriter.onto(operation, made), _REDUCED)
 
 
-def _shape_cast(build: Blocks, operation: ShapeCastOp) -> None:
-    source = build.get(operation.source)
-    if source.form == _REDUCED:
+def _shape_cast(rewriter: Blocks, operation: ShapeCastOp) -> None:
+    source = rewriter.lookup(operation.source)
+    if source.encoding == _REDUCED:
         if source.values[0].type != operation.result.type:
-            build.refuse("XT3647",
+            rewriter.refuse("XT3647",
                          f"what a reduction left is {source.values[0].type} of its block, not {operation.result.type}",
                          "cast it to the block's own dimensions")
-        build.set(operation.result, source.values[0])
+        rewriter.set(operation.result, source.values[0])
     else:
-        build.copy(operation)
+        rewriter.copy(operation)
 
 
-def _broadcast(build: Blocks, operation: BroadcastOp) -> None:
-    source = build.one(operation.source)
+def _broadcast(rewriter: Blocks, operation: BroadcastOp) -> None:
+    source = rewriter.single(operation.source)
     if not isinstance(source.type, VectorType):
-        build.fill(source, operation.vector)
+        rewriter.fill(source, operation.vector)
         return
     shape, small = operation.vector.type.get_shape(), shape_of(source)
     axes = [axis for axis, size in enumerate(shape) if size != small[axis]]
-    made = build.emit(reduction.BroadcastOp(source, axes, operation.vector.type)) if axes else source
-    build.set(operation.vector, made)
+    made = rewriter.emit(reduction.BroadcastOp(source, axes, operation.vector.type)) if axes else source
+    rewriter.set(operation.vector, made)
 
 
-def _constant(build: Blocks, operation: arith.ConstantOp) -> None:
+def _constant(rewriter: Blocks, operation: arith.ConstantOp) -> None:
     """Keep constants with differing elements, which :mod:`xegpu.passes.normalize` materializes."""
     dense = operation.value
     if isinstance(dense, DenseIntOrFPElementsAttr) and len(set(dense.get_attrs())) > 1:
-        build.copy(operation)
+        rewriter.copy(operation)
     else:
-        COMMON[arith.ConstantOp](build, operation)
+        COMMON[arith.ConstantOp](rewriter, operation)
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -44,7 +44,7 @@ from xegpu.ir.matchers import number
 from xegpu.ir.memref import exchanged, static_form
 from xegpu.mlir.vector import InsertStridedSliceOp as OurInsertOp
 from xegpu.mlir.vector import values_of
-from xegpu.rewrite.rewriter import Rebuilder, Rule
+from xegpu.rewrite.rewriter import Rewriter, Rule
 from xegpu.support.errors import TextError
 
 _CAST = "arith.index_cast"
@@ -121,7 +121,7 @@ class Described:
         return f"a tensor_desc of {'x'.join(map(str, self.desc.shape))} on one array"
 
 
-class Import(Rebuilder):
+class Import(Rewriter):
     """Import of one kernel.
 
     Args:
@@ -150,7 +150,7 @@ class Import(Rebuilder):
         """Combine a reduction with its accumulator, which keeps both dimensions; a neutral one is omitted."""
         if is_neutral(operation):
             return reduced
-        acc = self.one(operation.acc)
+        acc = self.single(operation.acc)
         if acc.type != reduced.type:
             self.refuse("XT3632", f"the accumulator is {acc.type} of a block, and what is left {reduced.type}",
                         "start from the neutral element, or from another reduction")
@@ -158,7 +158,7 @@ class Import(Rebuilder):
 
     def mixed(self, values: Sequence[SSAValue | int]) -> list[SSAValue]:
         """Index values, with literals as constants."""
-        return [self.constant(value) if isinstance(value, int) else self.one(value) for value in values]
+        return [self.constant(value) if isinstance(value, int) else self.single(value) for value in values]
 
     def spelled_out(self, form: Described) -> tuple[SSAValue, Sequence[SSAValue], Sequence[SSAValue]]:
         """Source, sizes and strides as SSA values; those of a static memref as constants."""
@@ -173,27 +173,27 @@ class Import(Rebuilder):
 
     def starts(self, operation: ops.MovementOp) -> list[SSAValue]:
         """Offsets of a load, store or prefetch: the descriptor's plus the operation's."""
-        mine, given = list(self.get(operation.desc).values), self.mixed(operation.starts)
+        mine, given = list(self.lookup(operation.desc).values), self.mixed(operation.starts)
         if len(given) > len(mine):
             self.refuse("XT3605", f"{len(given)} offsets on an array of {len(mine)} dimensions", "give one a dimension")
         given = [self.constant(0)] * (len(mine) - len(given)) + given
         return [self.add(start, by) for start, by in zip(mine, given, strict=True)]
 
 
-def _create_nd_tdesc(build: Import, operation: CreateNdTdescOp) -> None:
+def _create_nd_tdesc(rewriter: Import, operation: CreateNdTdescOp) -> None:
     desc = desc_of(operation.result)
     if len(desc.shape) != 2:
-        build.refuse("XT3633", f"a tensor_desc of {len(desc.shape)} dimensions is not read",
+        rewriter.refuse("XT3633", f"a tensor_desc of {len(desc.shape)} dimensions is not read",
                      "describe blocks of two dimensions: !xegpu.tensor_desc<1x32xf32>")
     if desc.block.memory_space != "global":
-        build.refuse("XT3634", "block descriptors of shared local memory are not read", "use memory_space = global")
-    source, lead = _source(build, operation.source)
-    sizes, strides = build.mixed(operation.sizes), build.mixed(_steps(operation))
+        rewriter.refuse("XT3634", "block descriptors of shared local memory are not read", "use memory_space = global")
+    source, lead = _source(rewriter, operation.source)
+    sizes, strides = rewriter.mixed(operation.sizes), rewriter.mixed(_steps(operation))
     if lead or not sizes:
-        sizes, strides = _own_numbers(build, source)
+        sizes, strides = _own_numbers(rewriter, source)
     rank = len(sizes) or len(source.type.get_shape())  # type: ignore[attr-defined]
-    starts = lead + (build.mixed(operation.starts) or [build.constant(0)] * (rank - len(lead)))
-    build.set(operation.result, tuple(starts), Described(source, tuple(sizes), tuple(strides), desc))
+    starts = lead + (rewriter.mixed(operation.starts) or [rewriter.constant(0)] * (rank - len(lead)))
+    rewriter.set(operation.result, tuple(starts), Described(source, tuple(sizes), tuple(strides), desc))
 
 
 def _steps(operation: CreateNdTdescOp) -> list[SSAValue | int]:
@@ -212,115 +212,119 @@ def _steps(operation: CreateNdTdescOp) -> list[SSAValue | int]:
     return steps
 
 
-def _source(build: Import, source: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
+def _source(rewriter: Import, source: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
     """Base of a descriptor: a memref with leading indices, or an address that is an argument."""
     if isinstance(source.type, MemRefType) or isinstance(source, BlockArgument):
-        return build.one(source), []
+        return rewriter.single(source), []
     matrix = matrix_at(source)
     if matrix is None:
-        build.refuse("XT3635", "this address is not that of an array or of one of its matrices",
+        rewriter.refuse("XT3635", "this address is not that of an array or of one of its matrices",
                      "describe the memref, or its address plus an index times its stride and the bytes of an element")
-    return build.one(matrix.array), [build.constant(0) if at is None else build.one(at) for at in matrix.lead]
+    lead = [rewriter.constant(0) if at is None else rewriter.single(at) for at in matrix.lead]
+    return rewriter.single(matrix.array), lead
 
 
-def _own_numbers(build: Import, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
+def _own_numbers(rewriter: Import, source: SSAValue) -> tuple[list[SSAValue], list[SSAValue]]:
     """Sizes and strides of an array of dynamic shape, from its metadata; none for a static one."""
     if static_form(source.type) is not None:
         return [], []
     metadata = memref.ExtractStridedMetaDataOp(source)
-    build.emit(metadata)
+    rewriter.emit(metadata)
     return list(metadata.sizes), list(metadata.strides)
 
 
-def _update_nd_offset(build: Import, operation: UpdateNdOffsetOp) -> None:
-    old = build.get(operation.desc)
-    steps = build.mixed(operation.starts)
-    steps = [build.constant(0)] * (len(old.values) - len(steps)) + steps
-    build.set(operation.result, tuple(build.add(start, by) for start, by in zip(old.values, steps, strict=True)),
-              old.form)
+def _update_nd_offset(rewriter: Import, operation: UpdateNdOffsetOp) -> None:
+    old = rewriter.lookup(operation.desc)
+    steps = rewriter.mixed(operation.starts)
+    steps = [rewriter.constant(0)] * (len(old.values) - len(steps)) + steps
+    rewriter.set(operation.result, tuple(rewriter.add(start, by) for start, by in zip(old.values, steps, strict=True)),
+              old.encoding)
 
 
-def _fence(build: Import, operation: FenceOp) -> None:
+def _fence(rewriter: Import, operation: FenceOp) -> None:
     memory = {"slm": "shared"}.get(operation.memory_kind.data, operation.memory_kind.data)
-    build.emit(OurFenceOp(operation.fence_scope.data, memory))
+    rewriter.emit(OurFenceOp(operation.fence_scope.data, memory))
 
 
-def _insert_strided_slice(build: Import, operation: InsertStridedSliceOp) -> None:
+def _insert_strided_slice(rewriter: Import, operation: InsertStridedSliceOp) -> None:
     offsets = values_of(operation.offsets)
-    made = OurInsertOp(build.one(operation.source), build.one(operation.dest), offsets)
-    build.set(operation.result, build.emit(made))
+    made = OurInsertOp(rewriter.single(operation.source), rewriter.single(operation.dest), offsets)
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _divide(build: Import, operation: arith.DivUIOp) -> None:
+def _divide(rewriter: Import, operation: arith.DivUIOp) -> None:
     """Lower a division of indices, which are not negative here; thread id by subgroup size is the subgroup id."""
     asks = operation.lhs.owner
     if isinstance(asks, gpu.ThreadIdOp) and number(operation.rhs) == LANES:
         if asks.dimension.data.value != "x":
-            build.refuse("XT3636", "threads along y and z are not told apart by subgroups", "ask for gpu.subgroup_id")
-        build.set(operation.result, build.shared("subgroup", lambda: build.emit(gpu.SubgroupIdOp())))  # type: ignore
+            rewriter.refuse("XT3636", "threads along y and z are not told apart by subgroups",
+                            "ask for gpu.subgroup_id")
+        rewriter.set(operation.result, rewriter.shared("subgroup", lambda: rewriter.emit(gpu.SubgroupIdOp())))  # type: ignore
         return
-    build.set(operation.result, build.index(arith.FloorDivSIOp, build.one(operation.lhs), build.one(operation.rhs)))
+    rewriter.set(operation.result, rewriter.index(arith.FloorDivSIOp, rewriter.single(operation.lhs),
+                                                  rewriter.single(operation.rhs)))
 
 
-def _remainder(build: Import, operation: arith.RemUIOp) -> None:
-    left, right = build.one(operation.lhs), build.one(operation.rhs)
-    whole = build.index(arith.MuliOp, build.index(arith.FloorDivSIOp, left, right), right)
-    build.set(operation.result, build.index(arith.SubiOp, left, whole))
+def _remainder(rewriter: Import, operation: arith.RemUIOp) -> None:
+    left, right = rewriter.single(operation.lhs), rewriter.single(operation.rhs)
+    whole = rewriter.index(arith.MuliOp, rewriter.index(arith.FloorDivSIOp, left, right), right)
+    rewriter.set(operation.result, rewriter.index(arith.SubiOp, left, whole))
 
 
 def _of_indices(rule: Rule) -> Rule:
     """Restrict a rule to operations on indices; those on vectors and other integers are cloned."""
-    def apply(build: Any, operation: Any) -> None:
+    def apply(rewriter: Any, operation: Any) -> None:
         if str(operation.results[0].type) == "index":
-            rule(build, operation)
+            rule(rewriter, operation)
         else:
-            build.copy(operation)
+            rewriter.copy(operation)
 
     return apply
 
 
-def _thread_id(build: Import, operation: gpu.ThreadIdOp) -> None:
+def _thread_id(rewriter: Import, operation: gpu.ThreadIdOp) -> None:
     """Drop a thread id; only its division by the subgroup size is supported."""
     for use in operation.result.uses:
         if not isinstance(use.operation, (arith.DivUIOp, arith.DivSIOp)) or number(use.operation.rhs) != LANES:
-            build.refuse("XT3637", "gpu.thread_id counts lanes, and here each line stands for a whole subgroup",
+            rewriter.refuse("XT3637", "gpu.thread_id counts lanes, and here each line stands for a whole subgroup",
                          f"divide it by {LANES}, or ask for gpu.subgroup_id")
-    build.set(operation.result, build.constant(0))
+    rewriter.set(operation.result, rewriter.constant(0))
 
 
-def _block_dim(build: Import, operation: gpu.BlockDimOp) -> None:
-    if build.threads is None:
-        build.refuse("XT3638", "nothing says how many threads a work-group has",
+def _block_dim(rewriter: Import, operation: gpu.BlockDimOp) -> None:
+    if rewriter.threads is None:
+        rewriter.refuse("XT3638", "nothing says how many threads a work-group has",
                      "give the gpu.func known_block_size = array<i32: 512, 1, 1>")
-    build.set(operation.result, build.constant(build.threads if operation.dimension.data.value == "x" else 1))
+    rewriter.set(operation.result, rewriter.constant(rewriter.threads if operation.dimension.data.value == "x" else 1))
 
 
-def _num_subgroups(build: Import, operation: gpu.NumSubgroupsOp) -> None:
-    if build.threads is None:
-        build.refuse("XT3638", "nothing says how many threads a work-group has",
+def _num_subgroups(rewriter: Import, operation: gpu.NumSubgroupsOp) -> None:
+    if rewriter.threads is None:
+        rewriter.refuse("XT3638", "nothing says how many threads a work-group has",
                      "give the gpu.func known_block_size = array<i32: 512, 1, 1>")
-    build.set(operation.result, build.constant(build.threads // LANES))
+    rewriter.set(operation.result, rewriter.constant(rewriter.threads // LANES))
 
 
-def _constant(build: Import, operation: arith.ConstantOp) -> None:
+def _constant(rewriter: Import, operation: arith.ConstantOp) -> None:
     """Lower a splat constant to a broadcast."""
     dense = operation.value
     if not isinstance(operation.result.type, VectorType):
-        build.copy(operation)
+        rewriter.copy(operation)
         return
     elements = list(dense.get_attrs()) if isinstance(dense, DenseIntOrFPElementsAttr) else []
     if len(set(elements)) != 1:
-        build.refuse("XT3290", "a vector constant whose elements differ is not read", "load the numbers from an array")
-    build.fill(build.emit(arith.ConstantOp(elements[0])), operation.result)  # type: ignore[arg-type]
+        rewriter.refuse("XT3290", "a vector constant whose elements differ is not read",
+                        "load the numbers from an array")
+    rewriter.fill(rewriter.emit(arith.ConstantOp(elements[0])), operation.result)  # type: ignore[arg-type]
 
 
-def _pointer(build: Import, operation: Operation) -> None:
+def _pointer(rewriter: Import, operation: Operation) -> None:
     """Drop an array's address; :func:`matrix_at` finds the array at the descriptor."""
-    build.set(operation.results[0], build.constant(0))
+    rewriter.set(operation.results[0], rewriter.constant(0))
 
 
-def _lane(build: Import, operation: Operation) -> None:
-    build.refuse("XT3637", f"{operation.name} tells lanes apart, and here each line stands for a whole subgroup",
+def _lane(rewriter: Import, operation: Operation) -> None:
+    rewriter.refuse("XT3637", f"{operation.name} tells lanes apart, and here each line stands for a whole subgroup",
                  "write the kernel at subgroup level")
 
 
@@ -328,7 +332,7 @@ RULES: dict[type[Operation], Rule] = {
     CreateNdTdescOp: _create_nd_tdesc,
     UpdateNdOffsetOp: _update_nd_offset,
     FenceOp: _fence,
-    **dict.fromkeys(NAMED, lambda build, operation: build.copy(operation)),
+    **dict.fromkeys(NAMED, lambda rewriter, operation: rewriter.copy(operation)),
     InsertStridedSliceOp: _insert_strided_slice,
     arith.ConstantOp: _constant,
     memref.ExtractAlignedPointerAsIndexOp: _pointer,
@@ -341,5 +345,5 @@ RULES: dict[type[Operation], Rule] = {
     gpu.NumSubgroupsOp: _num_subgroups,
     gpu.LaneIdOp: _lane,
     gpu.GlobalIdOp: _lane,
-    gpu.SubgroupSizeOp: lambda build, operation: build.set(operation.result, build.constant(LANES)),
+    gpu.SubgroupSizeOp: lambda rewriter, operation: rewriter.set(operation.result, rewriter.constant(LANES)),
 }

@@ -40,7 +40,7 @@ from xegpu.interop.v1.types import VC, OlderDescType, earlier_map
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import ShapeCastOp, shape_of
 from xegpu.passes.distribute_lanes.operand_roles import sides
-from xegpu.rewrite.rewriter import Rebuilder, Rule
+from xegpu.rewrite.rewriter import Rewriter, Rule
 from xegpu.support.errors import TargetError
 
 _WORDS = "words"
@@ -53,11 +53,12 @@ def exported(function: func.FuncOp) -> func.FuncOp:
     Raises:
         TargetError: a SIMT kernel whose dpas has an operand A that was not loaded through a descriptor.
     """
-    build = _Export(view_webs(function))
-    return build.function(function, [build.typed(argument, argument.type) for argument in function.body.block.args])
+    rewriter = _Export(view_webs(function))
+    return rewriter.function(function, [rewriter.typed(argument,
+                                                       argument.type) for argument in function.body.block.args])
 
 
-class _Export(Rebuilder):
+class _Export(Rewriter):
     """Conversion of one function to version 1.
 
     Args:
@@ -84,7 +85,7 @@ class _Export(Rebuilder):
                      if isinstance(value.type, DescriptorType))
         declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
         said = {**operation.properties, **operation.attributes, **({} if mapped else {"mode": VC}), **more}
-        made: Operation = kind.create(operands=[self.one(operand) for operand in operation.operands],
+        made: Operation = kind.create(operands=[self.single(operand) for operand in operation.operands],
                            result_types=[result] if result is not None else
                            [self.typed(value, value.type) for value in operation.results],
                            properties={name: value for name, value in said.items()
@@ -96,31 +97,31 @@ class _Export(Rebuilder):
 
     def words(self, value: SSAValue) -> SSAValue:
         """Block with its columns split into words of 32 bits."""
-        parts, type_ = self.get(value), value.type
+        parts, type_ = self.lookup(value), value.type
         assert isinstance(type_, VectorType)
         rows, *columns = type_.get_shape()
         together = 32 // of_mlir(type_.element_type).bits
-        if parts.form == _WORDS or len(columns) == 2 or together == 1:
+        if parts.encoding == _WORDS or len(columns) == 2 or together == 1:
             return parts.values[0]
         return self.emit(ShapeCastOp(parts.values[0], (rows, columns[0] // together, together)))
 
 
 def _same_form(kind: type[Operation]) -> Rule:
     """Rule of an operation with the same form in both versions."""
-    return lambda build, operation: build.same(kind, operation)
+    return lambda rewriter, operation: rewriter.same(kind, operation)
 
 
-def _load_nd(build: _Export, operation: LoadNdOp) -> None:
+def _load_nd(rewriter: _Export, operation: LoadNdOp) -> None:
     axis = 0 if operation.packed is not None else 1 if _is_a(operation) else None
-    desc, earlier = desc_of(operation.desc), desc_of(build.one(operation.desc))
+    desc, earlier = desc_of(operation.desc), desc_of(rewriter.single(operation.desc))
     result, words = operation.result.type, axis == 1 and desc.sg_map is None
     if words:
         result = VectorType(desc.element_type, _split(desc.shape, 32 // desc.dtype.bits))
     elif desc.sg_map != earlier.sg_map:
         result = VectorType(desc.element_type, loaded_shape(earlier, False))
-    made = build.same(dialect.LoadNdOp, operation, result, packed=None,
+    made = rewriter.same(dialect.LoadNdOp, operation, result, packed=None,
                       vnni_axis=None if axis is None else IntegerAttr(axis, i64))
-    build.set(operation.result, made.results[0], _WORDS if words else None)
+    rewriter.set(operation.result, made.results[0], _WORDS if words else None)
 
 
 def _split(shape: Sequence[int], together: int) -> tuple[int, ...]:
@@ -141,45 +142,45 @@ def _is_a(operation: LoadNdOp) -> bool:
         or (isinstance(use.operation, ShapeCastOp) and shape_of(use.operation.result) == split) for use in uses)
 
 
-def _shape_cast(build: _Export, operation: ShapeCastOp) -> None:
+def _shape_cast(rewriter: _Export, operation: ShapeCastOp) -> None:
     """Fold the shape cast of a block to words into a load with ``vnni_axis = 1``."""
-    source = build.get(operation.source)
-    if source.form == _WORDS and shape_of(source.values[0]) == shape_of(operation.result):
-        build.set(operation.result, source.values[0])
+    source = rewriter.lookup(operation.source)
+    if source.encoding == _WORDS and shape_of(source.values[0]) == shape_of(operation.result):
+        rewriter.set(operation.result, source.values[0])
     else:
-        build.copy(operation)
+        rewriter.copy(operation)
 
 
-def _dpas(build: _Export, operation: DpasOp) -> None:
+def _dpas(rewriter: _Export, operation: DpasOp) -> None:
     whole = operation.maps is None
-    a = build.words(operation.a) if whole else build.one(operation.a)
-    b = build.one(operation.b)
+    a = rewriter.words(operation.a) if whole else rewriter.single(operation.a)
+    b = rewriter.single(operation.b)
     bits = of_mlir(operation.b.type.element_type).bits  # type: ignore[attr-defined]
     if whole and bits < 32 and len(shape_of(b)) == 2:
-        b = build.emit(PackOp(b))
+        b = rewriter.emit(PackOp(b))
     if not whole and not isinstance(operation.a.owner, (LoadNdOp, ConvertLayoutOp)):
         raise TargetError("XT3412",
                           "the earlier generation has no map on dpas, and operand A does not come from a descriptor",
-                          "write the kernel for whole vectors", build.where())
-    acc = [] if operation.acc is None else [build.one(operation.acc)]
+                          "write the kernel for whole vectors", rewriter.where())
+    acc = [] if operation.acc is None else [rewriter.single(operation.acc)]
     made = dialect.DpasOp.create(operands=[a, b, *acc], result_types=[operation.result.type],
                              properties={"mode": VC} if whole else {})
-    build.emit(made)
-    build.set(operation.result, made.results[0])
+    rewriter.emit(made)
+    rewriter.set(operation.result, made.results[0])
 
 
-def _create_nd_tdesc(build: _Export, operation: CreateNdTdescOp) -> None:
-    build.same(dialect.CreateNdTdescOp, operation)
+def _create_nd_tdesc(rewriter: _Export, operation: CreateNdTdescOp) -> None:
+    rewriter.same(dialect.CreateNdTdescOp, operation)
 
 
-def _create_tdesc(build: _Export, operation: gather_scatter.CreateTdescOp) -> None:
+def _create_tdesc(rewriter: _Export, operation: gather_scatter.CreateTdescOp) -> None:
     chunk = gather_scatter.scatter_of(desc_of(operation.result)).chunk_size
-    build.same(dialect.CreateTdescOp, operation, chunk_size_per_lane=IntegerAttr(chunk, i64) if chunk > 1 else None)
+    rewriter.same(dialect.CreateTdescOp, operation, chunk_size_per_lane=IntegerAttr(chunk, i64) if chunk > 1 else None)
 
 
-def _fence(build: _Export, operation: FenceOp) -> None:
+def _fence(rewriter: _Export, operation: FenceOp) -> None:
     scopes, kinds = ({new: old for old, new in names.items()} for names in (SCOPES, KINDS))
-    build.emit(dialect.MfenceOp.create(properties={
+    rewriter.emit(dialect.MfenceOp.create(properties={
         "memory_kind": StringAttr(kinds[operation.memory_kind.data]), "fence_op": StringAttr("none"),
         "fence_scope": StringAttr(scopes[operation.scope.data])}))
 

@@ -46,7 +46,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ShapeCastOp
-from xegpu.rewrite.rewriter import Rebuilder, Rule
+from xegpu.rewrite.rewriter import Rewriter, Rule
 from xegpu.support.errors import TextError
 
 SCOPES = {"local": "workgroup", "tile": "gpu"}
@@ -71,19 +71,19 @@ def _type(type_: Attribute) -> Attribute:
     return TensorDescType(replace(desc, sg_map=lanes))
 
 
-class _Import(Rebuilder):
+class _Import(Rewriter):
     """Conversion of one function to the present version; the encoding of a fragment is its lane map."""
 
     keeps_unused = True
 
     def copy(self, operation: Operation) -> None:
         """Clone an operation; results computed from fragments have the fragments' lane map."""
-        form = next((self.get(operand).form for operand in operation.operands
-                     if isinstance(self.get(operand).form, LaneMap)), None)
+        form = next((self.lookup(operand).encoding for operand in operation.operands
+                     if isinstance(self.lookup(operand).encoding, LaneMap)), None)
         super().copy(operation)
         for result in operation.results:
             if isinstance(result.type, VectorType):
-                self.set(result, self.get(result).values, form)
+                self.set(result, self.lookup(result).values, form)
 
     def properties(self, operation: Operation, *drop: str) -> dict[str, Attribute]:
         """Properties that the present operation inherits, without ``drop``."""
@@ -94,7 +94,7 @@ class _Import(Rebuilder):
         """Clone as the present operation of the same name; undeclared hints become discardable attributes."""
         declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
         given = self.properties(operation, *drop)
-        made = kind.create(operands=[self.one(operand) for operand in operation.operands],
+        made = kind.create(operands=[self.single(operand) for operand in operation.operands],
                            result_types=[_type(result.type) for result in operation.results],
                            properties={name: value for name, value in given.items() if name in declared},
                            attributes={**operation.attributes,
@@ -106,22 +106,22 @@ class _Import(Rebuilder):
 
 def _same_form(kind: type[Operation], *drop: str) -> Rule:
     """Rule of an operation with the same form in both versions."""
-    return lambda build, operation: build.same(kind, operation, *drop)
+    return lambda rewriter, operation: rewriter.same(kind, operation, *drop)
 
 
-def _create_nd_tdesc(build: _Import, operation: dialect.CreateNdTdescOp) -> None:
-    offsets, sizes, strides = ([build.one(value) for value in group]
+def _create_nd_tdesc(rewriter: _Import, operation: dialect.CreateNdTdescOp) -> None:
+    offsets, sizes, strides = ([rewriter.single(value) for value in group]
                                for group in (operation.offsets, operation.shape, operation.strides))
     type_ = _type(operation.result.type)
     assert isinstance(type_, TensorDescType)
-    build.set(operation.result,
-              build.emit(CreateNdTdescOp(build.one(operation.source), offsets, sizes, strides, type_)))
+    rewriter.set(operation.result,
+              rewriter.emit(CreateNdTdescOp(rewriter.single(operation.source), offsets, sizes, strides, type_)))
 
 
-def _load_nd(build: _Import, operation: dialect.LoadNdOp) -> None:
-    desc = build.one(operation.desc)
+def _load_nd(rewriter: _Import, operation: dialect.LoadNdOp) -> None:
+    desc = rewriter.single(operation.desc)
     parameters, axis = desc_of(desc), operation.axis
-    given = build.properties(operation, "vnni_axis")
+    given = rewriter.properties(operation, "vnni_axis")
     lanes = parameters.sg_map
     plain = axis == 1 and lanes is None
     type_ = VectorType(parameters.element_type, parameters.shape) if plain else operation.result.type
@@ -134,46 +134,46 @@ def _load_nd(build: _Import, operation: dialect.LoadNdOp) -> None:
         operands=[desc], result_types=[type_],
         properties={**made.properties, **{name: value for name, value in given.items() if name in declared}},
         attributes={name: value for name, value in given.items() if name not in declared})
-    value = build.emit(loaded)
+    value = rewriter.emit(loaded)
     if plain:
-        value = build.emit(ShapeCastOp(value, operation.split_shape()))
+        value = rewriter.emit(ShapeCastOp(value, operation.split_shape()))
     if lanes is not None and operation.transpose is not None:
         lanes = lanes.transposed
-    build.set(operation.result, value, lanes)
+    rewriter.set(operation.result, value, lanes)
 
 
-def _store_nd(build: _Import, operation: dialect.StoreNdOp) -> None:
-    desc, value = build.one(operation.desc), build.get(operation.value)
+def _store_nd(rewriter: _Import, operation: dialect.StoreNdOp) -> None:
+    desc, value = rewriter.single(operation.desc), rewriter.lookup(operation.value)
     lanes, stored = desc_of(desc).sg_map, value.values[0]
-    if lanes is not None and isinstance(value.form, LaneMap) and value.form != lanes:
+    if lanes is not None and isinstance(value.encoding, LaneMap) and value.encoding != lanes:
         rows, columns = desc_of(desc).shape
-        stored = build.emit(ConvertLayoutOp(stored, value.form, lanes, (rows, columns)))
-    build.emit(hinted(StoreNdOp(stored, desc), operation))
+        stored = rewriter.emit(ConvertLayoutOp(stored, value.encoding, lanes, (rows, columns)))
+    rewriter.emit(hinted(StoreNdOp(stored, desc), operation))
 
 
-def _dpas(build: _Import, operation: dialect.DpasOp) -> None:
-    a, b = build.get(operation.a), build.get(operation.b)
-    acc = None if operation.acc is None else build.one(operation.acc)
+def _dpas(rewriter: _Import, operation: dialect.DpasOp) -> None:
+    a, b = rewriter.lookup(operation.a), rewriter.lookup(operation.b)
+    acc = None if operation.acc is None else rewriter.single(operation.acc)
     maps = None
     if not operation.is_vc:
-        if not isinstance(a.form, LaneMap) or not isinstance(b.form, LaneMap):
+        if not isinstance(a.encoding, LaneMap) or not isinstance(b.encoding, LaneMap):
             raise TextError("XT3514",
                             "xegpu.dpas: fragments of a lane are multiplied, and nothing says how they lie over the "
                             "lanes", "load them through descriptors with an sg_map, or add {mode = vc} to the "
-                            "operations on whole vectors", build.where())
-        maps = (a.form, b.form, lane_map.plain(b.form.lanes, b.form.lanes))
+                            "operations on whole vectors", rewriter.where())
+        maps = (a.encoding, b.encoding, lane_map.plain(b.encoding.lanes, b.encoding.lanes))
         bits = of_mlir(a.values[0].type.element_type).bits  # type: ignore[attr-defined]
-        needed = lane_map.operand_a(b.form.lanes, bits), lane_map.operand_b(b.form.lanes, bits)
+        needed = lane_map.operand_a(b.encoding.lanes, bits), lane_map.operand_b(b.encoding.lanes, bits)
         if maps[:2] != needed:
             raise TextError("XT3508", "xegpu.dpas: the fragments lie in maps that the matrix engine does not take",
                             "use " + " and ".join(f"sg_map<wi_layout = {list(lanes.wi_layout)}, wi_data = "
-                                                  f"{list(lanes.wi_data)}>" for lanes in needed), build.where())
+                                                  f"{list(lanes.wi_data)}>" for lanes in needed), rewriter.where())
     made = DpasOp(a.values[0], b.values[0], acc, operation.result.type, maps)
-    build.set(operation.result, build.emit(made), None if maps is None else maps[2])
+    rewriter.set(operation.result, rewriter.emit(made), None if maps is None else maps[2])
 
 
-def _mfence(build: _Import, operation: dialect.MfenceOp) -> None:
-    build.emit(FenceOp(SCOPES[operation.fence_scope.data], KINDS[operation.memory_kind.data]))
+def _mfence(rewriter: _Import, operation: dialect.MfenceOp) -> None:
+    rewriter.emit(FenceOp(SCOPES[operation.fence_scope.data], KINDS[operation.memory_kind.data]))
 
 
 RULES: dict[type[Operation], Callable[[Any, Any], None]] = {

@@ -23,7 +23,7 @@ from xdsl.ir import Operation
 from xegpu.analysis.simt import SUBGROUP_SIZE
 from xegpu.analysis.webs import view_webs
 from xegpu.passes.distribute_lanes import block_io, dpas, gather_scatter, reduction, vector
-from xegpu.passes.distribute_lanes.rewriter import Distributor
+from xegpu.passes.distribute_lanes.rewriter import DistributeLanesRewriter
 from xegpu.rewrite.rewriter import Rule, rewrite
 from xegpu.target.targets import Target
 
@@ -50,6 +50,6 @@ class DistributeLanes:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         if SUBGROUP_SIZE in function.attributes:
             return function  # distributed already
-        new = Distributor(RULES, self.target, view_webs(function)).function(function)
+        new = DistributeLanesRewriter(RULES, self.target, view_webs(function)).function(function)
         new.attributes[SUBGROUP_SIZE] = IntegerAttr(self.target.subgroup_size, i64)
         return new

@@ -16,61 +16,62 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import PadOp
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp
-from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor, Shape
+from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter, Shape
 from xegpu.rewrite.rewriter import Rule, follow
 
 
-def _create_nd_tdesc(build: Distributor, operation: CreateNdTdescOp) -> None:
+def _create_nd_tdesc(rewriter: DistributeLanesRewriter, operation: CreateNdTdescOp) -> None:
     result = operation.result.type
     assert isinstance(result, TensorDescType)
-    typed = result if result.data.sg_map else result.with_(sg_map=build.lanes_of(operation.result))
+    typed = result if result.data.sg_map else result.with_(sg_map=rewriter.lanes_of(operation.result))
     assert typed.data.sg_map is not None
-    build.fragment((typed.data.shape[0], typed.data.shape[1]), typed.data.sg_map, typed.data.element_type)
-    build.retyped(operation, typed)
+    rewriter.fragment((typed.data.shape[0], typed.data.shape[1]), typed.data.sg_map, typed.data.element_type)
+    rewriter.retyped(operation, typed)
 
 
-def _load_nd(build: Distributor, operation: LoadNdOp) -> None:
-    desc = build.one(operation.desc)
-    packed = operation.packed is not None or build.goes_by_words(operation.desc)
+def _load_nd(rewriter: DistributeLanesRewriter, operation: LoadNdOp) -> None:
+    desc = rewriter.single(operation.desc)
+    packed = operation.packed is not None or rewriter.goes_by_words(operation.desc)
     parameters = desc_of(desc)
     assert parameters.sg_map is not None
     width = None if operation.transpose_bit_width is None else operation.transposes
     made = LoadNdOp(desc, packed=packed, transpose=bool(operation.transposes), transpose_bit_width=width)
-    value = build.emit(hinted(made, operation))
+    value = rewriter.emit(hinted(made, operation))
     shape, lanes = (parameters.shape[0], parameters.shape[1]), parameters.sg_map
     if not operation.transposes:
-        build.set(operation.result, value, Distributed(shape, lanes, packed))
+        rewriter.set(operation.result, value, Distributed(shape, lanes, packed))
         return
-    value = _exchanged_units(build, value, shape, lanes)
+    value = _exchanged_units(rewriter, value, shape, lanes)
     form = Distributed(shape[::-1], lanes.transposed, width is not None)
-    build.set(operation.result, value, form.of_rank(2))
+    rewriter.set(operation.result, value, form.of_rank(2))
 
 
-def _exchanged_units(build: Distributor, value: SSAValue, shape: Shape, lanes: LaneMap) -> SSAValue:
+def _exchanged_units(rewriter: DistributeLanesRewriter, value: SSAValue, shape: Shape, lanes: LaneMap) -> SSAValue:
     """A fragment with its units in the order of the transposed block, where they lie in several rows and columns."""
     rows, columns = shape[0] // lanes.unit[0], shape[1] // lanes.unit[1]
     if 1 in (rows, columns):
         return value
-    result = build.emit(ub.PoisonOp(value.type))
+    result = rewriter.emit(ub.PoisonOp(value.type))
     for column in range(columns):
         for row in range(rows):
-            unit = build.emit(ExtractStridedSliceOp(value, (row * columns + column, 0), (1, lanes.per_lane)))
-            result = build.emit(InsertStridedSliceOp(unit, result, (column * rows + row, 0)))
+            unit = rewriter.emit(ExtractStridedSliceOp(value, (row * columns + column, 0), (1, lanes.per_lane)))
+            result = rewriter.emit(InsertStridedSliceOp(unit, result, (column * rows + row, 0)))
     return result
 
 
-def _store_nd(build: Distributor, operation: StoreNdOp) -> None:
-    desc = build.one(operation.desc)
+def _store_nd(rewriter: DistributeLanesRewriter, operation: StoreNdOp) -> None:
+    desc = rewriter.single(operation.desc)
     lanes = desc_of(desc).sg_map
     assert lanes is not None
-    build.emit(hinted(StoreNdOp(build.converted(build.get(operation.value), lanes), desc), operation))
+    rewriter.emit(hinted(StoreNdOp(rewriter.converted(rewriter.lookup(operation.value), lanes), desc), operation))
 
 
-def _pad(build: Distributor, operation: PadOp) -> None:
-    source, desc = build.get(operation.value), build.one(operation.desc)
-    lanes = build.plain(source.form.shape)
-    form = Distributed(source.form.shape, lanes)
-    build.set(operation.result, build.emit(PadOp(build.converted(source, lanes), desc, operation.padding, lanes)), form)
+def _pad(rewriter: DistributeLanesRewriter, operation: PadOp) -> None:
+    source, desc = rewriter.lookup(operation.value), rewriter.single(operation.desc)
+    lanes = rewriter.plain(source.encoding.shape)
+    form = Distributed(source.encoding.shape, lanes)
+    rewriter.set(operation.result, rewriter.emit(PadOp(rewriter.converted(source, lanes), desc, operation.padding,
+                                                       lanes)), form)
 
 
 RULES: dict[type[Operation], Rule] = {

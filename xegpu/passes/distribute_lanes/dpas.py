@@ -16,7 +16,7 @@ from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ShapeCastOp, shape_of
 from xegpu.passes.distribute_lanes import gather_scatter
-from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor
+from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter
 from xegpu.rewrite.rewriter import Rule
 from xegpu.support.errors import Note, TargetError, XeError
 from xegpu.support.notes import defined_at, value_notes
@@ -70,87 +70,87 @@ def _legal(target: Target, form: MmaShape, c: DType) -> str:
             f"vector<{rows}x{lanes}x{c}>, or {counts} rows in the place of {rows}")
 
 
-def _shape_cast(build: Distributor, operation: ShapeCastOp) -> None:
+def _shape_cast(rewriter: DistributeLanesRewriter, operation: ShapeCastOp) -> None:
     """Words seen as elements, or elements as words: a lane's fragment has them that way already.
 
     So it has a register seen as a line.
     """
     source, result = (shape_of(value) for value in (operation.source, operation.result))
-    parts = build.get(operation.source)
-    form: Distributed = parts.form
+    parts = rewriter.lookup(operation.source)
+    form: Distributed = parts.encoding
     ranks = len(source), len(result)
     if 1 in ranks:
-        gather_scatter.cast(build, operation)
+        gather_scatter.cast(rewriter, operation)
     elif source == result or (ranks == (3, 2) and form.packed and result == form.of_rank(2).shape):
-        build.set(operation.result, parts.values, form.of_rank(len(result)))
+        rewriter.set(operation.result, parts.values, form.of_rank(len(result)))
     elif ranks == (2, 3) and result == (source[0], source[1] // result[2], result[2]):
-        lanes = LaneMap((1, build.target.subgroup_size), (1, result[2]))
-        build.fragment(form.shape, lanes, operation.source.type.element_type)  # type: ignore[attr-defined]
-        value, words = build.converted(parts, lanes), Distributed(form.shape, lanes)
-        build.set(operation.result, value, words.of_rank(3))
+        lanes = LaneMap((1, rewriter.target.subgroup_size), (1, result[2]))
+        rewriter.fragment(form.shape, lanes, operation.source.type.element_type)  # type: ignore[attr-defined]
+        value, words = rewriter.converted(parts, lanes), Distributed(form.shape, lanes)
+        rewriter.set(operation.result, value, words.of_rank(3))
     else:
-        build.fail("XT3522", f"a cast of {list(source)} to {list(result)} moves elements from lane to lane",
+        rewriter.fail("XT3522", f"a cast of {list(source)} to {list(result)} moves elements from lane to lane",
                    "store the vector, and load it in its other shape; vector.extract takes blocks that lie side by "
                    "side apart", **{"the vector": operation.source})
 
 
-def _pack(build: Distributor, operation: PackOp) -> None:
-    source = build.get(operation.source)
-    form: Distributed = source.form
+def _pack(rewriter: DistributeLanesRewriter, operation: PackOp) -> None:
+    source = rewriter.lookup(operation.source)
+    form: Distributed = source.encoding
     bits = of_mlir(operation.source.type.element_type).bits  # type: ignore[attr-defined]
-    value = build.converted(source, build.plain(form.shape))
-    lanes = lane_map.operand_b(build.target.subgroup_size, bits)
-    build.set(operation.result, build.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
+    value = rewriter.converted(source, rewriter.plain(form.shape))
+    lanes = lane_map.operand_b(rewriter.target.subgroup_size, bits)
+    rewriter.set(operation.result, rewriter.emit(PackOp(value, lanes)), Distributed(form.shape, lanes, True))
 
 
-def _bitcast(build: Distributor, operation: BitcastOp) -> None:
-    source = build.get(operation.source)
-    form: Distributed = source.form
+def _bitcast(rewriter: DistributeLanesRewriter, operation: BitcastOp) -> None:
+    source = rewriter.lookup(operation.source)
+    form: Distributed = source.encoding
     rows, columns = shape_of(operation.result)
-    lanes = build.plain(form.shape)  # raises for columns that do not spread over the lanes
+    lanes = rewriter.plain(form.shape)  # raises for columns that do not spread over the lanes
     lanes = LaneMap((1, lanes.wi_layout[1]))  # each lane has whole columns, so that no row goes to another
-    made = BitcastOp(build.converted(source, lanes), operation.result.type.element_type)  # type: ignore[attr-defined]
-    build.set(operation.result, build.emit(made), Distributed((rows, columns), lanes))
+    made = BitcastOp(rewriter.converted(source, lanes), operation.result.type.element_type)  # type: ignore[attr-defined]
+    rewriter.set(operation.result, rewriter.emit(made), Distributed((rows, columns), lanes))
 
 
-def _product(build: Distributor, operation: ProductOp) -> None:
-    a, b = build.get(operation.a), build.get(operation.b)
-    form: Distributed = a.form
+def _product(rewriter: DistributeLanesRewriter, operation: ProductOp) -> None:
+    a, b = rewriter.lookup(operation.a), rewriter.lookup(operation.b)
+    form: Distributed = a.encoding
     bits = of_mlir(operation.a.type.element_type).bits  # type: ignore[attr-defined]
     engine = isinstance(operation, DpasOp)
     if isinstance(operation, DpasOp):
         try:
-            check_product(operation, build.target)
+            check_product(operation, rewriter.target)
         except XeError as error:
-            raise error.at(build.where()) from None
-    a_map = lane_map.operand_a(build.target.subgroup_size, bits) if engine else build.plain(form.shape)
+            raise error.at(rewriter.where()) from None
+    a_map = lane_map.operand_a(rewriter.target.subgroup_size, bits) if engine else rewriter.plain(form.shape)
     shape = shape_of(operation.result)
-    c = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
-    acc = None if operation.acc is None else build.converted(build.get(operation.acc), c.lanes)
-    b_map = b.form.lanes if b.form.packed else build.plain(b.form.shape)
-    b_value = b.values[0] if b.form.packed else build.converted(b, b_map)
-    result = build.fragment(c.shape, c.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
-    made = type(operation)(build.converted(a, a_map), b_value, acc, result, (a_map, b_map, c.lanes))
-    build.set(operation.result, build.emit(made), c)
+    c = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
+    acc = None if operation.acc is None else rewriter.converted(rewriter.lookup(operation.acc), c.lanes)
+    b_map = b.encoding.lanes if b.encoding.packed else rewriter.plain(b.encoding.shape)
+    b_value = b.values[0] if b.encoding.packed else rewriter.converted(b, b_map)
+    result = rewriter.fragment(c.shape, c.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
+    made = type(operation)(rewriter.converted(a, a_map), b_value, acc, result, (a_map, b_map, c.lanes))
+    rewriter.set(operation.result, rewriter.emit(made), c)
 
 
-def _dpas_scaled(build: Distributor, operation: DpasScaledOp) -> None:
-    lanes = build.target.subgroup_size
-    a, b, acc, scale_a, scale_b = (build.get(operand) for operand in operation.operands)
-    c = Distributed(acc.form.shape, build.plain(acc.form.shape))
-    b_value = b.values[0] if b.form.packed else build.converted(b, lane_map.operand_b(lanes, 8))
-    made = DpasScaledOp(build.converted(a, lane_map.operand_a(lanes, 8)), b_value, build.converted(acc, c.lanes),
-                        build.converted(scale_a, SCALE_MAPS[0]), build.converted(scale_b, SCALE_MAPS[1]), lanes)
-    build.set(operation.result, build.emit(made), c)
+def _dpas_scaled(rewriter: DistributeLanesRewriter, operation: DpasScaledOp) -> None:
+    lanes = rewriter.target.subgroup_size
+    a, b, acc, scale_a, scale_b = (rewriter.lookup(operand) for operand in operation.operands)
+    c = Distributed(acc.encoding.shape, rewriter.plain(acc.encoding.shape))
+    b_value = b.values[0] if b.encoding.packed else rewriter.converted(b, lane_map.operand_b(lanes, 8))
+    made = DpasScaledOp(rewriter.converted(a, lane_map.operand_a(lanes, 8)), b_value, rewriter.converted(acc, c.lanes),
+                        rewriter.converted(scale_a, SCALE_MAPS[0]), rewriter.converted(scale_b, SCALE_MAPS[1]), lanes)
+    rewriter.set(operation.result, rewriter.emit(made), c)
 
 
-def _load_mad(build: Distributor, operation: LoadMadOp) -> None:
-    form = Distributed(operation.block, build.plain(operation.block))
-    acc = [build.converted(build.get(value), form.lanes) for value in operation.acc]
-    made = LoadMadOp(build.one(operation.a), build.one(operation.b), acc, form.lanes)
-    build.emit(made)
+def _load_mad(rewriter: DistributeLanesRewriter, operation: LoadMadOp) -> None:
+    form = Distributed(operation.block, rewriter.plain(operation.block))
+    acc = [rewriter.converted(rewriter.lookup(value), form.lanes) for value in operation.acc]
+    made = LoadMadOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, form.lanes)
+    rewriter.emit(made)
     for before, after in zip(operation.results, made.results, strict=True):
-        build.set(before, after, form)
+        rewriter.set(before, after, form)
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -30,53 +30,57 @@ from xegpu.mlir.vector import ShapeCastOp, shape_of
 from xegpu.rewrite.rewriter import Rule, follow
 
 
-def cast(build: Any, operation: ShapeCastOp) -> None:
+def cast(rewriter: Any, operation: ShapeCastOp) -> None:
     """A register of a block seen as a line of lanes, or the other way round."""
-    source, shape = build.get(operation.source), shape_of(operation.result)
-    line = build.line(shape_of(operation.source)[0] if len(shape) != 1 else shape[0])
+    source, shape = rewriter.lookup(operation.source), shape_of(operation.result)
+    line = rewriter.line(shape_of(operation.source)[0] if len(shape) != 1 else shape[0])
     if len(shape) == 1:
-        value = build.converted(source, build.plain(source.form.shape))
-        build.set(operation.result, build.emit(ShapeCastOp(value, (1,))), line)
+        value = rewriter.converted(source, rewriter.plain(source.form.shape))
+        rewriter.set(operation.result, rewriter.emit(ShapeCastOp(value, (1,))), line)
         return
-    form = replace(line, shape=(shape[0], shape[1]), lanes=build.plain((shape[0], shape[1])))
-    build.set(operation.result, build.emit(ShapeCastOp(source.values[0], (1, 1))), form)
+    form = replace(line, shape=(shape[0], shape[1]), lanes=rewriter.plain((shape[0], shape[1])))
+    rewriter.set(operation.result, rewriter.emit(ShapeCastOp(source.values[0], (1, 1))), form)
 
 
-def _create_tdesc(build: Any, operation: CreateTdescOp) -> None:
+def _create_tdesc(rewriter: Any, operation: CreateTdescOp) -> None:
     result = operation.result.type
     assert isinstance(result, TensorDescType)
-    lanes = build.line(result.data.shape[0]).lanes
+    lanes = rewriter.line(result.data.shape[0]).lanes
     chunked = scatter_of(result.data).chunk_size > 1
-    build.retyped(operation, result.with_(sg_map=lanes.transposed if chunked else lanes))
+    rewriter.retyped(operation, result.with_(sg_map=lanes.transposed if chunked else lanes))
 
 
-def _load_gather(build: Any, operation: LoadGatherOp) -> None:
-    made = hinted(LoadGatherOp(build.one(operation.desc), build.one(operation.mask), operation.padding), operation)
+def _load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
+    made = hinted(LoadGatherOp(rewriter.single(operation.desc), rewriter.single(operation.mask), operation.padding),
+                  operation)
     desc = desc_of(operation.desc)
-    form = build.line(desc.shape[0])
-    build.set(operation.result, build.emit(made), replace(form, shape=(scatter_of(desc).chunk_size, desc.shape[0])))
+    form = rewriter.line(desc.shape[0])
+    rewriter.set(operation.result, rewriter.emit(made), replace(form, shape=(scatter_of(desc).chunk_size,
+                                                                             desc.shape[0])))
 
 
-def _store_scatter(build: Any, operation: StoreScatterOp) -> None:
-    value = build.get(operation.value)
-    made = StoreScatterOp(build.converted(value, build.line(value.form.shape[1]).lanes), build.one(operation.desc),
-                          build.one(operation.mask))
-    build.emit(hinted(made, operation))
+def _store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
+    value = rewriter.lookup(operation.value)
+    made = StoreScatterOp(rewriter.converted(value, rewriter.line(value.form.shape[1]).lanes),
+                          rewriter.single(operation.desc),
+                          rewriter.single(operation.mask))
+    rewriter.emit(hinted(made, operation))
 
 
-def _atomic_rmw(build: Any, operation: AtomicRMWOp) -> None:
-    value = build.get(operation.value)
-    made = AtomicRMWOp(operation.kind.data, value.values[0], build.one(operation.desc), build.one(operation.mask))
-    build.set(operation.result, build.emit(made), value.form)
+def _atomic_rmw(rewriter: Any, operation: AtomicRMWOp) -> None:
+    value = rewriter.lookup(operation.value)
+    made = AtomicRMWOp(operation.kind.data, value.values[0], rewriter.single(operation.desc),
+                       rewriter.single(operation.mask))
+    rewriter.set(operation.result, rewriter.emit(made), value.form)
 
 
-def _block_elements(build: Any, operation: BlockElementsOp) -> None:
+def _block_elements(rewriter: Any, operation: BlockElementsOp) -> None:
     at, sizes = operation.part()
-    line = build.line(sizes[0] * sizes[1])
-    made = BlockElementsOp(build.one(operation.desc), at, sizes, line.lanes)
-    build.emit(made)
-    build.set(operation.result, made.result)
-    build.set(operation.inside, made.inside, line)
+    line = rewriter.line(sizes[0] * sizes[1])
+    made = BlockElementsOp(rewriter.single(operation.desc), at, sizes, line.lanes)
+    rewriter.emit(made)
+    rewriter.set(operation.result, made.result)
+    rewriter.set(operation.inside, made.inside, line)
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -24,45 +24,45 @@ from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, Trans
 from xegpu.rewrite.rewriter import Rule
 
 
-def _reduce(build: Any, operation: ReduceOp) -> None:
-    parts = [build.get(source) for source in operation.sources]
+def _reduce(rewriter: Any, operation: ReduceOp) -> None:
+    parts = [rewriter.lookup(source) for source in operation.sources]
     shape, result, element = parts[0].form.shape, shape_of(operation.result), operation.result.type.element_type  # type: ignore
-    lanes = build.common_map([part.form for part in parts])
-    target = build.plain(result)
-    values = [build.converted(part, lanes) for part in parts]
+    lanes = rewriter.common_map([part.form for part in parts])
+    target = rewriter.plain(result)
+    values = [rewriter.converted(part, lanes) for part in parts]
     fragment = VectorType(element, target.fragment(result))
     made = ReduceOp(operation.kind.data, values, operation.dimensions, fragment, (lanes, target), shape)
-    build.set(operation.result, build.emit(made), build.form(result, target))
+    rewriter.set(operation.result, rewriter.emit(made), rewriter.form(result, target))
 
 
-def _broadcast(build: Any, operation: BroadcastOp) -> None:
-    source, (rows, columns) = build.get(operation.source), shape_of(operation.result)
+def _broadcast(rewriter: Any, operation: BroadcastOp) -> None:
+    source, (rows, columns) = rewriter.lookup(operation.source), shape_of(operation.result)
     shape = rows, columns
-    lanes, target = build.plain(source.form.shape), build.plain(shape)
+    lanes, target = rewriter.plain(source.form.shape), rewriter.plain(shape)
     fragment = VectorType(operation.result.type.element_type, target.fragment(shape))  # type: ignore[attr-defined]
-    made = BroadcastOp(build.converted(source, lanes), operation.dimensions, fragment, (lanes, target), shape)
-    build.set(operation.result, build.emit(made), build.form(shape, target))
+    made = BroadcastOp(rewriter.converted(source, lanes), operation.dimensions, fragment, (lanes, target), shape)
+    rewriter.set(operation.result, rewriter.emit(made), rewriter.form(shape, target))
 
 
-def _transpose(build: Any, operation: TransposeOp) -> None:
-    source = build.get(operation.source)
+def _transpose(rewriter: Any, operation: TransposeOp) -> None:
+    source = rewriter.lookup(operation.source)
     if source.form.packed:
-        build.fail("XT3520", "vectors in VNNI form are for dpas alone, and this is vector.transpose",
+        rewriter.fail("XT3520", "vectors in VNNI form are for dpas alone, and this is vector.transpose",
                    "load the block without transpose_bit_width, and transpose that", **{"the block": operation.source})
     lanes = source.form.lanes.along_one(source.form.shape)
-    value = _turned_units(build, build.converted(source, lanes), source.form.shape, lanes)
-    build.set(operation.result, value, build.form(source.form.shape[::-1], lanes.transposed))
+    value = _turned_units(rewriter, rewriter.converted(source, lanes), source.form.shape, lanes)
+    rewriter.set(operation.result, value, rewriter.form(source.form.shape[::-1], lanes.transposed))
 
 
-def _turned_units(build: Any, value: SSAValue, shape: tuple[int, int], lanes: LaneMap) -> SSAValue:
+def _turned_units(rewriter: Any, value: SSAValue, shape: tuple[int, int], lanes: LaneMap) -> SSAValue:
     """A fragment with its units column by column: so they are row by row in the transposed block."""
     rows, columns = (size // unit for size, unit in zip(shape, lanes.unit, strict=True))
     if min(rows, columns) == 1:
         return value
-    result: SSAValue = build.emit(ub.PoisonOp(value.type))
+    result: SSAValue = rewriter.emit(ub.PoisonOp(value.type))
     for position, (j, i) in enumerate(product(range(columns), range(rows))):
-        unit = build.emit(ExtractStridedSliceOp(value, (i * columns + j, 0), (1, lanes.per_lane)))
-        result = build.emit(InsertStridedSliceOp(unit, result, (position, 0)))
+        unit = rewriter.emit(ExtractStridedSliceOp(value, (i * columns + j, 0), (1, lanes.per_lane)))
+        result = rewriter.emit(InsertStridedSliceOp(unit, result, (position, 0)))
     return result
 
 

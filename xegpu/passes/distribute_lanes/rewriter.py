@@ -17,7 +17,7 @@ from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import shape_of, vector_type
 from xegpu.passes.distribute_lanes import operand_roles
 from xegpu.passes.distribute_lanes.operand_roles import sides
-from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
 
@@ -42,7 +42,7 @@ class Distributed:
         return self
 
 
-class Distributor(Rebuilder):
+class DistributeLanesRewriter(Rewriter):
     """One function's rewrite.
 
     Attributes:
@@ -120,32 +120,34 @@ class Distributor(Rebuilder):
         except XeError as error:
             raise error.at(self.where()) from None
 
-    def match(self, parts: Parts, like: Parts) -> Parts:
+    def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
         """A yielded fragment in the layout that the loop carries."""
-        if parts.form == like.form or not isinstance(like.form, Distributed):
+        if parts.encoding == like.encoding or not isinstance(like.encoding, Distributed):
             return parts
-        return Parts((self.converted(parts, like.form.lanes),), like.form)
+        return ConvertedValues((self.converted(parts, like.encoding.lanes),), like.encoding)
 
-    def converted(self, parts: Parts, lanes: LaneMap) -> SSAValue:
+    def converted(self, parts: ConvertedValues, lanes: LaneMap) -> SSAValue:
         """A fragment in another layout."""
-        form: Distributed = parts.form
+        form: Distributed = parts.encoding
         (value,) = parts.values
         if form.lanes == lanes or (_is_splat(value) and shape_of(value) == lanes.fragment(form.shape)):
             return value
         if lanes.per_lane > 1 and form.lanes not in ((plain := self.plain(form.shape)), lanes):
-            return self.converted(Parts((self.converted(parts, plain),), self.form(form.shape, plain)), lanes)
+            return self.converted(ConvertedValues((self.converted(parts, plain),), self.form(form.shape, plain)), lanes)
         return self.shared(("convert", value, lanes),
                            lambda: self.emit(ConvertLayoutOp(value, form.lanes, lanes, form.shape)))
 
     def copy(self, operation) -> None:  # type: ignore[no-untyped-def]
         """A copy; a vector result has the form of the vector operands."""
-        form = next((self.get(o).form for o in operation.operands if isinstance(self.get(o).form, Distributed)), None)
+        form = next((self.lookup(o).encoding for o in operation.operands if isinstance(self.lookup(o).encoding,
+                                                                                       Distributed)), None)
         if form is None or not operation.results:
             super().copy(operation)
             return
-        parts = [self.get(operand) for operand in operation.operands]
-        forms = [part.form for part in parts if isinstance(part.form, Distributed)]
-        moving = [part.form for part in parts if isinstance(part.form, Distributed) and not _is_splat(part.values[0])]
+        parts = [self.lookup(operand) for operand in operation.operands]
+        forms = [part.encoding for part in parts if isinstance(part.encoding, Distributed)]
+        moving = [part.encoding for part in parts if isinstance(part.encoding,
+                                                                Distributed) and not _is_splat(part.values[0])]
         if any(each.packed for each in forms):
             self.fail("XT3520", f"vectors in VNNI form are for dpas alone, and this is {operation.name}",
                       "load the block without packed to compute with it; dpas packs what it needs",
@@ -156,7 +158,7 @@ class Distributor(Rebuilder):
             form = self.form(form.shape, self.common_map(moving))
         elif moving:
             form = moving[0]
-        operands = [self.converted(part, form.lanes) if isinstance(part.form, Distributed) else part.values[0]
+        operands = [self.converted(part, form.lanes) if isinstance(part.encoding, Distributed) else part.values[0]
                     for part in parts]
         like = next(o.type for o in operands if isinstance(o.type, VectorType))
         types = [self.part_type(result.type, like) for result in operation.results]

@@ -37,7 +37,7 @@ from xegpu.dialect.gather_scatter import (
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector_type
-from xegpu.rewrite.rewriter import Rebuilder, rewrite
+from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xegpu.target.targets import Target
 
 _CUT = "cut"
@@ -63,14 +63,14 @@ class SplitGathers:
         if SUBGROUP_SIZE in function.attributes or not any(
                 _is_long(result.type, lanes) for operation in function.walk() for result in operation.results):
             return function
-        return _Cutter(lanes).function(function)
+        return _SplitGathersRewriter(lanes).function(function)
 
 
 def _is_long(type_: Attribute, subgroup: int) -> bool:
     return isinstance(type_, TensorDescType) and type_.data.scatter is not None and type_.data.shape[0] > subgroup
 
 
-class _Cutter(Rebuilder):
+class _SplitGathersRewriter(Rewriter):
     """One function's rewrite."""
 
     keeps_unused = True
@@ -84,7 +84,7 @@ class _Cutter(Rebuilder):
 
     def together(self, *operands: SSAValue) -> Iterator[tuple[SSAValue, ...]]:
         """What the operands became, part by part."""
-        return zip(*(self.get(operand).values for operand in operands), strict=True)
+        return zip(*(self.lookup(operand).values for operand in operands), strict=True)
 
     def corners(self, shape: Sequence[int]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         """First row and column, and the shape, of each part of a block that is seen as one line, in its order."""
@@ -103,76 +103,78 @@ class _Cutter(Rebuilder):
         return whole
 
 
-def _broadcast(build: _Cutter, operation: BroadcastOp) -> None:
+def _broadcast(rewriter: _SplitGathersRewriter, operation: BroadcastOp) -> None:
     """A line of one value: the same short one for each part."""
     type_ = operation.vector.type
     shape = shape_of(operation.vector)
-    if len(shape) != 1 or shape[0] <= build.subgroup or not isinstance(type_, VectorType):
-        build.copy(operation)
+    if len(shape) != 1 or shape[0] <= rewriter.subgroup or not isinstance(type_, VectorType):
+        rewriter.copy(operation)
         return
-    part = build.emit(BroadcastOp(build.one(operation.source), vector_type((build.subgroup,), type_.element_type)))
-    build.set(operation.vector, (part,) * (shape[0] // build.subgroup), _CUT)
+    part = rewriter.emit(BroadcastOp(rewriter.single(operation.source), vector_type((rewriter.subgroup,),
+                                                                                    type_.element_type)))
+    rewriter.set(operation.vector, (part,) * (shape[0] // rewriter.subgroup), _CUT)
 
 
-def _shape_cast(build: _Cutter, operation: ShapeCastOp) -> None:
+def _shape_cast(rewriter: _SplitGathersRewriter, operation: ShapeCastOp) -> None:
     """A block as a line, and a line as a block."""
     source, result = shape_of(operation.source), shape_of(operation.result)
-    if len(result) == 1 and result[0] > build.subgroup:
-        block = build.one(operation.source)
-        slices = [build.emit(ExtractStridedSliceOp(block, *corner)) for corner in build.corners(source)]
-        build.set(operation.result, tuple(build.emit(ShapeCastOp(part, (build.subgroup,))) for part in slices), _CUT)
-    elif len(source) == 1 and source[0] > build.subgroup:
-        corners, parts = list(build.corners(result)), build.get(operation.source).values
-        blocks = [build.emit(ShapeCastOp(part, size)) for part, (_, size) in zip(parts, corners, strict=True)]
-        build.set(operation.result, build.joined(blocks, [corner for corner, _ in corners], result))
+    if len(result) == 1 and result[0] > rewriter.subgroup:
+        block = rewriter.single(operation.source)
+        slices = [rewriter.emit(ExtractStridedSliceOp(block, *corner)) for corner in rewriter.corners(source)]
+        rewriter.set(operation.result, tuple(rewriter.emit(ShapeCastOp(part,
+                                                                       (rewriter.subgroup,))) for part in slices), _CUT)
+    elif len(source) == 1 and source[0] > rewriter.subgroup:
+        corners, parts = list(rewriter.corners(result)), rewriter.lookup(operation.source).values
+        blocks = [rewriter.emit(ShapeCastOp(part, size)) for part, (_, size) in zip(parts, corners, strict=True)]
+        rewriter.set(operation.result, rewriter.joined(blocks, [corner for corner, _ in corners], result))
     else:
-        build.copy(operation)
+        rewriter.copy(operation)
 
 
-def _create_tdesc(build: _Cutter, operation: CreateTdescOp) -> None:
-    if not _is_long(operation.result.type, build.subgroup):
-        build.copy(operation)
+def _create_tdesc(rewriter: _SplitGathersRewriter, operation: CreateTdescOp) -> None:
+    if not _is_long(operation.result.type, rewriter.subgroup):
+        rewriter.copy(operation)
         return
-    source, desc = build.one(operation.source), operation.result.type
+    source, desc = rewriter.single(operation.source), operation.result.type
     assert isinstance(desc, TensorDescType)
-    part = desc.with_(shape=(build.subgroup, *desc.data.shape[1:]))
-    build.set(operation.result, tuple(build.emit(CreateTdescOp(source, offsets, part))
-                                      for (offsets,) in build.together(operation.offsets)), _CUT)
+    part = desc.with_(shape=(rewriter.subgroup, *desc.data.shape[1:]))
+    rewriter.set(operation.result, tuple(rewriter.emit(CreateTdescOp(source, offsets, part))
+                                      for (offsets,) in rewriter.together(operation.offsets)), _CUT)
 
 
-def _update_offset(build: _Cutter, operation: UpdateOffsetOp) -> None:
-    parts = tuple(build.emit(UpdateOffsetOp(*each)) for each in build.together(operation.desc, operation.offsets))
-    build.set(operation.result, parts, build.get(operation.desc).form)
+def _update_offset(rewriter: _SplitGathersRewriter, operation: UpdateOffsetOp) -> None:
+    parts = tuple(rewriter.emit(UpdateOffsetOp(*each)) for each in rewriter.together(operation.desc, operation.offsets))
+    rewriter.set(operation.result, parts, rewriter.lookup(operation.desc).encoding)
 
 
-def _prefetch(build: _Cutter, operation: PrefetchOp) -> None:
-    for each in build.together(operation.desc):
-        build.emit(hinted(PrefetchOp(*each), operation))
+def _prefetch(rewriter: _SplitGathersRewriter, operation: PrefetchOp) -> None:
+    for each in rewriter.together(operation.desc):
+        rewriter.emit(hinted(PrefetchOp(*each), operation))
 
 
-def _load_gather(build: _Cutter, operation: LoadGatherOp) -> None:
+def _load_gather(rewriter: _SplitGathersRewriter, operation: LoadGatherOp) -> None:
     desc = desc_of(operation.desc)
-    parts = tuple(build.emit(hinted(LoadGatherOp(part, mask, operation.padding), operation))
-                  for part, mask in build.together(operation.desc, operation.mask))
+    parts = tuple(rewriter.emit(hinted(LoadGatherOp(part, mask, operation.padding), operation))
+                  for part, mask in rewriter.together(operation.desc, operation.mask))
     if scatter_of(desc).chunk_size == 1 or len(parts) == 1:
-        build.set(operation.result, parts, build.get(operation.desc).form)
+        rewriter.set(operation.result, parts, rewriter.lookup(operation.desc).encoding)
         return
-    corners = [(0, first) for first in range(0, desc.shape[0], build.subgroup)]
-    build.set(operation.result, build.joined(parts, corners, shape_of(operation.result)))
+    corners = [(0, first) for first in range(0, desc.shape[0], rewriter.subgroup)]
+    rewriter.set(operation.result, rewriter.joined(parts, corners, shape_of(operation.result)))
 
 
-def _store_scatter(build: _Cutter, operation: StoreScatterOp) -> None:
-    desc, values = desc_of(operation.desc), build.get(operation.value).values
-    descs = build.get(operation.desc).values
+def _store_scatter(rewriter: _SplitGathersRewriter, operation: StoreScatterOp) -> None:
+    desc, values = desc_of(operation.desc), rewriter.lookup(operation.value).values
+    descs = rewriter.lookup(operation.desc).values
     if len(descs) > len(values):  # a chunk's elements are rows of a block
-        size = (scatter_of(desc).chunk_size, build.subgroup)
-        values = tuple(build.emit(ExtractStridedSliceOp(values[0], (0, first), size))
-                       for first in range(0, desc.shape[0], build.subgroup))
-    for value, part, mask in zip(values, descs, build.get(operation.mask).values, strict=True):
-        build.emit(hinted(StoreScatterOp(value, part, mask), operation))
+        size = (scatter_of(desc).chunk_size, rewriter.subgroup)
+        values = tuple(rewriter.emit(ExtractStridedSliceOp(values[0], (0, first), size))
+                       for first in range(0, desc.shape[0], rewriter.subgroup))
+    for value, part, mask in zip(values, descs, rewriter.lookup(operation.mask).values, strict=True):
+        rewriter.emit(hinted(StoreScatterOp(value, part, mask), operation))
 
 
-def _atomic_rmw(build: _Cutter, operation: AtomicRMWOp) -> None:
-    each = build.together(operation.value, operation.desc, operation.mask)
-    parts = tuple(build.emit(AtomicRMWOp(operation.kind.data, *operands)) for operands in each)
-    build.set(operation.result, parts, build.get(operation.desc).form)
+def _atomic_rmw(rewriter: _SplitGathersRewriter, operation: AtomicRMWOp) -> None:
+    each = rewriter.together(operation.value, operation.desc, operation.mask)
+    parts = tuple(rewriter.emit(AtomicRMWOp(operation.kind.data, *operands)) for operands in each)
+    rewriter.set(operation.result, parts, rewriter.lookup(operation.desc).encoding)

@@ -15,39 +15,40 @@ from xdsl.ir import Operation, SSAValue
 from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.vector import IotaOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
-from xegpu.passes.distribute_lanes.rewriter import Distributed, Distributor, Shape
-from xegpu.rewrite.rewriter import Parts, Rule
+from xegpu.passes.distribute_lanes.rewriter import Distributed, DistributeLanesRewriter, Shape
+from xegpu.rewrite.rewriter import ConvertedValues, Rule
 
 
-def _extract(build: Distributor, operation: ExtractOp) -> None:
+def _extract(rewriter: DistributeLanesRewriter, operation: ExtractOp) -> None:
     """One of the blocks that lie side by side in a message."""
-    source = build.get(operation.vector)
+    source = rewriter.lookup(operation.vector)
     position = list(operation.static_position.get_values())
-    form: Distributed = source.form
+    form: Distributed = source.encoding
     element = operation.vector.type.element_type  # type: ignore[attr-defined]
-    part = build.fragment(form.shape, form.lanes, element)
-    build.set(operation.result, build.emit(ExtractOp(source.values[0], position, part)), form)  # type: ignore
+    part = rewriter.fragment(form.shape, form.lanes, element)
+    rewriter.set(operation.result, rewriter.emit(ExtractOp(source.values[0], position, part)), form)  # type: ignore
 
 
-def _extract_strided_slice(build: Distributor, operation: ExtractStridedSliceOp) -> None:
-    source = build.get(operation.source)
-    form: Distributed = source.form
+def _extract_strided_slice(rewriter: DistributeLanesRewriter, operation: ExtractStridedSliceOp) -> None:
+    source = rewriter.lookup(operation.source)
+    form: Distributed = source.encoding
     factor = form.lanes.wi_data[0] if form.packed else 1
     (row, column, *_), (rows, columns, *_) = values_of(operation.offsets), values_of(operation.sizes)
     shape = (rows * factor, columns)
     whole = not any(size % unit for size, unit in zip((row * factor, column, *shape), form.lanes.unit * 2, strict=True))
-    lanes = form.lanes if form.packed or whole else build.plain(shape)
-    value, block = build.converted(source, lanes), Distributed(form.shape, lanes, form.packed)
+    lanes = form.lanes if form.packed or whole else rewriter.plain(shape)
+    value, block = rewriter.converted(source, lanes), Distributed(form.shape, lanes, form.packed)
     result = Distributed(shape, lanes, form.packed)
-    build.set(operation.result, _units(build, value, block, result, (row * factor, column), operation.source), result)
+    rewriter.set(operation.result, _units(rewriter, value, block, result, (row * factor, column), operation.source),
+                 result)
 
 
-def _units(build: Distributor, value: SSAValue, source: Distributed, part: Distributed, at: Shape,
+def _units(rewriter: DistributeLanesRewriter, value: SSAValue, source: Distributed, part: Distributed, at: Shape,
            block: SSAValue) -> SSAValue:
     """The fragment of a part of a block, which may be whole units only: a run of them, or several put together."""
     height, width = source.lanes.unit
     if at[0] % height or at[1] % width or part.shape[0] % height:
-        build.fail("XT3523",
+        rewriter.fail("XT3523",
                    f"a slice of {part.shape[0]}x{part.shape[1]} at {list(at)} of a "
                    f"{source.shape[0]}x{source.shape[1]} block "
                    f"does not fall on whole registers ({height}x{width} elements each)",
@@ -57,26 +58,26 @@ def _units(build: Distributor, value: SSAValue, source: Distributed, part: Distr
     first = at[0] // height * across + at[1] // width
     rows = part.shape[0] // height
     if count == across or rows == 1:
-        return build.emit(ExtractStridedSliceOp(value, (first, 0), (rows * count, source.lanes.per_lane)))
-    runs = [build.emit(ExtractStridedSliceOp(value, (first + i * across, 0), (count, source.lanes.per_lane)))
+        return rewriter.emit(ExtractStridedSliceOp(value, (first, 0), (rows * count, source.lanes.per_lane)))
+    runs = [rewriter.emit(ExtractStridedSliceOp(value, (first + i * across, 0), (count, source.lanes.per_lane)))
             for i in range(rows)]
-    result: SSAValue = build.emit(ub.PoisonOp(build.fragment(part.shape, part.lanes, value.type.element_type)))  # type: ignore
+    result: SSAValue = rewriter.emit(ub.PoisonOp(rewriter.fragment(part.shape, part.lanes, value.type.element_type)))  # type: ignore
     for i, run in enumerate(runs):
-        result = build.emit(InsertStridedSliceOp(run, result, (i * count, 0)))
+        result = rewriter.emit(InsertStridedSliceOp(run, result, (i * count, 0)))
     return result
 
 
-def _insert_strided_slice(build: Distributor, operation: InsertStridedSliceOp) -> None:
-    source, dest = build.get(operation.source), build.get(operation.dest)
-    form: Distributed = dest.form
-    part: Distributed = source.form
+def _insert_strided_slice(rewriter: DistributeLanesRewriter, operation: InsertStridedSliceOp) -> None:
+    source, dest = rewriter.lookup(operation.source), rewriter.lookup(operation.dest)
+    form: Distributed = dest.encoding
+    part: Distributed = source.encoding
     row, column = values_of(operation.offsets)
     if part.lanes != form.lanes:
-        source, dest = _assembled(build, source, dest)
-        form, part = dest.form, source.form
+        source, dest = _assembled(rewriter, source, dest)
+        form, part = dest.encoding, source.encoding
     height, width = form.lanes.unit
     if part.lanes != form.lanes or row % height or column % width:
-        build.fail("XT3523",
+        rewriter.fail("XT3523",
                    f"blocks of {part.shape[0]}x{part.shape[1]} do not assemble into {form.shape[0]}x{form.shape[1]} on "
                    f"whole registers ({height}x{width} elements each)",
                    f"put them at rows that are multiples of {height} and columns that are multiples of {width}, or "
@@ -89,22 +90,23 @@ def _insert_strided_slice(build: Distributor, operation: InsertStridedSliceOp) -
     result = dest.values[0]
     for i in range(rows):
         run = source.values[0] if rows == 1 else \
-            build.emit(ExtractStridedSliceOp(source.values[0], (i * count, 0), (count, form.lanes.per_lane)))
-        result = build.emit(InsertStridedSliceOp(run, result, (first + i * across, 0)))
-    build.set(operation.result, result, form)
+            rewriter.emit(ExtractStridedSliceOp(source.values[0], (i * count, 0), (count, form.lanes.per_lane)))
+        result = rewriter.emit(InsertStridedSliceOp(run, result, (first + i * across, 0)))
+    rewriter.set(operation.result, result, form)
 
 
-def _assembled(build: Distributor, source: Parts, dest: Parts) -> tuple[Parts, Parts]:
+def _assembled(rewriter: DistributeLanesRewriter, source: ConvertedValues,
+               dest: ConvertedValues) -> tuple[ConvertedValues, ConvertedValues]:
     """A part and the block that it goes into under one map, that of the block if the part is whole units of it."""
-    block: Distributed = dest.form
-    part: Distributed = source.form
+    block: Distributed = dest.encoding
+    part: Distributed = source.encoding
     if not any(size % unit for size, unit in zip(part.shape, block.lanes.unit, strict=True)):
-        return Parts((build.converted(source, block.lanes),), build.form(part.shape, block.lanes)), dest
+        return ConvertedValues((rewriter.converted(source, block.lanes),), rewriter.form(part.shape, block.lanes)), dest
     if isinstance(dest.values[0].owner, ub.PoisonOp):  # nothing is in it yet
         element = dest.values[0].type.element_type  # type: ignore[attr-defined]
-        fragment = build.fragment(block.shape, part.lanes, element)
-        return source, Parts((build.emit(ub.PoisonOp(fragment)),), build.form(block.shape, part.lanes))
-    return source, Parts((build.converted(dest, part.lanes),), build.form(block.shape, part.lanes))
+        fragment = rewriter.fragment(block.shape, part.lanes, element)
+        return source, ConvertedValues((rewriter.emit(ub.PoisonOp(fragment)),), rewriter.form(block.shape, part.lanes))
+    return source, ConvertedValues((rewriter.converted(dest, part.lanes),), rewriter.form(block.shape, part.lanes))
 
 
 RULES: dict[type[Operation], Rule] = {
@@ -118,44 +120,46 @@ RULES: dict[type[Operation], Rule] = {
 # A part of ``distribute``: one element a lane along its rows.
 
 
-def _poison(build: Distributor, operation: ub.PoisonOp) -> None:
+def _poison(rewriter: DistributeLanesRewriter, operation: ub.PoisonOp) -> None:
     shape, element = shape_of(operation.result), operation.result.type.element_type  # type: ignore[attr-defined]
-    form = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
-    fragment = build.fragment(form.shape, form.lanes, element)
+    form = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
+    fragment = rewriter.fragment(form.shape, form.lanes, element)
     made = ub.PoisonOp.create(result_types=[fragment], properties=dict(operation.properties))
-    build.set(operation.result, build.emit(made), form)
+    rewriter.set(operation.result, rewriter.emit(made), form)
 
 
-def _broadcast(build: Distributor, operation: BroadcastOp) -> None:
+def _broadcast(rewriter: DistributeLanesRewriter, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
     if len(shape) == 1:
         line = VectorType(operation.vector.type.element_type, (1,))
-        value = build.emit(BroadcastOp(build.one(operation.source), line))
-        build.set(operation.vector, value, build.line(shape[0]))
+        value = rewriter.emit(BroadcastOp(rewriter.single(operation.source), line))
+        rewriter.set(operation.vector, value, rewriter.line(shape[0]))
         return
-    form = Distributed((shape[0], shape[1]), build.plain((shape[0], shape[1])))
-    fragment = build.fragment(form.shape, form.lanes, operation.vector.type.element_type)
-    build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), fragment)), form)
+    form = Distributed((shape[0], shape[1]), rewriter.plain((shape[0], shape[1])))
+    fragment = rewriter.fragment(form.shape, form.lanes, operation.vector.type.element_type)
+    rewriter.set(operation.vector, rewriter.emit(BroadcastOp(rewriter.single(operation.source), fragment)), form)
 
 
-def _iota(build: Distributor, operation: IotaOp) -> None:
+def _iota(rewriter: DistributeLanesRewriter, operation: IotaOp) -> None:
     shape = operation.block_shape()
-    form = Distributed(shape, build.plain(shape))
-    fragment = build.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
-    made = IotaOp(build.one(operation.start), operation.axis.value.data, fragment, shape, form.lanes)
-    build.set(operation.result, build.emit(made), form)
+    form = Distributed(shape, rewriter.plain(shape))
+    fragment = rewriter.fragment(shape, form.lanes, operation.result.type.element_type)  # type: ignore[attr-defined]
+    made = IotaOp(rewriter.single(operation.start), operation.axis.value.data, fragment, shape, form.lanes)
+    rewriter.set(operation.result, rewriter.emit(made), form)
 
 
-def _diagnostic(build: Distributor, operation: DiagnosticOp) -> None:
+def _diagnostic(rewriter: DistributeLanesRewriter, operation: DiagnosticOp) -> None:
     """Vectors one element a lane; where the lanes repeat what they hold, the first ones speak."""
-    form = next((f for value in operation.values if isinstance(f := build.get(value).form, Distributed)), None)
+    form = next((f for value in operation.values if isinstance(f := rewriter.lookup(value).encoding, Distributed)),
+                None)
     if form is None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    lanes = build.plain(form.shape)
-    parts = [build.get(value) for value in operation.values]
-    values = [build.converted(part, lanes) if isinstance(part.form, Distributed) else part.values[0] for part in parts]
-    build.emit(type(operation)(operation.message.data, values, lanes.lanes))
+    lanes = rewriter.plain(form.shape)
+    parts = [rewriter.lookup(value) for value in operation.values]
+    values = [rewriter.converted(part, lanes) if isinstance(part.encoding,
+                                                            Distributed) else part.values[0] for part in parts]
+    rewriter.emit(type(operation)(operation.message.data, values, lanes.lanes))
 
 
 VALUE_RULES: dict[type[Operation], Rule] = {

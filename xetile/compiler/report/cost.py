@@ -14,7 +14,7 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.matchers import number
 from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp, flat_shape, shape_of, tile_of
 from xetile.dialect.wg_map import Pair
-from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
+from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def work_of(recorded: func.FuncOp, distributed: func.FuncOp, subgroups: int) -> 
         distributed: the same at the stage ``subgroup``.
         subgroups: subgroups of a work-group.
     """
-    across = (1, 1) if is_dealt(recorded) else subgroups_of(recorded)
+    across = (1, 1) if is_distributed(recorded) else subgroups_of(recorded)
     loops, body = _hot(recorded)
-    each = 1 if is_dealt(recorded) else prod(across)
+    each = 1 if is_distributed(recorded) else prod(across)
     tile, result, stored = _stored(recorded, across)
     products = [op for op in body.walk() if isinstance(op, TileMmaOp)]
     whole = sum(map(_flops, products)) * each

@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.rewrite.memref_operands import spelled_out
-from xegpu.rewrite.rewriter import Parts, Rebuilder, follow, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, follow, rewrite
 from xegpu.support.errors import XeError, located
 from xegpu.target.targets import MmaShape, Target
 from xetile.dialect import tile_ops
@@ -48,10 +48,10 @@ class Blocking:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with 4D vectors and blocked tiles; what is blocked already stays."""
-        return rewrite(module, lambda function: _Blocker(self.target, function).function(function))
+        return rewrite(module, lambda function: _BlockingRewriter(self.target, function).function(function))
 
 
-class _Blocker(Rebuilder):
+class _BlockingRewriter(Rewriter):
     """One function's rewrite.
 
     Attributes:
@@ -74,7 +74,7 @@ class _Blocker(Rebuilder):
         if not any(_is_flat(result.type) for result in operation.results):
             super().copy(operation)
             return
-        operands = [self.one(operand) for operand in operation.operands]
+        operands = [self.single(operand) for operand in operation.operands]
         types = [self.blocked(result) for result in operation.results]
         copied = self._like(operation, operands, types)
         for before, after in zip(operation.results, copied.results, strict=True):
@@ -95,11 +95,11 @@ class _Blocker(Rebuilder):
         flat = self.shared(("unpack", value), lambda: self.emit(tile_ops.TileUnpackOp(value)))
         return self.shared(("pack", flat, blocks), lambda: self.emit(tile_ops.TilePackOp(flat, blocks)))
 
-    def match(self, parts: Parts, like: Parts) -> Parts:
+    def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
         """A yielded vector in the blocks that the loop carries."""
         (value,), (other,) = parts.values, like.values
         if isinstance(value.type, VectorType) and value.type != other.type:
-            return Parts((self.reblock(value, tile_ops.shape_of(other)[2:]),))  # type: ignore[arg-type]
+            return ConvertedValues((self.reblock(value, tile_ops.shape_of(other)[2:]),))  # type: ignore[arg-type]
         return parts
 
 
@@ -107,103 +107,106 @@ def _is_flat(type_: Attribute) -> bool:
     return isinstance(type_, VectorType) and len(type_.get_shape()) == 2
 
 
-def _init_tile(build: _Blocker, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(rewriter: _BlockingRewriter, operation: tile_ops.InitTileOp) -> None:
     tile = tile_ops.tile_of(operation.result)
     if tile.encoding.inner_blocks is not None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    blocks, length = build.sizes.tile_blocks(operation.result)
-    if (wanted := wanted_blocks(operation)) is not None and build.sizes.has_message(operation.result, wanted):
+    blocks, length = rewriter.sizes.tile_blocks(operation.result)
+    if (wanted := wanted_blocks(operation)) is not None and rewriter.sizes.has_message(operation.result, wanted):
         blocks, length = wanted, 1
     result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
-    if tile.encoding.order == (1, 0) or build.sizes.reads_transposed(operation.result, blocks, length):
-        offsets, shape, strides = ([build.one(value) for value in group]
+    if tile.encoding.order == (1, 0) or rewriter.sizes.reads_transposed(operation.result, blocks, length):
+        offsets, shape, strides = ([rewriter.single(value) for value in group]
                                    for group in (operation.offsets, operation.shape, operation.strides))
-        made = tile_ops.InitTileOp(build.one(operation.source), offsets, shape, strides, result)
-        build.set(operation.result, _promised(build, made, operation))
+        made = tile_ops.InitTileOp(rewriter.single(operation.source), offsets, shape, strides, result)
+        rewriter.set(operation.result, _promised(rewriter, made, operation))
         return
     # reached element by element, with the strides that the array has
-    offsets = [build.one(offset) for offset in operation.offsets]
-    source, shape, strides = spelled_out(build, operation)
+    offsets = [rewriter.single(offset) for offset in operation.offsets]
+    source, shape, strides = spelled_out(rewriter, operation)
     made = tile_ops.InitTileOp(source, offsets, shape, strides, result.with_(order=(1, 0)))
-    build.set(operation.result, _promised(build, made, operation))
+    rewriter.set(operation.result, _promised(rewriter, made, operation))
 
 
-def _promised(build: _Blocker, made: tile_ops.InitTileOp, old: tile_ops.InitTileOp) -> SSAValue:
+def _promised(rewriter: _BlockingRewriter, made: tile_ops.InitTileOp, old: tile_ops.InitTileOp) -> SSAValue:
     """A new tile with the promises that the old one made."""
     made.attributes.update({name: old.attributes[name] for name in tile_ops.PROMISES if name in old.attributes})
-    return build.emit(made)
+    return rewriter.emit(made)
 
 
-def _load_tile(build: _Blocker, operation: tile_ops.LoadTileOp) -> None:
-    value = build.emit(hinted(tile_ops.LoadTileOp(build.one(operation.tile), operation.padding), operation))
+def _load_tile(rewriter: _BlockingRewriter, operation: tile_ops.LoadTileOp) -> None:
+    value = rewriter.emit(hinted(tile_ops.LoadTileOp(rewriter.single(operation.tile), operation.padding), operation))
     flat = tile_ops.shape_of(operation.result)
-    if len(flat) == 2 and not build.sizes.side(operation.result) and build.sizes.words(operation.tile) is None:
-        value = build.reblock(value, build.sizes.compute_block((flat[0], flat[1])))
-    build.set(operation.result, value)
+    if len(flat) == 2 and not rewriter.sizes.side(operation.result) and rewriter.sizes.words(operation.tile) is None:
+        value = rewriter.reblock(value, rewriter.sizes.compute_block((flat[0], flat[1])))
+    rewriter.set(operation.result, value)
 
 
-def _store_tile(build: _Blocker, operation: tile_ops.StoreTileOp) -> None:
-    tile = build.one(operation.tile)
+def _store_tile(rewriter: _BlockingRewriter, operation: tile_ops.StoreTileOp) -> None:
+    tile = rewriter.single(operation.tile)
     blocks = tile_ops.tile_of(tile).encoding.inner_blocks
     assert blocks is not None
-    build.emit(hinted(tile_ops.StoreTileOp(build.reblock(build.one(operation.value), blocks), tile), operation))
+    rewriter.emit(hinted(tile_ops.StoreTileOp(rewriter.reblock(rewriter.single(operation.value), blocks), tile),
+                         operation))
 
 
-def _prefetch_tile(build: _Blocker, operation: tile_ops.PrefetchTileOp) -> None:
+def _prefetch_tile(rewriter: _BlockingRewriter, operation: tile_ops.PrefetchTileOp) -> None:
     """A prefetch stays only where a message covers the tile: on other targets and shapes it would do nothing."""
-    tile = build.one(operation.tile)
+    tile = rewriter.single(operation.tile)
     parameters = tile_ops.tile_of(tile)
     (rows, columns), length = parameters.encoding.inner_blocks or (0, 0), parameters.encoding.array_length
-    if parameters.encoding.scatter or build.target.has_block("prefetch", parameters.dtype.bits, rows, columns, length):
-        build.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
+    if parameters.encoding.scatter or rewriter.target.has_block("prefetch", parameters.dtype.bits, rows, columns,
+                                                                length):
+        rewriter.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
 
 
-def _broadcast(build: _Blocker, operation: BroadcastOp) -> None:
-    blocked = build.blocked(operation.vector) if _is_flat(operation.vector.type) else operation.vector.type
-    build.set(operation.vector, build.emit(BroadcastOp(build.one(operation.source), blocked)))  # type: ignore[arg-type]
+def _broadcast(rewriter: _BlockingRewriter, operation: BroadcastOp) -> None:
+    blocked = rewriter.blocked(operation.vector) if _is_flat(operation.vector.type) else operation.vector.type
+    rewriter.set(operation.vector, rewriter.emit(BroadcastOp(rewriter.single(operation.source), blocked)))  # type: ignore[arg-type]
 
 
-def _tile_mma(build: _Blocker, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(rewriter: _BlockingRewriter, operation: tile_ops.TileMmaOp) -> None:
     if len(tile_ops.shape_of(operation.result)) == 4:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    form = build.sizes.form(operation)
+    form = rewriter.sizes.form(operation)
     (m, k), n = tile_ops.shape_of(operation.a), tile_ops.shape_of(operation.b)[1]
-    _check_depth(build, operation, form, k, n)
-    repeat, lanes = build.target.repeat(m), build.target.subgroup_size
-    a = build.reblock(build.one(operation.a), (repeat, form.k))
-    b = build.reblock(build.one(operation.b), (form.k, lanes))
-    acc = None if operation.acc is None else build.reblock(build.one(operation.acc), (repeat, lanes))
+    _check_depth(rewriter, operation, form, k, n)
+    repeat, lanes = rewriter.target.repeat(m), rewriter.target.subgroup_size
+    a = rewriter.reblock(rewriter.single(operation.a), (repeat, form.k))
+    b = rewriter.reblock(rewriter.single(operation.b), (form.k, lanes))
+    acc = None if operation.acc is None else rewriter.reblock(rewriter.single(operation.acc), (repeat, lanes))
     result = VectorType(operation.result.type.element_type, (m // repeat, n // lanes, repeat, lanes))  # type: ignore
-    build.set(operation.result, build.emit(tile_ops.TileMmaOp(a, b, acc, result)))
+    rewriter.set(operation.result, rewriter.emit(tile_ops.TileMmaOp(a, b, acc, result)))
 
 
-def _load_mma(build: _Blocker, operation: LoadMmaOp) -> None:
+def _load_mma(rewriter: _BlockingRewriter, operation: LoadMmaOp) -> None:
     """The accumulator in its blocks; the operands have none, since no message moves them."""
     a, b = tile_ops.tile_of(operation.a), tile_ops.tile_of(operation.b)
     accumulator = of_mlir(operation.result.type.element_type)  # type: ignore[attr-defined]
     try:
-        form = build.target.mma_shape(a.dtype, b.dtype, accumulator)
+        form = rewriter.target.mma_shape(a.dtype, b.dtype, accumulator)
     except XeError as error:
         raise located(error, operation) from None
-    _check_depth(build, operation, form, a.shape[1], b.shape[1])
-    acc = build.reblock(build.one(operation.acc), build.sizes.compute_block((a.shape[0], b.shape[1])))
-    build.set(operation.result, build.emit(LoadMmaOp(build.one(operation.a), build.one(operation.b), acc)))
+    _check_depth(rewriter, operation, form, a.shape[1], b.shape[1])
+    acc = rewriter.reblock(rewriter.single(operation.acc), rewriter.sizes.compute_block((a.shape[0], b.shape[1])))
+    rewriter.set(operation.result, rewriter.emit(LoadMmaOp(rewriter.single(operation.a), rewriter.single(operation.b),
+                                                           acc)))
 
 
-def _check_depth(build: _Blocker, operation: Operation, form: MmaShape, k: int, n: int) -> None:
+def _check_depth(rewriter: _BlockingRewriter, operation: Operation, form: MmaShape, k: int, n: int) -> None:
     engine = "the DPAS depth" if form.engine == "dpas" else "the lanes of a subgroup"
     if k % form.k:
         below = k // form.k * form.k
         options = " or ".join(str(size) for size in (below, below + form.k) if size)
-        build.fail("XT2510",
-                   f"BK = {k} is not a multiple of {form.k}, {engine} for {form.a} on {build.target.name}",
+        rewriter.fail("XT2510",
+                   f"BK = {k} is not a multiple of {form.k}, {engine} for {form.a} on {rewriter.target.name}",
                    f"use {options}", A=operation.operands[0], B=operation.operands[1])
-    lanes = build.target.subgroup_size
+    lanes = rewriter.target.subgroup_size
     if n % lanes:
         below = n // lanes * lanes
         options = " or ".join(str(size) for size in (below, below + lanes) if size)
-        build.fail("XT2511",
+        rewriter.fail("XT2511",
                    f"a subgroup's tile of {n} columns is not a multiple of {lanes}, the lanes of a subgroup on "
-                   f"{build.target.name}", f"use {options} columns a subgroup", B=operation.operands[1])
+                   f"{rewriter.target.name}", f"use {options} columns a subgroup", B=operation.operands[1])

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, VectorType, 
 from xdsl.ir import Attribute, Operation
 
 from xegpu.dialect.hints import hinted
-from xegpu.rewrite.rewriter import Rebuilder, follow, rewrite
+from xegpu.rewrite.rewriter import Rewriter, follow, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileType
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
@@ -43,7 +43,7 @@ class UnpackBlocks:
 def _function(function: func.FuncOp) -> func.FuncOp:
     if not any(_is_blocked(operation) for operation in function.walk()):
         return function
-    return _Flattener().function(function)
+    return _UnpackBlocksRewriter().function(function)
 
 
 def wanted_blocks(operation: tile_ops.InitTileOp) -> Pair | None:
@@ -68,7 +68,7 @@ def _flat(type_: Attribute) -> Attribute:
     return VectorType(type_.element_type, tile_ops.flat_shape(type_.get_shape()))
 
 
-class _Flattener(Rebuilder):
+class _UnpackBlocksRewriter(Rewriter):
     """One function's rewrite."""
 
     def __init__(self) -> None:
@@ -82,27 +82,27 @@ class _Flattener(Rebuilder):
         if all(_flat(result.type) is result.type for result in operation.results):
             super().copy(operation)
             return
-        operands, types = map(self.one, operation.operands), [_flat(result.type) for result in operation.results]
+        operands, types = map(self.single, operation.operands), [_flat(result.type) for result in operation.results]
         copied = self._like(operation, list(operands), types)
         for before, after in zip(operation.results, copied.results, strict=True):
             self.set(before, after)
 
 
-def _init_tile(build: _Flattener, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(rewriter: _UnpackBlocksRewriter, operation: tile_ops.InitTileOp) -> None:
     tile = tile_ops.tile_of(operation.result)
     blocks = tile.encoding.inner_blocks
     if blocks is None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    build.retyped(operation, TileType(tile).with_(inner_blocks=None, array_length=1))
-    made = build.one(operation.result).owner
+    rewriter.retyped(operation, TileType(tile).with_(inner_blocks=None, array_length=1))
+    made = rewriter.single(operation.result).owner
     assert isinstance(made, Operation)
     made.attributes[BLOCKS] = ArrayAttr([IntegerAttr(size, i64) for size in blocks])
 
 
-def _load_tile(build: _Flattener, operation: tile_ops.LoadTileOp) -> None:
-    made = hinted(tile_ops.LoadTileOp(build.one(operation.tile), operation.padding), operation)
-    build.set(operation.result, build.emit(made))
+def _load_tile(rewriter: _UnpackBlocksRewriter, operation: tile_ops.LoadTileOp) -> None:
+    made = hinted(tile_ops.LoadTileOp(rewriter.single(operation.tile), operation.padding), operation)
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
 def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:
@@ -110,18 +110,19 @@ def _flat_axes(operation: TileReduceOp | TileBroadcastOp) -> list[int]:
     return sorted({axis % 2 for axis in axes_of(operation)})
 
 
-def _tile_reduce(build: _Flattener, operation: TileReduceOp) -> None:
+def _tile_reduce(rewriter: _UnpackBlocksRewriter, operation: TileReduceOp) -> None:
     map_ = operation.wg_map.data if operation.wg_map else None
-    flat = TileReduceOp(operation.kind.data, build.one(operation.source), _flat_axes(operation), map_)
-    build.set(operation.result, build.emit(flat))
+    flat = TileReduceOp(operation.kind.data, rewriter.single(operation.source), _flat_axes(operation), map_)
+    rewriter.set(operation.result, rewriter.emit(flat))
 
 
-def _tile_broadcast(build: _Flattener, operation: TileBroadcastOp) -> None:
+def _tile_broadcast(rewriter: _UnpackBlocksRewriter, operation: TileBroadcastOp) -> None:
     map_ = operation.wg_map.data if operation.wg_map else None
     shape = tile_ops.flat_shape(tile_ops.shape_of(operation.result))
-    build.set(operation.result, build.emit(TileBroadcastOp(build.one(operation.source), shape, _flat_axes(operation),
+    rewriter.set(operation.result, rewriter.emit(TileBroadcastOp(rewriter.single(operation.source), shape,
+                                                                 _flat_axes(operation),
                                                            map_)))
 
 
-def _same(build: _Flattener, operation: tile_ops.TilePackOp | tile_ops.TileUnpackOp) -> None:
-    build.parts[operation.result] = build.get(operation.source)
+def _same(rewriter: _UnpackBlocksRewriter, operation: tile_ops.TilePackOp | tile_ops.TileUnpackOp) -> None:
+    rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)

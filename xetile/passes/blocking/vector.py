@@ -32,9 +32,9 @@ def _flat(value: SSAValue) -> Pair:
     return rows, columns
 
 
-def _lined_up(build: Any, narrow: Pair, wide: Pair) -> tuple[Pair, Pair]:
+def _lined_up(rewriter: Any, narrow: Pair, wide: Pair) -> tuple[Pair, Pair]:
     """Blocks of a vector of size 1 along some dimensions, and of the vector that it comes from or goes to."""
-    small, large = build.sizes.compute_block(narrow), build.sizes.compute_block(wide)
+    small, large = rewriter.sizes.compute_block(narrow), rewriter.sizes.compute_block(wide)
     rows = small[0] if narrow[0] == wide[0] else large[0]
     columns = small[1] if narrow[1] == wide[1] else large[1]
     return small, (rows, columns)
@@ -44,42 +44,42 @@ def _paired(axes: tuple[int, ...]) -> list[int]:
     return sorted([*axes, *(axis + 2 for axis in axes)])
 
 
-def _tile_reduce(build: Any, operation: TileReduceOp) -> None:
+def _tile_reduce(rewriter: Any, operation: TileReduceOp) -> None:
     if len(tile_ops.shape_of(operation.source)) == 4:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    small, large = _lined_up(build, _flat(operation.result), _flat(operation.source))
-    source = build.reblock(build.one(operation.source), large)
-    made = build.emit(TileReduceOp(operation.kind.data, source, _paired(axes_of(operation))))
-    build.set(operation.result, build.reblock(made, small))
+    small, large = _lined_up(rewriter, _flat(operation.result), _flat(operation.source))
+    source = rewriter.reblock(rewriter.single(operation.source), large)
+    made = rewriter.emit(TileReduceOp(operation.kind.data, source, _paired(axes_of(operation))))
+    rewriter.set(operation.result, rewriter.reblock(made, small))
 
 
-def _tile_broadcast(build: Any, operation: TileBroadcastOp) -> None:
+def _tile_broadcast(rewriter: Any, operation: TileBroadcastOp) -> None:
     result = tile_ops.shape_of(operation.result)
     if len(result) == 4:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    small, large = _lined_up(build, _flat(operation.source), _flat(operation.result))
-    source = build.reblock(build.one(operation.source), small)
+    small, large = _lined_up(rewriter, _flat(operation.source), _flat(operation.result))
+    source = rewriter.reblock(rewriter.single(operation.source), small)
     shape = (result[0] // large[0], result[1] // large[1], *large)
-    made = build.emit(TileBroadcastOp(source, shape, _paired(axes_of(operation))))
-    build.set(operation.result, build.reblock(made, build.sizes.compute_block(_flat(operation.result))))
+    made = rewriter.emit(TileBroadcastOp(source, shape, _paired(axes_of(operation))))
+    rewriter.set(operation.result, rewriter.reblock(made, rewriter.sizes.compute_block(_flat(operation.result))))
 
 
-def _tile_bitcast(build: Any, operation: TileBitcastOp) -> None:
+def _tile_bitcast(rewriter: Any, operation: TileBitcastOp) -> None:
     if len(tile_ops.shape_of(operation.source)) == 4:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    source = build.reblock(build.one(operation.source), build.sizes.compute_block(_flat(operation.source)))
-    made = build.emit(TileBitcastOp(source, operation.result.type.element_type))  # type: ignore[attr-defined]
-    build.set(operation.result, build.reblock(made, build.sizes.compute_block(_flat(operation.result))))
+    source = rewriter.reblock(rewriter.single(operation.source), rewriter.sizes.compute_block(_flat(operation.source)))
+    made = rewriter.emit(TileBitcastOp(source, operation.result.type.element_type))  # type: ignore[attr-defined]
+    rewriter.set(operation.result, rewriter.reblock(made, rewriter.sizes.compute_block(_flat(operation.result))))
 
 
-def _tile_transpose(build: Any, operation: tile_ops.TileTransposeOp) -> None:
-    flat = build.emit(tile_ops.TileUnpackOp(build.one(operation.source)))
-    turned = build.emit(tile_ops.TileTransposeOp(flat))
-    blocks = build.sizes.compute_block(_flat(operation.result))
-    build.set(operation.result, build.emit(tile_ops.TilePackOp(turned, blocks)))
+def _tile_transpose(rewriter: Any, operation: tile_ops.TileTransposeOp) -> None:
+    flat = rewriter.emit(tile_ops.TileUnpackOp(rewriter.single(operation.source)))
+    turned = rewriter.emit(tile_ops.TileTransposeOp(flat))
+    blocks = rewriter.sizes.compute_block(_flat(operation.result))
+    rewriter.set(operation.result, rewriter.emit(tile_ops.TilePackOp(turned, blocks)))
 
 
 RULES: dict[type[Any], Rule] = {TileReduceOp: _tile_reduce, TileBroadcastOp: _tile_broadcast,

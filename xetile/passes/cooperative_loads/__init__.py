@@ -52,7 +52,7 @@ from xegpu.dialect.sync import InitNbarrierOp, NbarrierArriveOp, NbarrierWaitOp
 from xegpu.ir.matchers import BARRIER
 from xegpu.ir.memref import exchanged
 from xegpu.rewrite.memref_operands import spelled_out
-from xegpu.rewrite.rewriter import Parts, Rebuilder, follow, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, follow, rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileParameters, TileType
@@ -81,13 +81,13 @@ class CooperativeLoads:
         loops = cooperative_loops(function, self.access, self.target)
         if not loops:
             return function
-        new = _Sharing(self.target, loops).function(function)
+        new = _CooperativeLoadsRewriter(self.target, loops).function(function)
         layout = next(reversed(loops.values()))[0].map.sg_layout  # how many subgroups take part in the barrier
         new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in layout])
         return new
 
 
-class _Sharing(Rebuilder):
+class _CooperativeLoadsRewriter(Rewriter):
     """One function's rewrite.
 
     Attributes:
@@ -110,14 +110,14 @@ class _Sharing(Rebuilder):
             super().loop(loop)
             return
         barrier = self.emit(InitNbarrierOp(self.constant(0), self.constant(shares[0].map.subgroups)))
-        carried = [self.get(value) for value in loop.iter_args]
+        carried = [self.lookup(value) for value in loop.iter_args]
         for share in shares:
             for position in narrow_prefetches(loop, share, self.target):
-                carried[position] = Parts((self._wider(loop.iter_args[position], share),), "wider")
+                carried[position] = ConvertedValues((self._wider(loop.iter_args[position], share),), "wider")
         for number, share in enumerate(shares):
-            carried[share.position] = Parts((self._started(share, number),), share)
+            carried[share.position] = ConvertedValues((self._started(share, number),), share)
         self.emit(NbarrierArriveOp(barrier))
-        self._stepping(loop, [*carried, Parts((self.constant(0),))], shares, barrier)
+        self._stepping(loop, [*carried, ConvertedValues((self.constant(0),))], shares, barrier)
         self.emit(NbarrierWaitOp(barrier))
 
     def _array(self, share: Share, number: int) -> SSAValue:
@@ -135,20 +135,20 @@ class _Sharing(Rebuilder):
         """A tile to prefetch, dealt out as what is loaded."""
         init = old.owner
         assert isinstance(init, tile_ops.InitTileOp)
-        offsets, sizes, strides = ([self.one(value) for value in group]
+        offsets, sizes, strides = ([self.single(value) for value in group]
                                    for group in (init.offsets, init.shape, init.strides))
         map_ = share.shares if share.is_transposed else share.shares.transposed()
         type_ = TileType(tile_ops.tile_of(old)).with_(wg_map=map_)
-        made = tile_ops.InitTileOp(self.one(init.source), offsets, sizes, strides, type_)
+        made = tile_ops.InitTileOp(self.single(init.source), offsets, sizes, strides, type_)
         made.attributes.update(init.attributes)
         return self.emit(made)
 
     def _started(self, share: Share, number: int) -> SSAValue:
         """Hand over what the first step multiplies; the tile of the step after it."""
         init, type_ = share.init, TileType(share.tile).with_(wg_map=share.shares)
-        offsets, sizes, strides = ([self.one(value) for value in group]
+        offsets, sizes, strides = ([self.single(value) for value in group]
                                    for group in (init.offsets, init.shape, init.strides))
-        source = self.one(init.source)
+        source = self.single(init.source)
         if not share.is_transposed:
             source, sizes, strides = spelled_out(self, init)
             offsets, sizes, strides = exchanged(offsets), exchanged(sizes), exchanged(strides)
@@ -170,7 +170,7 @@ class _Sharing(Rebuilder):
 
     def moved(self, share: Share, tile: SSAValue) -> SSAValue:
         """The tile of the next step."""
-        offsets = [self.one(offset) for offset in share.move.offsets]
+        offsets = [self.single(offset) for offset in share.move.offsets]
         return self.emit(tile_ops.UpdateTileOffsetOp(tile, offsets if share.is_transposed else exchanged(offsets)))
 
     def _hand_over(self, share: Share, number: int, value: SSAValue, half: SSAValue) -> None:
@@ -203,7 +203,8 @@ class _Sharing(Rebuilder):
         cast = self.shared(("cast", array), lambda: self.emit(memref.CastOp.get(array, dynamic)))
         return cast, [self.constant(rows), self.constant(columns)], [self.constant(columns), self.constant(1)]
 
-    def _stepping(self, loop: scf.ForOp, carried: list[Parts], shares: Sequence[Share], barrier: SSAValue) -> None:
+    def _stepping(self, loop: scf.ForOp, carried: list[ConvertedValues], shares: Sequence[Share],
+                  barrier: SSAValue) -> None:
         """The loop: it carries what it carried, and last the first row of the half that this step multiplies."""
         block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
         old, half = loop.body.block, block.args[-1]
@@ -213,8 +214,8 @@ class _Sharing(Rebuilder):
         with self.inside(block):
             other = self._exchanged(shares, old, half, barrier)
         yielded = self.body(old, block)
-        self.close(block, [*yielded, Parts((other,))], carried)
-        start, stop, step = (self.one(value) for value in (loop.lb, loop.ub, loop.step))
+        self.close(block, [*yielded, ConvertedValues((other,))], carried)
+        start, stop, step = (self.single(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
         # Subgroups that wait for each other in every step stay together without being asked to.
         new.attributes.update({name: value for name, value in loop.attributes.items() if name != BARRIER})
@@ -223,7 +224,7 @@ class _Sharing(Rebuilder):
 
     def _exchanged(self, shares: Sequence[Share], old: Block, half: SSAValue, barrier: SSAValue) -> SSAValue:
         """Take this step's operands, and hand over the next step's; the first row of the half that they are in."""
-        nexts = [self._loaded(share, self.one(old.args[share.position + 1])) for share in shares]
+        nexts = [self._loaded(share, self.single(old.args[share.position + 1])) for share in shares]
         self.emit(NbarrierWaitOp(barrier))
         for number, share in enumerate(shares):
             self.values[share.load] = self._taken(share, number, half)
@@ -234,24 +235,24 @@ class _Sharing(Rebuilder):
         return other
 
 
-def _load_tile(build: _Sharing, operation: tile_ops.LoadTileOp) -> None:
-    if operation in build.values:
-        build.set(operation.result, build.values[operation])
+def _load_tile(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.LoadTileOp) -> None:
+    if operation in rewriter.values:
+        rewriter.set(operation.result, rewriter.values[operation])
     else:
-        build.copy(operation)
+        rewriter.copy(operation)
 
 
-def _tile_transpose(build: _Sharing, operation: tile_ops.TileTransposeOp) -> None:
+def _tile_transpose(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.TileTransposeOp) -> None:
     """What is taken from shared local memory lies there as the operand does."""
-    if operation.source.owner in build.values:
-        build.set(operation.result, build.one(operation.source))
+    if operation.source.owner in rewriter.values:
+        rewriter.set(operation.result, rewriter.single(operation.source))
     else:
-        build.copy(operation)
+        rewriter.copy(operation)
 
 
-def _update_tile_offset(build: _Sharing, operation: tile_ops.UpdateTileOffsetOp) -> None:
-    tile = build.get(operation.tile)
-    if isinstance(tile.form, Share):
-        build.set(operation.result, build.moved(tile.form, tile.values[0]), tile.form)
+def _update_tile_offset(rewriter: _CooperativeLoadsRewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
+    tile = rewriter.lookup(operation.tile)
+    if isinstance(tile.encoding, Share):
+        rewriter.set(operation.result, rewriter.moved(tile.encoding, tile.values[0]), tile.encoding)
     else:
-        follow(build, operation)
+        follow(rewriter, operation)

@@ -20,7 +20,7 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
-from xegpu.rewrite.rewriter import Parts, Rebuilder, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.passes.cooperative_loads.analysis import cooperative_loops, is_made_in
@@ -45,7 +45,7 @@ class CarryTiles:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         if not any(_made_anew(loop) for loop in function.walk() if isinstance(loop, scf.ForOp)):
             return function
-        new = _Carrier().function(function)
+        new = _CarryTilesRewriter().function(function)
         return new if cooperative_loops(new, self.access, self.target) else function
 
 
@@ -58,7 +58,7 @@ def _made_anew(loop: scf.ForOp) -> list[tile_ops.InitTileOp]:
             if isinstance(operation, tile_ops.InitTileOp) and _moves(operation, body)]
 
 
-class _Carrier(Rebuilder):
+class _CarryTilesRewriter(Rewriter):
     """One function's rewrite.
 
     Attributes:
@@ -76,9 +76,9 @@ class _Carrier(Rebuilder):
         if not inits:
             super().loop(loop)
             return
-        carried = [self.get(value) for value in loop.iter_args]
+        carried = [self.lookup(value) for value in loop.iter_args]
         count, place = len(carried), self.place
-        carried += [Parts((self._first(init, loop),)) for init in inits]
+        carried += [ConvertedValues((self._first(init, loop),)) for init in inits]
         block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
         self.set(old.args[0], block.args[0])
         block.args[0].name_hint = old.args[0].name_hint
@@ -87,9 +87,10 @@ class _Carrier(Rebuilder):
         self.tiles.update(zip(inits, tiles, strict=True))
         yielded, self.place = self.body(old, block), place
         with self.inside(block):
-            yielded += [Parts((self._next(init, loop, tile),)) for init, tile in zip(inits, tiles, strict=True)]
+            yielded += [ConvertedValues((self._next(init, loop, tile),)) for init, tile in zip(inits, tiles,
+                                                                                               strict=True)]
         self.close(block, yielded, carried)
-        start, stop, step = (self.one(value) for value in (loop.lb, loop.ub, loop.step))
+        start, stop, step = (self.single(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
         new.attributes.update(loop.attributes)
         self.emit(new)
@@ -97,16 +98,16 @@ class _Carrier(Rebuilder):
 
     def _first(self, init: tile_ops.InitTileOp, loop: scf.ForOp) -> SSAValue:
         """The tile of the first step, made in front of the loop."""
-        counter, start = loop.body.block.args[0], self.one(loop.lb)
+        counter, start = loop.body.block.args[0], self.single(loop.lb)
         offsets = []
         for offset in init.offsets:
             beside = _beside(offset, counter)
             if offset is counter:
                 offsets.append(start)
             else:
-                offsets.append(self.one(offset) if beside is None else self.add(start, self.one(beside)))
-        sizes, strides = ([self.one(value) for value in group] for group in (init.shape, init.strides))
-        made = tile_ops.InitTileOp(self.one(init.source), offsets, sizes, strides, init.result.type)  # type: ignore[arg-type]
+                offsets.append(self.single(offset) if beside is None else self.add(start, self.single(beside)))
+        sizes, strides = ([self.single(value) for value in group] for group in (init.shape, init.strides))
+        made = tile_ops.InitTileOp(self.single(init.source), offsets, sizes, strides, init.result.type)  # type: ignore[arg-type]
         made.attributes.update(init.attributes)
         made.result.name_hint = init.result.name_hint
         self.place, before = init.location, self.place
@@ -116,17 +117,17 @@ class _Carrier(Rebuilder):
 
     def _next(self, init: tile_ops.InitTileOp, loop: scf.ForOp, tile: SSAValue) -> SSAValue:
         """The tile of the step after."""
-        counter, step = loop.body.block.args[0], self.one(loop.step)
+        counter, step = loop.body.block.args[0], self.single(loop.step)
         by = [step if offset is counter or _beside(offset, counter) is not None else self.constant(0)
               for offset in init.offsets[-2:]]
         return self.emit(tile_ops.UpdateTileOffsetOp(tile, by))
 
 
-def _init_tile(build: _Carrier, operation: tile_ops.InitTileOp) -> None:
-    if operation in build.tiles:
-        build.set(operation.result, build.tiles[operation])
+def _init_tile(rewriter: _CarryTilesRewriter, operation: tile_ops.InitTileOp) -> None:
+    if operation in rewriter.tiles:
+        rewriter.set(operation.result, rewriter.tiles[operation])
     else:
-        build.copy(operation)
+        rewriter.copy(operation)
 
 
 def _moves(init: tile_ops.InitTileOp, body: Block) -> bool:

@@ -27,7 +27,7 @@ from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import CmpIOp
-from xegpu.rewrite.rewriter import Rebuilder, Rule, rewrite
+from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xegpu.support.errors import Note, ShapeError, TargetError, located
 from xegpu.support.location import SourceLocation
 from xegpu.target.targets import Target
@@ -38,8 +38,8 @@ from xetile.dialect.vector_ops import IotaOp
 from xetile.dialect.wg_map import Pair, WgMap
 from xetile.passes import gather_scatter, mma_scaled
 from xetile.passes.distribute_subgroups import slm_exchange
-from xetile.passes.distribute_subgroups.slm_exchange import SLM, Dealer, serves
-from xetile.passes.wg_offsets import Dealt, coordinate, offset
+from xetile.passes.distribute_subgroups.slm_exchange import SLM, DistributeSubgroupsRewriter, serves
+from xetile.passes.wg_offsets import Distributed, coordinate, offset
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class DistributeSubgroups:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         first = self._first_map(function)
         layout = None if first is None else first[0].sg_layout
-        new = Dealer(RULES, self.target, view_webs(function), slm_bytes(function), layout).function(function)
+        new = DistributeSubgroupsRewriter(RULES, self.target, view_webs(function), slm_bytes(function),
+                                          layout).function(function)
         if first is not None:
             new.attributes["xegpu.subgroups"] = ArrayAttr([IntegerAttr(size, i64) for size in first[0].sg_layout])
         self._check_count(new, function if first is None else first[1])
@@ -113,7 +114,7 @@ def subgroups_of(function: func.FuncOp) -> Pair:
     return rows, columns
 
 
-def is_dealt(function: func.FuncOp) -> bool:
+def is_distributed(function: func.FuncOp) -> bool:
     """Whether a ``wg_map`` deals tiles of a kernel to the subgroups of a work-group."""
     return any(_map_of(operation) is not None for operation in function.walk())
 
@@ -125,30 +126,30 @@ def _map_of(operation: Operation) -> WgMap | None:
     return attribute.data if isinstance(attribute, WgMapAttr) else None
 
 
-def _init_tile(build: Dealer, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.InitTileOp) -> None:
     tile = tile_ops.tile_of(operation.result)
     if tile.encoding.wg_map is None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    form = _turned(build, operation) or Dealt(tile.encoding.wg_map, tile.shape)
+    form = _turned(rewriter, operation) or Distributed(tile.encoding.wg_map, tile.shape)
     step = -1 if form.turned else 1
     result = TileType(tile).with_(shape=form.wg_map.sg_data[::step], wg_map=None)
-    *lead, row, column = (build.one(at) for at in operation.offsets)
-    sizes = [build.one(value) for value in operation.shape]
-    strides = [build.one(value) for value in operation.strides]
+    *lead, row, column = (rewriter.single(at) for at in operation.offsets)
+    sizes = [rewriter.single(value) for value in operation.shape]
+    strides = [rewriter.single(value) for value in operation.strides]
     tiles = []
     for i, j in form.rounds:
-        down, right = (offset(build, form, 0, i), offset(build, form, 1, j))[::step]
-        place = [*lead, build.add(row, down), build.add(column, right)]
-        made = tile_ops.InitTileOp(build.one(operation.source), place, sizes, strides, result)
+        down, right = (offset(rewriter, form, 0, i), offset(rewriter, form, 1, j))[::step]
+        place = [*lead, rewriter.add(row, down), rewriter.add(column, right)]
+        made = tile_ops.InitTileOp(rewriter.single(operation.source), place, sizes, strides, result)
         made.attributes.update(operation.attributes)
-        tiles.append(build.emit(made))
-    build.set(operation.result, tuple(tiles), form)
+        tiles.append(rewriter.emit(made))
+    rewriter.set(operation.result, tuple(tiles), form)
 
 
-def _turned(build: Dealer, operation: tile_ops.InitTileOp) -> Dealt | None:
+def _turned(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.InitTileOp) -> Distributed | None:
     """The form in which a tile is loaded for its transpose, if it serves nothing else and saves an exchange."""
-    tile, uses = tile_ops.tile_of(operation.result), build.tiles.uses(operation.result)
+    tile, uses = tile_ops.tile_of(operation.result), rewriter.tiles.uses(operation.result)
     loads = [use.operation for use in uses if isinstance(use.operation, tile_ops.LoadTileOp)]
     users = [use.operation for load in loads for use in load.result.uses]
     if any(not isinstance(use.operation, (tile_ops.LoadTileOp, tile_ops.UpdateTileOffsetOp)) for use in uses) or \
@@ -157,128 +158,131 @@ def _turned(build: Dealer, operation: tile_ops.InitTileOp) -> Dealt | None:
     maps = {_map_of(user) for user in users}
     if len(maps) != 1 or None in maps:
         return None
-    mine, wanted = Dealt(tile.encoding.wg_map, tile.shape), Dealt(maps.pop(), tile.shape[::-1], turned=True)  # type: ignore
+    mine, wanted = Distributed(tile.encoding.wg_map, tile.shape), Distributed(maps.pop(), tile.shape[::-1], turned=True)  # type: ignore
     return None if serves(mine, wanted) else wanted
 
 
-def _load_tile(build: Dealer, operation: tile_ops.LoadTileOp) -> None:
-    tiles = build.get(operation.tile)
-    loaded = tuple(build.emit(hinted(tile_ops.LoadTileOp(tile, operation.padding), operation)) for tile in tiles.values)
-    build.set(operation.result, loaded, tiles.form)
+def _load_tile(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.LoadTileOp) -> None:
+    tiles = rewriter.lookup(operation.tile)
+    loaded = tuple(rewriter.emit(hinted(tile_ops.LoadTileOp(tile, operation.padding),
+                                        operation)) for tile in tiles.values)
+    rewriter.set(operation.result, loaded, tiles.encoding)
 
 
-def _store_tile(build: Rebuilder, operation: tile_ops.StoreTileOp) -> None:
-    value, tiles = build.get(operation.value), build.get(operation.tile)
-    if value.form != tiles.form:
-        how = "has no wg_map, and the tile is" if value.form is None else f"is distributed as {value.form}, the tile as"
-        build.fail("XT1401", f"the vector {how} {tiles.form or 'has none'}", "give both the same wg_map",
+def _store_tile(rewriter: Rewriter, operation: tile_ops.StoreTileOp) -> None:
+    value, tiles = rewriter.lookup(operation.value), rewriter.lookup(operation.tile)
+    if value.encoding != tiles.encoding:
+        how = "has no wg_map, and the tile is" if value.encoding is None else \
+            f"is distributed as {value.encoding}, the tile as"
+        rewriter.fail("XT1401", f"the vector {how} {tiles.encoding or 'has none'}", "give both the same wg_map",
                    **{"the vector": operation.value, "the tile": operation.tile})
     for part, tile in zip(value.values, tiles.values, strict=True):
-        build.emit(hinted(tile_ops.StoreTileOp(part, tile), operation))
+        rewriter.emit(hinted(tile_ops.StoreTileOp(part, tile), operation))
 
 
-def _prefetch_tile(build: Rebuilder, operation: tile_ops.PrefetchTileOp) -> None:
-    for tile in build.get(operation.tile).values:
-        build.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
+def _prefetch_tile(rewriter: Rewriter, operation: tile_ops.PrefetchTileOp) -> None:
+    for tile in rewriter.lookup(operation.tile).values:
+        rewriter.emit(hinted(tile_ops.PrefetchTileOp(tile, operation.locality.value.data), operation))
 
 
-def _update_tile_offset(build: Rebuilder, operation: tile_ops.UpdateTileOffsetOp) -> None:
-    tiles = build.get(operation.tile)
-    offsets = [build.one(offset) for offset in operation.offsets]
-    moved = tuple(build.emit(tile_ops.UpdateTileOffsetOp(tile, offsets)) for tile in tiles.values)
-    build.set(operation.result, moved, tiles.form)
+def _update_tile_offset(rewriter: Rewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
+    tiles = rewriter.lookup(operation.tile)
+    offsets = [rewriter.single(offset) for offset in operation.offsets]
+    moved = tuple(rewriter.emit(tile_ops.UpdateTileOffsetOp(tile, offsets)) for tile in tiles.values)
+    rewriter.set(operation.result, moved, tiles.encoding)
 
 
-def _broadcast(build: Rebuilder, operation: BroadcastOp) -> None:
+def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
     map_ = _map_of(operation)
     if map_ is None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
     shape = operation.vector.type.get_shape()
     try:
         map_.check(shape)
     except ShapeError as error:
         raise located(error, operation) from None
-    form = Dealt(map_, (shape[0], shape[1]))
+    form = Distributed(map_, (shape[0], shape[1]))
     part = VectorType(operation.vector.type.element_type, map_.sg_data)
-    value = build.emit(BroadcastOp(build.one(operation.source), part))
-    build.set(operation.vector, (value,) * len(list(map_.blocks(form.shape))), form)
+    value = rewriter.emit(BroadcastOp(rewriter.single(operation.source), part))
+    rewriter.set(operation.vector, (value,) * len(list(map_.blocks(form.shape))), form)
 
 
-def _iota(build: Rebuilder, operation: IotaOp) -> None:
+def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
     """Each block counts from where it starts in the whole."""
     if operation.wg_map is None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    form = Dealt(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    form = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     axis = operation.axis.value.data
     part = VectorType(operation.result.type.element_type, form.wg_map.sg_data)  # type: ignore[attr-defined]
-    starts = [offset(build, form, axis, position[axis]) for position in form.wg_map.blocks(form.shape)]
+    starts = [offset(rewriter, form, axis, position[axis]) for position in form.wg_map.blocks(form.shape)]
     if operation.start is not None:
-        starts = [build.add(build.one(operation.start), start) for start in starts]
-    build.set(operation.result, tuple(_counted(build, part, axis, start) for start in starts), form)
+        starts = [rewriter.add(rewriter.single(operation.start), start) for start in starts]
+    rewriter.set(operation.result, tuple(_counted(rewriter, part, axis, start) for start in starts), form)
 
 
-def _counted(build: Rebuilder, part: VectorType, axis: int, start: SSAValue) -> SSAValue:  # type: ignore[type-arg]
-    return build.shared(("iota", part, axis, start), lambda: build.emit(IotaOp(part, axis, start)))
+def _counted(rewriter: Rewriter, part: VectorType, axis: int, start: SSAValue) -> SSAValue:  # type: ignore[type-arg]
+    return rewriter.shared(("iota", part, axis, start), lambda: rewriter.emit(IotaOp(part, axis, start)))
 
 
-def _tile_mma(build: Rebuilder, operation: tile_ops.TileMmaOp) -> None:
-    a, b = build.get(operation.a), build.get(operation.b)
+def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
+    a, b = rewriter.lookup(operation.a), rewriter.lookup(operation.b)
     if operation.wg_map is None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
-    _check_dealt(build, operation)
-    assert a.form is not None
+    _check_dealt(rewriter, operation)
+    assert a.encoding is not None
     map_ = operation.wg_map.data
-    form = Dealt(map_, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    form = Distributed(map_, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     rows, columns = map_.rounds(form.shape)
     depth = len(a.values) // rows
     assert len(b.values) == depth * columns, "the verifier compares the maps of A and B"
     accumulators: list[SSAValue | None] = [None] * (rows * columns)
     if operation.acc is not None:
-        accumulators = list(build.get(operation.acc).values)
+        accumulators = list(rewriter.lookup(operation.acc).values)
     part: Attribute = VectorType(operation.result.type.element_type, map_.sg_data)  # type: ignore[attr-defined]
     for i in range(rows):
         for j in range(columns):
             for k in range(depth):
-                accumulators[i * columns + j] = build.emit(tile_ops.TileMmaOp(
+                accumulators[i * columns + j] = rewriter.emit(tile_ops.TileMmaOp(
                     a.values[i * depth + k], b.values[k * columns + j], accumulators[i * columns + j], part))
-    build.set(operation.result, tuple(value for value in accumulators if value is not None), form)
+    rewriter.set(operation.result, tuple(value for value in accumulators if value is not None), form)
 
 
-def _check_dealt(build: Rebuilder, operation: tile_ops.TileMmaOp) -> None:
+def _check_dealt(rewriter: Rewriter, operation: tile_ops.TileMmaOp) -> None:
     """Raise unless all operands of a product with a map are dealt out; what computes one may not say that it is not."""
     operands = {"A": operation.a, "B": operation.b, **({"acc": operation.acc} if operation.acc is not None else {})}
-    bare = [name for name, value in operands.items() if build.get(value).form is None]
+    bare = [name for name, value in operands.items() if rewriter.lookup(value).encoding is None]
     if bare:
         assert operation.wg_map is not None
-        build.fail("XT1410", f"the result of tile_mma is distributed as {operation.wg_map.data}, and {bare[0]} has no "
-                   "wg_map", f"give what {bare[0]} is made of a wg_map, or none to the product", **operands)
+        rewriter.fail("XT1410", f"the result of tile_mma is distributed as {operation.wg_map.data}, and {bare[0]} has "
+                      "no wg_map", f"give what {bare[0]} is made of a wg_map, or none to the product", **operands)
 
 
-def _tile_bitcast(build: Dealer, operation: vector_ops.TileBitcastOp) -> None:
-    source = build.get(operation.source)
-    if source.form is None:
-        build.copy(operation)
+def _tile_bitcast(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileBitcastOp) -> None:
+    source = rewriter.lookup(operation.source)
+    if source.encoding is None:
+        rewriter.copy(operation)
         return
     element = operation.result.type.element_type  # type: ignore[attr-defined]
-    values = tuple(build.emit(vector_ops.TileBitcastOp(value, element)) for value in source.values)
-    form = Dealt(source.form.wg_map.split(operation.factor), tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
-    build.set(operation.result, values, form)
+    values = tuple(rewriter.emit(vector_ops.TileBitcastOp(value, element)) for value in source.values)
+    form = Distributed(source.encoding.wg_map.split(operation.factor), tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    rewriter.set(operation.result, values, form)
 
 
-def _diagnostic(build: Dealer, operation: DiagnosticOp) -> None:
+def _diagnostic(rewriter: DistributeSubgroupsRewriter, operation: DiagnosticOp) -> None:
     """Each block once, by one of the subgroups that hold it; what is no vector by the first subgroup."""
-    form = next((build.get(value).form for value in operation.values if build.get(value).form is not None), None)
-    layout = form.wg_map.sg_layout if form is not None else build.layout
+    forms = (rewriter.lookup(value).encoding for value in operation.values)
+    form = next((form for form in forms if form is not None), None)
+    layout = form.wg_map.sg_layout if form is not None else rewriter.layout
     if layout is None:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
     owners = (1, 1) if form is None else (form.owners(0), form.owners(1))
-    conditions = [build.emit(CmpIOp(coordinate(build, layout, axis), build.constant(owners[axis]), "ult"))
+    conditions = [rewriter.emit(CmpIOp(coordinate(rewriter, layout, axis), rewriter.constant(owners[axis]), "ult"))
                   for axis in (0, 1) if owners[axis] < layout[axis]]
-    build.only_if(conditions, lambda: build.each_part(operation))
+    rewriter.only_if(conditions, lambda: rewriter.each_part(operation))
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -26,19 +26,19 @@ from xegpu.analysis.webs import Webs
 from xegpu.ir.combining_kind import combined
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import CmpIOp
-from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import TargetError
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops, vector_ops
 from xetile.dialect.types import TileParameters, TileType
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.passes.wg_offsets import Dealt, choice, offset
+from xetile.passes.wg_offsets import Distributed, choice, offset
 
 SLM = IntegerAttr(3, i64)
 """The memory space of shared local memory."""
 
 
-class Dealer(Rebuilder):
+class DistributeSubgroupsRewriter(Rewriter):
     """The state of the pass on one function: the rewrite, and what shared local memory is taken.
 
     Attributes:
@@ -96,54 +96,54 @@ class Dealer(Rebuilder):
         return self.emit(scf.IfOp(condition, [value.type], Region(block), rest))
 
 
-def barrier(build: Rebuilder) -> None:
+def barrier(rewriter: Rewriter) -> None:
     """Wait for every subgroup of the work-group."""
-    build.emit(gpu.BarrierOp())  # type: ignore[no-untyped-call]
+    rewriter.emit(gpu.BarrierOp())  # type: ignore[no-untyped-call]
 
 
-def conv_layout(build: Dealer, operation: vector_ops.TileConvLayoutOp) -> None:
+def conv_layout(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileConvLayoutOp) -> None:
     """``tile_conv_layout``: another map for the same values."""
-    source = build.get(operation.source)
-    if source.form is None or operation.wg_map is None:
-        build.copy(operation)
+    source = rewriter.lookup(operation.source)
+    if source.encoding is None or operation.wg_map is None:
+        rewriter.copy(operation)
         return
     if all(isinstance(use.operation, vector_ops.TileReduceOp) for use in operation.result.uses):
-        build.parts[operation.result] = source  # reducing is what exchanges, and exchanges less
+        rewriter.converted_values[operation.result] = source  # reducing is what exchanges, and exchanges less
         return
-    target = Dealt(operation.wg_map.data, source.form.shape)
-    build.set(operation.result, dealt_anew(build, source, target), target)
+    target = Distributed(operation.wg_map.data, source.encoding.shape)
+    rewriter.set(operation.result, dealt_anew(rewriter, source, target), target)
 
 
-def transpose(build: Dealer, operation: tile_ops.TileTransposeOp) -> None:
+def transpose(rewriter: DistributeSubgroupsRewriter, operation: tile_ops.TileTransposeOp) -> None:
     """``tile_transpose``: each subgroup transposes its own blocks if the maps give it the right ones."""
-    source = build.get(operation.source)
-    if source.form is None or operation.wg_map is None:
-        build.copy(operation)
+    source = rewriter.lookup(operation.source)
+    if source.encoding is None or operation.wg_map is None:
+        rewriter.copy(operation)
         return
-    target = Dealt(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
-    if source.form.turned:
-        values = tuple(build.emit(tile_ops.TileTransposeOp(value)) for value in source.values)
+    target = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    if source.encoding.turned:
+        values = tuple(rewriter.emit(tile_ops.TileTransposeOp(value)) for value in source.values)
     else:
-        values = dealt_anew(build, source, target, transposed=True)
-    build.set(operation.result, values, target)
+        values = dealt_anew(rewriter, source, target, transposed=True)
+    rewriter.set(operation.result, values, target)
 
 
-def broadcast(build: Dealer, operation: vector_ops.TileBroadcastOp) -> None:
+def broadcast(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileBroadcastOp) -> None:
     """``tile_broadcast``: each subgroup spreads the part of the row or column that lies along its block."""
-    source = build.get(operation.source)
-    if source.form is None or operation.wg_map is None:
-        build.copy(operation)
+    source = rewriter.lookup(operation.source)
+    if source.encoding is None or operation.wg_map is None:
+        rewriter.copy(operation)
         return
     axes = vector_ops.axes_of(operation)
-    target = Dealt(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    target = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     narrow = [[_along(origin, axes, 0) for origin in origins] for origins in target.held()]
-    chosen = choice(source.form.held(), narrow)
+    chosen = choice(source.encoding.held(), narrow)
     data = _along(target.wg_map.sg_data, axes, 1)
     assert chosen is not None, "the verifier compares the maps"
-    assert source.form.wg_map.sg_data == data, "the verifier compares the maps"
-    values = tuple(build.emit(vector_ops.TileBroadcastOp(source.values[index], target.wg_map.sg_data, axes))
+    assert source.encoding.wg_map.sg_data == data, "the verifier compares the maps"
+    values = tuple(rewriter.emit(vector_ops.TileBroadcastOp(source.values[index], target.wg_map.sg_data, axes))
                    for index in chosen)
-    build.set(operation.result, values, target)
+    rewriter.set(operation.result, values, target)
 
 
 def _along(pair: Pair, axes: Sequence[int], value: int) -> Pair:
@@ -152,65 +152,67 @@ def _along(pair: Pair, axes: Sequence[int], value: int) -> Pair:
     return rows, columns
 
 
-def reduce(build: Dealer, operation: vector_ops.TileReduceOp) -> None:
+def reduce(rewriter: DistributeSubgroupsRewriter, operation: vector_ops.TileReduceOp) -> None:
     """``tile_reduce``: each subgroup what it holds; then the partial results of all, through shared local memory."""
-    source = build.get(operation.source)
-    if source.form is None or operation.wg_map is None:
-        build.copy(operation)
+    source = rewriter.lookup(operation.source)
+    if source.encoding is None or operation.wg_map is None:
+        rewriter.copy(operation)
         return
-    target = Dealt(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
+    target = Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result))  # type: ignore[arg-type]
     element: Attribute = operation.result.type.element_type  # type: ignore[attr-defined]
     wide = f32 if operation.kind.data in ("add", "mul") and element in (f16, bf16) else element
     kind, axes = operation.kind.data, vector_ops.axes_of(operation)
-    values = Parts(tuple(_converted(build, value, wide) for value in source.values), source.form)
+    values = ConvertedValues(tuple(_converted(rewriter, value, wide) for value in source.values), source.encoding)
     for axis in axes:
-        values = _own(build, kind, values, axis)
-        if values.form.shape[axis] > 1:
-            values = _of_all(build, kind, values, axis, target if axis == axes[-1] else None)
-    anew = dealt_anew(build, values, target)
-    build.set(operation.result, tuple(_converted(build, value, element) for value in anew), target)
+        values = _own(rewriter, kind, values, axis)
+        if values.encoding.shape[axis] > 1:
+            values = _of_all(rewriter, kind, values, axis, target if axis == axes[-1] else None)
+    anew = dealt_anew(rewriter, values, target)
+    rewriter.set(operation.result, tuple(_converted(rewriter, value, element) for value in anew), target)
 
 
-def _converted(build: Dealer, value: SSAValue, element: Attribute) -> SSAValue:
+def _converted(rewriter: DistributeSubgroupsRewriter, value: SSAValue, element: Attribute) -> SSAValue:
     """Partial sums of narrow floats are kept in f32, and rounded once at the end."""
     type_ = value.type
     assert isinstance(type_, VectorType)
     if type_.element_type == element:
         return value
     kind = arith.ExtFOp if element == f32 else arith.TruncFOp
-    return build.emit(kind(value, VectorType(element, type_.get_shape())))
+    return rewriter.emit(kind(value, VectorType(element, type_.get_shape())))
 
 
-def _own(build: Dealer, kind: str, values: Parts, axis: int) -> Parts:
+def _own(rewriter: DistributeSubgroupsRewriter, kind: str, values: ConvertedValues, axis: int) -> ConvertedValues:
     """Every subgroup's own blocks reduced along an axis; the result has a column (or row) for each owner."""
-    form: Dealt = values.form
+    form: Distributed = values.encoding
     kept: dict[int, list[SSAValue]] = {}
     for place, value in zip(form.rounds, values.values, strict=True):
         kept.setdefault(place[1 - axis], []).append(value)
     made = []
     for whole, *others in kept.values():
         for other in others:
-            whole = build.emit(combined(kind, whole, other))
-        made.append(build.emit(vector_ops.TileReduceOp(kind, whole, [axis])))
-    dealt = Dealt(form.wg_map.collapsed([axis]), _along(form.shape, [axis], form.owners(axis)))
-    return Parts(tuple(made), dealt)
+            whole = rewriter.emit(combined(kind, whole, other))
+        made.append(rewriter.emit(vector_ops.TileReduceOp(kind, whole, [axis])))
+    dealt = Distributed(form.wg_map.collapsed([axis]), _along(form.shape, [axis], form.owners(axis)))
+    return ConvertedValues(tuple(made), dealt)
 
 
-def _of_all(build: Dealer, kind: str, values: Parts, axis: int, target: Dealt | None) -> Parts:
+def _of_all(rewriter: DistributeSubgroupsRewriter, kind: str, values: ConvertedValues, axis: int,
+            target: Distributed | None) -> ConvertedValues:
     """Partial results of all owners along ``axis``, reduced by each subgroup for the part that it needs."""
-    form: Dealt = values.form
+    form: Distributed = values.encoding
     map_ = form.wg_map if target is None else target.wg_map
     wide = WgMap(map_.sg_layout, _along(map_.sg_data, [axis], form.shape[axis]))
-    loaded = dealt_anew(build, values, Dealt(wide, form.shape))
-    made = tuple(build.emit(vector_ops.TileReduceOp(kind, value, [axis])) for value in loaded)
-    return Parts(made, Dealt(map_.collapsed([axis]), _along(form.shape, [axis], 1)))
+    loaded = dealt_anew(rewriter, values, Distributed(wide, form.shape))
+    made = tuple(rewriter.emit(vector_ops.TileReduceOp(kind, value, [axis])) for value in loaded)
+    return ConvertedValues(made, Distributed(map_.collapsed([axis]), _along(form.shape, [axis], 1)))
 
 
-def dealt_anew(build: Dealer, source: Parts, target: Dealt, *, transposed: bool = False) -> tuple[SSAValue, ...]:
+def dealt_anew(rewriter: DistributeSubgroupsRewriter, source: ConvertedValues, target: Distributed, *,
+               transposed: bool = False) -> tuple[SSAValue, ...]:
     """The parts of a value under another map: those that a subgroup holds, else through shared local memory.
 
     Args:
-        build: the rewrite.
+        rewriter: the rewrite.
         source: the value's parts, of form :class:`Dealt`.
         target: the new form.
         transposed: whether ``target`` is a form of the transposed value.
@@ -218,19 +220,20 @@ def dealt_anew(build: Dealer, source: Parts, target: Dealt, *, transposed: bool 
     Raises:
         TargetError: blocks of the two maps do not fit into shared local memory together.
     """
-    chosen = _chosen(source.form, target, transposed)
+    chosen = _chosen(source.encoding, target, transposed)
     if chosen is not None:
         values = [source.values[index] for index in chosen]
-        return tuple(build.emit(tile_ops.TileTransposeOp(value)) for value in values) if transposed else tuple(values)
-    return _through_slm(build, source, target, transposed)
+        transpose = tile_ops.TileTransposeOp
+        return tuple(rewriter.emit(transpose(value)) for value in values) if transposed else tuple(values)
+    return _through_slm(rewriter, source, target, transposed)
 
 
-def serves(form: Dealt, target: Dealt) -> bool:
+def serves(form: Distributed, target: Distributed) -> bool:
     """Whether each subgroup holds already what it needs of the transpose."""
     return _chosen(form, target, True) is not None
 
 
-def _chosen(form: Dealt, target: Dealt, transposed: bool) -> list[int] | None:
+def _chosen(form: Distributed, target: Distributed, transposed: bool) -> list[int] | None:
     """Which of its blocks each subgroup needs, if it holds all that it needs."""
     if _turned(target.wg_map.sg_data, transposed) != form.wg_map.sg_data:
         return None
@@ -241,46 +244,47 @@ def _turned(pair: Pair, transposed: bool) -> Pair:
     return (pair[1], pair[0]) if transposed else pair
 
 
-def _through_slm(build: Dealer, source: Parts, target: Dealt, transposed: bool) -> tuple[SSAValue, ...]:
-    form: Dealt = source.form
+def _through_slm(rewriter: DistributeSubgroupsRewriter, source: ConvertedValues, target: Distributed,
+                 transposed: bool) -> tuple[SSAValue, ...]:
+    form: Distributed = source.encoding
     element: Attribute = source.values[0].type.element_type  # type: ignore[attr-defined]
     data = _turned(target.wg_map.sg_data, transposed)
-    slab = _slab(build, form, data, element)
-    untouched = not build.has_buffer(slab, element) and len(build.blocks) == 1
-    array = build.buffer(slab, element)
+    slab = _slab(rewriter, form, data, element)
+    untouched = not rewriter.has_buffer(slab, element) and len(rewriter.blocks) == 1
+    array = rewriter.buffer(slab, element)
     parts: list[SSAValue] = []
     for row in range(0, form.shape[0], slab[0]):
         for column in range(0, form.shape[1], slab[1]):
-            window = _Window(build, array, form.shape, slab, (row, column))
+            window = _Window(rewriter, array, form.shape, slab, (row, column))
             if not untouched:  # others may still read what was there before
-                barrier(build)
+                barrier(rewriter)
             untouched = False
             for value, round_ in zip(source.values, form.rounds, strict=True):
-                window.store(value, (offset(build, form, 0, round_[0]), offset(build, form, 1, round_[1])))
-            barrier(build)
+                window.store(value, (offset(rewriter, form, 0, round_[0]), offset(rewriter, form, 1, round_[1])))
+            barrier(rewriter)
             loaded = []
             for position, round_ in enumerate(target.rounds):
-                place = offset(build, target, 0, round_[0]), offset(build, target, 1, round_[1])
+                place = offset(rewriter, target, 0, round_[0]), offset(rewriter, target, 1, round_[1])
                 before = parts[position] if parts else None
                 loaded.append(window.load(data, (place[1], place[0]) if transposed else place, before))
             parts = loaded
-    return tuple(build.emit(tile_ops.TileTransposeOp(part)) for part in parts) if transposed else tuple(parts)
+    return tuple(rewriter.emit(tile_ops.TileTransposeOp(part)) for part in parts) if transposed else tuple(parts)
 
 
-def _slab(build: Dealer, form: Dealt, data: Pair, element: Attribute) -> Pair:
+def _slab(rewriter: DistributeSubgroupsRewriter, form: Distributed, data: Pair, element: Attribute) -> Pair:
     """Rows and columns of the largest part that fits into shared local memory and cuts no block of either map."""
     steps = [lcm(form.wg_map.sg_data[axis], data[axis]) for axis in (0, 1)]
     sizes = [[size for size in range(step, whole + 1, step) if whole % size == 0]
              for step, whole in zip(steps, form.shape, strict=True)]
-    fitting = [(h, w) for h in sizes[0] for w in sizes[1] if build.free((h, w), element)]
+    fitting = [(h, w) for h in sizes[0] for w in sizes[1] if rewriter.free((h, w), element)]
     if not fitting:
         bytes_ = steps[0] * steps[1] * of_mlir(element).bytes
-        target = build.target
+        target = rewriter.target
         raise TargetError("XT2521",
                           f"distributing {form} in blocks of {tile_ops.text(data)} takes {bytes_} bytes of shared "
-                          f"local memory, and {target.slm_bytes - build.taken} of {target.name}'s {target.slm_bytes} "
-                          "are left", "choose an sg_data that divides the other's, so that smaller parts fit",
-                          build.where())
+                          f"local memory, and {target.slm_bytes - rewriter.taken} of {target.name}'s "
+                          f"{target.slm_bytes} are left", "choose an sg_data that divides the other's, so that smaller parts fit",
+                          rewriter.where())
     return max(fitting, key=lambda shape: (prod(shape), shape[1]))
 
 
@@ -288,45 +292,47 @@ class _Window:
     """A slab of a value in shared local memory.
 
     Args:
-        build: the rewrite.
+        rewriter: the rewrite.
         array: the slab's array.
         whole: shape of the value.
         shape, origin: of the slab.
     """
 
-    def __init__(self, build: Dealer, array: SSAValue, whole: Pair, shape: Pair, origin: Pair) -> None:
-        self.build, self.array, self.whole, self.shape, self.origin = build, array, whole, shape, origin
+    def __init__(self, rewriter: DistributeSubgroupsRewriter, array: SSAValue, whole: Pair, shape: Pair,
+                 origin: Pair) -> None:
+        self.build, self.array, self.whole, self.shape, self.origin = rewriter, array, whole, shape, origin
 
     def store(self, value: SSAValue, place: tuple[SSAValue, SSAValue]) -> None:
         """A block, if it lies in the slab."""
-        build = self.build
+        rewriter = self.build
 
         def then() -> None:
-            build.emit(tile_ops.StoreTileOp(value, self._tile(value.type.get_shape(), place)))  # type: ignore[attr-defined]
+            rewriter.emit(tile_ops.StoreTileOp(value, self._tile(value.type.get_shape(), place)))  # type: ignore[attr-defined]
 
-        build.only_if(self._inside(place), then)
+        rewriter.only_if(self._inside(place), then)
 
     def load(self, shape: Pair, place: tuple[SSAValue, SSAValue], before: SSAValue | None) -> SSAValue:
         """A block, if it lies in the slab, else what it was before.
 
         Where it was nothing before it is loaded in any case: what lies outside the slab loads as zeros.
         """
-        build, conditions = self.build, self._inside(place) if before is not None else []
-        value = build.only_if(conditions, lambda: build.emit(tile_ops.LoadTileOp(self._tile(shape, place))), before)
+        rewriter, conditions = self.build, self._inside(place) if before is not None else []
+        value = rewriter.only_if(conditions, lambda: rewriter.emit(tile_ops.LoadTileOp(self._tile(shape, place))),
+                                 before)
         assert value is not None
         return value
 
     def _tile(self, shape: Pair, place: tuple[SSAValue, SSAValue]) -> SSAValue:
-        build = self.build
-        offsets = [build.add(at, -first) for at, first in zip(place, self.origin, strict=True)]
+        rewriter = self.build
+        offsets = [rewriter.add(at, -first) for at, first in zip(place, self.origin, strict=True)]
         parameters = TileParameters(shape, self.array.type.element_type)  # type: ignore[attr-defined]
-        return build.emit(tile_ops.InitTileOp(self.array, offsets, [], [], TileType(parameters)))
+        return rewriter.emit(tile_ops.InitTileOp(self.array, offsets, [], [], TileType(parameters)))
 
     def _inside(self, place: tuple[SSAValue, SSAValue]) -> list[SSAValue]:
         """Conditions for a block to lie in the slab: none along an axis that the slab covers whole."""
-        build, conditions = self.build, []
+        rewriter, conditions = self.build, []
         for at, first, size, whole in zip(place, self.origin, self.shape, self.whole, strict=True):
             if size < whole:
-                relative = build.add(at, -first)
-                conditions.append(build.emit(CmpIOp(relative, build.constant(size), "ult")))
+                relative = rewriter.add(at, -first)
+                conditions.append(rewriter.emit(CmpIOp(relative, rewriter.constant(size), "ult")))
         return conditions

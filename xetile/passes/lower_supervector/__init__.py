@@ -20,7 +20,7 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xegpu.rewrite.rewriter import Rebuilder, Rule, rewrite
+from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 from xetile.dialect import tile_ops
 from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp, TypeCastOp, collapsed
 from xetile.dialect.wg_map_inference import map_of
@@ -37,10 +37,10 @@ class LowerSupervector:
 
 
 def _tiled(function: func.FuncOp) -> func.FuncOp:
-    return _Tiler(function).function(function)
+    return _LowerSupervectorRewriter(function).function(function)
 
 
-class _Tiler(Rebuilder):
+class _LowerSupervectorRewriter(Rewriter):
     """One function's rewrite."""
 
     def __init__(self, function: func.FuncOp) -> None:
@@ -54,7 +54,7 @@ class _Tiler(Rebuilder):
         if all(new is old.type for new, old in zip(types, operation.results, strict=True)):
             super().copy(operation)
             return
-        copied = self._like(operation, [self.one(operand) for operand in operation.operands], types)
+        copied = self._like(operation, [self.single(operand) for operand in operation.operands], types)
         for before, after in zip(operation.results, copied.results, strict=True):
             self.set(before, after)
 
@@ -72,57 +72,57 @@ def _has_blocks(operation: Operation) -> bool:
         tile_ops.tile_of(operation.result).encoding.inner_blocks is not None
 
 
-def _check_blocks(build: _Tiler, shape: tuple[int, ...]) -> None:
-    if len(shape) == 4 and build.blocked:
-        build.fail("XT2526",
+def _check_blocks(rewriter: _LowerSupervectorRewriter, shape: tuple[int, ...]) -> None:
+    if len(shape) == 4 and rewriter.blocked:
+        rewriter.fail("XT2526",
                    "this kernel has vectors in blocks, which have four dimensions, and a transfer of a vector of four",
                    "leave inner_blocks, tile_pack and tile_unpack out of kernels with such transfers")
 
 
-def _transfer_read(build: _Tiler, operation: TransferReadOp) -> None:
-    slice_ = Slice.of_read(build, operation)
-    _check_blocks(build, slice_.vector.get_shape())
-    build.set(operation.result, load(build, slice_) if fits(slice_) else gather(build, slice_))
+def _transfer_read(rewriter: _LowerSupervectorRewriter, operation: TransferReadOp) -> None:
+    slice_ = Slice.of_read(rewriter, operation)
+    _check_blocks(rewriter, slice_.vector.get_shape())
+    rewriter.set(operation.result, load(rewriter, slice_) if fits(slice_) else gather(rewriter, slice_))
 
 
-def _transfer_write(build: _Tiler, operation: TransferWriteOp) -> None:
-    slice_ = Slice.of_write(build, operation)
-    _check_blocks(build, slice_.vector.get_shape())
-    value = build.one(operation.value)
-    (store if fits(slice_) else masked_scatter)(build, slice_, value)
+def _transfer_write(rewriter: _LowerSupervectorRewriter, operation: TransferWriteOp) -> None:
+    slice_ = Slice.of_write(rewriter, operation)
+    _check_blocks(rewriter, slice_.vector.get_shape())
+    value = rewriter.single(operation.value)
+    (store if fits(slice_) else masked_scatter)(rewriter, slice_, value)
 
 
-def _type_cast(build: _Tiler, operation: TypeCastOp) -> None:
-    build.parts[operation.result] = build.get(operation.source)
+def _type_cast(rewriter: _LowerSupervectorRewriter, operation: TypeCastOp) -> None:
+    rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)
 
 
-def _load(build: _Tiler, operation: memref.LoadOp) -> None:
-    slice_ = whole(build, operation.memref, operation.res.type, map_of(operation.res))
-    build.set(operation.res, load(build, slice_) if fits(slice_) else gather(build, slice_))
+def _load(rewriter: _LowerSupervectorRewriter, operation: memref.LoadOp) -> None:
+    slice_ = whole(rewriter, operation.memref, operation.res.type, map_of(operation.res))
+    rewriter.set(operation.res, load(rewriter, slice_) if fits(slice_) else gather(rewriter, slice_))
 
 
-def _store(build: _Tiler, operation: memref.StoreOp) -> None:
-    slice_ = whole(build, operation.memref, operation.value.type, map_of(operation.value))
-    (store if fits(slice_) else masked_scatter)(build, slice_, build.one(operation.value))
+def _store(rewriter: _LowerSupervectorRewriter, operation: memref.StoreOp) -> None:
+    slice_ = whole(rewriter, operation.memref, operation.value.type, map_of(operation.value))
+    (store if fits(slice_) else masked_scatter)(rewriter, slice_, rewriter.single(operation.value))
 
 
-def _contract(build: _Tiler, operation: ContractOp) -> None:
+def _contract(rewriter: _LowerSupervectorRewriter, operation: ContractOp) -> None:
     """A product of what the maps make of the operands: the result's rows come from A, its columns from B."""
     lhs, rhs, (left, right, result) = operation.lhs, operation.rhs, operation.axes
     if result[0] not in left:
         lhs, rhs, left, right = rhs, lhs, right, left
-    a = build.one(lhs) if left[0] == result[0] else _transposed(build, lhs)
-    b = build.one(rhs) if right[1] == result[1] else _transposed(build, rhs)
-    acc = None if operation.acc is None else build.one(operation.acc)
+    a = rewriter.single(lhs) if left[0] == result[0] else _transposed(rewriter, lhs)
+    b = rewriter.single(rhs) if right[1] == result[1] else _transposed(rewriter, rhs)
+    acc = None if operation.acc is None else rewriter.single(operation.acc)
     map_ = None if operation.wg_map is None else operation.wg_map.data
     type_ = operation.result.type
     assert isinstance(type_, VectorType)
-    build.set(operation.result, build.emit(tile_ops.TileMmaOp(a, b, acc, type_, map_)))
+    rewriter.set(operation.result, rewriter.emit(tile_ops.TileMmaOp(a, b, acc, type_, map_)))
 
 
-def _transposed(build: _Tiler, value: SSAValue) -> SSAValue:
+def _transposed(rewriter: _LowerSupervectorRewriter, value: SSAValue) -> SSAValue:
     map_ = map_of(value)
-    return build.emit(tile_ops.TileTransposeOp(build.one(value), map_ and map_.transposed()))
+    return rewriter.emit(tile_ops.TileTransposeOp(rewriter.single(value), map_ and map_.transposed()))
 
 
 RULES: dict[type[Operation], Rule] = {

@@ -25,7 +25,7 @@ from xegpu.support.errors import XeError
 from xetile.dialect.supervector import ContractOp, TransferReadOp, collapsed
 from xetile.dialect.types import WgMapAttr
 from xetile.dialect.wg_map import Pair, WgMap
-from xetile.passes.distribute_subgroups import is_dealt
+from xetile.passes.distribute_subgroups import is_distributed
 
 _LARGE, _HELD = 8 << 10, 4 << 10
 """Bytes of a vector that is dealt out, and those of it that a subgroup then holds."""
@@ -47,7 +47,7 @@ class AssignWgMap:
 def _function(function: func.FuncOp) -> func.FuncOp:
     vectors = list(_vectors(function))
     largest = max((_bytes(type_) for type_ in vectors), default=0)
-    if largest <= _LARGE or _SUBGROUPS in function.attributes or is_dealt(function) or not _is_plain(function):
+    if largest <= _LARGE or _SUBGROUPS in function.attributes or is_distributed(function) or not _is_plain(function):
         return function
     count = min(_MOST, 1 << (largest // _HELD).bit_length() - 1)
     shapes = {collapsed(type_.get_shape()) for type_ in vectors}

@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, SSAValue
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, row_major, static_form
 from xegpu.mlir.arith import CmpIOp, SelectOp
-from xegpu.rewrite.rewriter import Rebuilder
+from xegpu.rewrite.rewriter import Rewriter
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp, StoreScatterOp
 from xetile.dialect.permutation_map import Permutation
@@ -65,23 +65,23 @@ class Slice:
     numbers: Numbers | None = None
 
     @classmethod
-    def of_read(cls, build: Rebuilder, operation: TransferReadOp) -> Slice:
+    def of_read(cls, rewriter: Rewriter, operation: TransferReadOp) -> Slice:
         """The slice that a read reads."""
-        padding = None if operation.padding is None else build.one(operation.padding)
+        padding = None if operation.padding is None else rewriter.single(operation.padding)
         map_ = None if operation.wg_map is None else operation.wg_map.data
         assert isinstance(operation.result.type, VectorType)
-        made = cls(build.one(operation.source), tuple(build.one(index) for index in operation.indices),
+        made = cls(rewriter.single(operation.source), tuple(rewriter.single(index) for index in operation.indices),
                    operation.result.type, operation.permutation, padding is not None, padding, map_)
-        return made._as_matrix(build)
+        return made._as_matrix(rewriter)
 
     @classmethod
-    def of_write(cls, build: Rebuilder, operation: TransferWriteOp) -> Slice:
+    def of_write(cls, rewriter: Rewriter, operation: TransferWriteOp) -> Slice:
         """The slice that a write writes."""
         assert isinstance(operation.value.type, VectorType)
-        made = cls(build.one(operation.source), tuple(build.one(index) for index in operation.indices),
+        made = cls(rewriter.single(operation.source), tuple(rewriter.single(index) for index in operation.indices),
                    operation.value.type, operation.permutation, operation.in_bounds is None,
                    wg_map=map_of(operation.value))
-        return made._as_matrix(build)
+        return made._as_matrix(rewriter)
 
     @property
     def flat(self) -> Pair:
@@ -106,89 +106,90 @@ class Slice:
         """The padding if it is known at run time only."""
         return None if self.padding is None or isinstance(self.padding.owner, arith.ConstantOp) else self.padding
 
-    def memory(self, build: Rebuilder) -> Numbers:
+    def memory(self, rewriter: Rewriter) -> Numbers:
         """Sizes and strides of memory, as values."""
         if self.numbers is not None:
             return self.numbers
         if (static := static_form(self.source.type)) is not None:
-            sizes, strides = (tuple(build.constant(number) for number in numbers) for numbers in static)
+            sizes, strides = (tuple(rewriter.constant(number) for number in numbers) for numbers in static)
             return sizes, strides
-        found = build.shared(("metadata", self.source), lambda: build.emit(ExtractStridedMetaDataOp(self.source)))
+        found = rewriter.shared(("metadata", self.source), lambda: rewriter.emit(ExtractStridedMetaDataOp(self.source)))
         operation = found.owner
         assert isinstance(operation, ExtractStridedMetaDataOp)
         return tuple(operation.sizes), tuple(operation.strides)
 
-    def _as_matrix(self, build: Rebuilder) -> Slice:
+    def _as_matrix(self, rewriter: Rewriter) -> Slice:
         """Memory of one dimension and static shape as a matrix of one row, on which tiles can stand."""
         static = static_form(self.source.type)
         if static is None or len(static[0]) != 1:
             return self
         (size,), (stride,) = static
-        indices = (build.constant(0), *self.indices)
+        indices = (rewriter.constant(0), *self.indices)
         permutation = tuple(None if axis is None else axis + 1 for axis in self.permutation)
-        made = _matrix(build, self.source, (1, size), (size * stride, stride))
+        made = _matrix(rewriter, self.source, (1, size), (size * stride, stride))
         return replace(self, source=made[0], indices=indices, permutation=permutation, numbers=made[1])
 
-    def spread(self, build: Rebuilder, value: SSAValue) -> SSAValue:
+    def spread(self, rewriter: Rewriter, value: SSAValue) -> SSAValue:
         """A scalar as a vector of the slice's rows and columns."""
         operation = BroadcastOp(value, VectorType(value.type, self.flat))
         if self.wg_map is not None:
             operation.attributes["wg_map"] = WgMapAttr(self.wg_map)
-        return build.shared(("spread", value, self.flat, self.wg_map), lambda: build.emit(operation))
+        return rewriter.shared(("spread", value, self.flat, self.wg_map), lambda: rewriter.emit(operation))
 
-    def position(self, build: Rebuilder, dimension: int) -> SSAValue:
+    def position(self, rewriter: Rewriter, dimension: int) -> SSAValue:
         """Where every element stands along a dimension of the vector, as an index vector of rows and columns."""
         *lead, _ = shape = self.vector.get_shape()
         type_ = VectorType(IndexType(), self.flat)
         axis = int(dimension == len(shape) - 1)
-        count = build.shared(("iota", axis, type_, self.wg_map),
-                             lambda: build.emit(IotaOp(type_, axis, None, self.wg_map)))
+        count = rewriter.shared(("iota", axis, type_, self.wg_map),
+                             lambda: rewriter.emit(IotaOp(type_, axis, None, self.wg_map)))
         if axis:
             return count
         inner, _ = collapsed((*lead[dimension + 1:], 1))
         outer, _ = collapsed((*lead[:dimension], 1))
         if inner > 1:
-            count = self._combined(build, arith.DivSIOp, count, inner)
-        return self._combined(build, arith.RemSIOp, count, lead[dimension]) if outer > 1 else count
+            count = self._combined(rewriter, arith.DivSIOp, count, inner)
+        return self._combined(rewriter, arith.RemSIOp, count, lead[dimension]) if outer > 1 else count
 
-    def _combined(self, build: Rebuilder, kind: type[arith.DivSIOp | arith.RemSIOp], vector: SSAValue,
+    def _combined(self, rewriter: Rewriter, kind: type[arith.DivSIOp | arith.RemSIOp], vector: SSAValue,
                   number: int) -> SSAValue:
-        divisor = self.spread(build, build.constant(number))
-        return build.shared((kind, vector, number), lambda: build.emit(kind(vector, divisor)))
+        divisor = self.spread(rewriter, rewriter.constant(number))
+        return rewriter.shared((kind, vector, number), lambda: rewriter.emit(kind(vector, divisor)))
 
-    def inside(self, build: Rebuilder) -> SSAValue:
+    def inside(self, rewriter: Rewriter) -> SSAValue:
         """Which elements lie inside memory, as a mask of rows and columns."""
-        sizes, _ = self.memory(build)
+        sizes, _ = self.memory(rewriter)
         found: SSAValue | None = None
         for axis, (index, size) in enumerate(zip(self.indices, sizes, strict=True)):
             if axis in self.moving:
-                along = self.position(build, self.moving.index(axis))
-                place = build.emit(arith.AddiOp(along, self.spread(build, index)))
-                holds = build.emit(CmpIOp(place, self.spread(build, size), "ult"))
+                along = self.position(rewriter, self.moving.index(axis))
+                place = rewriter.emit(arith.AddiOp(along, self.spread(rewriter, index)))
+                holds = rewriter.emit(CmpIOp(place, self.spread(rewriter, size), "ult"))
             else:
-                holds = self.spread(build, build.emit(CmpIOp(index, size, "ult")))
-            found = holds if found is None else build.emit(arith.AndIOp(found, holds))
-        return self.everywhere(build) if found is None else found
+                holds = self.spread(rewriter, rewriter.emit(CmpIOp(index, size, "ult")))
+            found = holds if found is None else rewriter.emit(arith.AndIOp(found, holds))
+        return self.everywhere(rewriter) if found is None else found
 
-    def everywhere(self, build: Rebuilder) -> SSAValue:
+    def everywhere(self, rewriter: Rewriter) -> SSAValue:
         """A mask of which nothing is off."""
-        return self.spread(build, build.shared(("true",), lambda: build.emit(arith.ConstantOp(IntegerAttr(1, i1)))))
+        return self.spread(rewriter, rewriter.shared(("true",), lambda: rewriter.emit(arith.ConstantOp(IntegerAttr(1,
+                                                                                                                   i1)))))
 
 
-def _matrix(build: Rebuilder, source: SSAValue, sizes: Pair, strides: Pair) -> tuple[SSAValue, Numbers]:
+def _matrix(rewriter: Rewriter, source: SSAValue, sizes: Pair, strides: Pair) -> tuple[SSAValue, Numbers]:
     """Memory as a matrix, with its sizes and strides."""
     type_ = source.type
     assert isinstance(type_, MemRefType)
     dynamic = MemRefType(type_.element_type, [DYNAMIC_INDEX] * 2, StridedLayoutAttr([None] * 2), type_.memory_space)
-    cast = build.shared(("matrix", source, sizes), lambda: build.emit(CastOp.get(source, dynamic)))
-    return cast, (_constants(build, sizes), _constants(build, strides))
+    cast = rewriter.shared(("matrix", source, sizes), lambda: rewriter.emit(CastOp.get(source, dynamic)))
+    return cast, (_constants(rewriter, sizes), _constants(rewriter, strides))
 
 
-def _constants(build: Rebuilder, numbers: Sequence[int]) -> tuple[SSAValue, ...]:
-    return tuple(build.constant(number) for number in numbers)
+def _constants(rewriter: Rewriter, numbers: Sequence[int]) -> tuple[SSAValue, ...]:
+    return tuple(rewriter.constant(number) for number in numbers)
 
 
-def whole(build: Rebuilder, array: SSAValue, vector: Attribute, map_: WgMap | None) -> Slice:
+def whole(rewriter: Rewriter, array: SSAValue, vector: Attribute, map_: WgMap | None) -> Slice:
     """The slice that is all of an array, for the one vector that ``vector_type_cast`` sees in it.
 
     Args:
@@ -197,13 +198,13 @@ def whole(build: Rebuilder, array: SSAValue, vector: Attribute, map_: WgMap | No
         map_: how the vector, its rows collapsed, is dealt to the subgroups.
     """
     assert isinstance(vector, VectorType)
-    source, shape = build.one(array), vector.get_shape()
+    source, shape = rewriter.single(array), vector.get_shape()
     static, flat = static_form(source.type), collapsed(shape)
     if len(shape) == 2 or (not is_shared(source.type) and (static is None or static[1] != row_major(shape))):
-        zeros = tuple(build.constant(0) for _ in shape)
+        zeros = tuple(rewriter.constant(0) for _ in shape)
         return Slice(source, zeros, vector, tuple(range(len(shape))), checked=False, wg_map=map_)
-    source, numbers = _matrix(build, source, flat, (flat[1], 1))
-    zero = build.constant(0)
+    source, numbers = _matrix(rewriter, source, flat, (flat[1], 1))
+    zero = rewriter.constant(0)
     return Slice(source, (zero, zero), VectorType(vector.element_type, flat), (0, 1), checked=False, wg_map=map_,
                  numbers=numbers)
 
@@ -219,45 +220,45 @@ def whole(build: Rebuilder, array: SSAValue, vector: Attribute, map_: WgMap | No
 # A transfer that promises to stay inside has a mask of which nothing is off.
 
 
-def _elements(build: Rebuilder, slice_: Slice) -> SSAValue:
+def _elements(rewriter: Rewriter, slice_: Slice) -> SSAValue:
     """The scattered tile of a slice."""
     assert isinstance(slice_.source.type, MemRefType)
     if is_shared(slice_.source.type):
-        build.fail("XT2525",
+        rewriter.fail("XT2525",
                    f"this slice of {slice_.source.type} in shared local memory takes single elements, and those cannot "
                    "be gathered there", "let the last two dimensions of the vector run along the last two of memory")
-    _, strides = slice_.memory(build)
-    products = [build.index(arith.MuliOp, index, stride)
+    _, strides = slice_.memory(rewriter)
+    products = [rewriter.index(arith.MuliOp, index, stride)
                 for index, stride in zip(slice_.indices, strides, strict=True)]
-    base = reduce(build.add, products, build.constant(0))
-    offsets = slice_.spread(build, base)
+    base = reduce(rewriter.add, products, rewriter.constant(0))
+    offsets = slice_.spread(rewriter, base)
     for dimension, axis in enumerate(slice_.moving):
         if axis is not None:
-            along, stride = slice_.position(build, dimension), strides[axis]
+            along, stride = slice_.position(rewriter, dimension), strides[axis]
             if number(stride) != 1:
-                along = build.emit(arith.MuliOp(along, slice_.spread(build, stride)))
-            offsets = build.emit(arith.AddiOp(offsets, along))
+                along = rewriter.emit(arith.MuliOp(along, slice_.spread(rewriter, stride)))
+            offsets = rewriter.emit(arith.AddiOp(offsets, along))
     encoding = TileEncoding(wg_map=slice_.wg_map, scatter=True)
     parameters = TileParameters(slice_.flat, slice_.source.type.element_type, encoding)
-    return build.emit(InitScatteredTileOp(slice_.source, offsets, TileType(parameters)))
+    return rewriter.emit(InitScatteredTileOp(slice_.source, offsets, TileType(parameters)))
 
 
-def _mask(build: Rebuilder, slice_: Slice) -> SSAValue:
-    return slice_.inside(build) if slice_.checked else slice_.everywhere(build)
+def _mask(rewriter: Rewriter, slice_: Slice) -> SSAValue:
+    return slice_.inside(rewriter) if slice_.checked else slice_.everywhere(rewriter)
 
 
-def gather(build: Rebuilder, slice_: Slice) -> SSAValue:
+def gather(rewriter: Rewriter, slice_: Slice) -> SSAValue:
     """The vector of a slice, its rows collapsed."""
-    tile, mask = _elements(build, slice_), _mask(build, slice_)
-    value = build.emit(LoadGatherOp(tile, mask, slice_.constant_padding))
+    tile, mask = _elements(rewriter, slice_), _mask(rewriter, slice_)
+    value = rewriter.emit(LoadGatherOp(tile, mask, slice_.constant_padding))
     if slice_.run_time_padding is None:
         return value
-    return build.emit(SelectOp(mask, value, slice_.spread(build, slice_.run_time_padding)))
+    return rewriter.emit(SelectOp(mask, value, slice_.spread(rewriter, slice_.run_time_padding)))
 
 
-def masked_scatter(build: Rebuilder, slice_: Slice, value: SSAValue) -> None:
+def masked_scatter(rewriter: Rewriter, slice_: Slice, value: SSAValue) -> None:
     """A vector, its rows collapsed, to a slice."""
-    build.emit(StoreScatterOp(value, _elements(build, slice_), _mask(build, slice_)))
+    rewriter.emit(StoreScatterOp(value, _elements(rewriter, slice_), _mask(rewriter, slice_)))
 
 
 # Slices of memory that tiles reach: loaded and stored whole, transposed or broadcast where the vector wants it.
@@ -314,20 +315,20 @@ def _order(slice_: Slice) -> Pair:
     return (0, 1) if down == IntAttr(1) and across != IntAttr(1) else (1, 0)
 
 
-def _tile(build: Rebuilder, slice_: Slice, shape: Pair, map_: WgMap | None) -> SSAValue:
+def _tile(rewriter: Rewriter, slice_: Slice, shape: Pair, map_: WgMap | None) -> SSAValue:
     numbers = slice_.numbers
     if numbers is None and static_form(slice_.source.type) is None:
-        numbers = slice_.memory(build)
+        numbers = slice_.memory(rewriter)
     sizes, strides = numbers or ((), ())
     assert isinstance(slice_.source.type, MemRefType)
     parameters = TileParameters(shape, slice_.source.type.element_type, TileEncoding(_order(slice_), map_))
     made = tile_ops.InitTileOp(slice_.source, slice_.indices, sizes, strides, TileType(parameters))
     if not slice_.checked:
         made.attributes[tile_ops.IN_BOUNDS] = UnitAttr()
-    return build.emit(made)
+    return rewriter.emit(made)
 
 
-def load(build: Rebuilder, slice_: Slice) -> SSAValue:
+def load(rewriter: Rewriter, slice_: Slice) -> SSAValue:
     """The vector of a slice that a tile reaches, its rows collapsed."""
     window = _window(slice_)
     assert window is not None
@@ -335,24 +336,25 @@ def load(build: Rebuilder, slice_: Slice) -> SSAValue:
     rows, columns = (1 if axis in axes else size for axis, size in enumerate(slice_.flat))
     map_ = slice_.wg_map and slice_.wg_map.collapsed(axes)
     if window.turned:
-        tile = _tile(build, slice_, (columns, rows), map_ and map_.transposed())
-        loaded = build.emit(tile_ops.LoadTileOp(tile, slice_.constant_padding))
-        value = build.emit(tile_ops.TileTransposeOp(loaded, map_))
+        tile = _tile(rewriter, slice_, (columns, rows), map_ and map_.transposed())
+        loaded = rewriter.emit(tile_ops.LoadTileOp(tile, slice_.constant_padding))
+        value = rewriter.emit(tile_ops.TileTransposeOp(loaded, map_))
     else:
-        value = build.emit(tile_ops.LoadTileOp(_tile(build, slice_, (rows, columns), map_), slice_.constant_padding))
+        value = rewriter.emit(tile_ops.LoadTileOp(_tile(rewriter, slice_, (rows, columns), map_),
+                                                  slice_.constant_padding))
     if axes:
-        value = build.emit(TileBroadcastOp(value, slice_.flat, axes, slice_.wg_map))
+        value = rewriter.emit(TileBroadcastOp(value, slice_.flat, axes, slice_.wg_map))
     if slice_.run_time_padding is None:
         return value
-    return build.emit(SelectOp(slice_.inside(build), value, slice_.spread(build, slice_.run_time_padding)))
+    return rewriter.emit(SelectOp(slice_.inside(rewriter), value, slice_.spread(rewriter, slice_.run_time_padding)))
 
 
-def store(build: Rebuilder, slice_: Slice, value: SSAValue) -> None:
+def store(rewriter: Rewriter, slice_: Slice, value: SSAValue) -> None:
     """A vector, its rows collapsed, to a slice that a tile reaches."""
     window, map_ = _window(slice_), slice_.wg_map
     assert window is not None
     if window.turned:
         map_ = map_ and map_.transposed()
-        value = build.emit(tile_ops.TileTransposeOp(value, map_))
+        value = rewriter.emit(tile_ops.TileTransposeOp(value, map_))
     shape = slice_.flat[::-1] if window.turned else slice_.flat
-    build.emit(tile_ops.StoreTileOp(value, _tile(build, slice_, shape, map_)))
+    rewriter.emit(tile_ops.StoreTileOp(value, _tile(rewriter, slice_, shape, map_)))

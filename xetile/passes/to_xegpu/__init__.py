@@ -30,7 +30,7 @@ from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import ALIGNED, exchanged, is_shared
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, vector_type
 from xegpu.rewrite.memref_operands import spelled_out
-from xegpu.rewrite.rewriter import Parts, Rebuilder, Rule, rewrite
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule, rewrite
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import LoadMmaOp, TileMmaScaledOp
@@ -74,10 +74,10 @@ class ToXeGPU:
     def _function(self, function: func.FuncOp) -> func.FuncOp:
         rules: dict[type[Operation], Rule] = {
             tile_ops.TileMmaOp: partial(_tile_mma, target=self.target),
-            TileMmaScaledOp: lambda build, op: mma_scaled.to_products(build, op, _form(op.result)),
+            TileMmaScaledOp: lambda rewriter, op: mma_scaled.to_products(rewriter, op, _form(op.result)),
             tile_ops.TileTransposeOp: partial(_tile_transpose, lanes=self.target.subgroup_size),
             **gather_scatter.xegpu_rules(self.target)}
-        return Rebuilder({**RULES, **rules}).function(function)
+        return Rewriter({**RULES, **rules}).function(function)
 
 
 def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
@@ -86,105 +86,107 @@ def _parameters(value: SSAValue) -> tuple[TileParameters, Pair]:
     return tile, tile.encoding.inner_blocks
 
 
-def _init_tile(build: Rebuilder, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(rewriter: Rewriter, operation: tile_ops.InitTileOp) -> None:
     tile, blocks = _parameters(operation.result)
     scope = "slm" if is_shared(operation.source.type) else "global"
     checked = tile_ops.IN_BOUNDS not in operation.attributes
     block = BlockTdesc(scope, tile.encoding.array_length, boundary_check=checked)
     turned = tile.encoding.order == (0, 1)
     result = TensorDescType(TensorDesc(blocks[::-1] if turned else blocks, tile.element_type, block))
-    offsets, source = [build.one(offset) for offset in operation.offsets], build.one(operation.source)
-    shape, strides = ([build.one(value) for value in group] for group in (operation.shape, operation.strides))
+    offsets, source = [rewriter.single(offset) for offset in operation.offsets], rewriter.single(operation.source)
+    shape, strides = ([rewriter.single(value) for value in group] for group in (operation.shape, operation.strides))
     if turned:  # the descriptor stands on memory as it lies, which is the transpose of what the tile is on
-        source, shape, strides = spelled_out(build, operation)
+        source, shape, strides = spelled_out(rewriter, operation)
         offsets, shape, strides = exchanged(offsets), exchanged(shape), exchanged(strides)
     made = CreateNdTdescOp(source, offsets, shape, strides, result)
     if ALIGNED in operation.attributes:
         made.attributes[ALIGNED] = operation.attributes[ALIGNED]
-    build.set(operation.result, build.emit(made))
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _update_tile_offset(build: Rebuilder, operation: tile_ops.UpdateTileOffsetOp) -> None:
-    offsets = [build.one(offset) for offset in operation.offsets]
+def _update_tile_offset(rewriter: Rewriter, operation: tile_ops.UpdateTileOffsetOp) -> None:
+    offsets = [rewriter.single(offset) for offset in operation.offsets]
     if tile_ops.tile_of(operation.tile).encoding.order == (0, 1):
         offsets = offsets[::-1]
-    build.set(operation.result, build.emit(UpdateNdOffsetOp(build.one(operation.tile), offsets)))
+    rewriter.set(operation.result, rewriter.emit(UpdateNdOffsetOp(rewriter.single(operation.tile), offsets)))
 
 
-def _at(build: Rebuilder, desc: SSAValue, row: int, column: int) -> SSAValue:
+def _at(rewriter: Rewriter, desc: SSAValue, row: int, column: int) -> SSAValue:
     if row == column == 0:
         return desc
     key = ("at", desc, row, column)
-    offsets = [build.constant(row), build.constant(column)]
-    return build.shared(key, lambda: build.emit(UpdateNdOffsetOp(desc, offsets)))
+    offsets = [rewriter.constant(row), rewriter.constant(column)]
+    return rewriter.shared(key, lambda: rewriter.emit(UpdateNdOffsetOp(desc, offsets)))
 
 
-def _messages(build: Rebuilder, tile: SSAValue) -> list[SSAValue]:
+def _messages(rewriter: Rewriter, tile: SSAValue) -> list[SSAValue]:
     """Descriptors of a tile's messages, row-major."""
     parameters, (rows, columns) = _parameters(tile)
-    desc, length = build.one(tile), parameters.encoding.array_length
+    desc, length = rewriter.single(tile), parameters.encoding.array_length
     if parameters.encoding.order == (0, 1):
-        return [_at(build, desc, column, row) for row in range(0, parameters.shape[0], rows * length)
+        return [_at(rewriter, desc, column, row) for row in range(0, parameters.shape[0], rows * length)
                 for column in range(0, parameters.shape[1], columns)]
     width = columns * length
-    return [_at(build, desc, row, column) for row in range(0, parameters.shape[0], rows)
+    return [_at(rewriter, desc, row, column) for row in range(0, parameters.shape[0], rows)
             for column in range(0, parameters.shape[1], width)]
 
 
-def _load_tile(build: Rebuilder, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(rewriter: Rewriter, operation: tile_ops.LoadTileOp) -> None:
     tile, blocks = _parameters(operation.tile)
     transpose = tile.encoding.order == (0, 1)
     hints = hints_of(operation)
-    loads = [build.emit(with_hints(LoadNdOp(desc, transpose=transpose), hints))
-             for desc in _messages(build, operation.tile)]
+    loads = [rewriter.emit(with_hints(LoadNdOp(desc, transpose=transpose), hints))
+             for desc in _messages(rewriter, operation.tile)]
     for load in loads:
         load.name_hint = operation.result.name_hint or operation.tile.name_hint
     if tile.encoding.array_length > 1:
         part = vector_type(blocks, tile.element_type)
-        loads = [build.emit(ExtractOp(load, [position], part)) for load in loads
+        loads = [rewriter.emit(ExtractOp(load, [position], part)) for load in loads
                  for position in range(tile.encoding.array_length)]
     if operation.padding is not None:
-        desc = build.one(operation.tile)
+        desc = rewriter.single(operation.tile)
         places = [(row, column) for row in range(0, tile.shape[0], blocks[0])
                   for column in range(0, tile.shape[1], blocks[1])]
-        loads = [build.emit(PadOp(load, _at(build, desc, *place), operation.padding))
+        loads = [rewriter.emit(PadOp(load, _at(rewriter, desc, *place), operation.padding))
                  for load, place in zip(loads, places, strict=True)]
-    build.set(operation.result, tuple(loads), Blocks(tile.shape, blocks))
+    rewriter.set(operation.result, tuple(loads), Blocks(tile.shape, blocks))
 
 
-def _store_tile(build: Rebuilder, operation: tile_ops.StoreTileOp) -> None:
-    for value, desc in zip(build.get(operation.value).values, _messages(build, operation.tile), strict=True):
-        build.emit(with_hints(StoreNdOp(value, desc), hints_of(operation)))
+def _store_tile(rewriter: Rewriter, operation: tile_ops.StoreTileOp) -> None:
+    for value, desc in zip(rewriter.lookup(operation.value).values, _messages(rewriter, operation.tile), strict=True):
+        rewriter.emit(with_hints(StoreNdOp(value, desc), hints_of(operation)))
 
 
-def _prefetch_tile(build: Rebuilder, operation: tile_ops.PrefetchTileOp) -> None:
+def _prefetch_tile(rewriter: Rewriter, operation: tile_ops.PrefetchTileOp) -> None:
     hints = hints_of(operation) or of_locality(operation.locality.value.data)
     if tile_ops.tile_of(operation.tile).encoding.scatter:
-        gather_scatter.prefetch(build, operation.tile, hints)
+        gather_scatter.prefetch(rewriter, operation.tile, hints)
         return
-    for desc in _messages(build, operation.tile):
-        build.emit(PrefetchNdOp(desc, hints))
+    for desc in _messages(rewriter, operation.tile):
+        rewriter.emit(PrefetchNdOp(desc, hints))
 
 
-def _tile_unpack(build: Rebuilder, operation: tile_ops.TileUnpackOp) -> None:
-    build.parts[operation.result] = build.get(operation.source)
+def _tile_unpack(rewriter: Rewriter, operation: tile_ops.TileUnpackOp) -> None:
+    rewriter.converted_values[operation.result] = rewriter.lookup(operation.source)
 
 
-def _tile_pack(build: Rebuilder, operation: tile_ops.TilePackOp) -> None:
+def _tile_pack(rewriter: Rewriter, operation: tile_ops.TilePackOp) -> None:
     shape = tile_ops.shape_of(operation.result)
-    cut = _cut(build, build.get(operation.source), (shape[2], shape[3]))
-    build.set(operation.result, cut.values, cut.form)
+    cut = _cut(rewriter, rewriter.lookup(operation.source), (shape[2], shape[3]))
+    rewriter.set(operation.result, cut.values, cut.encoding)
 
 
-def _cut(build: Rebuilder, source: Parts, block: Pair) -> Parts:
+def _cut(rewriter: Rewriter, source: ConvertedValues, block: Pair) -> ConvertedValues:
     """A vector of blocks in blocks of another shape."""
-    form = Blocks(source.form.shape, block)
+    form = Blocks(source.encoding.shape, block)
     if isinstance(spread := source.values[0].owner, BroadcastOp) and len(set(source.values)) == 1:
         part = vector_type(block, spread.vector.type.element_type)
-        value = build.shared(("spread", spread.source, part), lambda: build.emit(BroadcastOp(spread.source, part)))
-        return Parts((value,) * (form.shape[0] // block[0] * form.across), form)
+        value = rewriter.shared(("spread", spread.source, part), lambda: rewriter.emit(BroadcastOp(spread.source,
+                                                                                                   part)))
+        return ConvertedValues((value,) * (form.shape[0] // block[0] * form.across), form)
     rows, columns = (range(0, size, step) for size, step in zip(form.shape, form.block, strict=True))
-    return Parts(tuple(_block(build, source, form.block, row, column) for row in rows for column in columns), form)
+    return ConvertedValues(tuple(_block(rewriter, source, form.block, row,
+                                        column) for row in rows for column in columns), form)
 
 
 def _form(value: SSAValue) -> Blocks:
@@ -192,102 +194,102 @@ def _form(value: SSAValue) -> Blocks:
     return Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
 
 
-def _tile_reduce(build: Rebuilder, operation: TileReduceOp) -> None:
-    build.set(operation.result, vector.reduce(build, operation), _form(operation.result))
+def _tile_reduce(rewriter: Rewriter, operation: TileReduceOp) -> None:
+    rewriter.set(operation.result, vector.reduce(rewriter, operation), _form(operation.result))
 
 
-def _tile_bitcast(build: Rebuilder, operation: TileBitcastOp) -> None:
+def _tile_bitcast(rewriter: Rewriter, operation: TileBitcastOp) -> None:
     element = operation.result.type.element_type  # type: ignore[attr-defined]
-    values = tuple(build.emit(BitcastOp(value, element)) for value in build.get(operation.source).values)
-    build.set(operation.result, values, _form(operation.result))
+    values = tuple(rewriter.emit(BitcastOp(value, element)) for value in rewriter.lookup(operation.source).values)
+    rewriter.set(operation.result, values, _form(operation.result))
 
 
-def _tile_broadcast(build: Rebuilder, operation: TileBroadcastOp) -> None:
-    build.set(operation.result, vector.broadcast(build, operation), _form(operation.result))
+def _tile_broadcast(rewriter: Rewriter, operation: TileBroadcastOp) -> None:
+    rewriter.set(operation.result, vector.broadcast(rewriter, operation), _form(operation.result))
 
 
-def _tile_transpose(build: Rebuilder, operation: tile_ops.TileTransposeOp, lanes: int) -> None:
-    values, block = vector.transpose(build, build.get(operation.source), lanes, _cut)
+def _tile_transpose(rewriter: Rewriter, operation: tile_ops.TileTransposeOp, lanes: int) -> None:
+    values, block = vector.transpose(rewriter, rewriter.lookup(operation.source), lanes, _cut)
     rows, columns = tile_ops.shape_of(operation.result)
-    build.set(operation.result, values, Blocks((rows, columns), block))
+    rewriter.set(operation.result, values, Blocks((rows, columns), block))
 
 
-def _block(build: Rebuilder, source: Parts, block: Pair, row: int, column: int) -> SSAValue:
+def _block(rewriter: Rewriter, source: ConvertedValues, block: Pair, row: int, column: int) -> SSAValue:
     """The block at (row, column) of a vector that is cut up otherwise: a slice of one block, or slices of several."""
-    old: Blocks = source.form
+    old: Blocks = source.encoding
     height, width = old.block
     inner_row, inner_column = row % height, column % width
     if inner_row + block[0] <= height and inner_column + block[1] <= width:
         whole = source.values[row // height * old.across + column // width]
         if old.block == block:
             return whole
-        return build.emit(ExtractStridedSliceOp(whole, (inner_row, inner_column), block))
+        return rewriter.emit(ExtractStridedSliceOp(whole, (inner_row, inner_column), block))
     type_ = source.values[0].type
     assert isinstance(type_, VectorType)
-    result: SSAValue = build.emit(ub.PoisonOp(vector_type(block, type_.element_type)))
+    result: SSAValue = rewriter.emit(ub.PoisonOp(vector_type(block, type_.element_type)))
     step = gcd(height, block[0]), gcd(width, block[1])
     for r in range(0, block[0], step[0]):
         for c in range(0, block[1], step[1]):
-            piece = _block(build, source, step, row + r, column + c)
-            result = build.emit(InsertStridedSliceOp(piece, result, (r, c)))
+            piece = _block(rewriter, source, step, row + r, column + c)
+            result = rewriter.emit(InsertStridedSliceOp(piece, result, (r, c)))
     return result
 
 
-def _broadcast(build: Rebuilder, operation: BroadcastOp) -> None:
+def _broadcast(rewriter: Rewriter, operation: BroadcastOp) -> None:
     shape = operation.vector.type.get_shape()
     if len(shape) != 4:
-        build.copy(operation)
+        rewriter.copy(operation)
         return
     part = vector_type(shape[2:], operation.vector.type.element_type)
-    value = build.emit(BroadcastOp(build.one(operation.source), part))
+    value = rewriter.emit(BroadcastOp(rewriter.single(operation.source), part))
     form = Blocks((shape[0] * shape[2], shape[1] * shape[3]), (shape[2], shape[3]))
-    build.set(operation.vector, (value,) * (shape[0] * shape[1]), form)
+    rewriter.set(operation.vector, (value,) * (shape[0] * shape[1]), form)
 
 
-def _iota(build: Rebuilder, operation: IotaOp) -> None:
+def _iota(rewriter: Rewriter, operation: IotaOp) -> None:
     """A block each; blocks that differ along the other axis only are one and the same."""
     rows, columns, *block = tile_ops.shape_of(operation.result)
-    axis, start = operation.axis.value.data, None if operation.start is None else build.one(operation.start)
+    axis, start = operation.axis.value.data, None if operation.start is None else rewriter.single(operation.start)
     part = vector_type(block, operation.result.type.element_type)  # type: ignore[attr-defined]
 
     def at(*position: int) -> SSAValue:
-        offset = build.constant(position[axis] * block[axis])
-        first = offset if start is None else build.add(start, offset)
-        return build.shared(("iota", part, axis, first), lambda: build.emit(XeGPUIotaOp(first, axis, part)))
+        offset = rewriter.constant(position[axis] * block[axis])
+        first = offset if start is None else rewriter.add(start, offset)
+        return rewriter.shared(("iota", part, axis, first), lambda: rewriter.emit(XeGPUIotaOp(first, axis, part)))
 
     values = tuple(at(row, column) for row in range(rows) for column in range(columns))
-    build.set(operation.result, values, Blocks((rows * block[0], columns * block[1]), (block[0], block[1])))
+    rewriter.set(operation.result, values, Blocks((rows * block[0], columns * block[1]), (block[0], block[1])))
 
 
-def _tile_mma(build: Rebuilder, operation: tile_ops.TileMmaOp, target: Target) -> None:
+def _tile_mma(rewriter: Rewriter, operation: tile_ops.TileMmaOp, target: Target) -> None:
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
     product = DpasOp if target.mma_shape(*types).engine == "dpas" else MadOp
-    a, b = build.get(operation.a).values, build.get(operation.b).values
+    a, b = rewriter.lookup(operation.a).values, rewriter.lookup(operation.b).values
     rows, columns, *block = tile_ops.shape_of(operation.result)
     depth = tile_ops.shape_of(operation.a)[1]
     result: list[SSAValue | None] = [None] * (rows * columns)
     if operation.acc is not None:
-        result = list(build.get(operation.acc).values)
+        result = list(rewriter.lookup(operation.acc).values)
     part = vector_type(block, operation.result.type.element_type)  # type: ignore[attr-defined]
     for k in range(depth):
         for j in range(columns):
             for i in range(rows):
                 position = i * columns + j
                 factors = a[i * depth + k], b[k * columns + j], result[position]
-                made = build.shared(("product", *factors), lambda: build.emit(product(*factors, part)))  # noqa: B023
+                made = rewriter.shared(("product", *factors), lambda: rewriter.emit(product(*factors, part)))  # noqa: B023
                 made.name_hint = operation.acc.name_hint if operation.acc is not None else operation.result.name_hint
                 result[position] = made
     form = Blocks((rows * block[0], columns * block[1]), (block[0], block[1]))
-    build.set(operation.result, tuple(value for value in result if value is not None), form)
+    rewriter.set(operation.result, tuple(value for value in result if value is not None), form)
 
 
-def _load_mma(build: Rebuilder, operation: LoadMmaOp) -> None:
-    acc = build.get(operation.acc)
-    made = LoadMadOp(build.one(operation.a), build.one(operation.b), acc.values)
-    build.emit(made)
+def _load_mma(rewriter: Rewriter, operation: LoadMmaOp) -> None:
+    acc = rewriter.lookup(operation.acc)
+    made = LoadMadOp(rewriter.single(operation.a), rewriter.single(operation.b), acc.values)
+    rewriter.emit(made)
     for value in made.results:
         value.name_hint = operation.acc.name_hint or operation.result.name_hint
-    build.set(operation.result, tuple(made.results), _form(operation.result))
+    rewriter.set(operation.result, tuple(made.results), _form(operation.result))
 
 
 RULES: dict[type[Operation], Rule] = {

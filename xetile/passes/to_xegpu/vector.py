@@ -21,12 +21,12 @@ from xdsl.ir import Attribute, SSAValue
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.vector import TransposeOp
-from xegpu.rewrite.rewriter import Parts, Rebuilder
+from xegpu.rewrite.rewriter import ConvertedValues, Rewriter
 from xetile.dialect import tile_ops
 from xetile.dialect.vector_ops import TileBroadcastOp, TileReduceOp, axes_of
 from xetile.dialect.wg_map import Pair
 
-Cut = Callable[[Rebuilder, Parts, Pair], Parts]
+Cut = Callable[[Rewriter, ConvertedValues, Pair], ConvertedValues]
 """Cuts a vector of blocks into blocks of another shape."""
 
 
@@ -42,40 +42,40 @@ def _axes(operation: TileReduceOp | TileBroadcastOp) -> tuple[int, ...]:
     return tuple(axis for axis in axes_of(operation) if axis < 2)
 
 
-def reduce(build: Rebuilder, operation: TileReduceOp) -> tuple[SSAValue, ...]:
+def reduce(rewriter: Rewriter, operation: TileReduceOp) -> tuple[SSAValue, ...]:
     """The blocks of a reduced vector, each from all the blocks that are reduced into it."""
     (down, across, *_), (rows, columns, *_) = tile_ops.shape_of(operation.source), tile_ops.shape_of(operation.result)
-    values, part, axes = build.get(operation.source).values, _part(operation.result)[1], _axes(operation)
+    values, part, axes = rewriter.lookup(operation.source).values, _part(operation.result)[1], _axes(operation)
     made = []
     for i in range(rows):
         for j in range(columns):
             blocks = [values[r * across + c] for r in (range(down) if 0 in axes else (i,))
                       for c in (range(across) if 1 in axes else (j,))]
-            made.append(build.emit(ReduceOp(operation.kind.data, blocks, axes, part)))
+            made.append(rewriter.emit(ReduceOp(operation.kind.data, blocks, axes, part)))
     return tuple(made)
 
 
-def broadcast(build: Rebuilder, operation: TileBroadcastOp) -> tuple[SSAValue, ...]:
+def broadcast(rewriter: Rewriter, operation: TileBroadcastOp) -> tuple[SSAValue, ...]:
     """The blocks of a broadcast vector: blocks that are the same are one value."""
     (rows, columns, *_), part = _part(operation.result)
-    values, axes = build.get(operation.source).values, _axes(operation)
+    values, axes = rewriter.lookup(operation.source).values, _axes(operation)
     _, across, *_ = tile_ops.shape_of(operation.source)
-    wide = {value: build.emit(BroadcastOp(value, axes, part)) for value in values}
+    wide = {value: rewriter.emit(BroadcastOp(value, axes, part)) for value in values}
     return tuple(wide[values[(0 if 0 in axes else i) * across + (0 if 1 in axes else j)]]
                  for i in range(rows) for j in range(columns))
 
 
-def transpose(build: Rebuilder, source: Parts, lanes: int, cut: Cut) -> tuple[tuple[SSAValue, ...], Pair]:
+def transpose(rewriter: Rewriter, source: ConvertedValues, lanes: int, cut: Cut) -> tuple[tuple[SSAValue, ...], Pair]:
     """The blocks of a transposed vector, row-major, and their shape.
 
     They are squares of ``lanes`` where these divide it, of narrow elements several below each other: those move
     together.
     """
-    form: Any = source.form
+    form: Any = source.encoding
     rows, columns = form.shape
     together = max(4 // of_mlir(source.values[0].type.element_type).bytes, 1)  # type: ignore[attr-defined]
     block = gcd(rows, lanes * together), gcd(columns, lanes)
-    values = cut(build, source, block).values
+    values = cut(rewriter, source, block).values
     down, across = rows // block[0], columns // block[1]
-    turned = {value: build.emit(TransposeOp(value)) for value in values}
+    turned = {value: rewriter.emit(TransposeOp(value)) for value in values}
     return tuple(turned[values[i * across + j]] for j in range(across) for i in range(down)), (block[1], block[0])

@@ -17,7 +17,7 @@ from xegpu.analysis.barriers import in_step
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp
 from xegpu.interpreter import subgroup_scheduler
 from xegpu.interpreter.arith import BINARY, UNARY
-from xegpu.interpreter.interpreter import Machine, Meaning, Meanings, TakesDelayed
+from xegpu.interpreter.interpreter import AcceptsLazy, Interpreter, Semantic, Semantics
 from xegpu.ir.use_def import arrays_of, written_at
 from xegpu.mlir.arith import CONVERSIONS
 from xegpu.support.errors import CheckError, DeviceError, Note
@@ -28,9 +28,9 @@ from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadGatherOp, StoreSc
 from xetile.dialect.stage import IN_XETILE, stage_of
 from xetile.dialect.tile_ops import LoadTileOp, StoreTileOp, TileMmaOp
 from xetile.dialect.vector_ops import TileReduceOp
-from xetile.passes.distribute_subgroups import is_dealt, subgroups_of
+from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.runtime.grid import Grid
-from xetile.runtime.numpy_executor import MEANINGS, NumPyExecutor
+from xetile.runtime.numpy_executor import SEMANTICS, NumPyExecutor
 from xetile.runtime.sanitizer.float_nan import Numbers, Product
 from xetile.runtime.sanitizer.integer_overflow import Integers
 from xetile.runtime.sanitizer.memory import Accesses
@@ -41,7 +41,7 @@ _CALCULATE: tuple[type[Operation], ...] = (*BINARY, *UNARY, *CONVERSIONS, arith.
                                            TileReduceOp)
 _MAX_SUBGROUPS = 1024
 """Subgroups that a map may distribute to; no device has so many."""
-Before = Callable[[Machine, Any, Sequence[Any]], None]
+Before = Callable[[Interpreter, Any, Sequence[Any]], None]
 
 
 class CheckedExecutor(NumPyExecutor):
@@ -69,12 +69,12 @@ class CheckedExecutor(NumPyExecutor):
             _check_overlap(compiled, arguments)
         subgroups = subgroups_of(function)
         waits = any(isinstance(operation, (BarrierOp, NbarrierWaitOp)) for operation in function.walk())
-        dealt = is_dealt(function)
+        dealt = is_distributed(function)
         form = Codes.fitting(prod(grid), _MAX_SUBGROUPS if dealt else prod(subgroups), barriers=waits)
         accesses = Accesses(self._names, dealt, in_step(function, prod(subgroups)), grid, form)
         values = [argument.numpy() for argument in arguments]
         accesses.shadows.arguments(_used(function, values))
-        meanings = {**MEANINGS, **watching(accesses)}
+        meanings = {**SEMANTICS, **watching(accesses)}
         if "numbers" in self._names:
             meanings |= watching_numbers(Numbers(), meanings)
         if "integers" in self._names:
@@ -119,44 +119,44 @@ def _check_overlap(compiled: CompiledKernel, arguments: Sequence[Argument]) -> N
                                  notes=[Note(f"{written.name} is written here", stored)] if stored else [])
 
 
-def watching(accesses: Accesses) -> dict[type[Operation], Meaning]:
+def watching(accesses: Accesses) -> dict[type[Operation], Semantic]:
     """Instrumented semantics of memory operations: checks before each access."""
     before: dict[type[Operation], Before] = {LoadTileOp: accesses.load, StoreTileOp: accesses.store,
                                              LoadGatherOp: accesses.gather, StoreScatterOp: accesses.scatter,
                                              AtomicRMWTileOp: accesses.update}
-    found: dict[type[Operation], Meaning] = {kind: _first(look, MEANINGS[kind]) for kind, look in before.items()}
+    found: dict[type[Operation], Semantic] = {kind: _first(look, SEMANTICS[kind]) for kind, look in before.items()}
 
-    def barrier(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    def barrier(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
         accesses.barrier(machine)
-        return MEANINGS[type(operation)](machine, operation, operands)
+        return SEMANTICS[type(operation)](machine, operation, operands)
 
-    def arrive(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    def arrive(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
         accesses.arrive(machine, operation.nbarrier)
-        return MEANINGS[NbarrierArriveOp](machine, operation, operands)
+        return SEMANTICS[NbarrierArriveOp](machine, operation, operands)
 
-    def wait(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    def wait(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
         accesses.wait(machine, operation.nbarrier)
-        return MEANINGS[NbarrierWaitOp](machine, operation, operands)
+        return SEMANTICS[NbarrierWaitOp](machine, operation, operands)
 
-    def allocate(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
-        array = MEANINGS[AllocOp](machine, operation, operands)
+    def allocate(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
+        array = SEMANTICS[AllocOp](machine, operation, operands)
         accesses.shadows.shared(array)
         return array
 
     return {**found, BarrierOp: barrier, NbarrierArriveOp: arrive, NbarrierWaitOp: wait, AllocOp: allocate}
 
 
-def watching_numbers(numbers: Numbers, plain: Meanings) -> dict[type[Operation], Meaning]:
+def watching_numbers(numbers: Numbers, plain: Semantics) -> dict[type[Operation], Semantic]:
     """Instrumented semantics of float operations: checks of results."""
     stores: dict[type[Operation], Before] = {StoreTileOp: numbers.store, StoreScatterOp: numbers.scatter,
                                              AtomicRMWTileOp: numbers.update}
     return {**{kind: _then(numbers, plain[kind]) for kind in _CALCULATE},
             **{kind: _first(look, plain[kind]) for kind, look in stores.items()},
-            TileMmaOp: TakesDelayed(partial(_multiplied, numbers, plain[TileMmaOp]))}
+            TileMmaOp: AcceptsLazy(partial(_multiplied, numbers, plain[TileMmaOp]))}
 
 
-def watching_integers(integers: Integers, plain: Meanings,
-                      used: set[type[Operation]]) -> dict[type[Operation], Meaning]:
+def watching_integers(integers: Integers, plain: Semantics,
+                      used: set[type[Operation]]) -> dict[type[Operation], Semantic]:
     """Instrumented semantics of integer operations: overflow is tracked."""
     before: dict[type[Operation], Before] = {
         StoreTileOp: integers.store, **dict.fromkeys((StoreScatterOp, LoadGatherOp, AtomicRMWTileOp), integers.single)}
@@ -164,9 +164,9 @@ def watching_integers(integers: Integers, plain: Meanings,
             for kind in used & plain.keys()}
 
 
-def _then(numbers: Numbers, meaning: Meaning) -> Meaning:
+def _then(numbers: Numbers, meaning: Semantic) -> Semantic:
     """Semantics followed by a check."""
-    def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
         result = meaning(machine, operation, operands)
         numbers.look(machine, operation, operands, result)
         return result
@@ -174,15 +174,16 @@ def _then(numbers: Numbers, meaning: Meaning) -> Meaning:
     return watched
 
 
-def _multiplied(numbers: Numbers, meaning: Meaning, machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+def _multiplied(numbers: Numbers, meaning: Semantic, machine: Interpreter, operation: Any,
+                operands: Sequence[Any]) -> Any:
     acc = operands[2] if len(operands) > 2 else None
     inner = [operand.inner if isinstance(operand, Product) else operand for operand in operands]
     return numbers.product(machine, operation, operands, meaning(machine, operation, inner), acc)
 
 
-def _first(look: Before, meaning: Meaning) -> Meaning:
+def _first(look: Before, meaning: Semantic) -> Semantic:
     """Semantics preceded by a check."""
-    def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+    def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
         look(machine, operation, operands)
         return meaning(machine, operation, operands)
 

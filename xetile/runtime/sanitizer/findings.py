@@ -11,7 +11,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.interpreter import memory
-from xegpu.interpreter.interpreter import BATCH, Machine, Window
+from xegpu.interpreter.interpreter import BATCH, Interpreter, TileView
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import ArgumentError, CheckError
@@ -57,7 +57,7 @@ def chosen(check: Any) -> frozenset[str]:
 Loops = Sequence[tuple[str, Any]]
 
 
-def failed(machine: Machine, operation: Operation, code: str, message: str, hint: str,
+def failed(machine: Interpreter, operation: Operation, code: str, message: str, hint: str,
            at: tuple[int, ...] | None = None, around: Loops | None = None,
            others: Iterable[tuple[str, Location | None]] = ()) -> CheckError:
     """Error for a finding.
@@ -79,7 +79,7 @@ def failed(machine: Machine, operation: Operation, code: str, message: str, hint
                                                                                          others))
 
 
-def loops(machine: Machine, operation: Operation) -> list[tuple[str, Any]]:
+def loops(machine: Interpreter, operation: Operation) -> list[tuple[str, Any]]:
     """Loop variables around an operation, the outermost first, with their current values."""
     found = []
     above = operation.parent_op()
@@ -100,7 +100,7 @@ def number(value: Any, at: tuple[int, ...] | None) -> int:
     return int(array[index].reshape(-1)[0])
 
 
-def element_of(window: Window, at: tuple[int, ...], *, shared: bool = False) -> str:
+def element_of(window: TileView, at: tuple[int, ...], *, shared: bool = False) -> str:
     """Indices of an element in its array.
 
     Args:
@@ -113,12 +113,12 @@ def element_of(window: Window, at: tuple[int, ...], *, shared: bool = False) -> 
     return f"[{', '.join(map(str, (*lead, row, column)))}]"
 
 
-def ran(machine: Machine) -> Any:
+def ran(machine: Interpreter) -> Any:
     """Key of the batch of instances that runs, distinct for each run of the interpreter."""
     return machine.groups, machine.origin
 
 
-def by_instance(machine: Machine, bad: Array) -> Array:
+def by_instance(machine: Interpreter, bad: Array) -> Array:
     """Whether any element of each active instance is marked."""
     found: Array = np.asarray(bad.any(axis=tuple(range(BATCH, bad.ndim))) if bad.ndim > BATCH else bad)
     found = found if found.ndim == BATCH else found.reshape((1,) * BATCH)
@@ -126,14 +126,14 @@ def by_instance(machine: Machine, bad: Array) -> Array:
     return whole if machine.active is None else np.asarray(whole & machine.active)
 
 
-def reached(machine: Machine, operation: Any, window: Window) -> Array:
+def reached(machine: Interpreter, operation: Any, window: TileView) -> Array:
     """Mask of the elements of a tile that an operation accesses: in bounds, of active instances."""
     inside = memory.in_bounds(window.array, window.row, window.column, tile_of(operation.tile).shape, BATCH,
                               window.lead)
     return inside if machine.active is None else inside & machine.active[..., None, None]
 
 
-def instance(machine: Machine, at: tuple[int, ...]) -> str:
+def instance(machine: Interpreter, at: tuple[int, ...]) -> str:
     """Work-group, and subgroup where there are several, at a position on the batch axes."""
     group = [first + min(i, count - 1) for i, (first, count) in zip(at, machine.groups, strict=False)]
     several = (machine.layout or machine.subgroups) != (1, 1)

@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xegpu.interpreter.gather_scatter import active_elements
-from xegpu.interpreter.interpreter import BATCH, Delayed, Machine, Window, now
+from xegpu.interpreter.interpreter import BATCH, Interpreter, LazyValue, TileView, force
 from xegpu.support.errors import CheckError
 from xegpu.support.location import author_location as place_of
 from xetile.dialect.gather_scatter import AtomicRMWTileOp
@@ -55,7 +55,7 @@ class _Origin:
     infinite: Array
 
 
-class Product(Delayed):
+class Product(LazyValue):
     """Lazy product that is checked when it is computed.
 
     Attributes:
@@ -63,7 +63,8 @@ class Product(Delayed):
         clean: whether all that went into it was finite.
     """
 
-    def __init__(self, numbers: Numbers, machine: Machine, operation: Operation, inner: Delayed, clean: bool) -> None:
+    def __init__(self, numbers: Numbers, machine: Interpreter, operation: Operation, inner: LazyValue,
+                 clean: bool) -> None:
         self._numbers, self._machine, self._operation = numbers, machine, operation
         self.inner, self.clean, self._seen = inner, clean, False
 
@@ -84,7 +85,7 @@ class Numbers:
 
     births: list[_Origin] = field(default_factory=list)
 
-    def look(self, machine: Machine, operation: Operation, operands: Sequence[Any], result: Any) -> None:
+    def look(self, machine: Interpreter, operation: Operation, operands: Sequence[Any], result: Any) -> None:
         """Check the result of an operation against its operands."""
         if not isinstance(result, np.ndarray) or result.dtype.kind != "f" or is_finite(result):
             return
@@ -95,26 +96,26 @@ class Numbers:
             others = others & ~_known(~np.isfinite(side), result)
         self.born(machine, operation, nans, others)
 
-    def product(self, machine: Machine, operation: Operation, operands: Sequence[Any], result: Any,
+    def product(self, machine: Interpreter, operation: Operation, operands: Sequence[Any], result: Any,
                 acc: Any) -> Any:
         """Product of finite matrices, evaluated lazily."""
-        clean = all(is_finite(now(side)) for side in operands[:2])
+        clean = all(is_finite(force(side)) for side in operands[:2])
         if isinstance(acc, Product):
             clean = clean and acc.clean
         elif acc is not None:
-            clean = clean and is_finite(now(acc))
-        waits = Product(self, machine, operation, result, clean) if isinstance(result, Delayed) else None
+            clean = clean and is_finite(force(acc))
+        waits = Product(self, machine, operation, result, clean) if isinstance(result, LazyValue) else None
         if waits is None and clean and not is_finite(result):
             self.born(machine, operation, np.isnan(result), np.isinf(result))
         return result if waits is None else waits
 
-    def born(self, machine: Machine, operation: Operation, nans: Array, others: Array) -> None:
+    def born(self, machine: Interpreter, operation: Operation, nans: Array, others: Array) -> None:
         """Record an origin."""
         nan, infinite = (by_instance(machine, each) for each in (nans, others))
         if len(self.births) < _MOST and (nan.any() or infinite.any()):
             self.births.append(_Origin(operation, loops(machine, operation), ran(machine), nan, infinite))
 
-    def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def store(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a stored tile."""
         value, window = operands
         if not self.births or value.dtype.kind != "f" or is_finite(value):
@@ -122,22 +123,23 @@ class Numbers:
         value = unpack(value) if tile_of(operation.tile).encoding.inner_blocks is not None else value
         self._stored(machine, operation, value, reached(machine, operation, window), window)
 
-    def scatter(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def scatter(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check scattered elements."""
         value, _, mask = operands
         if self.births and value.dtype.kind == "f" and not is_finite(value):
             rank = len(tile_of(operation.tile).blocked_shape())
             self._stored(machine, operation, value, active_elements(machine, np.asarray(mask, bool), rank), None)
 
-    def update(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def update(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check the operands of an atomic update."""
         value, place = operands[:2]
         if self.births and value.dtype.kind == "f" and not is_finite(value):
             _, mask = updated_elements(machine, operation, operands)
             mask = active_elements(machine, mask, len(tile_of(operation.tile).blocked_shape()))
-            self._stored(machine, operation, value, mask, place if isinstance(place, Window) else None)
+            self._stored(machine, operation, value, mask, place if isinstance(place, TileView) else None)
 
-    def _stored(self, machine: Machine, operation: Any, value: Array, written: Array, window: Window | None) -> None:
+    def _stored(self, machine: Interpreter, operation: Any, value: Array, written: Array,
+                window: TileView | None) -> None:
         for nan in (True, False):
             bad = (np.isnan(value) if nan else np.isinf(value)) & written
             instances = by_instance(machine, bad)
@@ -146,8 +148,8 @@ class Numbers:
                 if birth.ran == ran(machine) and (both := made & instances).any():
                     raise self._finding(machine, operation, birth, both, bad, window)
 
-    def _finding(self, machine: Machine, operation: Any, birth: _Origin, both: Array, bad: Array,
-                 window: Window | None) -> CheckError:
+    def _finding(self, machine: Interpreter, operation: Any, birth: _Origin, both: Array, bad: Array,
+                 window: TileView | None) -> CheckError:
         at = tuple(int(i) for i in np.unravel_index(int(np.argmax(both)), both.shape))
         own = birth.nan[tuple(min(i, n - 1) for i, n in zip(at, birth.nan.shape, strict=True))]
         made = "a NaN, of operands that are none," if own else "an infinity of finite numbers"

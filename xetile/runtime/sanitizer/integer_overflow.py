@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.interpreter.arith import BINARY, UNARY, element_type
 from xegpu.interpreter.gather_scatter import active_elements
-from xegpu.interpreter.interpreter import BATCH, Machine, Meaning, TakesDelayed, Window, now
+from xegpu.interpreter.interpreter import BATCH, AcceptsLazy, Interpreter, Semantic, TileView, force
 from xegpu.ir.dtypes import DType
 from xegpu.ir.use_def import root_definitions
 from xegpu.mlir.arith import CONVERSIONS, CmpFOp, CmpIOp, FPToSIOp, FPToUIOp, SelectOp, TruncIOp
@@ -81,27 +81,27 @@ class Integers:
     losses: dict[Any, dict[SSAValue, Losses]] = field(default_factory=dict)
     sources: dict[SSAValue, set[SSAValue]] = field(default_factory=dict)
 
-    def watching(self, meaning: Meaning) -> Meaning:
+    def watching(self, meaning: Semantic) -> Semantic:
         """Instrumented semantics: check the result, and propagate the operands' taint."""
-        def watched(machine: Machine, operation: Any, operands: Sequence[Any]) -> Any:
+        def watched(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
             result = meaning(machine, operation, operands)
             if type(operation) in _LOOKS or self.losses:
                 self._look(machine, operation, operands, result)
             return result
 
-        return TakesDelayed(watched) if isinstance(meaning, TakesDelayed) else watched
+        return AcceptsLazy(watched) if isinstance(meaning, AcceptsLazy) else watched
 
-    def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def store(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a stored tile."""
         if self.losses:
             self._sink(machine, operation, operation.value, reached(machine, operation, operands[1]), operands[1])
 
-    def single(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def single(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check scattered accesses."""
         if not self.losses:
             return
         rank = len(tile_of(operation.tile).blocked_shape())
-        window = next((operand for operand in operands if isinstance(operand, Window)), None)
+        window = next((operand for operand in operands if isinstance(operand, TileView)), None)
         mask = np.asarray(operands[-1], bool) if getattr(operation, "mask", None) is not None else np.asarray(True)
         mask = active_elements(machine, mask.reshape(mask.shape or (1,) * (BATCH + rank)), rank)
         for value in operation.operands:
@@ -109,7 +109,7 @@ class Integers:
 
     # --- taint -------------------------------------------------------------------------------------------------------
 
-    def _look(self, machine: Machine, operation: Operation, operands: Sequence[Any], result: Any) -> None:
+    def _look(self, machine: Interpreter, operation: Operation, operands: Sequence[Any], result: Any) -> None:
         if not operation.results:
             return
         look, value = _LOOKS.get(type(operation)), operation.results[0]
@@ -126,10 +126,10 @@ class Integers:
         elif self.losses:
             self.losses.get(ran(machine), {}).pop(value, None)
 
-    def _passed_on(self, machine: Machine, operation: Operation, operands: Sequence[Any]) -> Losses:
+    def _passed_on(self, machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Losses:
         held = [self._of(machine, operand) for operand in operation.operands] if self.losses else []
         if isinstance(operation, SelectOp) and held:
-            condition = _raised(machine, np.asarray(now(operands[0]), bool))
+            condition = _raised(machine, np.asarray(force(operands[0]), bool))
             sides = [(mask & side, birth) for losses, side in zip(held[1:], (condition, ~condition), strict=True)
                      for mask, birth in losses]
             return [(mask, birth) for mask, birth in (*held[0], *sides) if mask.any()]
@@ -138,13 +138,14 @@ class Integers:
             return all_of_them
         return [(by_instance(machine, mask)[..., None, None], birth) for mask, birth in all_of_them]
 
-    def _of(self, machine: Machine, value: SSAValue) -> Losses:
+    def _of(self, machine: Interpreter, value: SSAValue) -> Losses:
         known = self.losses.get(ran(machine), {})
         if value not in self.sources:
             self.sources[value] = {value, *root_definitions(value)}
         return [loss for source in self.sources[value] for loss in known.get(source, ())]
 
-    def _sink(self, machine: Machine, operation: Any, value: SSAValue, among: Array, window: Window | None) -> None:
+    def _sink(self, machine: Interpreter, operation: Any, value: SSAValue, among: Array,
+              window: TileView | None) -> None:
         for lost, birth in self._of(machine, value):
             try:
                 bad = lost & among
@@ -227,12 +228,12 @@ _LOOKS: dict[type[Operation], Callable[[Any, Sequence[Any], Any], Array | None]]
     TileReduceOp: _sums}
 
 
-def _raised(machine: Machine, mask: Array) -> Array:
+def _raised(machine: Interpreter, mask: Array) -> Array:
     """Mask with all batch axes."""
     return mask if mask.ndim >= BATCH else mask.reshape((1,) * BATCH)
 
 
-def _of_active(machine: Machine, lost: Array) -> Array:
+def _of_active(machine: Interpreter, lost: Array) -> Array:
     lost = _raised(machine, lost)
     if machine.active is None:
         return lost
@@ -241,7 +242,7 @@ def _of_active(machine: Machine, lost: Array) -> Array:
 
 # --- messages --------------------------------------------------------------------------------------------------------
 
-def _finding(machine: Machine, birth: _Origin, bad: Array, use: str,
+def _finding(machine: Interpreter, birth: _Origin, bad: Array, use: str,
              others: Sequence[tuple[str, Location | None]] = ()) -> CheckError:
     instances = by_instance(machine, bad)
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))
@@ -294,7 +295,7 @@ def _element(operand: Any, element: Sequence[int]) -> Any:
     return array[tuple(min(int(i), n - 1) for i, n in zip(element, array.shape, strict=False))].reshape(-1)[0].item()
 
 
-def _use(operation: Any, value: SSAValue, window: Window | None, bad: Array, instances: Array) -> str:
+def _use(operation: Any, value: SSAValue, window: TileView | None, bad: Array, instances: Array) -> str:
     name = array_name(operation.tile)
     if value is operation.tile:
         return f"and uses what follows from it to find elements of {name}"
@@ -305,7 +306,7 @@ def _use(operation: Any, value: SSAValue, window: Window | None, bad: Array, ins
     return f"and {verb} {end}{_place(window, bad, instances)}"
 
 
-def _place(window: Window | None, bad: Array, instances: Array) -> str:
+def _place(window: TileView | None, bad: Array, instances: Array) -> str:
     if window is None or bad.ndim != BATCH + 2:
         return ""
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(instances)), instances.shape))

@@ -11,7 +11,7 @@ import numpy as np
 
 from xegpu.interpreter import memory
 from xegpu.interpreter.gather_scatter import Elements, active_elements
-from xegpu.interpreter.interpreter import BATCH, Machine, Window
+from xegpu.interpreter.interpreter import BATCH, Interpreter, TileView
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of
 from xegpu.support.location import Location
@@ -32,33 +32,33 @@ Array = np.ndarray[Any, Any]
 class Accesses(RaceDetector):
     """Memory accesses of one launch, each checked before it executes."""
 
-    def load(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def load(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a tile load."""
         self._window(machine, operation, operands[0], READ)
 
-    def store(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def store(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a tile store."""
         self._window(machine, operation, operands[1], WRITE)
 
-    def gather(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def gather(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a gather."""
         elements, mask = operands
         self._elements(machine, operation, elements, mask, READ)
 
-    def scatter(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def scatter(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check a scatter."""
         _, elements, mask = operands
         self._elements(machine, operation, elements, mask, WRITE)
 
-    def update(self, machine: Machine, operation: Any, operands: Sequence[Any]) -> None:
+    def update(self, machine: Interpreter, operation: Any, operands: Sequence[Any]) -> None:
         """Check an atomic update."""
-        window = operands[1] if isinstance(operands[1], Window) else None
+        window = operands[1] if isinstance(operands[1], TileView) else None
         elements, mask = updated_elements(machine, operation, operands)
         self._elements(machine, operation, elements, mask, UPDATE, window)
 
     # --- tiles -------------------------------------------------------------------------------------------------------
 
-    def _window(self, machine: Machine, operation: Any, window: Window, kind: str) -> None:
+    def _window(self, machine: Interpreter, operation: Any, window: TileView, kind: str) -> None:
         if isinstance(window.array, memory.Surfaces):
             return  # memory at addresses, of which nothing is known
         tile, shared = tile_of(operation.tile), is_shared(array_of(operation.tile).type)
@@ -92,7 +92,7 @@ class Accesses(RaceDetector):
 
         self.between(again)
 
-    def _tile_access(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str,
+    def _tile_access(self, machine: Interpreter, operation: Any, window: TileView, span: Span, kind: str,
                      epoch: Epoch, *, shared: bool) -> Access:
         tile, running = tile_of(operation.tile), machine.active
         where, offsets = (window.row, window.column), (*window.lead, window.row, window.column)
@@ -112,7 +112,7 @@ class Accesses(RaceDetector):
                       lambda at: f"{array_name(operation.tile)}{element_of(window, at, shared=shared)}",
                       lambda at: [_tile(operation, window, at, shared=shared)])
 
-    def _bounds(self, machine: Machine, operation: Any, window: Window, tile: TileParameters, kind: str) -> None:
+    def _bounds(self, machine: Interpreter, operation: Any, window: TileView, tile: TileParameters, kind: str) -> None:
         array = window.array
         if _provably_in_bounds(array, (*window.lead, window.row, window.column), tile.shape):
             return
@@ -127,7 +127,7 @@ class Accesses(RaceDetector):
                          "check \"bounds\": reads outside give the padding, and writes there are dropped", at,
                          others=[_tile(operation, window, at, shared=shared)])
 
-    def _written(self, machine: Machine, operation: Any, window: Window, span: Span, kind: str) -> None:
+    def _written(self, machine: Interpreter, operation: Any, window: TileView, span: Span, kind: str) -> None:
         """Check that shared local memory is initialized where it is read, and record writes."""
         assert span.written is not None
         written, where = seen(span, span.written, window.array), (window.row, window.column)
@@ -150,8 +150,8 @@ class Accesses(RaceDetector):
 
     # --- single elements ---------------------------------------------------------------------------------------------
 
-    def _elements(self, machine: Machine, operation: Any, elements: Elements, mask: Any, kind: str,
-                  window: Window | None = None) -> None:
+    def _elements(self, machine: Interpreter, operation: Any, elements: Elements, mask: Any, kind: str,
+                  window: TileView | None = None) -> None:
         span = self._tracked(elements.array, kind, shared=False) if elements.bounded else None
         if span is None:
             return
@@ -199,7 +199,7 @@ class Accesses(RaceDetector):
         span = self.shadows.find(array, shared=shared)
         return None if span is None or kind not in span.numbers else span
 
-    def _codes(self, machine: Machine, still: Sequence[int], tile: TileParameters, epoch: Epoch) -> Array:
+    def _codes(self, machine: Interpreter, still: Sequence[int], tile: TileParameters, epoch: Epoch) -> Array:
         """Code of each instance, ``[batch axes, rows, columns]``.
 
         Along ``still`` axes all instances reach the same elements, and have one number together.
@@ -240,7 +240,7 @@ def _several(map_: WgMap | None, shape: tuple[int, int]) -> bool:
     return bool((_owners(map_, shape) < 0).any())
 
 
-def _constant_axes(machine: Machine, offsets: Sequence[Any]) -> list[int]:
+def _constant_axes(machine: Interpreter, offsets: Sequence[Any]) -> list[int]:
     """Batch axes along which offsets are constant."""
     if machine.active is not None:
         return []
@@ -267,7 +267,7 @@ def _provably_in_bounds(array: Array, offsets: Sequence[Any], shape: tuple[int, 
                for offset, size, limit in zip(offsets, sizes, array.shape, strict=True))
 
 
-def _tile(operation: Any, window: Window, at: tuple[int, ...], *, shared: bool) -> tuple[str, Location | None]:
+def _tile(operation: Any, window: TileView, at: tuple[int, ...], *, shared: bool) -> tuple[str, Location | None]:
     """Tile of an operation as a note of a finding, with its definition."""
     stands = element_of(window, (*at[:BATCH], 0, 0), shared=shared)
     return f"the tile, which stands at {stands} now, is made here", defined_at(operation.tile)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.interpreter.interpreter import BATCH, Machine
+from xegpu.interpreter.interpreter import BATCH, Interpreter
 from xegpu.ir.use_def import arrays_of
 from xegpu.support.errors import CheckError
 from xegpu.support.location import Location, author_location
@@ -115,18 +115,18 @@ class RaceDetector:
         self._arrived: dict[SSAValue, int] = {}
         self._between: list[Callable[[], None]] = []
 
-    def epoch(self, machine: Machine) -> Epoch:
+    def epoch(self, machine: Interpreter) -> Epoch:
         """Epoch: barriers that the active instances have passed."""
         return self._epochs.get(ran(machine), 0)
 
-    def barrier(self, machine: Machine) -> None:
+    def barrier(self, machine: Interpreter) -> None:
         """Record a work-group barrier."""
         passed = self.epoch(machine)
         self._epochs[ran(machine)] = passed + (1 if machine.active is None else machine.active.astype(np.int64))
         if self.in_step and machine.active is None:
             self.shadows.barrier()
 
-    def arrive(self, machine: Machine, barrier: SSAValue) -> None:
+    def arrive(self, machine: Interpreter, barrier: SSAValue) -> None:
         """Record an arrival at a named barrier."""
         if self.in_step and machine.active is None:
             self._arrived.setdefault(barrier, len(self._between))
@@ -140,7 +140,7 @@ class RaceDetector:
         if self._arrived:
             self._between.append(again)
 
-    def wait(self, machine: Machine, barrier: SSAValue) -> None:
+    def wait(self, machine: Interpreter, barrier: SSAValue) -> None:
         """Record a wait at a named barrier."""
         self.barrier(machine)
         if (start := self._arrived.pop(barrier, None)) is None:
@@ -150,7 +150,7 @@ class RaceDetector:
         if not self._arrived:
             self._between.clear()
 
-    def judge(self, machine: Machine, operation: Operation, access: Access) -> None:
+    def judge(self, machine: Interpreter, operation: Operation, access: Access) -> None:
         """Check each element of an access for a race, and record the access.
 
         Raises:
@@ -169,7 +169,7 @@ class RaceDetector:
             if access.several or not (last == access.codes).all():  # two instances write it by this very operation
                 self._compare(machine, operation, access, np.where(last == access.codes, 0, last), WRITE)
 
-    def _compare(self, machine: Machine, operation: Operation, access: Access, before: Array, past: str) -> None:
+    def _compare(self, machine: Interpreter, operation: Operation, access: Access, before: Array, past: str) -> None:
         if access.surely_alone(before):
             return
         bad = self.form.conflicts(before, access.codes, within=self.in_step, one_group=access.shared) & access.active
@@ -177,7 +177,7 @@ class RaceDetector:
             at = first(bad)
             raise self._race(machine, operation, access, at, int(np.broadcast_to(before, bad.shape)[at]), past)
 
-    def _race(self, machine: Machine, operation: Operation, access: Access, at: tuple[int, ...], other: int,
+    def _race(self, machine: Interpreter, operation: Operation, access: Access, at: tuple[int, ...], other: int,
               past: str) -> CheckError:
         mine = self._another(machine, access, access.instance(at), other)
         who, same_group = self._other(machine, other, mine)
@@ -190,7 +190,7 @@ class RaceDetector:
                       _hint(access.kind, past, same_group=same_group), mine,
                       others=[*_others(operation, past), *access.parties(mine)])
 
-    def _another(self, machine: Machine, access: Access, position: tuple[int, ...], other: int) -> tuple[int, ...]:
+    def _another(self, machine: Interpreter, access: Access, position: tuple[int, ...], other: int) -> tuple[int, ...]:
         """Instance of a shared code, other than the one before."""
         if not access.several or access.codes.ndim < BATCH:
             return position
@@ -203,7 +203,7 @@ class RaceDetector:
                 return (*start, *position[BATCH:])
         return position
 
-    def _group(self, machine: Machine, position: tuple[int, ...]) -> tuple[int, ...]:
+    def _group(self, machine: Interpreter, position: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(number(machine.along(axis, *machine.groups[axis]), position) for axis in range(3))
 
     def _indices(self, group: int | None) -> tuple[int, ...]:
@@ -211,7 +211,7 @@ class RaceDetector:
         return () if group is None else (group % self.grid[0], group // self.grid[0] % self.grid[1],
                                          group // (self.grid[0] * self.grid[1]))
 
-    def _other(self, machine: Machine, other: int, position: tuple[int, ...]) -> tuple[str, bool]:
+    def _other(self, machine: Interpreter, other: int, position: tuple[int, ...]) -> tuple[str, bool]:
         """Description of the previous instance, and whether it is of the same work-group."""
         group, subgroup = self.form.fields(other)
         if group is None:

@@ -58,8 +58,8 @@ def export(function: func.FuncOp, target: Target, access: Sequence[str]) -> Modu
     if found is None:
         raise TargetError("XT2400", f"{function.sym_name.data} has no wg_map: each line of it stands for one subgroup",
                           "print it at subgroup level: .xegpu_upstream")
-    build = _Export(function, target, access)
-    return as_gpu_module(build.function(function), found.subgroups, target.subgroup_size)
+    rewriter = _Export(function, target, access)
+    return as_gpu_module(rewriter.function(function), found.subgroups, target.subgroup_size)
 
 
 class _Export(Export):
@@ -78,7 +78,7 @@ class _Export(Export):
         """Clone an operation with converted operands; vectors get their layout attribute."""
         super().copy(operation)
         for result in operation.results:
-            made = self.one(result).owner
+            made = self.single(result).owner
             if isinstance(result.type, VectorType) and isinstance(made, Operation):
                 made.attributes.pop("wg_map", None)
                 self.annotate(made, result)
@@ -129,100 +129,101 @@ def layout_of(map_: WgMap | None, shape: Pair, transposed: bool = False) -> Layo
     return LayoutAttr(Layout(sg_layout=(rows, columns), sg_data=data, order=order))
 
 
-def _init_tile(build: _Export, operation: tile_ops.InitTileOp) -> None:
+def _init_tile(rewriter: _Export, operation: tile_ops.InitTileOp) -> None:
     """Convert ``init_tile`` to ``create_nd_tdesc``."""
     tile = tile_ops.tile_of(operation.result)
-    transposed = tile.encoding.order == (0, 1) or access_kind(operation, build.ways) == "block-columns"
-    layout = build.layout(tile.encoding.wg_map, tile.shape, transposed)
+    transposed = tile.encoding.order == (0, 1) or access_kind(operation, rewriter.ways) == "block-columns"
+    layout = rewriter.layout(tile.encoding.wg_map, tile.shape, transposed)
     shape = tile.shape[::-1] if transposed else tile.shape
     # LLVM's lowering folds the transposition into the load.
-    by_address = transposed or build.is_transposed(operation.result)
-    build.put(operation, desc_type(shape, tile.element_type, layout), by_address, transposed)
+    by_address = transposed or rewriter.is_transposed(operation.result)
+    rewriter.put(operation, desc_type(shape, tile.element_type, layout), by_address, transposed)
 
 
-def _load_tile(build: _Export, operation: tile_ops.LoadTileOp) -> None:
+def _load_tile(rewriter: _Export, operation: tile_ops.LoadTileOp) -> None:
     """Convert ``load_tile`` to ``load_nd``."""
     if operation.padding is not None:
-        build.refuse("XT2402",
+        rewriter.refuse("XT2402",
                      "LLVM's loads pad with zero only", "load without padding, or print the kernel in our own form")
-    tile, form = tile_ops.tile_of(operation.tile), build.get(operation.tile).form
+    tile, form = tile_ops.tile_of(operation.tile), rewriter.lookup(operation.tile).encoding
     assert isinstance(form, Moved)
     type_ = VectorType(tile.element_type, tile.shape[::-1] if form.turned else tile.shape)
-    layout = build.layout(tile.encoding.wg_map, tile.shape, form.turned)
-    made = upstream.LoadNdOp(*build.standing(operation.tile), type_, layout=layout)
-    value = build.emit(with_hints(made, hints_of(operation)))
-    build.set(operation.result, _transpose_loaded(build, value, operation.result) if form.turned else value)
+    layout = rewriter.layout(tile.encoding.wg_map, tile.shape, form.turned)
+    made = upstream.LoadNdOp(*rewriter.standing(operation.tile), type_, layout=layout)
+    value = rewriter.emit(with_hints(made, hints_of(operation)))
+    rewriter.set(operation.result, _transpose_loaded(rewriter, value, operation.result) if form.turned else value)
 
 
-def _transpose_loaded(build: _Export, value: SSAValue, old: SSAValue) -> SSAValue:
+def _transpose_loaded(rewriter: _Export, value: SSAValue, old: SSAValue) -> SSAValue:
     """Transpose a loaded vector."""
     operation = TransposeOp(value)
-    build.annotate(operation, old)
-    return build.emit(operation)
+    rewriter.annotate(operation, old)
+    return rewriter.emit(operation)
 
 
-def _store_tile(build: _Export, operation: tile_ops.StoreTileOp) -> None:
+def _store_tile(rewriter: _Export, operation: tile_ops.StoreTileOp) -> None:
     """Convert ``store_tile`` to ``store_nd``."""
-    value, form = build.one(operation.value), build.get(operation.tile).form
+    value, form = rewriter.single(operation.value), rewriter.lookup(operation.tile).encoding
     if form.turned:
-        build.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
+        rewriter.refuse("XT2403", "LLVM's stores do not transpose", "pass an output whose rows are contiguous")
     tile = tile_ops.tile_of(operation.tile)
-    layout = build.layout(tile.encoding.wg_map, tile.shape)
-    made = upstream.StoreNdOp(value, *build.standing(operation.tile), layout=layout)
-    build.emit(with_hints(made, hints_of(operation)))
+    layout = rewriter.layout(tile.encoding.wg_map, tile.shape)
+    made = upstream.StoreNdOp(value, *rewriter.standing(operation.tile), layout=layout)
+    rewriter.emit(with_hints(made, hints_of(operation)))
 
 
-def _prefetch_tile(build: _Export, operation: tile_ops.PrefetchTileOp) -> None:
+def _prefetch_tile(rewriter: _Export, operation: tile_ops.PrefetchTileOp) -> None:
     """Convert ``prefetch_tile`` to ``prefetch_nd``."""
     tile = tile_ops.tile_of(operation.tile)
-    layout = build.layout(tile.encoding.wg_map, tile.shape, build.get(operation.tile).form.turned)
-    made = upstream.PrefetchNdOp(*build.standing(operation.tile), layout=layout)
-    build.emit(with_hints(made, hints_of(operation)))
+    layout = rewriter.layout(tile.encoding.wg_map, tile.shape, rewriter.lookup(operation.tile).encoding.turned)
+    made = upstream.PrefetchNdOp(*rewriter.standing(operation.tile), layout=layout)
+    rewriter.emit(with_hints(made, hints_of(operation)))
 
 
-def _tile_mma(build: _Export, operation: tile_ops.TileMmaOp) -> None:
+def _tile_mma(rewriter: _Export, operation: tile_ops.TileMmaOp) -> None:
     """Convert ``tile_mma`` to ``dpas``."""
     types = [of_mlir(value.type.element_type) for value in (operation.a, operation.b, operation.result)]  # type: ignore
-    if build.target.mma_shape(*types).engine != "dpas":
-        build.refuse("XT2404", f"LLVM's dialect has no product of {types[0]} and {types[1]}",
+    if rewriter.target.mma_shape(*types).engine != "dpas":
+        rewriter.refuse("XT2404", f"LLVM's dialect has no product of {types[0]} and {types[1]}",
                      "multiply bf16, f16, tf32 or integers of 8 bits, or print the kernel in our own form")
     values = operation.a, operation.b, operation.result
-    layouts = [build.layout(map_of(value), tile_ops.shape_of(value)) for value in values]
-    acc = None if operation.acc is None else build.one(operation.acc)
-    made = upstream.DpasOp(build.one(operation.a), build.one(operation.b), acc, operation.result.type,
+    layouts = [rewriter.layout(map_of(value), tile_ops.shape_of(value)) for value in values]
+    acc = None if operation.acc is None else rewriter.single(operation.acc)
+    made = upstream.DpasOp(rewriter.single(operation.a), rewriter.single(operation.b), acc, operation.result.type,
                            [layout for layout in layouts if layout is not None])
-    build.set(operation.result, build.emit(made))
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _tile_transpose(build: _Export, operation: tile_ops.TileTransposeOp) -> None:
+def _tile_transpose(rewriter: _Export, operation: tile_ops.TileTransposeOp) -> None:
     """Convert ``tile_transpose`` to ``vector.transpose``."""
-    build.set(operation.result, _transpose_loaded(build, build.one(operation.source), operation.result))
+    rewriter.set(operation.result, _transpose_loaded(rewriter, rewriter.single(operation.source), operation.result))
 
 
-def _tile_reduce(build: _Export, operation: vector_ops.TileReduceOp) -> None:
+def _tile_reduce(rewriter: _Export, operation: vector_ops.TileReduceOp) -> None:
     """Convert ``tile_reduce`` to ``vector.multi_reduction``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
-    layout = build.layout(map_of(operation.source), tile_ops.shape_of(operation.source))
-    build.set(operation.result, reduced(build, operation.kind.data, [build.one(operation.source)],
+    layout = rewriter.layout(map_of(operation.source), tile_ops.shape_of(operation.source))
+    rewriter.set(operation.result, reduced(rewriter, operation.kind.data, [rewriter.single(operation.source)],
                                         vector_ops.axes_of(operation), result, layout))
 
 
-def _tile_broadcast(build: _Export, operation: vector_ops.TileBroadcastOp) -> None:
+def _tile_broadcast(rewriter: _Export, operation: vector_ops.TileBroadcastOp) -> None:
     """Convert ``tile_broadcast`` to ``vector.broadcast``."""
     result = operation.result.type
     assert isinstance(result, VectorType)
-    made = BroadcastOp(build.one(operation.source), result)
-    build.annotate(made, operation.result)
-    build.set(operation.result, build.emit(made))
+    made = BroadcastOp(rewriter.single(operation.source), result)
+    rewriter.annotate(made, operation.result)
+    rewriter.set(operation.result, rewriter.emit(made))
 
 
-def _tile_conv_layout(build: _Export, operation: vector_ops.TileConvLayoutOp) -> None:
+def _tile_conv_layout(rewriter: _Export, operation: vector_ops.TileConvLayoutOp) -> None:
     """Convert ``tile_conv_layout`` to ``convert_layout``."""
     shape = tile_ops.shape_of(operation.source)
-    before, after = build.layout(map_of(operation.source), shape), build.layout(operation.wg_map.data, shape)
+    before, after = rewriter.layout(map_of(operation.source), shape), rewriter.layout(operation.wg_map.data, shape)
     assert after is not None
-    build.set(operation.result, build.emit(upstream.ConvertLayoutOp(build.one(operation.source), before, after)))
+    rewriter.set(operation.result, rewriter.emit(upstream.ConvertLayoutOp(rewriter.single(operation.source), before,
+                                                                          after)))
 
 
 RULES: dict[type[Operation], Rule] = {

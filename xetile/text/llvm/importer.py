@@ -52,11 +52,11 @@ class Tiles(Import):
         """Clone an operation with converted operands, without LLVM's layouts."""
         super().copy(operation)
         for result in operation.results:
-            made = self.one(result).owner
+            made = self.single(result).owner
             if isinstance(made, Operation):
                 self._clean(made)
             if isinstance(result.type, VectorType):
-                self.set(result, self.one(result), _BLOCK)
+                self.set(result, self.single(result), _BLOCK)
 
     @staticmethod
     def _clean(made: Operation) -> None:
@@ -100,7 +100,7 @@ class Tiles(Import):
 
         Where subgroups are numbered along columns, the transpose on the transposed array has them along rows.
         """
-        form = self.get(operation.desc).form
+        form = self.lookup(operation.desc).encoding
         assert isinstance(form, Described)
         shape = form.desc.shape[0], form.desc.shape[1]
         given = operation.layout or form.desc.layout
@@ -140,103 +140,104 @@ def _hints(made: Operation, old: upstream.MovementOp) -> Operation:
     return made
 
 
-def _load_nd(build: Tiles, operation: upstream.LoadNdOp) -> None:
+def _load_nd(rewriter: Tiles, operation: upstream.LoadNdOp) -> None:
     """Convert ``load_nd`` to ``load_tile``."""
     if operation.transpose_bit_width is not None:
-        build.refuse("XT2408", "a load that transposes words of several elements is not read",
+        rewriter.refuse("XT2408", "a load that transposes words of several elements is not read",
                      "transpose elements: transpose = array<i64: 1, 0>, without transpose_bit_width")
     desc = desc_of(operation.desc)
     width = desc.shape[1]
     loads: list[SSAValue] = []
     for column in range(0, width * desc.block.array_length, width):
-        tile, flipped = build.tile(operation, column)
-        load = build.emit(_hints(tile_ops.LoadTileOp(tile), operation))
-        loads.append(build.transposed(load) if flipped != (operation.transpose is not None) else load)
-    build.set(operation.result, tuple(loads), _SIDE_BY_SIDE if len(loads) > 1 else _BLOCK)
+        tile, flipped = rewriter.tile(operation, column)
+        load = rewriter.emit(_hints(tile_ops.LoadTileOp(tile), operation))
+        loads.append(rewriter.transposed(load) if flipped != (operation.transpose is not None) else load)
+    rewriter.set(operation.result, tuple(loads), _SIDE_BY_SIDE if len(loads) > 1 else _BLOCK)
 
 
-def _store_nd(build: Tiles, operation: upstream.StoreNdOp) -> None:
+def _store_nd(rewriter: Tiles, operation: upstream.StoreNdOp) -> None:
     """Convert ``store_nd`` to ``store_tile``."""
-    tile, flipped = build.tile(operation)
-    value = build.one(operation.value)
-    build.emit(_hints(tile_ops.StoreTileOp(build.transposed(value) if flipped else value, tile), operation))
+    tile, flipped = rewriter.tile(operation)
+    value = rewriter.single(operation.value)
+    rewriter.emit(_hints(tile_ops.StoreTileOp(rewriter.transposed(value) if flipped else value, tile), operation))
 
 
-def _prefetch_nd(build: Tiles, operation: upstream.PrefetchNdOp) -> None:
+def _prefetch_nd(rewriter: Tiles, operation: upstream.PrefetchNdOp) -> None:
     """Convert ``prefetch_nd`` to ``prefetch_tile``."""
     desc = desc_of(operation.desc)
     skipped = list(words(operation).values()).count("uncached")
     for column in range(0, desc.shape[1] * desc.block.array_length, desc.shape[1]):
-        build.emit(_hints(tile_ops.PrefetchTileOp(build.tile(operation, column)[0], 3 - skipped), operation))
+        rewriter.emit(_hints(tile_ops.PrefetchTileOp(rewriter.tile(operation, column)[0], 3 - skipped), operation))
 
 
-def _dpas(build: Tiles, operation: upstream.DpasOp) -> None:
+def _dpas(rewriter: Tiles, operation: upstream.DpasOp) -> None:
     """Convert ``dpas`` to ``tile_mma``."""
-    a, b = build.one(operation.a), build.one(operation.b)
+    a, b = rewriter.single(operation.a), rewriter.single(operation.b)
     shape = tile_ops.shape_of(a)[0], tile_ops.shape_of(b)[1]
     result = VectorType(operation.result.type.element_type, shape)  # type: ignore[attr-defined]
-    acc = None if operation.acc is None else build.one(operation.acc)
-    map_ = build.map_of(build.facts.layout(operation.result), shape)
-    build.set(operation.result, build.emit(tile_ops.TileMmaOp(a, b, acc, result, map_)), _BLOCK)
+    acc = None if operation.acc is None else rewriter.single(operation.acc)
+    map_ = rewriter.map_of(rewriter.facts.layout(operation.result), shape)
+    rewriter.set(operation.result, rewriter.emit(tile_ops.TileMmaOp(a, b, acc, result, map_)), _BLOCK)
 
 
-def _broadcast(build: Tiles, operation: BroadcastOp) -> None:
+def _broadcast(rewriter: Tiles, operation: BroadcastOp) -> None:
     """Convert ``vector.broadcast`` to ``tile_broadcast`` or a splat."""
     if not isinstance(operation.source.type, VectorType):
-        build.fill(build.one(operation.source), operation.vector)
+        rewriter.fill(rewriter.single(operation.source), operation.vector)
         return
-    source, shape = build.one(operation.source), operation.vector.type.get_shape()
+    source, shape = rewriter.single(operation.source), operation.vector.type.get_shape()
     axes = [axis for axis, (small, large) in enumerate(zip(tile_ops.shape_of(source), shape,
                                                            strict=True)) if small != large]
-    map_ = build.map_of(build.facts.layout(operation.vector), (shape[0], shape[1]))
-    made = build.emit(vector_ops.TileBroadcastOp(source, shape, axes, map_)) if axes else source
-    build.set(operation.vector, made, _BLOCK)
+    map_ = rewriter.map_of(rewriter.facts.layout(operation.vector), (shape[0], shape[1]))
+    made = rewriter.emit(vector_ops.TileBroadcastOp(source, shape, axes, map_)) if axes else source
+    rewriter.set(operation.vector, made, _BLOCK)
 
 
-def _multi_reduction(build: Tiles, operation: MultiReductionOp) -> None:
+def _multi_reduction(rewriter: Tiles, operation: MultiReductionOp) -> None:
     """Convert ``vector.multi_reduction`` to ``tile_reduce``."""
-    build.check_reduction(operation)
-    result = build.emit(vector_ops.TileReduceOp(operation.kind.data, build.one(operation.source), operation.axes))
-    build.set(operation.result, build.onto(operation, result), _BLOCK)
+    rewriter.check_reduction(operation)
+    result = rewriter.emit(vector_ops.TileReduceOp(operation.kind.data, rewriter.single(operation.source),
+                                                   operation.axes))
+    rewriter.set(operation.result, rewriter.onto(operation, result), _BLOCK)
 
 
-def _shape_cast(build: Tiles, operation: ShapeCastOp) -> None:
+def _shape_cast(rewriter: Tiles, operation: ShapeCastOp) -> None:
     """Convert a shape cast: one side of a reduction; a no-op between fragments of a lane."""
-    source = build.get(operation.source)
+    source = rewriter.lookup(operation.source)
     result = operation.result.type
     assert isinstance(result, VectorType)
     shapes = [tile_ops.shape_of(value) for value in source.values]
-    if not build.facts.of_lanes and len(result.get_shape()) == 2 and shapes[0] != result.get_shape():
-        build.refuse("XT2409",
+    if not rewriter.facts.of_lanes and len(result.get_shape()) == 2 and shapes[0] != result.get_shape():
+        rewriter.refuse("XT2409",
                      f"{operation.source.type} is cast to {result}, and is {tile_ops.text(shapes[0])} of its block",
                      f"cast to those dimensions: vector<{tile_ops.text(shapes[0])}x{result.element_type}>")
-    build.set(operation.result, source.values, source.form)
+    rewriter.set(operation.result, source.values, source.encoding)
 
 
-def _transpose(build: Tiles, operation: TransposeOp) -> None:
+def _transpose(rewriter: Tiles, operation: TransposeOp) -> None:
     """Convert ``vector.transpose`` to ``tile_transpose``."""
-    source = build.one(operation.source)
+    source = rewriter.single(operation.source)
     rows, columns = tile_ops.shape_of(source)
-    map_ = build.map_of(build.facts.layout(operation.result), (columns, rows))
-    build.set(operation.result, build.transposed(source, map_), _BLOCK)
+    map_ = rewriter.map_of(rewriter.facts.layout(operation.result), (columns, rows))
+    rewriter.set(operation.result, rewriter.transposed(source, map_), _BLOCK)
 
 
-def _extract(build: Tiles, operation: ExtractOp) -> None:
+def _extract(rewriter: Tiles, operation: ExtractOp) -> None:
     """Convert ``vector.extract`` of a reduced vector."""
-    source, position = build.get(operation.vector), list(operation.static_position.get_values())
-    if source.form != _SIDE_BY_SIDE or len(position) != 1:
-        build.refuse("XT2410",
+    source, position = rewriter.lookup(operation.vector), list(operation.static_position.get_values())
+    if source.encoding != _SIDE_BY_SIDE or len(position) != 1:
+        rewriter.refuse("XT2410",
                      "only whole blocks are extracted, from several side by side", "load the block that is needed")
-    build.set(operation.result, source.values[position[0]], _BLOCK)
+    rewriter.set(operation.result, source.values[position[0]], _BLOCK)
 
 
-def _convert_layout(build: Tiles, operation: upstream.ConvertLayoutOp) -> None:
+def _convert_layout(rewriter: Tiles, operation: upstream.ConvertLayoutOp) -> None:
     """Convert ``convert_layout`` to ``tile_conv_layout``."""
-    source, target = build.one(operation.source), operation.target_layout
+    source, target = rewriter.single(operation.source), operation.target_layout
     shape = tile_ops.shape_of(source)
-    map_ = build.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
-    made = source if map_ is None else build.emit(vector_ops.TileConvLayoutOp(source, map_))
-    build.set(operation.result, made, _BLOCK)
+    map_ = rewriter.map_of(target.data, (shape[0], shape[1])) if isinstance(target, LayoutAttr) else None
+    made = source if map_ is None else rewriter.emit(vector_ops.TileConvLayoutOp(source, map_))
+    rewriter.set(operation.result, made, _BLOCK)
 
 
 RULES: dict[type[Operation], Rule] = {
