@@ -20,7 +20,7 @@ from xetile.passes.wg_offsets import Distributed
 def to_subgroups(rewriter: Any, operation: TileMmaScaledOp) -> None:
     """Each subgroup multiplies what it has of A and B: one block of each."""
     parts = [rewriter.lookup(operand) for operand in operation.operands]
-    if parts[0].form is None:
+    if parts[0].encoding is None:
         rewriter.copy(operation)
         return
     if any(len(part.values) != 1 for part in parts):

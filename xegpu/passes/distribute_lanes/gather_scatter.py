@@ -35,7 +35,7 @@ def cast(rewriter: Any, operation: ShapeCastOp) -> None:
     source, shape = rewriter.lookup(operation.source), shape_of(operation.result)
     line = rewriter.line(shape_of(operation.source)[0] if len(shape) != 1 else shape[0])
     if len(shape) == 1:
-        value = rewriter.converted(source, rewriter.plain(source.form.shape))
+        value = rewriter.converted(source, rewriter.plain(source.encoding.shape))
         rewriter.set(operation.result, rewriter.emit(ShapeCastOp(value, (1,))), line)
         return
     form = replace(line, shape=(shape[0], shape[1]), lanes=rewriter.plain((shape[0], shape[1])))
@@ -61,7 +61,7 @@ def _load_gather(rewriter: Any, operation: LoadGatherOp) -> None:
 
 def _store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
     value = rewriter.lookup(operation.value)
-    made = StoreScatterOp(rewriter.converted(value, rewriter.line(value.form.shape[1]).lanes),
+    made = StoreScatterOp(rewriter.converted(value, rewriter.line(value.encoding.shape[1]).lanes),
                           rewriter.single(operation.desc),
                           rewriter.single(operation.mask))
     rewriter.emit(hinted(made, operation))
@@ -71,7 +71,7 @@ def _atomic_rmw(rewriter: Any, operation: AtomicRMWOp) -> None:
     value = rewriter.lookup(operation.value)
     made = AtomicRMWOp(operation.kind.data, value.values[0], rewriter.single(operation.desc),
                        rewriter.single(operation.mask))
-    rewriter.set(operation.result, rewriter.emit(made), value.form)
+    rewriter.set(operation.result, rewriter.emit(made), value.encoding)
 
 
 def _block_elements(rewriter: Any, operation: BlockElementsOp) -> None:

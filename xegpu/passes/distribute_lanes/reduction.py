@@ -26,8 +26,8 @@ from xegpu.rewrite.rewriter import Rule
 
 def _reduce(rewriter: Any, operation: ReduceOp) -> None:
     parts = [rewriter.lookup(source) for source in operation.sources]
-    shape, result, element = parts[0].form.shape, shape_of(operation.result), operation.result.type.element_type  # type: ignore
-    lanes = rewriter.common_map([part.form for part in parts])
+    shape, result, element = parts[0].encoding.shape, shape_of(operation.result), operation.result.type.element_type  # type: ignore
+    lanes = rewriter.common_map([part.encoding for part in parts])
     target = rewriter.plain(result)
     values = [rewriter.converted(part, lanes) for part in parts]
     fragment = VectorType(element, target.fragment(result))
@@ -38,7 +38,7 @@ def _reduce(rewriter: Any, operation: ReduceOp) -> None:
 def _broadcast(rewriter: Any, operation: BroadcastOp) -> None:
     source, (rows, columns) = rewriter.lookup(operation.source), shape_of(operation.result)
     shape = rows, columns
-    lanes, target = rewriter.plain(source.form.shape), rewriter.plain(shape)
+    lanes, target = rewriter.plain(source.encoding.shape), rewriter.plain(shape)
     fragment = VectorType(operation.result.type.element_type, target.fragment(shape))  # type: ignore[attr-defined]
     made = BroadcastOp(rewriter.converted(source, lanes), operation.dimensions, fragment, (lanes, target), shape)
     rewriter.set(operation.result, rewriter.emit(made), rewriter.form(shape, target))
@@ -46,12 +46,12 @@ def _broadcast(rewriter: Any, operation: BroadcastOp) -> None:
 
 def _transpose(rewriter: Any, operation: TransposeOp) -> None:
     source = rewriter.lookup(operation.source)
-    if source.form.packed:
+    if source.encoding.packed:
         rewriter.fail("XT3520", "vectors in VNNI form are for dpas alone, and this is vector.transpose",
                    "load the block without transpose_bit_width, and transpose that", **{"the block": operation.source})
-    lanes = source.form.lanes.along_one(source.form.shape)
-    value = _turned_units(rewriter, rewriter.converted(source, lanes), source.form.shape, lanes)
-    rewriter.set(operation.result, value, rewriter.form(source.form.shape[::-1], lanes.transposed))
+    lanes = source.encoding.lanes.along_one(source.encoding.shape)
+    value = _turned_units(rewriter, rewriter.converted(source, lanes), source.encoding.shape, lanes)
+    rewriter.set(operation.result, value, rewriter.form(source.encoding.shape[::-1], lanes.transposed))
 
 
 def _turned_units(rewriter: Any, value: SSAValue, shape: tuple[int, int], lanes: LaneMap) -> SSAValue:

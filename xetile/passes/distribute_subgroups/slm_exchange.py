@@ -283,7 +283,8 @@ def _slab(rewriter: DistributeSubgroupsRewriter, form: Distributed, data: Pair, 
         raise TargetError("XT2521",
                           f"distributing {form} in blocks of {tile_ops.text(data)} takes {bytes_} bytes of shared "
                           f"local memory, and {target.slm_bytes - rewriter.taken} of {target.name}'s "
-                          f"{target.slm_bytes} are left", "choose an sg_data that divides the other's, so that smaller parts fit",
+                          f"{target.slm_bytes} are left",
+                          "choose an sg_data that divides the other's, so that smaller parts fit",
                           rewriter.where())
     return max(fitting, key=lambda shape: (prod(shape), shape[1]))
 
