@@ -370,15 +370,15 @@ def another_gpu() -> None:
         clear.on("opencl:cpu", target="pvc")
 
 
-def _dealt_otherwise(change: Callable[[ConvertedValues], ConvertedValues]) -> None:
-    """Deal the second of a kernel's loads out in another way than a rule of the pass does, and lower the kernel."""
+def _distributed_otherwise(change: Callable[[ConvertedValues], ConvertedValues]) -> None:
+    """Distribute the second of a kernel's loads in another way than a rule of the pass does, and lower the kernel."""
     rule, seen = distribute_subgroups.RULES[LoadTileOp], []
 
-    def other(build: DistributeSubgroupsRewriter, operation: LoadTileOp) -> None:
-        rule(build, operation)
+    def other(rewriter: DistributeSubgroupsRewriter, operation: LoadTileOp) -> None:
+        rule(rewriter, operation)
         seen.append(operation)
         if len(seen) == 2:
-            build.parts[operation.result] = change(build.get(operation.result))
+            rewriter.converted_values[operation.result] = change(rewriter.lookup(operation.result))
 
     @xt.kernel
     def rows(X, Y):
@@ -396,9 +396,9 @@ def _dealt_otherwise(change: Callable[[ConvertedValues], ConvertedValues]) -> No
 
 @provokes("XT9301")
 def _another_form() -> None:
-    _dealt_otherwise(lambda parts: ConvertedValues(parts.values, Distributed(WgMap((4, 1), (16, 32)), (64, 32))))
+    _distributed_otherwise(lambda parts: ConvertedValues(parts.values, Distributed(WgMap((4, 1), (16, 32)), (64, 32))))
 
 
 @provokes("XT9302")
 def _another_number() -> None:
-    _dealt_otherwise(lambda parts: ConvertedValues((*parts.values, parts.values[0]), parts.form))
+    _distributed_otherwise(lambda parts: ConvertedValues((*parts.values, parts.values[0]), parts.encoding))
