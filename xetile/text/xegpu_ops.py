@@ -138,7 +138,8 @@ def _same_type(sketch: Sketch, desc: SSAValue) -> None:
 def _load_nd(kind: Any) -> Rule:
     def rule(sketch: Sketch) -> Operation:
         (desc,) = only(sketch, "%desc", 1)
-        given = _properties(sketch, kind, "packed", "vnni_axis", "transpose", "transpose_bit_width", "mode")
+        given = _properties(sketch, kind, "packed", "vnni_axis", "transpose", "transpose_bit_width", "in_bounds",
+                            "mode")
         return _create_operation(kind, [desc], [result_of(sketch)], given)
 
     return rule
