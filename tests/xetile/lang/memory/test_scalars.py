@@ -182,7 +182,7 @@ WRONG = {
     "half of an index": (lambda A, T: xt.load_scalar(T, 0.5), xt.ElementTypeError, "0.5 stands where an integer"),
     "three indices": (lambda A, T: xt.load_scalar(A, (0, 0, 0)), xt.RankError, "got 3 indices"),
     "an aligned array": (lambda A, T: xt.init_tile(A, (0, 0), (1, 16), aligned=True), xt.ShapeError,
-                         "an array, which each launch looks at"),
+                         "an array, whose alignment each launch checks"),
 }
 
 
