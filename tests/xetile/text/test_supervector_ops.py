@@ -284,7 +284,8 @@ def test_appendix_in_machine_code(layout: str, target: str) -> None:
 def test_the_order_of_a_tile_is_that_of_its_memref() -> None:
     for layout, order in (("strided", True), ("affine_map", True), ("as it lies", False)):
         arguments, _ = operands(layout, (128, 128, 64), xt.f32)
-        stage = appendix(layout, (128, 128, 64), (16, 32), "f32").lower(*arguments, target="pvc").stages["lower-supervector"]
+        lowered = appendix(layout, (128, 128, 64), (16, 32), "f32").lower(*arguments, target="pvc")
+        stage = lowered.stages["lower-supervector"]
         assert len(re.findall(r"init_tile %REFB.*order = \[0, 1\]", stage)) == order
         assert not re.findall(r"init_tile %REF[AC].*order", stage)
 
