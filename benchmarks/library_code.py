@@ -9,8 +9,9 @@ import xetile as xt
 from benchmarks.rows import Progress, Row
 from codegen.toolchain.ocloc import has_ocloc
 from xetile.compiler.report import Report
-from xetile.library import int4_matmul, scaled_matmul
 from xetile.library.attention import attention_of_heads, blocks_for
+from xetile.library.int4_matmul import STEP, int4_product, tilings
+from xetile.library.scaled_matmul import WIDENED, scaled_product
 from xetile.library.tile_heuristics import BLOCK_IO
 
 GROUP = "Ready kernels, machine code"
@@ -35,7 +36,7 @@ def _rows() -> Iterator[Row]:
     for target in ("pvc", "bmg"):
         for group in (128, 32):
             report = _int4(target, group)
-            per_block = report.loop["vector"] * 64 * 64 / (int4_matmul.STEP * 64)
+            per_block = report.loop["vector"] * 64 * 64 / (STEP * 64)
             yield _row(f"4-bit weights, groups of {group}, {target}", per_block, "instructions for 64 x 64", report)
     for target in ("cri", "pvc"):
         report = _scaled(target)
@@ -56,17 +57,17 @@ def _spec(dtype: Any, dimensions: int = 2, last: int | None = None) -> xt.Spec:
 
 
 def _int4(target: str, group: int) -> Report:
-    tiling, floats = int4_matmul.tilings(group, xt.TARGETS[target])[1], _spec(xt.f16)
-    return int4_matmul.int4_product.lower(floats, _spec(xt.u32), *[floats] * 4, target=target, BM=tiling.rows,
+    tiling, floats = tilings(group, xt.TARGETS[target])[1], _spec(xt.f16)
+    return int4_product.lower(floats, _spec(xt.u32), *[floats] * 4, target=target, BM=tiling.rows,
                                    BN=tiling.columns, sg=tiling.layout, group=group, offset=True, biased=False,
                                    activation=None).report()
 
 
 def _scaled(target: str) -> Report:
     widen = not xt.TARGETS[target].multiplies(xt.e4m3, xt.e4m3)
-    tiling = scaled_matmul.WIDENED[0] if widen else BLOCK_IO[0]
+    tiling = WIDENED[0] if widen else BLOCK_IO[0]
     constants = {**tiling.constants, "BK": 64}
-    return scaled_matmul.scaled_product.lower(*[_spec(xt.e4m3)] * 2, *[_spec(xt.f32)] * 4, target=target, **constants,
+    return scaled_product.lower(*[_spec(xt.e4m3)] * 2, *[_spec(xt.f32)] * 4, target=target, **constants,
                                        widen=widen, by_row=True, by_column=True, biased=False, activation=None).report()
 
 

@@ -12,9 +12,9 @@ import pytest
 import xetile as xt
 from codegen.runtime.usm import row_major, usm_interface
 from tests.conftest import require_dpnp, require_ocloc
-from xetile.library import int4_matmul
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.grouped_matmul import FIELDS, Access, grouped_product, table_of
+from xetile.library.int4_matmul import STEP, WORDS, int4_product, tilings
 from xetile.library.matmul_kernels import product
 from xetile.library.tile_heuristics import BLOCK_IO, choose, choose_for_all
 
@@ -240,16 +240,16 @@ def test_weights_of_four_bits(dtype: str, depth: int, group: int, zeros: Any) ->
 def test_weights_of_four_bits_are_masked_where_they_lie(target: str, dtype: Any, group: int) -> None:
     require_ocloc()
     floats, words = xt.Spec((None, None), dtype), xt.Spec((None, None), xt.u32)
-    tiling = int4_matmul.tilings(group, xt.TARGETS[target])[1]
-    report = int4_matmul.int4_product.lower(floats, words, floats, floats, floats, floats, target=target,
+    tiling = tilings(group, xt.TARGETS[target])[1]
+    report = int4_product.lower(floats, words, floats, floats, floats, floats, target=target,
                                             BM=tiling.rows,
                                      BN=tiling.columns, sg=tiling.layout, group=group, offset=True, biased=False,
                                      activation=None).report()
     assert (report.spill_size, report.private_size) == (0, 0)
-    words_held = int4_matmul.WORDS * 64 // 16
+    words_held = WORDS * 64 // 16
     rows = tiling.rows // tiling.layout[0]
-    scaled = 2 * (int4_matmul.STEP // group) * rows * 64 // 16  # two multiply-adds an element of the result
-    assert report.loop["dpas"] == (int4_matmul.STEP // 16) * rows // 8 * (4 + 1)  # the last for the sums of A's rows
+    scaled = 2 * (STEP // group) * rows * 64 // 16  # two multiply-adds an element of the result
+    assert report.loop["dpas"] == (STEP // 16) * rows // 8 * (4 + 1)  # the last for the sums of A's rows
     assert report.loop["vector"] <= 8 * words_held + scaled + 200
     assert report.loop["vector"] >= 8 * words_held
 
