@@ -80,7 +80,7 @@ def test_gemm_subgroup_runs(run: Any, device: str, target: str) -> None:
 
 SHOWN = {
     "xetile": (r"xetile\.tile_mma .* vector<256x256xf32>", r"xetile\.prefetch_tile", r"wg_map<sg_layout = \[8, 4\]"),
-    "xegpu": (r"xegpu\.dpas .* vector<8x1xf32>", r"\{packed\}", r"xegpu\.prefetch_nd"),
+    "xegpu": (r"xegpu\.dpas .* vector<8x1xf32>", r"\{packed\}", r"xegpu\.payload_prefetch"),
     "opencl": (r"kernel void gemm\(", r"intel_sub_group_bf16_bf16_matrix_mad_k16", r"block_read_ap_prefetch"),
     "sycl": (r"void gemm\(unsigned short \*A_pointer", r"sycl::event launch\(", r"block_read_ap_prefetch"),
 }

@@ -64,7 +64,8 @@ def wanted() -> Any:
 
 
 def test_stages() -> None:
-    assert tuple(lowered("pvc").stages) == STAGES
+    """Which passes after legalize change something depends on the target."""
+    assert tuple(lowered("pvc").stages) == (*STAGES, "peel-bounds")
 
 
 @pytest.mark.parametrize("target", TARGETS)
