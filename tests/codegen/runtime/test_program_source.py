@@ -100,6 +100,12 @@ def refusing() -> Any:
     return SimpleNamespace(SyclProgramCompilationError=Refused, create_program_from_spirv=create)
 
 
+class _Queue(SimpleNamespace):
+    """A stand-in for a queue, by which built programs are kept."""
+
+    __hash__ = object.__hash__
+
+
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
 def test_a_level_zero_queue_gets_spirv_that_the_gpu_runs(target: str, monkeypatch: pytest.MonkeyPatch,
                                                          caplog: pytest.LogCaptureFixture) -> None:
@@ -107,7 +113,7 @@ def test_a_level_zero_queue_gets_spirv_that_the_gpu_runs(target: str, monkeypatc
     require_ocloc()
     require_sycl_compiler()
     got: list[tuple[bytes, str]] = []
-    queue = SimpleNamespace(backend=LEVEL_ZERO.backend, sycl_device=SimpleNamespace(name="a GPU", is_cpu=False))
+    queue = _Queue(backend=LEVEL_ZERO.backend, sycl_device=SimpleNamespace(name="a GPU", is_cpu=False))
     monkeypatch.setattr(device_executor, "find_queue", lambda where: where)
     monkeypatch.setattr(device_executor, "device_target", lambda _: target)
     monkeypatch.setattr(program_cache, "build_program", lambda _, source, options: got.append((source, options)))
