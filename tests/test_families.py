@@ -1,0 +1,44 @@
+"""One family of operations, one file name, in every layer: declaration, NumPy semantics, OpenCL rule, lane layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from xdsl.ir import Operation
+
+from codegen.opencl import RULES as OPENCL
+from xegpu.interpreter.semantics import SEMANTICS
+from xegpu.passes.distribute_lanes import RULES as LANES
+
+LAYERS = {"NumPy semantics": SEMANTICS, "OpenCL rule": OPENCL, "lane layout": LANES}
+PART_OF = {"payload": "block_io", "bounds": "block_io", "fused_store": "dpas"}
+"""Files of the dialect that hold a part of a family."""
+ELSEWHERE = {
+    ("OpenCL rule", "xegpu.load_mad"): "cpu_gemm",  # loads and products in one, which only CPUs have
+    ("OpenCL rule", "xegpu.load_mad_store"): "cpu_gemm",
+    ("NumPy semantics", "xegpu.load_scalar"): "scalar",
+    ("lane layout", "xegpu.pad"): "block_io",  # the layout is that of the load whose padding it is
+    ("lane layout", "xegpu.pack"): "dpas",  # the operand of a product decides
+    ("lane layout", "xegpu.bitcast"): "dpas",
+    ("lane layout", "xegpu.print"): "vector",  # element by element
+    ("lane layout", "xegpu.assert"): "vector",
+}
+"""Rules that stand with another family, and why."""
+CASES = [(layer, operation, rule) for layer, rules in LAYERS.items() for operation, rule in rules.items()
+         if operation.__module__.startswith("xegpu.dialect.") and rule.__module__ != "xegpu.rewrite.rewriter"]
+
+
+@pytest.mark.parametrize(("layer", "operation", "rule"), CASES,
+                         ids=[f"{layer}-{operation.name}" for layer, operation, _ in CASES])
+def test_the_rule_stands_in_the_file_of_its_family(layer: str, operation: type[Operation],
+                                                   rule: Callable[..., Any]) -> None:
+    family = operation.__module__.rpartition(".")[2]
+    parts = getattr(rule, "func", rule).__module__.split(".")
+    expected = ELSEWHERE.get((layer, operation.name), PART_OF.get(family, family))
+    assert expected in parts, f"{operation.name}: {'.'.join(parts)}"
+
+
+def test_every_layer_takes_part() -> None:
+    assert {layer for layer, _, _ in CASES} == {*LAYERS}
