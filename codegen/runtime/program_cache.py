@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from collections.abc import Mapping
 from ctypes import byref, c_bool, c_char, c_int, c_int32, c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -20,13 +19,11 @@ from typing import Any
 from codegen.runtime.build_log import opencl_library
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import build_program, find_kernel
+from codegen.runtime.native_handles import LIBRARY, native_getter
 from codegen.toolchain import disk_cache
 from codegen.toolchain.cpu_features import description
 
-_LIBRARY = "libsycl.so.9"
 _MAKE = "_ZN4sycl3_V16detail18make_kernel_bundleEmRKNS0_7contextEbNS0_12bundle_stateENS0_7backendE"
-_NATIVE: Mapping[str, str] = {name: f"_ZNK4sycl3_V1{len(name)}{name}9getNativeEv"
-                              for name in ("context", "device", "kernel")}
 _SIGNATURE = b"struct PySyclProgramObject *(DPCTLSyclKernelBundleRef)"
 _EXECUTABLE, _OPENCL = 2, 1  # sycl::bundle_state::executable, sycl::backend::opencl
 # CL_KERNEL_PROGRAM, CL_PROGRAM_DEVICES, CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BINARIES
@@ -53,9 +50,7 @@ class _Interface:
 
     def native(self, kind: str, reference: int) -> int:
         """Native OpenCL handle of a SYCL object, retained."""
-        function = getattr(self.sycl, _NATIVE[kind])
-        function.restype, function.argtypes = c_void_p, [c_void_p]
-        return int(function(reference))
+        return int(native_getter(kind)(reference))
 
 
 @cache
@@ -66,15 +61,16 @@ def _interface() -> _Interface | None:
     opencl = opencl_library()
     capsules = getattr(import_dpctl("dpctl.program._program"), "__pyx_capi__", {})
     try:
-        sycl = ctypes.CDLL(_LIBRARY)
-        wanted = [getattr(sycl, name) for name in (_MAKE, *_NATIVE.values())]
+        sycl = ctypes.CDLL(LIBRARY)
+        make = getattr(sycl, _MAKE)
+        for kind in ("context", "device", "kernel"):
+            native_getter(kind)
         malloc = ctypes.CDLL(None).malloc
         pointer = _capsule(capsules["SyclProgram_Make"])
     except (OSError, AttributeError, KeyError, ValueError):
         return None
-    if opencl is None or not all(wanted):
+    if opencl is None:
         return None
-    make = wanted[0]
     make.restype, make.argtypes = c_void_p, [c_void_p, c_uint64, c_void_p, c_bool, c_char, c_int]
     malloc.restype, malloc.argtypes = c_void_p, [c_size_t]
     opencl.clCreateProgramWithBinary.restype = c_void_p
