@@ -149,6 +149,7 @@ ze_result_t append(ze_command_list_handle_t handle, const std::string &name, std
     trace("    %s on list %p%s: waits for %u events, signals %p", name.c_str(), handle,
           list.is_in_order ? " (in order)" : "", count, signal);
     Lock lock(mutex);
+    if (is_lost) return status();
     auto command = std::make_shared<Command>();
     command->name = name;
     command->work = std::move(work);
