@@ -64,7 +64,7 @@ class Threads:
     @property
     def register_bytes(self) -> int:
         """Bytes of a general register."""
-        return self.grf.shape[2]
+        return int(self.grf.shape[2])
 
     def payload(self, first: int, count: int) -> NDArray[np.uint8]:
         """View of ``count`` registers from ``first``: (T, count, register_bytes); writes reach the registers."""
@@ -76,4 +76,5 @@ class Threads:
 
     def address_words(self) -> NDArray[np.uint32]:
         """View of a0 as 32-bit words: (T, 8)."""
-        return self.address[0].view(np.uint32)
+        words: NDArray[np.uint32] = self.address[0].view(np.uint32)
+        return words
