@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,7 @@ def basic_blocks(instructions: Sequence[Instruction], entry: int) -> dict[int, B
             leaders.add(instruction.index)
     ordered = sorted(leaders)
     blocks = {}
-    for start, end in zip(ordered, ordered[1:], strict=False):
+    for start, end in pairwise(ordered):
         last = instructions[end - 1]
         blocks[start] = Block(start, end, last if is_branch(last) else None, last.name == BARRIER,
                               END_OF_THREAD in last.options)

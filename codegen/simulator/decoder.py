@@ -102,7 +102,8 @@ def _instructions(document: Mapping[str, Any]) -> tuple[Instruction, ...]:
             labels[element["symbol"]] = count
         else:
             count += 1
-    offset, found = 0, []
+    offset = 0
+    found: list[Instruction] = []
     for element in elements:
         if element["kind"] == "I":
             found.append(_instruction(element, len(found), offset, labels))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codegen.simulator import messages
 from codegen.simulator.alu.arith import BUILDERS
-from codegen.simulator.alu.operands import Binding, Execution, UnknownInstruction, flag_bits
+from codegen.simulator.alu.operands import Binding, UnknownInstruction, flag_bits
 from codegen.simulator.control_flow import (
-    BARRIER,
-    END_OF_THREAD,
     NO_OPERATION,
     Block,
     basic_blocks,
@@ -35,6 +34,7 @@ from codegen.simulator.threads import LANES, Threads
 from codegen.simulator.zebin import KernelRecord, read_kernels
 from xegpu.support.errors import ToolError
 
+_Built = TypeVar("_Built")
 Sizes = tuple[int, int, int]
 MOST_THREADS = 128
 """Threads that run side by side: what is quickest; more leave the processor's caches."""
@@ -233,20 +233,72 @@ class _Machine:
 
     def _bind(self, block: Block) -> BoundBlock:
         instructions = self.program.instructions[block.start:block.end]
-        steps = tuple(step for each in instructions if (step := self._step(each)) is not None)
-        follows = None
+        last = instructions[-1]
+        steps = tuple(step for each in instructions if (step := self._named(each, self._step)) is not None)
         if block.branch is not None:
-            branch = block.branch
-            follows = self._checked(branch, lambda: taken(self._binding(branch)))
-            return BoundBlock(block, steps, follows, target(branch))
-        return BoundBlock(block, steps, barrier=self._barrier(instructions[-1]) if block.waits else None)
+            return BoundBlock(block, steps, self._named(last, lambda each: taken(self._binding(each))), target(last))
+        return BoundBlock(block, steps, barrier=self._named(last, self._barrier) if block.waits else None)
 
     def _binding(self, instruction: Instruction) -> Binding:
         return Binding(instruction, self._threads, self._execution)
 
-    def _checked(self, instruction: Instruction, build: Callable[[], Callable[[], object]]) -> Callable[[], object]:
-        ...
+    def _named(self, instruction: Instruction, build: Callable[[Instruction], _Built]) -> _Built:
+        """What ``build`` makes of an instruction.
+
+        Raises:
+            ToolError: it is not modelled.
+        """
+        try:
+            return build(instruction)
+        except UnknownInstruction as error:
+            raise ToolError("XT5145", f"instruction {instruction.name} at {instruction.offset:#x} of "
+                            f"{self.program.kernel.name} is not simulated: {error}",
+                            "report it with the kernel") from None
 
     def _step(self, instruction: Instruction) -> Callable[[], None] | None:
         """Function that executes an instruction; None where it has no effect."""
-        ...
+        if instruction.op in NO_OPERATION or instruction.op == "sync" or is_branch(instruction):
+            return None
+        binding = self._binding(instruction)
+        message = self.program.messages.get(instruction.index)
+        if message is not None:
+            return self._message_step(binding, message)
+        if instruction.op not in BUILDERS:
+            raise UnknownInstruction("its mnemonic is not known")
+        return BUILDERS[instruction.op](binding)
+
+    def _message_step(self, binding: Binding, message: Message) -> Callable[[], None]:
+        threads, memory, instruction = self._threads, self.memory, binding.instruction
+        mask, shape = binding.write_mask, binding.shape
+        everything = np.ones((len(threads), instruction.execution_size), np.bool_)
+
+        def step() -> None:
+            lanes = mask()
+            active = everything if lanes is None else np.broadcast_to(lanes, shape).reshape(everything.shape)
+            try:
+                messages.execute(message, threads, active, memory)
+            except Finding as finding:
+                raise self._located(finding, instruction) from None
+
+        return step
+
+    def _located(self, finding: Finding, instruction: Instruction) -> Finding:
+        """The finding with its instruction and thread."""
+        finding.offset = instruction.offset
+        if finding.thread is not None:
+            x, y, z = (int(each) for each in self._threads.group_id[finding.thread])
+            finding.where = f"subgroup {self._threads.subgroup[finding.thread]} of work-group ({x}, {y}, {z})"
+        return finding
+
+    def _barrier(self, instruction: Instruction) -> Callable[[], NDArray[np.int64]]:
+        """Reader of the ids of the barriers that ``sync.bar`` waits for: (T,)."""
+        count, source = len(self._threads), instruction.sources[0] if instruction.sources else None
+        if isinstance(source, RegisterOperand) and source.register.file == "f":
+            bits = flag_bits(self._threads, source.register, source.type.bytes)
+            weights = 1 << np.arange(bits.shape[1], dtype=np.int64)
+            return lambda: bits @ weights
+        if isinstance(source, ImmediateOperand):
+            return lambda: np.full(count, source.bits)
+        if source is None or (isinstance(source, RegisterOperand) and source.register.is_null):
+            return lambda: np.zeros(count, np.int64)
+        raise UnknownInstruction("with this operand")

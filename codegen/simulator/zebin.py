@@ -110,10 +110,10 @@ def read_kernels(binary: bytes) -> dict[str, KernelRecord]:
         ToolError: it is no device binary, or has a relocation that is not known.
     """
     try:
-        elf = ELFFile(BytesIO(binary))
+        elf: Any = ELFFile(BytesIO(binary))
         text = elf.get_section_by_name(".ze_info").data().decode()
     except Exception as error:  # pyelftools raises many kinds for bytes that are no ELF
-        raise ToolError("XT5110", f"this is no device binary of Intel's compiler: {error}",
+        raise ToolError("XT5146", f"this is no device binary of Intel's compiler: {error}",
                         "compile for a device that ocloc knows") from error
     information = yaml.safe_load(text.replace("\0", ""))
     sections = _data_sections(elf)
@@ -123,7 +123,8 @@ def read_kernels(binary: bytes) -> dict[str, KernelRecord]:
 
 def _data_sections(elf: Any) -> tuple[DataSection, ...]:
     """Sections ``.data.*`` and ``.bss.*``, laid out one after the other."""
-    address, found = CONSTANTS_ADDRESS, []
+    address = CONSTANTS_ADDRESS
+    found: list[tuple[str, int, bytes]] = []
     for section in elf.iter_sections():
         if section.name.startswith((".data.", ".bss.")) and section["sh_size"]:
             data = section.data() if section["sh_type"] != "SHT_NOBITS" else bytes(section["sh_size"])
@@ -151,7 +152,7 @@ def _linked(elf: Any, name: str, data: bytes, bases: Mapping[str, int]) -> tuple
         for relocation in table.iter_relocations():
             symbol = symbols.get_symbol(relocation["r_info_sym"])
             if relocation["r_info_type"] not in _RELOCATIONS:
-                raise ToolError("XT5110", f"relocation of type {relocation['r_info_type']} in {name}",
+                raise ToolError("XT5146", f"relocation of type {relocation['r_info_type']} in {name}",
                                 "this simulator knows types 1 to 4")
             size, shift = _RELOCATIONS[relocation["r_info_type"]]
             at = relocation["r_offset"]
