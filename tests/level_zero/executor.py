@@ -11,19 +11,25 @@ import os
 import re
 import socket
 import struct
+import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from codegen.simulator.findings import Finding
+from codegen.simulator.launch import launch
 from codegen.simulator.zebin import KernelRecord, read_kernels
-from codegen.toolchain.ocloc import compile_device
+from codegen.toolchain.ocloc import DeviceBinary, _compiled, compile_device, find_ocloc
 from codegen.toolchain.spirv import is_spirv
-from xegpu.support.errors import XeError
+from xegpu.support.errors import ToolError, XeError
 
 _KNOWN_FLAGS = re.compile(
-    r"-ze-opt-(disable|level=\d|greater-than-4GB-buffer-required|large-register-file|has-buffer-offset-arg)|-g|-cl-.*")
-"""Level Zero's build options, and those of OpenCL, which Intel's driver takes as well."""
+    r"-ze-opt-(disable|level=\d|greater-than-4GB-buffer-required|large-register-file|has-buffer-offset-arg)|-g|-cl-.*"
+    r"|-ze-intel-enable-auto-large-GRF-mode|-ze-exp-register-file-size=\d+|-ze-opt-(regular|large)-grf-kernel.*")
+"""Build options: Level Zero's, OpenCL's, which Intel's driver takes as well, and Intel's own."""
 _PATCHED = re.compile(r"__INTEL|INTEL|_R0")
 """Beginnings of symbols that Intel's driver defines."""
 
@@ -42,31 +48,29 @@ class Executor:
         self._binaries: dict[bytes, bytes] = {}
         self._kernels: dict[bytes, dict[str, KernelRecord]] = {}
 
-    def build(self, module: bytes, flags: bytes, spirv: bytes) -> list[str]:
-        """``built`` with a log, missing functions and kernels, or ``refused`` with a log."""
+    def build(self, module: bytes, flags: bytes, *modules: bytes) -> list[str]:
+        """``built`` with a log, unknown options, missing functions and kernels; or ``refused`` with a log.
+
+        Unknown options are no error: compilers pass over them.
+        """
         options = flags.decode()
         unknown = [flag for flag in options.split() if not _KNOWN_FLAGS.fullmatch(flag)]
-        if unknown:
-            return ["refused", f"error: unknown build option {' '.join(unknown)}"]
-        if not is_spirv(spirv):
+        if not all(map(is_spirv, modules)):
             return ["refused", "error: the module is no SPIR-V"]
         try:
-            binary = compile_device(spirv, self._target, options, spirv=True)
+            binary = _compile(modules, self._target, options)
             kernels = read_kernels(binary.data)
         except XeError as error:
             return ["refused", error.log if getattr(error, "log", "") else str(error)]
         self._binaries[module], self._kernels[module] = binary.data, kernels
         missing = {name for kernel in kernels.values() for name in kernel.undefined if not _PATCHED.match(name)}
-        return ["built", binary.log, "\n".join(sorted(missing)), *map(_describe, kernels.values())]
+        return ["built", binary.log, " ".join(unknown), "\n".join(sorted(missing)), *map(_describe, kernels.values())]
 
     def run(self, allocations: bytes, module: bytes, name: bytes, groups: bytes, group_size: bytes, offset: bytes,
             *arguments: bytes) -> list[str]:
         """``done``, ``fault`` for an access that a GPU cannot make, or ``finding``."""
         if any(_numbers(offset)):
             return ["finding", "the simulator takes no global offsets"]
-        from codegen.simulator.findings import Finding
-        from codegen.simulator.launch import launch
-
         spans = [(begin, self._memory[begin - self._address:][:size])
                  for begin, size in map(_numbers, allocations.splitlines())]
         try:
@@ -74,12 +78,30 @@ class Executor:
                    _numbers(group_size), spans)
         except Finding as found:
             return ["fault", str(found)]
+        finally:
+            sys.stdout.flush()  # what the kernel printed
         return ["done"]
 
     def release(self, module: bytes) -> list[str]:
         """Forget a module."""
         del self._binaries[module], self._kernels[module]
         return ["done"]
+
+
+def _compile(modules: Sequence[bytes], target: str, options: str) -> DeviceBinary:
+    """Compile a module of SPIR-V; several are linked first: dpnp's kernels with oneMKL's functions."""
+    if len(modules) == 1:
+        return compile_device(modules[0], target, options, spirv=True)
+    with tempfile.TemporaryDirectory(prefix="xetile-") as name:
+        command = [find_ocloc(), "link", "-out", "linked.bc", "-out_format", "LLVM_BC"]
+        for number, module in enumerate(modules):
+            Path(name, f"{number}.spv").write_bytes(module)
+            command += ["-file", f"{number}.spv"]
+        done = subprocess.run(command, cwd=name, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ToolError("XT5105", "ocloc does not link these modules", "", log=done.stdout + done.stderr)
+        linked = Path(name, "linked.bc").read_bytes()
+    return _compiled(find_ocloc(), linked, target, options, "-llvm_input", ".bin")
 
 
 def _numbers(text: bytes) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ enum ze_result_t : uint32_t {
 };
 
 enum ze_structure_type_t : uint32_t {
+    ZE_STRUCTURE_TYPE_MODULE_PROGRAM_EXP_DESC = 0x20002,
     ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2 = 0x20006,
     ZE_STRUCTURE_TYPE_KERNEL_PREFERRED_GROUP_SIZE_PROPERTIES = 0x21,
     ZE_STRUCTURE_TYPE_FLOAT_ATOMIC_EXT_PROPERTIES = 0x10003,
@@ -143,6 +144,13 @@ struct ze_module_desc_t : ze_base_properties_t {
     const uint8_t *pInputModule;
     const char *pBuildFlags;
     const void *pConstants;
+};
+struct ze_module_program_exp_desc_t : ze_base_properties_t {  // several modules, which are linked
+    uint32_t count;
+    const size_t *inputSizes;
+    const uint8_t **pInputModules;
+    const char **pBuildFlags;
+    const void **pConstants;
 };
 struct ze_module_properties_t : ze_base_properties_t {
     uint32_t flags;

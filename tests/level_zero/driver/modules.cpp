@@ -28,6 +28,18 @@ static KernelDescription parse_kernel(const string &text) {
     return kernel;
 }
 
+// The SPIR-V of a module: its own, or that of the modules that it is linked from.
+static std::vector<string> spirv_of(const ze_module_desc_t &description) {
+    std::vector<string> modules;
+    auto program = static_cast<const ze_module_program_exp_desc_t *>(description.pNext);
+    if (program && program->stype == ZE_STRUCTURE_TYPE_MODULE_PROGRAM_EXP_DESC)
+        for (uint32_t i = 0; i < program->count; i++)
+            modules.emplace_back(reinterpret_cast<const char *>(program->pInputModules[i]), program->inputSizes[i]);
+    else
+        modules.emplace_back(reinterpret_cast<const char *>(description.pInputModule), description.inputSize);
+    return modules;
+}
+
 ZE_API ze_result_t zeModuleCreate(ze_context_handle_t, ze_device_handle_t, const ze_module_desc_t *description,
                                   ze_module_handle_t *handle, ze_module_build_log_handle_t *log) {
     static std::atomic<unsigned> last_id{0};
@@ -36,16 +48,19 @@ ZE_API ze_result_t zeModuleCreate(ze_context_handle_t, ze_device_handle_t, const
           flags.c_str(), log ? "with a log" : "without a log");
     auto module = std::make_unique<Module>();
     module->id = std::to_string(++last_id);
-    string spirv(reinterpret_cast<const char *>(description->pInputModule), description->inputSize);
-    auto answer = description->format == ZE_MODULE_FORMAT_IL_SPIRV
-                      ? ask_executor({"build", module->id, flags, spirv})
-                      : std::vector<string>{"refused", "this device takes SPIR-V alone"};
+    std::vector<string> request = {"build", module->id, flags};
+    std::vector<string> answer = {"refused", "error: this device takes SPIR-V alone"};
+    if (description->format == ZE_MODULE_FORMAT_IL_SPIRV) {
+        for (const string &spirv : spirv_of(*description)) request.push_back(spirv);
+        answer = ask_executor(request);
+    }
     if (log) *log = new string(answer.at(1));
     trace("    %s: %s", answer[0].c_str(), answer[1].c_str());
     if (answer[0] == "gone") finding("%s", answer[1].c_str());
     if (answer[0] != "built") return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
-    module->missing = answer.at(2);
-    for (size_t i = 3; i < answer.size(); i++) module->kernels.push_back(parse_kernel(answer[i]));
+    if (!answer.at(2).empty()) finding("unknown build options: %s", answer[2].c_str());
+    module->missing = answer.at(3);
+    for (size_t i = 4; i < answer.size(); i++) module->kernels.push_back(parse_kernel(answer[i]));
     *handle = module.release();
     return ZE_RESULT_SUCCESS;
 }
