@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from codegen.simulator import print_buffer
 from codegen.simulator.findings import Finding
 from codegen.simulator.memory import Allocation, Memory
 from codegen.simulator.payload import Sizes, cross_thread_data, surface_offset
-from codegen.simulator.simulator import Program, load, run
+from codegen.simulator.simulator import load, run
 
 
 @dataclass(frozen=True)

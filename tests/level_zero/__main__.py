@@ -25,9 +25,9 @@ def main() -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=PRODUCTS, default="pvc", help="whose GPU (default: pvc)")
     parser.add_argument("--adapter", type=int, choices=(1, 2), help="the SYCL runtime's adapter (default: its choice)")
-    parser.add_argument("--driver", default="1.6.33578", help="the driver's version")
-    parser.add_argument("--order", choices=("late", "early"), default="late",
-                        help="whether commands run when something waits for them, or at once")
+    parser.add_argument("--driver", default="", help="the driver's version (default: 1.6.33578)")
+    parser.add_argument("--order", choices=("late", "early"), default="",
+                        help="whether commands run when something waits for them (default), or at once")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="what follows python")
     options = parser.parse_args()
     command = options.command[1:] if options.command[:1] == ["--"] else options.command

@@ -77,7 +77,7 @@ def build_library() -> Path:
 
 
 def environment(
-    target: str, findings: Path, *, adapter: int | None = None, driver: str = "1.6.33578", order: str = "late"
+    target: str, findings: Path, *, adapter: int | None = None, driver: str = "", order: str = ""
 ) -> dict[str, str]:
     """Environment variables of a process that shall see a software GPU as ``level_zero:gpu``.
 
@@ -85,8 +85,8 @@ def environment(
         target: whose GPU, a key of :data:`PRODUCTS`.
         findings: the file that findings are appended to.
         adapter: version of the SYCL runtime's adapter, 1 or 2; None for the runtime's choice.
-        driver: the driver's version; from 1.14.36035 on adapter 2 calls another function to launch.
-        order: ``"late"``, or ``"early"``: commands run when they are appended.
+        driver: the driver's version, by default 1.6.33578; from 1.14.36035 on adapter 2 launches by another function.
+        order: ``"late"``, the default, or ``"early"``: commands run when they are appended.
     """
     product, record = PRODUCTS[target], find_target(target)
     architecture, release, revision = product.ip
@@ -96,7 +96,7 @@ def environment(
         "DRIVER": driver, "ORDER": order, "FINDINGS": findings, "TARGET": target,
         "EXECUTOR": f"env PYTHONPATH='{ROOT}' '{sys.executable}' -m tests.level_zero.executor",
     }
-    variables = {f"SOFTWARE_GPU_{name}": str(value) for name, value in settings.items()}
+    variables = {f"SOFTWARE_GPU_{name}": str(value) for name, value in settings.items() if value != ""}
     variables["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, (str(build_library().parent),
                                                                  os.environ.get("LD_LIBRARY_PATH", ""))))
     variables["UR_L0_DISABLE_USM_ALLOCATOR"] = "1"  # each allocation, and each release, reaches the stand-in
@@ -110,6 +110,13 @@ def load(variables: dict[str, str]) -> ctypes.CDLL:
     os.environ.update(variables)
     # The SYCL runtime opens libze_loader.so.1: a library of that name is loaded already, so it gets that one.
     return ctypes.CDLL(str(build_library()), mode=ctypes.RTLD_GLOBAL)
+
+
+def take_findings(file: Path) -> list[str]:
+    """What a GPU would have done wrong without a word since the last call."""
+    found = read_findings(file)
+    file.unlink(missing_ok=True)
+    return found
 
 
 def read_findings(file: Path) -> list[str]:
