@@ -61,7 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="xetile-")
         config.add_cleanup(lambda: shutil.rmtree(folder))
         config.stash[FINDINGS] = Path(folder) / "findings"
-        gpu.load(gpu.environment(target, config.stash[FINDINGS]))  # before anything imports dpctl
+        # Before anything imports dpctl. The device survives a kernel that fails, so that other tests run after it.
+        gpu.load({**gpu.environment(target, config.stash[FINDINGS]), "SOFTWARE_GPU_FAULT": "finding"})
 
 
 def _selects(config: pytest.Config) -> bool:

@@ -41,9 +41,11 @@ class Executor:
         target: whose machine code runs.
         address: where the device's memory is mapped.
         memory: its bytes.
+        fault: the answer for a kernel that failed, ``fault`` or ``finding``.
     """
 
-    def __init__(self, target: str, address: int, memory: np.ndarray) -> None:
+    def __init__(self, target: str, address: int, memory: np.ndarray, fault: str) -> None:
+        self._fault = fault
         self._target, self._address, self._memory = target, address, memory
         self._binaries: dict[bytes, bytes] = {}
         self._kernels: dict[bytes, dict[str, KernelRecord]] = {}
@@ -68,7 +70,7 @@ class Executor:
 
     def run(self, allocations: bytes, module: bytes, name: bytes, groups: bytes, group_size: bytes, offset: bytes,
             *arguments: bytes) -> list[str]:
-        """``done``, ``fault`` for an access that a GPU cannot make, or ``finding``."""
+        """``done``; or with a text ``fault``, which loses the device, or ``finding``."""
         if any(_numbers(offset)):
             return ["finding", "the simulator takes no global offsets"]
         spans = [(begin, self._memory[begin - self._address:][:size])
@@ -77,7 +79,7 @@ class Executor:
             launch(self._binaries[module], name.decode(), self._target, arguments, _numbers(groups),
                    _numbers(group_size), spans)
         except Finding as found:
-            return ["fault", str(found)]
+            return [self._fault, str(found)]
         finally:
             sys.stdout.flush()  # what the kernel printed
         return ["done"]
@@ -175,7 +177,8 @@ def _send(line: socket.socket, message: Sequence[str]) -> None:
 def main() -> None:
     """Answer requests until the driver's process ends. Arguments: socket, file, address and size of the memory."""
     handle, file, address, size = map(int, sys.argv[1:])
-    executor = Executor(os.environ["SOFTWARE_GPU_TARGET"], address, _map(file, address, size))
+    executor = Executor(os.environ["SOFTWARE_GPU_TARGET"], address, _map(file, address, size),
+                        os.environ.get("SOFTWARE_GPU_FAULT", "fault"))
     with socket.socket(fileno=handle) as line:
         while (request := _receive(line)) is not None:
             ask, *parts = request

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import platformdirs
@@ -105,10 +106,15 @@ def environment(
     return variables
 
 
-def load(variables: dict[str, str]) -> ctypes.CDLL:
+def load(variables: dict[str, str]) -> None:
     """Load the stand-in into this process, before anything imports dpctl, and set its environment."""
     os.environ.update(variables)
-    # The SYCL runtime opens libze_loader.so.1: a library of that name is loaded already, so it gets that one.
+    load_library()
+
+
+@cache
+def load_library() -> ctypes.CDLL:
+    """The stand-in. The SYCL runtime, which opens libze_loader.so.1, gets a library of that name that is loaded."""
     return ctypes.CDLL(str(build_library()), mode=ctypes.RTLD_GLOBAL)
 
 
