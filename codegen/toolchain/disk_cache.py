@@ -2,8 +2,8 @@
 
 An entry is a file named by the hash of its inputs, and holds them: one that was made of other inputs is a miss,
 wherever it came from. It is written to a temporary file and renamed, so that no process sees a partial entry; an entry
-whose checksum fails is a miss, and is removed. The least recently used entries are evicted when the folder exceeds its bound.
-Nothing here raises for a disk that is full, read-only or gone: results that cannot be stored are compiled again.
+whose checksum fails is a miss, and is removed. The least recently used entries are evicted when the folder exceeds its
+bound. Nothing here raises for a disk that is full, read-only or gone: results that cannot be stored are compiled again.
 
 Entries are code that runs, so only what the user alone can write is read: the folder is made with mode 0700 and must
 belong to the user; an entry must be a regular file of the user's that nobody else may write, and no link.
@@ -101,7 +101,7 @@ def bound() -> int:
 
 
 def distrust() -> str | None:
-    """Why the folder's entries are not used: what is wrong with its owner or mode; None if nothing is, or no folder is there."""
+    """Why the folder's entries are not used: its owner or mode; None if it is fine, or is not there."""
     path = folder()
     try:
         statuses = [path.stat(), *([path.lstat()] if path.is_symlink() else [])]
