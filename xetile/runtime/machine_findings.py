@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from codegen.opencl.emitter import line_mark
 from codegen.runtime.program_source import Program
 from codegen.simulator.findings import Finding
 from codegen.simulator.source_lines import source_line
@@ -39,7 +40,7 @@ def _location(finding: Finding, compiled: CompiledKernel, with_lines: Callable[[
     place = author_line(program.source, line) if line else ""
     for operation in only_function(compiled.final).walk():
         location = author_location(operation)
-        if location is not None and location.brief() == place:
+        if location is not None and line_mark(location) == place:
             return location
     return compiled.location
 
