@@ -12,10 +12,9 @@ import numpy as np
 from codegen.runtime.debug import FLAGS
 from codegen.runtime.devices import requested_spirv_compiler
 from codegen.runtime.program_source import Program, gpu_program, suggest_other_compiler
-from codegen.simulator.arena import Arena
 from codegen.simulator.findings import Finding
 from codegen.simulator.launch import Execution, launch
-from codegen.simulator.memory import Allocation
+from codegen.simulator.memory.global_memory import Allocation
 from codegen.toolchain.ocloc import compile_device
 from xegpu.dialect.debug import check as check_assertions
 from xegpu.support.errors import DeviceError
@@ -25,6 +24,7 @@ from xetile.compiler.compiled import CompiledKernel
 from xetile.runtime.device_executor import check_fits, packed
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
+from xetile.runtime.machine_arena import Arena
 from xetile.runtime.machine_findings import check_error
 
 PREFIX = "machine"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from codegen.opencl.emitter import line_mark
 from codegen.runtime.program_source import Program
 from codegen.simulator.findings import Finding
-from codegen.simulator.source_lines import source_line
+from codegen.simulator.launch.source_lines import source_line
 from codegen.toolchain.compile_error import author_line
 from xegpu.support.errors import CheckError, XeError
 from xegpu.support.location import Location, author_location

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,11 +11,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.simulator import print_buffer
 from codegen.simulator.findings import Finding
-from codegen.simulator.memory import Allocation, Memory
-from codegen.simulator.payload import Sizes, cross_thread_data, surface_offset
-from codegen.simulator.simulator import Program, load, run
+from codegen.simulator.launch import print_buffer
+from codegen.simulator.launch.payload import Sizes, cross_thread_data, surface_offset
+from codegen.simulator.memory import Memory
+from codegen.simulator.memory.global_memory import Allocation
+from codegen.simulator.simulator import load, run
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ def launch(binary: bytes, kernel: str, target: str, arguments: Sequence[bytes], 
         memory.globals.register(each if isinstance(each, Allocation) else Allocation("an allocation", *each))
     strings = {section.address: section.data for section in program.kernel.sections}
     for section in program.kernel.sections:
-        memory.globals.register(Allocation(section.name, section.address, np.frombuffer(bytearray(section.data), np.uint8)))
+        data = np.frombuffer(bytearray(section.data), np.uint8)
+        memory.globals.register(Allocation(section.name, section.address, data))
     records = program.kernel.payload_arguments
     for record in records:
         if record["arg_type"] == "arg_bypointer" and record.get("addrmode") == "bindless":

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.runtime.usm import LINE, bounds, merged_spans
-from codegen.simulator.memory import Allocation
+from codegen.runtime.usm import LINE, merged_spans
+from codegen.simulator.memory.global_memory import Allocation
 
 REDZONE = 4096
 """Bytes around each array that belong to none."""
