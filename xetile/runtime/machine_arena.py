@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codegen.runtime.usm import LINE, merged_spans
-from codegen.simulator.memory.global_memory import Allocation
+from codegen.simulator.memory.global_memory import USER_SPACE_END, Allocation
+from xegpu.support.errors import DeviceError
 
 REDZONE = 4096
 """Bytes around each array that belong to none."""
@@ -93,3 +96,50 @@ def _holes(data: NDArray[np.uint8], arrays: Sequence[NDArray[Any]], low: int,
     if owned.all():
         return None
     return np.concatenate([[0], np.cumsum(~owned)])
+
+
+def process_memory(arena: Sequence[Allocation]) -> list[Allocation]:
+    """All writable memory of this process but for arenas, for kernels that get addresses as numbers.
+
+    Args:
+        arena: allocations of arenas, whose redzones stay out of reach.
+
+    Raises:
+        DeviceError: the system does not list the process's memory.
+    """
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError as error:
+        raise DeviceError("XT1055", f"the kernel gets addresses, and this system does not list its memory: {error}",
+                          "run it on Linux, or pass arrays") from error
+    spans = []
+    for line in lines:
+        span, rights, *_ = line.split()
+        low, high = (int(each, 16) for each in span.split("-"))
+        if rights.startswith("rw") and high < USER_SPACE_END:
+            spans.append((low, high))
+    holes = sorted((each.address - REDZONE, each.address + each.data.size + REDZONE) for each in arena)
+    return [Allocation("memory of this process", low, _bytes_at(low, high - low)) for low, high in
+            _without(spans, holes)]
+
+
+def _bytes_at(address: int, size: int) -> NDArray[np.uint8]:
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+
+def _without(spans: Sequence[tuple[int, int]], holes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """What is left of address ranges outside of others; both sorted, adjacent ranges joined."""
+    joined: list[tuple[int, int]] = []
+    for low, high in spans:
+        if joined and joined[-1][1] == low:
+            joined[-1] = joined[-1][0], high
+        else:
+            joined.append((low, high))
+    for low, high in joined:
+        for start, end in holes:
+            if low < end and start < high:
+                if low < start:
+                    yield low, start
+                low = end
+        if low < high:
+            yield low, high

@@ -15,6 +15,7 @@ from codegen.runtime.program_source import Program, gpu_program, suggest_other_c
 from codegen.simulator.findings import Finding
 from codegen.simulator.launch import Execution, launch
 from codegen.simulator.memory.global_memory import Allocation
+from codegen.simulator.simulator import load
 from codegen.toolchain.ocloc import compile_device
 from xegpu.dialect.debug import check as check_assertions
 from xegpu.support.errors import DeviceError
@@ -24,7 +25,7 @@ from xetile.compiler.compiled import CompiledKernel
 from xetile.runtime.device_executor import check_fits, packed
 from xetile.runtime.grid import Grid
 from xetile.runtime.launch_plan import LaunchPlan
-from xetile.runtime.machine_arena import Arena
+from xetile.runtime.machine_arena import Arena, process_memory
 from xetile.runtime.machine_findings import check_error
 
 PREFIX = "machine"
@@ -86,6 +87,8 @@ class MachineExecutor:
             binary = self._build(program)
         words = [_word(value) for argument in arguments for value in packed(argument)]
         allocations = _allocations(arguments)
+        if load(binary, program.name, self._gpu.name).kernel.takes_addresses:
+            allocations += process_memory(allocations)
         flags = np.zeros(FLAGS, np.int32)
         if compiled.emitted.assertions:
             words.append(struct.pack("<Q", flags.ctypes.data))

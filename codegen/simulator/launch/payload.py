@@ -13,21 +13,56 @@ _SURFACE_STATE = 64
 """Bytes from one surface state to the next: offsets of buffers that are addressed by them are its multiples."""
 
 
-def surface_offset(argument: int) -> int:
-    """Offset of the surface state of an argument's buffer; none is 0."""
-    return (argument + 1) * _SURFACE_STATE
+_CONSTANTS = 0
+"""Number of the surface state of the binary's constants; those of arguments follow."""
 
 
-def cross_thread_data(records: Sequence[Mapping[str, Any]], arguments: Sequence[bytes], groups: Sizes,
-                      group_size: Sizes, print_buffer: int = 0) -> bytes:
+def surface_offset(record: Mapping[str, Any]) -> int:
+    """Offset of the surface state of a bindless argument's buffer; none is 0."""
+    number = _CONSTANTS if record["arg_type"] == "const_base" else int(record["arg_index"]) + 1
+    return (number + 1) * _SURFACE_STATE
+
+
+def surfaces(records: Sequence[Mapping[str, Any]], arguments: Sequence[bytes],
+             implicit: Mapping[str, bytes]) -> dict[int, int]:
+    """Addresses of the buffers behind the offsets of surface states."""
+    return {surface_offset(each): int.from_bytes(
+        implicit["const_base"] if each["arg_type"] == "const_base" else arguments[int(each["arg_index"])], "little")
+        for each in records if each.get("addrmode") == "bindless"}
+
+
+def implicit_arguments(groups: Sizes, group_size: Sizes, sections: Mapping[str, int],
+                       print_buffer: int) -> dict[str, bytes]:
+    """Arguments that the compiler adds, by their kind.
+
+    Args:
+        groups: work-groups along x, y, z.
+        group_size: work-items of a work-group along x, y, z.
+        sections: addresses of the binary's data sections.
+        print_buffer: address of the buffer for ``printf``.
+    """
+    dimensions = max((axis for axis in (3, 2) if groups[axis - 1] * group_size[axis - 1] > 1), default=1)
+    local, count = struct.pack("<3I", *group_size), struct.pack("<3I", *groups)
+    return {
+        "local_size": local, "enqueued_local_size": local, "group_count": count,
+        "global_size": struct.pack("<3I", *(a * b for a, b in zip(groups, group_size, strict=True))),
+        "work_dimensions": struct.pack("<I", dimensions),
+        "const_base": struct.pack("<Q", sections.get(".data.const", 0)),
+        "global_base": struct.pack("<Q", sections.get(".data.global", 0)),
+        "printf_buffer": struct.pack("<Q", print_buffer),
+        "buffer_offset": b"",  # pointers start where their buffers do
+        "global_id_offset": b"",  # ids start at 0
+    }
+
+
+def cross_thread_data(records: Sequence[Mapping[str, Any]], arguments: Sequence[bytes],
+                      implicit: Mapping[str, bytes]) -> bytes:
     """Lay out the arguments of a launch.
 
     Args:
         records: ``payload_arguments`` of the kernel's ``.ze_info``.
         arguments: bytes of each of its arguments, pointers as 8 bytes.
-        groups: work-groups along x, y, z.
-        group_size: work-items of a work-group along x, y, z.
-        print_buffer: address of the buffer for ``printf``.
+        implicit: what :func:`implicit_arguments` gives.
 
     Raises:
         Finding: a record that this simulator does not know.
@@ -36,30 +71,18 @@ def cross_thread_data(records: Sequence[Mapping[str, Any]], arguments: Sequence[
     data = bytearray(size)
     for each in records:
         offset, length = int(each["offset"]), int(each["size"])
-        value = _value(each, arguments, groups, group_size, print_buffer)
-        data[offset:offset + length] = value[:length].ljust(length, b"\0")
+        data[offset:offset + length] = _value(each, arguments, implicit)[:length].ljust(length, b"\0")
     return bytes(data)
 
 
-def _value(record: Mapping[str, Any], arguments: Sequence[bytes], groups: Sizes, group_size: Sizes,
-           print_buffer: int) -> bytes:
+def _value(record: Mapping[str, Any], arguments: Sequence[bytes], implicit: Mapping[str, bytes]) -> bytes:
     kind = record["arg_type"]
-    if kind == "arg_bypointer" and record.get("addrmode") == "bindless":
-        return struct.pack("<I", surface_offset(int(record["arg_index"])))
+    if record.get("addrmode") == "bindless":
+        return struct.pack("<I", surface_offset(record))
     if kind in ("arg_bypointer", "arg_byvalue"):
         start = int(record.get("source_offset", 0))
         return arguments[int(record["arg_index"])][start:]
-    if kind in ("local_size", "enqueued_local_size"):
-        return struct.pack("<3I", *group_size)
-    if kind == "group_count":
-        return struct.pack("<3I", *groups)
-    if kind == "global_size":
-        return struct.pack("<3I", *(count * size for count, size in zip(groups, group_size, strict=True)))
-    if kind == "work_dimensions":
-        return struct.pack("<I", 3 if groups[2] * group_size[2] > 1 else 2 if groups[1] * group_size[1] > 1 else 1)
-    if kind == "printf_buffer":
-        return struct.pack("<Q", print_buffer)
-    if kind in ("buffer_offset", "global_id_offset"):  # pointers start where their buffers do, and ids at 0
-        return b""
-    raise Finding("XT6109", f"has the implicit argument {kind}, which is not simulated",
-                  "kernels of this package do without it; report this one with the kernel")
+    if kind not in implicit:
+        raise Finding("XT6109", f"the kernel has the implicit argument {kind}, which is not simulated",
+                      "kernels of this package do without it; report this one with the kernel")
+    return implicit[kind]

@@ -15,14 +15,14 @@ from codegen.simulator.memory.byte_store import Bytes, ByteStore, Integers
 
 Mask = NDArray[np.bool_]
 _ORIGIN = 4096
-_USER_SPACE = 2**47 - 2 * _ORIGIN
-"""Bytes of user addresses on x86-64 and AArch64, but for the first page and a page at the end."""
+USER_SPACE_END = 2**47 - _ORIGIN
+"""End of user addresses on x86-64, but for a page; they start behind the first one."""
 
 
 @cache
 def _process() -> ByteStore:
     """All user addresses of this process as one array; only checked addresses are ever touched."""
-    array = (ctypes.c_uint8 * _USER_SPACE).from_address(_ORIGIN)
+    array = (ctypes.c_uint8 * (USER_SPACE_END - _ORIGIN)).from_address(_ORIGIN)
     return ByteStore(np.ctypeslib.as_array(array))
 
 
