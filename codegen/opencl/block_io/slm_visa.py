@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.opencl.emitter import Emitter
+from codegen.opencl.prelude.macros import SLM_READ
 from xegpu.layout.slm_panels import Run
 
 _BYTES = 512
@@ -18,7 +19,7 @@ _WORDS = {1: "uint8", 2: "ushort16"}
 
 def _macro(words: str) -> str:
     """The macro that reads into a variable of a type, so many bytes behind an address."""
-    name = f"XETILE_SLM_READ_{words}"
+    name = f"{SLM_READ}{words}"
     return (f'#ifndef {name}\n#define {name}(words, from, distance) __asm__ volatile( \\\n'
             '  "lsc_load.slm (M1_NM, 1) %0:d64x64t flat[%1+" #distance "]:a32" \\\n'
             '  : "=rw"(words) : "rw.u"((uint)(ulong)(from)) : "memory")\n#endif\n')
@@ -63,7 +64,7 @@ def lines(emitter: Emitter, address: str, distance: int, first: int, count: int)
     words = _WORDS[count]
     emitter.function(_macro(words))
     yield f"{words} wide{first};"
-    yield f"XETILE_SLM_READ_{words}(wide{first}, {address}, {distance:#x});"
+    yield f"{SLM_READ}{words}(wide{first}, {address}, {distance:#x});"
     if count == 1:
         yield f"const {words} run{first} = wide{first};"
     else:
