@@ -126,7 +126,7 @@ class Tracer:
         """
         if self._mapped not in (0, count):
             raise ShapeError("XT1070", f"this wg_map has {count} subgroups, and one above has {self._mapped}",
-                             "all maps of a kernel share out one work-group: make the product of every sg_layout "
+                             "all maps of a kernel distribute over one work-group: make the product of every sg_layout "
                              f"{self._mapped}", self.location(), self._first_map_note("the first map is used here"))
         if not self._mapped:
             self._mapped_at = self.location()
