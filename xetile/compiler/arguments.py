@@ -154,7 +154,7 @@ class Argument:
             return not self.source.flags.writeable
         return bool(self.kind == "usm" and self.source.read_only)
 
-    def check_there(self) -> None:
+    def check_exists(self) -> None:
         """Raise if the array is described only.
 
         Raises:

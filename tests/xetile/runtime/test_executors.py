@@ -275,10 +275,10 @@ def test_a_gpu_gets_only_code_that_it_runs(target: Target, own: Target) -> None:
     """DPAS in the wrong subgroup size builds without a word and leaves registers unset."""
     fits = own.name == "cpu" or (target.name != "cpu" and target.subgroup_size == own.subgroup_size)
     if fits:
-        devices.check_fits(target, own, "the device")
+        devices.check_compatible(target, own, "the device")
         return
     with pytest.raises(xt.TargetError, match=f"code for {target.name} does not run on the device") as caught:
-        devices.check_fits(target, own, "the device")
+        devices.check_compatible(target, own, "the device")
     assert own.name in caught.value.hint
 
 

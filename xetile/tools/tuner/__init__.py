@@ -85,8 +85,8 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
             outcomes += [_predicted(candidate, arguments) for candidate in candidates]
             return _result(kernel, device.name, by, outcomes, start)
         for argument in arguments:
-            argument.check_there()
-        executor = select_executor(kernel.own_target, where, target, arguments)
+            argument.check_exists()
+        executor = select_executor(kernel.fixed_target, where, target, arguments)
         reachable = executor.copy_in(arguments)
         candidates, outcomes = _candidates(kernel, every, reachable, args, grid, executor.target)
         outcomes += _timed(executor, candidates, reachable, seconds, processes)

@@ -65,7 +65,7 @@ class Tuned:
         if len(self._space) == 1:
             return dict(self._space[0])
         arguments = self.kernel.bind_arguments(args)
-        executor = select_executor(self.kernel.own_target, where, target, arguments)
+        executor = select_executor(self.kernel.fixed_target, where, target, arguments)
         named = self._key if self._key is not None else self.kernel.parameters
         key = (executor.device, executor.target.name, *(
             (a.name, a.dtype, a.shape, a.source if a.kind == "number" else None)
