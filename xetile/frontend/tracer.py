@@ -50,7 +50,7 @@ class _Recordings(threading.local):
 
 _recordings = _Recordings()
 STAGE = "xetile.stage"
-"""The module's attribute that says how far a kernel is lowered; the pipeline goes on from there."""
+"""The module's attribute with its stage; the pipeline continues from there."""
 
 
 class Tracer:
@@ -67,7 +67,7 @@ class Tracer:
 
     def __init__(self, name: str, code: CodeType, subgroups: tuple[int, int] = (1, 1)) -> None:
         self.code, self.subgroups = code, subgroups
-        self.stage = "xetile"  # what records operations above XeTile says so
+        self.stage = "xetile"  # functions of SuperVector set theirs
         self.entry = Block()
         self.blocks = [self.entry]
         self.starts: dict[SSAValue, SSAValue] = {}
