@@ -33,7 +33,8 @@ def scalar(value: Any, dtype: DType = dtypes.index) -> SSAValue:
     if dtype.kind == "s":
         raise ElementTypeError("XT1214", f"{dtype} is loaded, stored, multiplied and widened, and the number {value} "
                                "is used where one of it is required",
-                               "calculate in f16, which holds 8-bit floats exactly: .to(xt.f16)", current().location())
+                               "calculate in f16, which represents 8-bit floats exactly: .to(xt.f16)",
+                               current().location())
     if dtype is dtypes.i1 and isinstance(value, int) and value in (0, 1):
         return current().constant(bool(value), dtype)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -128,6 +129,7 @@ def hashable(value: Any, name: str) -> Any:
         instead = f"pass a tuple, or {name}=frozenset(...)" if kind is set else \
             "pass numbers, texts, element types, functions, or tuples, lists and dicts of these; of a class of your " \
             "own make a @dataclass(frozen=True)"
-        raise ElementTypeError("XT1014", f"the constant {name} is a {kind.__name__}, or holds one, which has no hash",
+        raise ElementTypeError("XT1014",
+                               f"the constant {name} is a {kind.__name__}, or contains one, which has no hash",
                                instead) from None
     return kind, value

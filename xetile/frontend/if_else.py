@@ -143,8 +143,8 @@ class _Branch:
     def _early_exit(self, how: str) -> TraceError:
         """Error for a body that is left early."""
         return TraceError("XT1321", f"the body of {self.construct.name} is left before its end, by {how}",
-                          "let it run to its end: it is recorded whether the condition holds or not, so put what "
-                          "depends on it into the body, and the rest behind it", self._location)
+                          "let it run to its end: it is recorded whether the condition holds or not; move code that "
+                          "does not depend on the condition after the body", self._location)
 
     def _runs_now(self) -> bool:
         """Whether the body runs, in eager execution."""
@@ -335,13 +335,13 @@ def _condition(condition: Any, location: Location) -> SSAValue:
         return condition.ssa
     if isinstance(condition, (bool, int, float, np.bool_, np.number)):
         raise TraceError("XT1324", f"the condition of xt.when is {condition!r}, known when the kernel is recorded",
-                         "branch on it with a plain `if`", location)
+                         "branch on it with Python's `if`", location)
     if isinstance(condition, Scalar):
         raise ElementTypeError("XT1325", f"the condition of xt.when is a {condition.describe()}, and no truth value",
                                "compare it, as in xt.when(x != 0)", location, notes(location, it=condition))
     if isinstance(condition, Vector):
         raise ElementTypeError("XT1326", f"the condition of xt.when is a {condition.describe()}, of many truth values",
-                               "a condition is one for a whole subgroup; choose element by element with "
+                               "a condition is one value for the subgroup; select element by element with "
                                "xt.where(condition, a, b)", location, notes(location, it=condition))
     what = condition.describe() if isinstance(condition, Value) else f"{type(condition).__name__} {condition!r:.40}"
     raise ElementTypeError("XT1327", f"the condition of xt.when is a {what}, which neither holds nor fails",

@@ -109,7 +109,7 @@ def _operator_hint(operator: str, dtype: DType) -> str:
     if dtype is dtypes.i1:
         return "truth values have & | ^ ~ and comparisons; count them with .to(xt.i32)"
     if dtype.kind == "s":
-        return "convert with .to(xt.f16), which holds 8-bit floats exactly"
+        return "convert with .to(xt.f16), which represents 8-bit floats exactly"
     other = {"/": "//", "//": "/"}.get(operator, "")
     kind = "xt.f32" if operator in ("/", "**") else "xt.i32"
     return f"use {other}, or convert with .to({kind})" if other else f"convert with .to({kind})"

@@ -155,7 +155,7 @@ class Tracer:
         """Check that the kernel is written for a work-group or for a subgroup, not both."""
         if self._mapped and self._split and self.subgroups == (1, 1):
             raise ShapeError("XT1072", "this kernel uses both wg_map and xt.subgroup_id(d)",
-                             "with a wg_map every line is executed for the whole work-group: drop xt.subgroup_id(d), "
+                             "with a wg_map every line applies to the complete work-group: drop xt.subgroup_id(d), "
                              "or "
                              "write a kernel without wg_map and give it subgroups, as in @xt.kernel(subgroups=(8, 4))",
                              self.location(), [*self._first_map_note("the map is used here"),

@@ -156,7 +156,7 @@ class ParsedKernel(BaseKernel):
             raise ArgumentError("XT2024", f"{self.name} was parsed from text, which has the number of its subgroups",
                                 "change the function's attribute xegpu.subgroups, or drop subgroups=")
         for argument, parameter in zip(arguments, self._function.body.block.args, strict=True):
-            _check_argument(argument, parameter.type, Note(f"{self.name} says so here", self.location()))
+            _check_argument(argument, parameter.type, Note(f"{self.name} is declared here", self.location()))
         if subgroups not in self.cache.modules:
             self.cache.modules[subgroups] = self._for_subgroups(subgroups)
         return self.cache.modules[subgroups]

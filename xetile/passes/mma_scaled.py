@@ -25,7 +25,7 @@ def distribute_tile_mma_scaled(rewriter: Any, operation: TileMmaScaledOp) -> Non
         return
     if any(len(part.values) != 1 for part in parts):
         raise located(ShapeError("XT1263", "a subgroup has several blocks of an operand of tile_mma_scaled",
-                                "make sg_layout x sg_data the whole tile for each of the five"), operation)
+                                "choose sg_layout x sg_data equal to the tile for each of the five"), operation)
     product = rewriter.emit(TileMmaScaledOp(*(part.values[0] for part in parts)))
     assert operation.wg_map is not None
     rewriter.set(operation.result, (product,), Distributed(operation.wg_map.data, tile_ops.shape_of(operation.result)))  # type: ignore[arg-type]

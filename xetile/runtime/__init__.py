@@ -2,7 +2,8 @@
 
 From a kernel call, ``kernel[grid](A, B, C)``, to a launch:
 
-1. ``jit/base.py``: the kernel finds its :class:`BoundKernel` in its launch cache, or binds itself to an executor
+1. ``jit/base.py``: the kernel finds its :class:`xetile.runtime.launch.BoundKernel` in its launch cache, or binds itself
+to an executor
    (``executors.py``).
 2. ``launch.py``: the bound kernel looks up its launch table (``launch_cache.py``) by the identity of the arrays. On a
    hit, go to 8.

@@ -125,7 +125,7 @@ class BoundKernel:
         return _CheckedCall(executor, compiled, counts, arguments, copied_in)
 
     def prepare(self, grid: Any, /, *args: Any, **constants: Any) -> PreparedLaunch:
-        """The kernel with its grid and arguments, checked and compiled; see :meth:`BaseKernel.prepare`."""
+        """The checked and compiled launch; see :meth:`xetile.jit.base.BaseKernel.prepare`."""
         with AtTheCall():
             call = self._compile(grid, args, constants)
             plan = call.plan()
@@ -137,7 +137,7 @@ class GridLauncher(partial[None]):
     """A bound kernel with its grid: calling it launches, ``prepare`` binds the arguments too."""
 
     def prepare(self, *args: Any, **constants: Any) -> PreparedLaunch:
-        """The launch, checked and compiled; see :meth:`BaseKernel.prepare`."""
+        """The checked and compiled launch; see :meth:`xetile.jit.base.BaseKernel.prepare`."""
         bound: BoundKernel = self.func.__self__  # type: ignore[attr-defined]
         return bound.prepare(*self.args, *args, **constants)
 

@@ -29,7 +29,7 @@ def plot(path: str | Path, points: Sequence[tuple[Report, Prediction]]) -> None:
     for report, prediction in points:
         if not prediction.flops or not prediction.bytes:
             raise ArgumentError("XT7160",
-                                f"{report.name} has no products or no memory traffic to place it on a roofline",
+                                f"{report.name} has no products or no memory traffic, and so no point on a roofline",
                                 "predict a matrix product with its shape: predict((4096, 4096, 4096))")
     if (ending := Path(path).suffix.lstrip(".")) not in suffixes:
         raise ArgumentError("XT7161",

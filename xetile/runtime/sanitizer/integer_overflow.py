@@ -256,7 +256,7 @@ def _finding(machine: Interpreter, birth: _Origin, bad: Array, use: str,
 
 def _hint(operation: Operation, dtype: DType) -> str:
     if dtype.kind == "x":
-        return "devices count with 32 bits: calculate what is larger with xt.i64"
+        return "devices have 32-bit integers: calculate larger values in xt.i64"
     if isinstance(operation, TruncIOp):
         return f"limit it first with xt.maximum and xt.minimum; for its low bits alone convert it to xt.u{dtype.bits}"
     if isinstance(operation, _CONVERTING):

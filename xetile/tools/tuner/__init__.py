@@ -152,7 +152,7 @@ def _predicted(candidate: Candidate, arguments: Sequence[Argument]) -> Outcome:
     try:
         report = candidate.compiled.report()
         if spilled := report.spill_size + report.private_size:
-            return Outcome(configuration, stage="spill", reason=f"{spilled} bytes of registers are kept in memory")
+            return Outcome(configuration, stage="spill", reason=f"{spilled} bytes of registers are spilled to memory")
         passes = trip_count(candidate.compiled.function, [argument.shape for argument in arguments])
         return Outcome(configuration, report.predict(grid=candidate.grid, passes=passes).time, how="predicted")
     except XeError as error:
