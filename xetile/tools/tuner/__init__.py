@@ -191,14 +191,15 @@ def _finite(one: Series) -> tuple[float, float]:
     return (min(one.samples), max(one.samples)) if high == float("inf") else (low, high)
 
 
-def _built(executor: Executor, fresh: Sequence[tuple[Candidate, str]],
-           processes: int | None) -> tuple[list[tuple[Candidate, str]], list[Outcome]]:
+def _built(executor: Executor, fresh: Sequence[tuple[Candidate, disk_cache.Key]],
+           processes: int | None) -> tuple[list[tuple[Candidate, disk_cache.Key]], list[Outcome]]:
     """Compile candidates in worker processes, into the cache; without one, they are compiled on the first run."""
     count = os.cpu_count() or 1 if processes is None else processes
     if not isinstance(executor, DeviceExecutor) or not disk_cache.is_on() or count < 2 or len(fresh) < 2:
         return list(fresh), []
     where = executor.queue.sycl_device.filter_string
-    jobs = [(where, *executor.program_source(candidate.compiled)) for candidate, _ in fresh]
+    programs = [executor.program(candidate.compiled) for candidate, _ in fresh]
+    jobs = [(where, program.source, program.options, program.name) for program in programs]
     errors = build_all(jobs, count, _BUILD_SECONDS)
     failures = [Outcome(candidate.configuration, stage="build", reason=error)
                 for (candidate, _), error in zip(fresh, errors, strict=True) if error]
@@ -225,24 +226,24 @@ def _runner(executor: Executor, candidate: Candidate, arguments: Sequence[Argume
     return run
 
 
-def _key(executor: Executor, candidate: Candidate, copied_in: Sequence[Argument]) -> str:
+def _key(executor: Executor, candidate: Candidate, copied_in: Sequence[Argument]) -> disk_cache.Key:
     """Cache key of a time: all that it depends on."""
     compiled = candidate.compiled
     sizes = [(str(a.dtype), a.shape, a.strides, a.source if a.kind == "number" else None) for a in copied_in]
     driver = executor.queue.sycl_device.driver_version if isinstance(executor, DeviceExecutor) else np.__version__
-    return disk_cache.key_of(compiled.emitted.text, compiled.emitted.options, repr((candidate.grid, sizes)),
+    return disk_cache.key_of(_KIND, compiled.emitted.text, compiled.emitted.options, repr((candidate.grid, sizes)),
                              executor.device, type(executor).__name__, driver)
 
 
-def _cached_time(key: str) -> Outcome | None:
-    data = disk_cache.find(_KIND, key) if disk_cache.is_on() else None
+def _cached_time(key: disk_cache.Key) -> Outcome | None:
+    data = disk_cache.find(key) if disk_cache.is_on() else None
     if data is None:
         return None
     seconds, low, high, samples, dropped = json.loads(data)
     return Outcome({}, seconds, (low, high), samples, "kept", dropped)
 
 
-def _store_time(key: str, outcome: Outcome) -> None:
+def _store_time(key: disk_cache.Key, outcome: Outcome) -> None:
     if disk_cache.is_on() and outcome.interval is not None:
         record = [outcome.seconds, *outcome.interval, outcome.samples, outcome.dropped]
-        disk_cache.keep(_KIND, key, json.dumps(record).encode())
+        disk_cache.keep(key, json.dumps(record).encode())
