@@ -84,6 +84,8 @@ def _lsc_lines() -> Iterator[tuple[str, str]]:
 def _macro_lines() -> Iterator[tuple[str, str]]:
     # A device that does not compile through vISA has no use for a scheduling barrier.
     yield "XETILE_SCHEDULE_BARRIER", "#define XETILE_SCHEDULE_BARRIER"
+    # Inline vISA for f64 that Intel's GPU compiler would miscompile.
+    yield "XETILE_F64_TO_F32", "#define XETILE_F64_TO_F32(to, from) to = (float)(from)"
     # The even and the odd rows of words of two rows are their low and their high halves.
     yield "XETILE_ROWS_APART", "#define XETILE_ROWS_APART(even, odd, words) " \
         "even = convert_ushort8((words) & 0xffffu), odd = convert_ushort8((words) >> 16)"
@@ -104,7 +106,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "lsc.cl": (r"\b__builtin_IB_lsc_\w+", dict(_lsc_lines())),
     "conversions.cl": (r"\bintel_convert_\w+", dict(_conversion_lines())),
     "predicated.cl": (r"\b__spirv_Predicated\w+", dict(_predicated_lines())),
-    "": (r"\bXETILE_(?:SCHEDULE|ROWS)_\w+", dict(_macro_lines())),  # macros alone: no file
+    "": (r"\bXETILE_(?:SCHEDULE|ROWS|F64)_\w+", dict(_macro_lines())),  # macros alone: no file
     "slm.cl": (r"\bXETILE_SLM_\w+", dict(_slm_lines())),
     "barriers.cl": (r"\bintel_work_group_barrier_\w+", dict(_barrier_lines())),
 }
