@@ -26,6 +26,7 @@ from xetile.passes.row_major import check_orders
 
 if TYPE_CHECKING:
     from codegen.opencl.kernel import Source
+    from codegen.runtime.program_source import KernelSource
     from codegen.toolchain.ocloc import DeviceBinary, Disassembly
     from xetile.compiler.report import Report
     from xetile.compiler.report.cost import Work
@@ -231,12 +232,18 @@ class CompiledKernel:
         """
         from codegen.runtime import program_source
 
-        source = program_source.KernelSource(self.emitted.name, self.opencl, self._sycl, self.target.name,
-                                             self.emitted.options)
-        return program_source.make_spirv(compiler, source, emulated)
+        return program_source.make_spirv(compiler, self.source, emulated)
+
+    @property
+    def source(self) -> KernelSource:
+        """The kernel's source in OpenCL C and SYCL, as :mod:`codegen.runtime.program_source` makes programs of it."""
+        from codegen.runtime.program_source import KernelSource
+
+        return KernelSource(self.emitted.name, self.opencl, self._sycl, self.target.name, self.emitted.options)
 
     @cached_property
     def _binary(self) -> DeviceBinary:
+        from codegen.runtime.program_source import gpu_program
         from codegen.toolchain import ocloc
 
         if self.target.ocloc is None:
@@ -244,7 +251,8 @@ class CompiledKernel:
                               "lower it for a GPU: target=\"pvc\"; .opencl is the text that its driver compiles",
                               self.location)
         try:
-            return ocloc.compile_device(self.opencl, self.target.name, self.emitted.options)
+            program = gpu_program(self.source)
+            return ocloc.compile_device(program.source, self.target.name, program.options)
         except XeError as error:
             raise error.at(self.location) from None
 

@@ -9,13 +9,11 @@ from typing import Any
 
 from codegen.runtime import usm
 from codegen.runtime.debug import watched
-from codegen.runtime.devices import Queue, added_options, build_settings, device_target, find_queue, needs_spirv
+from codegen.runtime.devices import Queue, build_settings, device_target, find_queue
 from codegen.runtime.launcher import launch
 from codegen.runtime.program_cache import build_kernel
-from codegen.runtime.program_source import opencl_for_cpu, spirv_compiler_for, suggest_other_compiler
+from codegen.runtime.program_source import Program, queue_program, spirv_compiler_for, suggest_other_compiler
 from codegen.runtime.usm import UsmArray
-from codegen.toolchain.logger import LOGGER
-from codegen.toolchain.spirv import entry_points
 from xegpu.analysis import barriers
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import DeviceError, ShapeError, TargetError
@@ -120,32 +118,13 @@ class DeviceExecutor:
                               notes=notes_at(None, [("they wait here", author_location(waits[0]))]))
         if not on_cpu:
             compiled.check_registers()
-        source, options, name = self.program_source(compiled)
+        program = self.program(compiled)
         with suggest_other_compiler(compiler, emitted.name):
-            return build_kernel(self.queue, source, options, name)
+            return build_kernel(self.queue, program.source, program.options, program.name)
 
-    def program_source(self, compiled: CompiledKernel) -> tuple[str | bytes, str, str]:
-        """The OpenCL C or SPIR-V that is built for a kernel, its build options, and the name of the kernel in it."""
-        emitted, on_cpu, compiler = compiled.emitted, _is_cpu(self.queue), spirv_compiler_for(self.queue)
-        if compiler:
-            source = compiled.spirv(compiler, emulated=on_cpu)
-            (name,) = entry_points(source)
-            return source, self._options(emitted.options, compiler), name
-        LOGGER.info("%s gets %s as OpenCL C", self.device, emitted.name)
-        text = opencl_for_cpu(emitted.text, self.queue.sycl_device) if on_cpu else emitted.text
-        return text, self._options(emitted.options, compiler), emitted.name
-
-    def _options(self, options: str, compiler: str) -> str:
-        # The CPU's compiler makes wrong code of SPIR-V without its optimiser, which added options may turn off.
-        added = "" if compiler else added_options()
-        return f"{self._needed(options, compiler)} {added}".strip()
-
-    def _needed(self, options: str, compiler: str) -> str:
-        if needs_spirv(self.queue):
-            return options.replace("-cl-intel-256-GRF-per-thread", "-ze-opt-large-register-file")
-        if _is_cpu(self.queue):
-            return "" if compiler else "-cl-std=CL3.0"
-        return options if compiler else f"-cl-std=CL3.0 {options}"
+    def program(self, compiled: CompiledKernel) -> Program:
+        """The program that the queue builds for a kernel."""
+        return queue_program(compiled.source, self.queue)
 
 
 def _is_cpu(queue: Queue) -> bool:

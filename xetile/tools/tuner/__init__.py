@@ -197,7 +197,8 @@ def _built(executor: Executor, fresh: Sequence[tuple[Candidate, str]],
     if not isinstance(executor, DeviceExecutor) or not disk_cache.is_on() or count < 2 or len(fresh) < 2:
         return list(fresh), []
     where = executor.queue.sycl_device.filter_string
-    jobs = [(where, *executor.program_source(candidate.compiled)) for candidate, _ in fresh]
+    programs = [executor.program(candidate.compiled) for candidate, _ in fresh]
+    jobs = [(where, program.source, program.options, program.name) for program in programs]
     errors = build_all(jobs, count, _BUILD_SECONDS)
     failures = [Outcome(candidate.configuration, stage="build", reason=error)
                 for (candidate, _), error in zip(fresh, errors, strict=True) if error]
