@@ -20,8 +20,11 @@ from codegen.runtime.build_log import opencl_library
 from codegen.runtime.devices import Queue, import_dpctl
 from codegen.runtime.launcher import build_program, find_kernel
 from codegen.runtime.native_handles import LIBRARY, native_getter
+from codegen.runtime.unresolved import unresolved
 from codegen.toolchain import disk_cache
 from codegen.toolchain.cpu_features import description
+from codegen.toolchain.spirv import is_spirv
+from xegpu.support.errors import DeviceError, ToolError
 
 _MAKE = "_ZN4sycl3_V16detail18make_kernel_bundleEmRKNS0_7contextEbNS0_12bundle_stateENS0_7backendE"
 _SIGNATURE = b"struct PySyclProgramObject *(DPCTLSyclKernelBundleRef)"
@@ -183,15 +186,19 @@ def _release_lost_references(queue: Queue, kernel: Any, of_program: int) -> None
 _KIND = "program"
 
 
-def build_kernel(queue: Queue, source: str | bytes, options: str, name: str) -> Any:
+def build_kernel(queue: Queue, source: str | bytes, options: str, name: str, text: str = "") -> Any:
     """Build a kernel from OpenCL C or SPIR-V, or load it from the disk cache.
 
+    Args:
+        text: OpenCL C from which SPIR-V was made, for the author's line in errors.
+
     Raises:
+        ToolError: the driver lacks functions that SPIR-V imports.
         XeError: what :func:`codegen.runtime.launcher.build_program` and :func:`codegen.runtime.launcher.find_kernel`
         raise.
     """
     if not disk_cache.is_on() or not can_keep(queue):
-        kernel = find_kernel(build_program(queue, source, options), name)
+        kernel = _build_anew(queue, source, options, name, text)
         _release_lost_references(queue, kernel, 2)
         return kernel
     key = _key(queue, source, options)
@@ -202,11 +209,22 @@ def build_kernel(queue: Queue, source: str | bytes, options: str, name: str) -> 
             _release_lost_references(queue, kernel, 1)
             return kernel
         disk_cache.drop(key)
-    kernel = find_kernel(build_program(queue, source, options), name)
+    kernel = _build_anew(queue, source, options, name, text)
     if (binary := binary_of(queue, kernel)) is not None:
         disk_cache.keep(key, binary)
     _release_lost_references(queue, kernel, 2)
     return kernel
+
+
+def _build_anew(queue: Queue, source: str | bytes, options: str, name: str, text: str) -> Any:
+    try:
+        return find_kernel(build_program(queue, source, options), name)
+    except (DeviceError, ToolError) as error:
+        log = error.log if isinstance(error, ToolError) else ""
+        if isinstance(source, bytes) and is_spirv(source) and (
+                missing := unresolved(queue, source, options, log, text)):
+            raise missing from error
+        raise
 
 
 def _key(queue: Queue, source: str | bytes, options: str) -> disk_cache.Key:

@@ -12,7 +12,7 @@ import pytest
 import xetile as xt
 from codegen.runtime.usm import row_major, usm_interface
 from tests.conftest import require_dpnp, require_ocloc
-from tests.device import DEVICE_FILTER
+from tests.device import DEVICE_FILTER, device_targets
 from xetile.library.attention import attention_of_heads, blocks_for
 from xetile.library.grouped_matmul import FIELDS, Access, grouped_product, table_of
 from xetile.library.int4_matmul import STEP, WORDS, int4_product, tilings
@@ -232,7 +232,7 @@ def test_weights_of_four_bits(dtype: str, depth: int, group: int, zeros: Any) ->
     wide = a.astype(np.float64)
     bound = (depth + 8) * 2.0**-24 * (np.abs(wide) @ magnitude + np.abs(bias))
     results = both(xt.int4_matmul, a, xt.pack_int4(weights), scales, points, bias=bias, out_dtype=np.float32)
-    if target := {"f16": "pvc", "bf16": "dg2"}[dtype] if zeros == "all" else None:
+    if target := device_targets({"f16": "pvc", "bf16": "dg2"}[dtype])[0] if zeros == "all" else None:
         operands = [on_device(x) for x in (a, xt.pack_int4(weights), scales, points, bias)]
         got = xt.int4_matmul(*operands[:4], bias=operands[4], out_dtype=np.float32, target=target)
         results.append(require_dpnp().asnumpy(got))
