@@ -15,10 +15,8 @@ import pytest
 from tests.conftest import require_dpnp, require_software_gpu, require_sycl_compiler
 from tests.level_zero.gpu import environment, read_findings, run_on_gpu
 
-LAUNCHES = ["tests/codegen/runtime", "tests/xetile/jit", "tests/xetile/library", "tests/xetile/runtime"]
 DEVICE = "tests/level_zero/device_tests.py"
 NEW_DRIVER = {"SOFTWARE_GPU_DRIVER": "1.14.37435"}
-OCLOC = {"XETILE_SPIRV": "ocloc"}
 SCRIPT = """
 import dpctl, dpnp, numpy as np, xetile as xt
 
@@ -69,6 +67,20 @@ def run_tests(target: str, adapter: int, tests: list[str], folder: Path, **more:
 ])
 def test_the_device(target: str, adapter: int, more: dict[str, str], tmp_path: Path) -> None:
     assert run_tests(target, adapter, [DEVICE], tmp_path, **more) >= 15
+
+
+@pytest.mark.parametrize(("target", "adapter", "tests", "more"), [
+    pytest.param("pvc", 1, ["tests/codegen/runtime", "tests/xetile/jit"], {}, id="pvc-1"),
+    pytest.param("bmg", 2, ["tests/xetile/runtime"], {}, id="bmg-2"),
+    pytest.param("pvc", 1, ["tests/xetile/runtime"], {}, id="pvc-1-runtime", marks=pytest.mark.everything),
+    pytest.param("pvc", 1, ["tests/xetile/library"], {}, id="pvc-1-library", marks=pytest.mark.everything),
+    pytest.param("bmg", 2, ["tests/xetile/library"], NEW_DRIVER, id="bmg-2-library", marks=pytest.mark.everything),
+    pytest.param("pvc", 2, ["tests/codegen/runtime", "tests/xetile/jit"], {"XETILE_SPIRV": "ocloc"}, id="pvc-2-ocloc",
+                 marks=pytest.mark.everything),
+    pytest.param("dg2", 1, ["tests/xetile/jit"], {}, id="dg2-1", marks=pytest.mark.everything),
+])
+def test_launches(target: str, adapter: int, tests: list[str], more: dict[str, str], tmp_path: Path) -> None:
+    assert run_tests(target, adapter, tests, tmp_path, **more) >= 6
 
 
 def run_script(script: str, target: str, adapter: int, folder: Path) -> tuple[CompletedProcess[str], list[str]]:
